@@ -1,0 +1,128 @@
+"""The process that stands between a training run and whatever may be killed around it. Not a supervisor: it never restarts.
+
+Started in a session of its own, it waits for the machine's lock, runs one command in that session, and at the command's
+exit, at the deadline or at end-of-file on stdin (its starter holds the only other end of that pipe) kills every process of
+the session until none is left. Ray gives its workers process groups of their own, so a group would not reach them.
+
+    python -m infra.guard --deadline SECONDS --progress FOLDER -- COMMAND…
+"""
+
+import argparse
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from training.progress import Progress
+
+DEADLINE = 124
+"""Exit code when the deadline ended the command, as timeout(1) has it."""
+ABANDONED = 125
+"""Exit code when the starter went away."""
+SIGNALLED = 128
+"""Added to the number of the signal that ended the command, as shells do; the command's own code is passed on as it is."""
+
+LOCK_NAME = "ray-worth-it.lock"
+GRACE_SECONDS = 3.0
+"""From SIGTERM to SIGKILL. With the second in which a starter's end is noticed, it keeps a killed run under 10 seconds."""
+GIVE_UP_SECONDS = 30.0
+"""A process in an uninterruptible call cannot be waited for longer than this."""
+POLL_SECONDS = 0.2
+
+
+def main() -> int:
+    """Run the command line's command under guard; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="infra.guard", description=__doc__)
+    parser.add_argument("--deadline", type=float, required=True, help="seconds that the command may take")
+    parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
+    parser.add_argument("command", nargs="+")
+    given = parser.parse_args()
+    try:
+        if not _take_lock(given.progress):
+            return ABANDONED
+        return _run(given.command, given.deadline)
+    finally:
+        end_session(os.getsid(0))
+
+
+def end_session(session: int) -> None:
+    """Kill every process of `session` but this one: SIGTERM, then SIGKILL, until none is left."""
+    began = time.monotonic()
+    asked: set[int] = set()
+    while (waited := time.monotonic() - began) < GIVE_UP_SECONDS and (members := session_members(session)):
+        for pid in members:
+            with suppress(ProcessLookupError, PermissionError):
+                if waited > GRACE_SECONDS:
+                    os.kill(pid, signal.SIGKILL)
+                elif pid not in asked:
+                    asked.add(pid)
+                    os.kill(pid, signal.SIGTERM)
+        time.sleep(0.05)
+
+
+def session_members(session: int) -> list[int]:
+    """Processes of `session` without this one, and without those that are dead and only not yet waited for."""
+    found = []
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if os.getsid(pid) == session and pid != os.getpid() and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+    return found
+
+
+def _take_lock(progress: Path) -> bool:
+    """Wait for the machine's lock, and say so once; False when the starter went away meanwhile.
+
+    The lock is this process's: it goes when the process does, after all that it guards. Its file stays.
+    """
+    lock = _open_lock(Path(tempfile.gettempdir()) / LOCK_NAME)
+    said = False
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if not said:
+            Progress(progress).write("note", text="waits: another measurement runs on this machine, and would spoil this")
+            said = True
+        if _starter_is_gone(POLL_SECONDS):
+            return False
+
+
+def _open_lock(path: Path) -> int:
+    """Opened for reading, which is enough to lock it: the file may be another user's.
+
+    Created only when it is absent: Linux refuses O_CREAT on another user's file in a sticky folder (protected_regular).
+    """
+    with suppress(FileNotFoundError):
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    created = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    os.fchmod(created, 0o644)  # whatever the umask: other users have to open it
+    return created
+
+
+def _run(command: list[str], deadline_seconds: float) -> int:
+    began = time.monotonic()
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    while (code := child.poll()) is None:
+        if time.monotonic() - began > deadline_seconds:
+            return DEADLINE
+        if _starter_is_gone(POLL_SECONDS):
+            return ABANDONED
+    return code if code >= 0 else SIGNALLED - code
+
+
+def _starter_is_gone(wait_seconds: float) -> bool:
+    """Nothing is ever written to stdin, so that it is readable means end-of-file."""
+    return bool(select.select([sys.stdin], [], [], wait_seconds)[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""The settings of a stack: parsed, checked together, typed. The only module that reads Pulumi's config.
+
+Everything that is wrong is said in one message at preview. Not here: what a key may hold (`infra.settings_table`), and
+what must agree between keys (`infra.settings_checks`, `infra.settings_cluster_checks`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import psutil
+import pulumi
+from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
+
+from infra.settings_checks import CHECKS, dataset_of, oversubscription_of, path_of, run_checks
+from infra.settings_cluster_checks import CLUSTER_CHECKS, profile_of, unfit
+from infra.settings_draft import Draft, Facts, InvalidSettingsError, read
+from infra.settings_key import Target
+from infra.settings_rules import Quantity
+from infra.settings_table import KEYS
+from training import provenance
+from training.config import Recipe, camel
+
+
+class SettingsError(pulumi.RunError):
+    """Settings that cannot be used. Pulumi shows the message, without a traceback, and fails."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings:
+    """The settings that mean something on a cluster alone; fields are named like their keys."""
+
+    worker_memory: Quantity
+    head_cpus: float
+    head_memory: Quantity
+    minikube_profile: str
+    minikube_nodes: int
+    minikube_cpus: int
+    minikube_memory: Quantity
+    minikube_addons: tuple[str, ...]
+    minikube_cni: str
+    preload_images: tuple[str, ...]
+    kubernetes_version: str
+    operator: str
+    kuberay_version: str
+    kuberay_repository: str
+    kuberay_chart: str
+    base_image: str
+    image: str | None
+    image_registry: str | None
+    image_pull_secrets: tuple[str, ...]
+    dashboard_node_port: int
+    namespace: str
+    create_namespace: bool
+    kubeconfig: str | None
+    kube_context: str | None
+    node_selector: dict[str, str]
+    tolerations: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a stack is to measure, and how."""
+
+    stack: str
+    target: Target
+    recipe: Recipe
+    """With `dataset` resolved."""
+    repeats: int
+    native_arm: bool
+    keep_baseline: bool
+    run_timeout_minutes: int
+    allow_oversubscription: bool
+    ray_dashboard: bool
+    dataset_path: str | None
+    """Absolute; it exists."""
+    worker_memory_bytes: int
+    """Not enforced on `local`."""
+    oversubscription: str | None
+    """What the verdict says about cores that are shared by permission."""
+    warnings: tuple[str, ...]
+    """Shown by `load`."""
+    refused_at_up: tuple[str, ...]
+    """Warnings about this machine that stop an update; a preview may run on another machine."""
+    cluster: ClusterSettings | None
+    """None on `local`."""
+
+
+def load() -> Settings:
+    """The settings of the stack being deployed, warnings shown. Raises SettingsError that lists all problems."""
+    config = pulumi.Config()
+    prefix = f"{config.name}:"
+    given = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
+    values = {key: text for key in given | set(KEYS) if (text := config.get(key)) is not None}
+    try:
+        settings = parse(values, _facts())
+    except InvalidSettingsError as error:
+        raise SettingsError(str(error)) from None
+    if settings.refused_at_up and not pulumi.runtime.is_dry_run():
+        raise SettingsError("\n\n".join(["this does not fit; nothing was changed.", *settings.refused_at_up]))
+    for warning in settings.warnings:
+        pulumi.log.warn(warning)
+    return settings
+
+
+def _facts() -> Facts:
+    """The facts of this stack and this machine."""
+    host, prefix = provenance.host(), f"{pulumi.get_project()}:"
+    return Facts(
+        project=pulumi.get_project(),
+        stack=pulumi.get_stack(),
+        folder=provenance.PROJECT,
+        cpus_allowed=host.cpus_allowed,
+        physical_cores=psutil.cpu_count(logical=False) or host.cpus_allowed,
+        memory_bytes=host.memory_bytes,
+        secret_keys=frozenset(key.removeprefix(prefix) for key in get_config_secret_keys_env()),
+    )
+
+
+def parse(values: Mapping[str, str], facts: Facts) -> Settings:
+    """Settings from config texts by key (no namespace). Raises InvalidSettingsError that lists all problems."""
+    draft, problems = read(values, facts)
+    problems += run_checks(draft, CHECKS + CLUSTER_CHECKS)
+    if problems:
+        raise InvalidSettingsError(facts.stack, problems)
+    return _settings(draft)
+
+
+def _settings(draft: Draft) -> Settings:
+    found, allowed = unfit(draft), draft["allowOversubscription"]
+    shared = [text for text in (oversubscription_of(draft), *(one.what for one in found if one.liftable)) if text]
+    refused = [one for one in found if not (one.liftable and allowed)]
+    dataset_path = path_of(draft, "datasetPath")
+    return Settings(
+        stack=draft.facts.stack,
+        target=draft.target,
+        recipe=_recipe(draft),
+        repeats=draft["repeats"],
+        native_arm=draft["nativeArm"],
+        keep_baseline=draft["keepBaseline"],
+        run_timeout_minutes=draft["runTimeoutMinutes"],
+        allow_oversubscription=allowed,
+        ray_dashboard=draft["rayDashboard"],
+        dataset_path=str(dataset_path) if dataset_path else None,
+        worker_memory_bytes=draft["workerMemory"].bytes,
+        oversubscription=shared[0] if shared and allowed else None,
+        warnings=(*(shared if allowed else ()), *map(str, refused)),
+        refused_at_up=tuple(map(str, refused)),
+        cluster=_cluster(draft) if draft.target != "local" else None,
+    )
+
+
+def _recipe(draft: Draft) -> Recipe:
+    values = {camel(its.name): draft[camel(its.name)] for its in fields(Recipe)}
+    return Recipe.from_dict(values | {"dataset": dataset_of(draft)})
+
+
+def _cluster(draft: Draft) -> ClusterSettings:
+    values = {its.name: draft[camel(its.name)] for its in fields(ClusterSettings)}
+    kubeconfig = path_of(draft, "kubeconfig")
+    return ClusterSettings(
+        **values
+        | {
+            "minikube_profile": profile_of(draft),
+            "kubeconfig": str(kubeconfig) if kubeconfig else None,
+            "node_selector": dict(draft["nodeSelector"]),
+            "tolerations": tuple(draft["tolerations"]),
+        }
+    )

@@ -1,0 +1,87 @@
+"""Whether what runs together fits the nodes of a cluster. Pure: node sizes come from the settings, or from the cluster.
+
+A pod fits a node or does not: sums over nodes say nothing. So pods are placed one by one as the scheduler would, in the
+order in which they are made, each on the node with most CPUs left, and some of each node is kept for what is not ours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Size:
+    """CPUs and memory: of a pod (request = limit), or of a node (allocatable)."""
+
+    cpus: float
+    memory_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.cpus:g} CPUs and {self.memory_bytes / GIB:g} GiB"
+
+
+OPERATOR = Size(0.1, GIB // 2)
+SUBMITTER = Size(0.1, GIB // 2)
+"""The pod of the ray arm, which submits to the cluster and follows its log."""
+RESERVED = Size(1, GIB)
+"""Of every node, for the system's pods: two-node Minikube with Calico took 0.85 CPUs of its first node."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a measurement asks of a cluster."""
+
+    workers: int
+    worker: Size
+    head: Size
+    native_arm: bool
+
+    def moments(self) -> dict[str, list[Size]]:
+        """The pods that exist at the same time, by arm: the idle Ray cluster and the operator are always there."""
+        always = [OPERATOR, self.head, *[self.worker] * self.workers]
+        native = {"native": [*always, *[self.worker] * self.workers]} if self.native_arm else {}
+        return {"baseline": [*always, self.worker], **native, "ray": [*always, SUBMITTER]}
+
+    def most(self, nodes: int) -> Size:
+        """The most that all pods take at one time, with what is kept free on so many nodes."""
+        moments = self.moments().values()
+        return Size(
+            max(sum(pod.cpus for pod in pods) for pods in moments) + nodes * RESERVED.cpus,
+            max(sum(pod.memory_bytes for pod in pods) for pods in moments) + nodes * RESERVED.memory_bytes,
+        )
+
+
+def cluster_fit(asked: Measurement, nodes: Sequence[Size]) -> tuple[str, ...]:
+    """The arms whose pods do not fit nodes of this allocatable size; none when all fit."""
+    return tuple(arm for arm, pods in asked.moments().items() if not _placed(pods, nodes))
+
+
+def _placed(pods: Sequence[Size], nodes: Sequence[Size]) -> bool:
+    left = [[node.cpus - RESERVED.cpus, node.memory_bytes - RESERVED.memory_bytes] for node in nodes]
+    for pod in pods:
+        fitting = [node for node in left if node[0] + 1e-9 >= pod.cpus and node[1] >= pod.memory_bytes]
+        if not fitting:
+            return False
+        roomiest = max(fitting)
+        roomiest[0] -= pod.cpus
+        roomiest[1] -= pod.memory_bytes
+    return True
+
+
+def node_that_fits(asked: Measurement, nodes: int, at_least: Size) -> Size:
+    """The smallest node, in whole CPUs and GiB from `at_least` up, of which `nodes` hold everything."""
+    most = asked.most(nodes)
+    roomy = Size(most.cpus + at_least.cpus + 1, most.memory_bytes + at_least.memory_bytes)
+    cpus = _smallest(asked, nodes, [Size(n, roomy.memory_bytes) for n in _up(at_least.cpus, roomy.cpus)]).cpus
+    memory = [Size(cpus, n * GIB) for n in _up(at_least.memory_bytes / GIB, roomy.memory_bytes / GIB + 1)]
+    return _smallest(asked, nodes, memory)
+
+
+def _smallest(asked: Measurement, nodes: int, sizes: Sequence[Size]) -> Size:
+    return next(size for size in sizes if not cluster_fit(asked, [size] * nodes))
+
+
+def _up(low: float, high: float) -> range:
+    """Whole numbers from `low` to `high`, both rounded up."""
+    return range(-int(-low // 1), -int(-high // 1) + 1)

@@ -1,0 +1,156 @@
+"""A copy of the project in a temporary folder, with a Pulumi backend of its own, and what tests do with it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("__main__.py", "Pulumi.yaml", "pyproject.toml", "uv.lock", "infra", "training", "stacks")
+MARK = "RAY_WORTH_IT_TEST"
+"""An environment variable that every process started by a test inherits, and by which it is found again."""
+
+
+class Project:
+    """One copy; `up` and its like are the CLI's commands, run to their end."""
+
+    def __init__(self, folder: Path, cli: Path, *, stub: bool) -> None:
+        self.folder = folder / "p"
+        self.folder.mkdir()
+        for name in COPIED:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, self.folder / name)
+        (self.folder / ".venv").symlink_to(ROOT / ".venv")
+        (self.folder / "control").mkdir()
+        for arm in ("baseline", "native", "ray") if stub else ():
+            shutil.copy(Path(__file__).with_name("stub_entry.py"), self.folder / "training" / f"{arm}.py")
+        for name in ("state", "home", "t"):
+            (folder / name).mkdir()
+        self.mark = uuid.uuid4().hex
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("PULUMI_")},
+            "PATH": f"{ROOT / '.venv/bin'}:{cli.parent}:{os.environ['PATH']}",
+            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+            "PULUMI_CONFIG_PASSPHRASE": "test",
+            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_ERROR_OUTPUT_STRING": "true",
+            "TMPDIR": str(folder / "t"),
+            MARK: self.mark,
+        }
+
+    def pulumi(self, *arguments: str, ok: bool = True) -> str:
+        """Run a command; gives stdout and stderr together. With `ok` it has to succeed, else to fail."""
+        done = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive"],
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=180,
+            check=False,
+        )
+        assert ok == (done.returncode == 0), done.stdout
+        return done.stdout
+
+    def create_stack(self, **config: str) -> None:
+        """A stack `local` with these settings."""
+        self.pulumi("stack", "init", "local")
+        self.configure(**config)
+
+    def configure(self, **config: str) -> None:
+        """Set settings of the stack."""
+        self.pulumi("config", "set-all", *(word for k, v in config.items() for word in ("--plaintext", f"{k}={v}")))
+
+    def up(self, *arguments: str, ok: bool = True) -> str:
+        """`pulumi up`, without the preview before it."""
+        return self.pulumi("up", "--yes", "--skip-preview", *arguments, ok=ok)
+
+    def preview(self) -> dict[str, str]:
+        """What the next `up` does with each run: same, create, replace, delete."""
+        steps = json.loads(self.pulumi("preview", "--json"))["steps"]
+        planned = {step["urn"].rpartition("::")[2]: step["op"] for step in steps if "training:Run" in step["urn"]}
+        return dict(sorted(planned.items()))
+
+    def outputs(self) -> dict[str, Any]:
+        """The stack's outputs."""
+        found: dict[str, Any] = json.loads(self.pulumi("stack", "output", "--json"))
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """The deployment as the backend keeps it."""
+        deployment: dict[str, Any] = json.loads(self.pulumi("stack", "export"))["deployment"]
+        return deployment
+
+    def ids(self) -> dict[str, str]:
+        """The folder of each run that the state has."""
+        return {
+            entry["urn"].rpartition("::")[2]: entry["id"]
+            for entry in self.state().get("resources", [])
+            if "training:Run" in entry["urn"]
+        }
+
+    def control(self, run: str, behaviour: str) -> None:
+        """Tell the stub what to do in this run from now on; "" for nothing special."""
+        (self.folder / "control" / run).write_text(behaviour)
+
+    @contextmanager
+    def running_up(self) -> Iterator["subprocess.Popen[str]"]:
+        """`pulumi up` in the background, in a session of its own as a terminal's, its output in `up.txt`."""
+        with (self.folder / "up.txt").open("w") as output:
+            started = subprocess.Popen(
+                ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive"],
+                cwd=self.folder,
+                env=self.environment,
+                text=True,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            yield started
+        finally:
+            if started.poll() is None:
+                started.kill()
+                started.wait()
+            for process in self.processes():
+                process.kill()
+
+    def processes(self, *words: str) -> list[psutil.Process]:
+        """Living processes that this project's commands started, with all of `words` in their command lines."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if (
+                    process.status() != psutil.STATUS_ZOMBIE
+                    and process.environ().get(MARK) == self.mark
+                    and all(any(word in part for part in process.cmdline()) for word in words)
+                ):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def end_language_host(self) -> None:
+        """What `make` does after Pulumi: the language host looks for its engine every 5 minutes only."""
+        for process in self.processes("pulumi-language-python"):
+            process.send_signal(signal.SIGKILL)
+
+
+def wait_for(promise: str, met: Callable[[], object], seconds: float = 20.0) -> None:
+    """Poll until `met()` is true; fails with the promise's words."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {promise}"
+        time.sleep(0.1)

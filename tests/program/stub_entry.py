@@ -1,0 +1,143 @@
+"""An arm that trains nothing: takes the flags of a real one, writes progress and a valid result. Copied over real arms.
+
+What a run does beyond that stands in a file of the project named `control/<run>`: `fail` (it prints and exits with 3),
+`silent` (no result), `hang` (it stays for a minute, with a child that ignores SIGTERM in a process group of its own).
+"""
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from training import provenance, result
+from training.config import Recipe, kebab, recipe_fields
+from training.progress import Progress
+
+STEPS = 4
+EPOCH_SECONDS = {"baseline": 4.0, "native": 2.2, "ray": 2.5}
+STUBBORN = "import os, signal, time; os.setpgid(0, 0); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+
+
+def main(arm: str) -> None:
+    """One run of `arm`."""
+    folder, recipe = parse()
+    behaviour = control(folder)
+    progress = Progress(folder)
+    progress.write("start", arm=arm, epochs=recipe.epochs, stepsPerEpoch=STEPS, images=256, workers=recipe.workers)
+    print("stub of", arm)
+    if behaviour == "fail":
+        print("the stub was told to fail")
+        sys.exit(3)
+    if behaviour == "hang":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.Popen([sys.executable, "-c", STUBBORN])
+        time.sleep(60)
+    for epoch in range(1, recipe.epochs + 1):
+        values = {"loss": 1 / epoch, "accuracy": 0.9, "validationAccuracy": 0.9, "imagesPerSecond": 100.0}
+        progress.write("epoch", arm=arm, epoch=epoch, epochs=recipe.epochs, secondsLeft=0.0, **values)
+    if behaviour != "silent":
+        made_up(arm, recipe).write(folder / result.NAME)
+
+
+def parse() -> tuple[Path, Recipe]:
+    """The run's folder and its recipe; refuses flags that no recipe has."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--result", type=Path, required=True)
+    parser.add_argument("--dataset-path")
+    parser.add_argument("--dashboard", action="store_true")
+    for entry in recipe_fields().values():
+        parser.add_argument(kebab(entry.name), type=entry.metadata["rule"].parse, required=True)
+    given = vars(parser.parse_args())
+    return given["result"].parent, Recipe(**{entry.name: given[entry.name] for entry in recipe_fields().values()})
+
+
+def control(folder: Path) -> str:
+    """What this run was told to do; a run's folder is named `<run>-<time>-<random>`."""
+    try:
+        return (provenance.PROJECT / "control" / folder.name.rsplit("-", 2)[0]).read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def made_up(arm: str, recipe: Recipe) -> result.TrainingResult:
+    """A result that holds together: the arms differ in their seconds alone."""
+    host, seconds = provenance.host(), EPOCH_SECONDS[arm]
+    workers = 1 if arm == "baseline" else recipe.workers
+    epochs = [
+        result.Epoch(
+            epoch=epoch,
+            loss=1 / epoch,
+            accuracy=0.9,
+            validation_loss=1 / epoch,
+            validation_accuracy=0.9,
+            learning_rate=recipe.learning_rate,
+            train_seconds=seconds,
+            timed_steps=STEPS,
+            timed_images=256,
+            evaluation_seconds=0.1,
+        )
+        for epoch in range(1, recipe.epochs + 1)
+    ]
+    train_seconds = seconds * recipe.epochs + 0.01 * (recipe.seed % 3)
+    startup = 20.0 if arm == "ray" else 3.0
+    return result.TrainingResult(
+        arm=arm,
+        recipe=recipe.to_dict(),
+        provenance=result.Provenance(
+            code_hash=provenance.code_hash(arm),
+            dependencies_hash=provenance.dependencies_hash(),
+            dataset_hash="0" * 64,
+            versions={"tensorflow": "2.21.0"},
+            cpu_model=host.cpu_model,
+            cpus_allowed=host.cpus_allowed,
+            memory_bytes=host.memory_bytes,
+            platform=sys.platform,
+        ),
+        started_at="2026-01-01T00:00:00+00:00",
+        world_size=workers,
+        parameters=1000,
+        layers=10,
+        class_names=["a", "b"],
+        train_images=256,
+        validation_images=28,
+        test_images=100,
+        steps_per_epoch=STEPS,
+        epochs_completed=recipe.epochs,
+        history=epochs,
+        train_seconds=train_seconds,
+        timed_steps=STEPS * recipe.epochs,
+        timed_images=256 * recipe.epochs,
+        images_per_second=256 * recipe.epochs / train_seconds,
+        step_seconds=result.StepSeconds(mean=1.0, p50=1.0, p95=1.0, max=1.0),
+        startup_seconds=startup,
+        startup_phases={"process": startup},
+        warmup_seconds=0.5,
+        evaluation_seconds=0.3,
+        report_seconds=0.01 if arm == "ray" else None,
+        wall_seconds=startup + train_seconds + 1,
+        test_loss=0.1,
+        test_accuracy=0.97,
+        class_accuracy=[0.97, 0.97],
+        confusion_matrix=[[97, 3], [3, 97]],
+        workers=[
+            result.Worker(
+                rank=rank,
+                node="here",
+                images=256 // workers,
+                compute_threads=1,
+                affinity=[rank],
+                peak_memory_bytes=10**9,
+                mean_cpus=1.0,
+                throttled_seconds=None,
+            )
+            for rank in range(workers)
+        ],
+        checks={},
+        reasons={} if arm == "ray" else {"reportSeconds": "this arm reports to nobody"},
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[0]).stem)

@@ -1,0 +1,179 @@
+"""From a trained session to its TrainingResult: final evaluation, every rank's figures, checks, the saved model."""
+
+import hashlib
+import json
+import platform
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from training import provenance
+from training.clock import Stamp
+from training.environment import bound_cpus
+from training.registry import MODELS, Shape
+from training.result import Provenance, SavedModel, StepSeconds, TrainingResult, Worker
+from training.session import Record, Session
+from training.usage import peak_memory_bytes
+
+MODEL_FILE = "model.keras"
+PROBE_BYTES = (64 * 1024, 8 * 1024 * 1024)
+PROBE_REPEATS = 5
+
+
+def result(session: Session, record: Record) -> TrainingResult | None:
+    """The test set, once; then what all ranks have to say. None on every rank but 0."""
+    began = time.monotonic()
+    test_loss, confusion = session.loop.evaluate(session.data.test)
+    test_seconds = time.monotonic() - began
+    workers, weights = _gather(session, record)
+    probe = _probe(session) if session.launch.arm == "native" else None
+    saved = _save(session)
+    if session.launch.rank > 0:
+        return None
+    return TrainingResult(
+        **_facts(session),
+        **_times(session, record, test_seconds),
+        history=record.history,
+        epochs_completed=len(record.history),
+        test_loss=test_loss,
+        test_accuracy=float(confusion.trace() / confusion.sum()),
+        class_accuracy=[float(row[i] / row.sum()) if row.sum() else None for i, row in enumerate(confusion)],
+        confusion_matrix=confusion.tolist(),
+        workers=workers,
+        checks={
+            "replicasAsAsked": session.loop.replicas == session.launch.world,
+            "shardsCoverDataSet": record.covered,
+            "weightsEqual": len(set(weights)) == 1,
+            "threadsAsAsked": all(w.compute_threads == session.recipe.compute_threads() for w in workers),
+        },
+        all_reduce=probe,
+        ray=session.launch.ray,
+        saved_model=saved,
+    )
+
+
+def _facts(session: Session) -> dict[str, Any]:
+    data, launch = session.data, session.launch
+    return {
+        "arm": launch.arm,
+        "recipe": session.recipe.to_dict(),
+        "provenance": Provenance(
+            code_hash=provenance.code_hash(launch.arm),
+            dependencies_hash=provenance.dependencies_hash(),
+            dataset_hash=data.sha256,
+            versions=_versions(),
+            cpu_model=launch.host.cpu_model,
+            cpus_allowed=launch.host.cpus_allowed,
+            memory_bytes=launch.host.memory_bytes,
+            platform=platform.platform(),
+        ),
+        "world_size": session.loop.replicas,
+        "parameters": session.model.count_params(),
+        "layers": len(session.model.layers),
+        "class_names": list(data.class_names),
+        "train_images": session.images,
+        "validation_images": len(data.validation_rows),
+        "test_images": len(data.test.labels),
+        "steps_per_epoch": session.steps_per_epoch,
+    }
+
+
+def _times(session: Session, record: Record, test_seconds: float) -> dict[str, Any]:
+    started, steps = session.launch.started, record.step_trace
+    images = sum(entry.timed_images for entry in record.history)
+    reasons = {}
+    if not images:
+        reasons = dict.fromkeys(
+            ("trainSeconds", "imagesPerSecond", "stepSeconds"), "all steps were warm-up: lower warmupSteps"
+        )
+    if not session.launch.report:
+        reasons["reportSeconds"] = "this arm has nothing to report to"
+    wall = started.wall
+    return {
+        "started_at": datetime.fromtimestamp(wall, UTC).isoformat(timespec="seconds"),
+        "train_seconds": record.timed_seconds if images else None,
+        "timed_steps": len(steps),
+        "timed_images": images,
+        "images_per_second": images / record.timed_seconds if images else None,
+        "step_seconds": _distribution(steps) if images else None,
+        "step_trace": steps,
+        "startup_seconds": started.seconds_until(record.first_step),
+        "startup_phases": session.launch.phases.seconds,
+        "warmup_seconds": record.warmup_seconds,
+        "evaluation_seconds": test_seconds + sum(entry.evaluation_seconds for entry in record.history),
+        "report_seconds": record.report_seconds if session.launch.report else None,
+        "wall_seconds": started.seconds_until(Stamp.now()),
+        "reasons": reasons,
+    }
+
+
+def _distribution(steps: list[float]) -> StepSeconds:
+    p50, p95 = np.percentile(steps, [50, 95])
+    return StepSeconds(mean=float(np.mean(steps)), p50=float(p50), p95=float(p95), max=max(steps))
+
+
+def _gather(session: Session, record: Record) -> tuple[list[Worker], list[str]]:
+    """Every rank's own figures, and every rank's hash of the trained weights."""
+    weights = b"".join(variable.numpy().tobytes() for variable in session.model.trainable_variables)
+    own = json.dumps([asdict(_worker(session, record)), hashlib.sha256(weights).hexdigest()]) + "\n"
+    everyone = session.loop.concatenation(tf.constant(np.frombuffer(own.encode(), np.uint8).astype(np.int32)))
+    lines = [json.loads(line) for line in everyone.numpy().astype(np.uint8).tobytes().splitlines()]
+    return [Worker(**worker) for worker, _ in lines], [digest for _, digest in lines]
+
+
+def _worker(session: Session, record: Record) -> Worker:
+    return Worker(
+        rank=session.launch.rank,
+        node=platform.node(),
+        images=record.own_images,
+        compute_threads=tf.config.threading.get_intra_op_parallelism_threads(),
+        affinity=bound_cpus(),
+        peak_memory_bytes=peak_memory_bytes(),
+        mean_cpus=record.timed_cpu_seconds / record.timed_seconds if record.step_trace else None,
+        throttled_seconds=session.usage.throttled(),
+        samples=session.usage.samples,
+    )
+
+
+def _probe(session: Session) -> dict[str, float]:
+    """Seconds of an all-reduce by size of its buffer in bytes: the median of a few, after training, outside the clock."""
+    found = {}
+    for size in PROBE_BYTES:
+        buffer, times = tf.zeros([size // 4]), []
+        session.loop.total(buffer)
+        for _ in range(PROBE_REPEATS):
+            began = time.monotonic()
+            session.loop.total(buffer)
+            times.append(time.monotonic() - began)
+        found[str(size)] = float(np.median(times))
+    return found
+
+
+def _save(session: Session) -> SavedModel | None:
+    """Write the model into the run's folder, where the recipe says so: as a plain model, of no strategy."""
+    if not session.recipe.save_model:
+        return None
+    weights = session.model.get_weights()  # every rank takes part: reading moving averages averages them
+    if session.launch.rank > 0 or session.launch.folder is None:
+        return None
+    shape = Shape(len(session.data.class_names), session.recipe.sync_batch_norm, session.recipe.seed)
+    model = MODELS[session.recipe.model].build(shape)
+    model.set_weights(weights)
+    path = session.launch.folder / MODEL_FILE
+    model.save(path)
+    return SavedModel(path=MODEL_FILE, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("tensorflow", "tensorflow-cpu", "tf-keras", "ray", "numpy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,72 @@
+"""Time: a run's phases on the monotonic clock, and stamps that processes of one host can compare. Standard library only."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_LOADED = time.monotonic()
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A moment. The monotonic clock is one per boot, so `boot` says where it can be compared."""
+
+    monotonic: float
+    wall: float
+    boot: str
+
+    @classmethod
+    def now(cls) -> "Stamp":
+        """This moment."""
+        return cls(time.monotonic(), time.time(), boot_id())
+
+    def seconds_until(self, later: "Stamp") -> float:
+        """Seconds to `later`: monotonic on one host, wall clocks (as good as their synchronisation) between two."""
+        if self.boot and self.boot == later.boot:
+            return later.monotonic - self.monotonic
+        return later.wall - self.wall
+
+
+def boot_id() -> str:
+    """A name for this boot of this host; empty where the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def process_start() -> Stamp:
+    """When this process started: from /proc on Linux (10 ms), elsewhere when this module was imported."""
+    now = Stamp.now()
+    started = _LOADED
+    try:
+        after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        ticks_after_boot = int(after_name[19])  # starttime is field 22; the two before the name are cut off
+        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        started = now.monotonic - (since_boot - ticks_after_boot / os.sysconf("SC_CLK_TCK"))
+    except (OSError, AttributeError, ValueError, IndexError):
+        pass
+    return Stamp(started, now.wall - (now.monotonic - started), now.boot)
+
+
+@dataclass
+class Phases:
+    """Seconds by phase name; phases that come again add up."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        """Add what the body takes to phase `name`."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.add(name, time.monotonic() - began)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add seconds that were measured elsewhere."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds

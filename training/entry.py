@@ -1,0 +1,110 @@
+"""What the three entry points have in common: the recipe as flags, and a result written whole. Not the arms themselves."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from training.clock import Phases, Stamp, process_start
+from training.config import Recipe, kebab
+from training.result import TrainingResult
+
+STARTED = "TRAINING_STARTED"
+"""Environment variable by which a launcher tells its processes when it started itself."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an entry point was asked for."""
+
+    recipe: Recipe
+    result: Path
+    dataset_path: str
+    bind_cpus: bool
+    address: str
+    dashboard: bool
+    started: Stamp
+    phases: Phases
+
+
+def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Request:
+    """The command line of `arm`; a bad one ends the process with a message that says what is allowed."""
+    started = _started()
+    parser = argparse.ArgumentParser(
+        prog=f"python -m training.{arm}", description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--result", type=Path, required=True, help="file to write; progress goes beside it")
+    parser.add_argument("--dataset-path", default="", help="a cifar-10-batches-py folder")
+    parser.add_argument("--no-bind-cpus", action="store_true", help="leave CPU affinity alone, as under a pod's CPU limit")
+    if arm == "ray":
+        parser.add_argument("--address", default="", help="address of a running Ray cluster; empty: start one here")
+        parser.add_argument("--dashboard", action="store_true", help="serve Ray's dashboard while the run lasts")
+    for field in fields(Recipe):
+        rule = field.metadata["rule"]
+        parser.add_argument(
+            kebab(field.name), type=_typed(rule), default=field.default, metavar="VALUE",
+            help=f"{field.metadata['help']}; {rule.allowed}",
+        )  # fmt: skip
+    given = vars(parser.parse_args(arguments))
+    recipe = Recipe(**{field.name: given[field.name] for field in fields(Recipe)})
+    if recipe.global_batch_size < recipe.workers and arm != "baseline":
+        parser.error(
+            f"--global-batch-size {recipe.global_batch_size} cannot be split over --workers {recipe.workers}: "
+            f"it must be at least {recipe.workers}"
+        )
+    phases = Phases()
+    phases.add("process", started.seconds_until(Stamp.now()))
+    return Request(
+        recipe=recipe,
+        result=given["result"].absolute(),
+        dataset_path=given["dataset_path"],
+        bind_cpus=not given["no_bind_cpus"],
+        address=given.get("address", ""),
+        dashboard=given.get("dashboard", False),
+        started=started,
+        phases=phases,
+    )
+
+
+def flags(recipe: Recipe) -> list[str]:
+    """The recipe as the flags that `parse` reads."""
+    return [part for f in fields(Recipe) for part in (kebab(f.name), _text(getattr(recipe, f.name)))]
+
+
+def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
+    """Make a result and write it; an error that explains itself is printed without a traceback and exits with 1."""
+    try:
+        result = make()
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+    if result:
+        result.write(path)
+
+
+def pass_on_start(started: Stamp) -> dict[str, str]:
+    """The environment by which a process that this one starts knows the start of the run."""
+    return {STARTED: f"{started.monotonic!r},{started.wall!r},{started.boot}"}
+
+
+def _started() -> Stamp:
+    if STARTED in os.environ:
+        monotonic, wall, boot = os.environ[STARTED].split(",")
+        return Stamp(float(monotonic), float(wall), boot)
+    return process_start()
+
+
+def _typed(rule: Any) -> Callable[[str], Any]:
+    def parse_flag(text: str) -> Any:
+        try:
+            return rule.parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not allowed; allowed is {rule.allowed}") from None
+
+    return parse_flag
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,114 @@
+"""The native arm: one process a worker under TensorFlow's MultiWorkerMirroredStrategy, without Ray.
+
+With TF_CONFIG set, this process is one of the workers; without, it starts them all on this machine and waits.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+from training import entry, environment, provenance
+from training.clock import Stamp
+from training.result import TrainingResult
+from training.session import Launch
+
+POLL_SECONDS = 0.05
+GRACE_SECONDS = 5.0
+
+
+def launch_workers(request: entry.Request) -> None:
+    """Start the workers, wait for them, and write rank 0's result with this process's own end-to-end time.
+
+    Raises RuntimeError naming the first worker that failed; the others are ended then.
+    """
+    ports = free_ports(request.recipe.workers)
+    workers = [_start(request, rank, ports) for rank in range(request.recipe.workers)]
+    try:
+        while any(worker.poll() is None for worker in workers):
+            if any(worker.returncode for worker in workers):
+                break
+            time.sleep(POLL_SECONDS)
+    finally:
+        _end(workers)
+    failed = [(rank, w.returncode) for rank, w in enumerate(workers) if w.returncode and w.returncode > 0] or [
+        (rank, w.returncode) for rank, w in enumerate(workers) if w.returncode
+    ]
+    if failed:
+        raise RuntimeError("worker {} of the native arm ended with code {}; its output is above".format(*failed[0]))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on at 127.0.0.1; all are held until the last is found, so that they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def run_worker(request: entry.Request) -> TrainingResult | None:
+    """Be the worker that TF_CONFIG names."""
+    request.phases.add("launch", request.started.seconds_until(Stamp.now()) - sum(request.phases.seconds.values()))
+    config = json.loads(os.environ["TF_CONFIG"])
+    rank, world = int(config["task"]["index"]), len(config["cluster"]["worker"])
+    host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
+    environment.prepare(request.recipe, rank, cpus)
+    with request.phases.measure("tensorflow"):
+        from training.train import train
+    launch = Launch(
+        arm="native",
+        rank=rank,
+        world=world,
+        host=host,
+        started=request.started,
+        phases=request.phases,
+        dataset_path=request.dataset_path,
+        folder=request.result.parent,
+    )
+    return train(request.recipe, launch)
+
+
+def _start(request: entry.Request, rank: int, ports: list[int]) -> subprocess.Popen[bytes]:
+    config = {
+        "cluster": {"worker": [f"127.0.0.1:{port}" for port in ports]},
+        "task": {"type": "worker", "index": rank},
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "training.native", *sys.argv[1:]],
+        env=os.environ | {"TF_CONFIG": json.dumps(config)} | entry.pass_on_start(request.started),
+    )
+
+
+def _end(workers: list[subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + GRACE_SECONDS
+    for worker in workers:
+        if worker.poll() is None:
+            worker.terminate()
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+def main() -> None:
+    """One of the workers, or the launcher of them all."""
+    request = entry.parse("native", __doc__)
+    if "TF_CONFIG" in os.environ:
+        entry.run(lambda: run_worker(request), request.result)
+        return
+    try:
+        launch_workers(request)
+    except RuntimeError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

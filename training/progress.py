@@ -1,0 +1,67 @@
+"""A run's progress as it happens: one JSON object a line, in a file beside the result. Not a log, and not the result.
+
+Rank 0 writes; whoever wants to show progress reads. A line is one of
+  {"event": "start", "arm", "epochs", "stepsPerEpoch", "images", "workers"}
+  {"event": "epoch", "epoch", "epochs", "loss", "accuracy", "validationLoss", "validationAccuracy",
+   "imagesPerSecond", "secondsLeft"}
+  {"event": "note", "text"}
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+NAME = "progress.jsonl"
+
+
+class Progress:
+    """Writes progress beside the result, or nowhere when `folder` is None (every rank but 0)."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = folder / NAME if folder else None
+
+    def write(self, event: str, **values: Any) -> None:
+        """Append one event."""
+        if self._path:
+            with self._path.open("a", encoding="utf-8") as out:
+                out.write(json.dumps({"event": event, **values}) + "\n")
+
+
+def read_new(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines written since `offset` (bytes), and the offset to go on from; an absent file has none."""
+    try:
+        with path.open("rb") as lines:
+            lines.seek(offset)
+            whole = lines.read().rpartition(b"\n")[0]
+    except FileNotFoundError:
+        return [], offset
+    return list(_events(whole)), offset + (len(whole) + 1 if whole else 0)
+
+
+def _events(text: bytes) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue  # a process that was killed while it wrote
+        if isinstance(event, dict):
+            yield event
+
+
+def describe(event: dict[str, Any]) -> str:
+    """One line for people."""
+    if event.get("event") == "epoch":
+        validation = event.get("validationAccuracy")
+        return (
+            f"epoch {event['epoch']}/{event['epochs']}  loss {event['loss']:.4f}  accuracy {event['accuracy']:.3f}"
+            + (f"  validation {validation:.3f}" if validation is not None else "")
+            + (f"  {event['imagesPerSecond']:,.0f} images/s" if event.get("imagesPerSecond") else "  warm-up")
+            + f"  {event['secondsLeft']:.0f} s left"
+        )
+    if event.get("event") == "start":
+        return (
+            f"{event['workers']} worker(s), {event['images']:,} images, {event['stepsPerEpoch']} steps an epoch, "
+            f"{event['epochs']} epoch(s)"
+        )
+    return str(event.get("text", ""))

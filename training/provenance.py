@@ -1,0 +1,93 @@
+"""What a run is made of and where: hashes of code, dependencies and data files, and the host's facts. Standard library only.
+
+The program computes these at preview; a run computes them again and records them, so a result can be checked.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from training.config import ARMS
+
+PROJECT = Path(__file__).resolve().parent.parent
+LOCKED = ("numpy", "ray", "scikit-learn", "tensorflow", "tensorflow-cpu", "tf-keras")
+"""Packages that decide what training computes; with what they in turn require, they are the run's dependencies."""
+
+_NOT_RUN = {"comparison.py"}
+"""Modules of `training` that look at results and run in no arm: changing them re-runs nothing."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine as a run sees it."""
+
+    cpu_model: str
+    cpus_allowed: int
+    memory_bytes: int
+
+    def fingerprint(self) -> str:
+        """One line that changes when the machine does; memory in whole GiB, because kernels report it unevenly."""
+        return f"{self.cpu_model} | {self.cpus_allowed} CPUs | {round(self.memory_bytes / 2**30)} GiB"
+
+
+def host() -> Host:
+    """This machine."""
+    return Host(_cpu_model(), len(allowed_cpus()), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def allowed_cpus() -> list[int]:
+    """CPUs that this process may use; on systems without affinity, all of them."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def code_hash(arm: str, folder: Path = PROJECT / "training") -> str:
+    """SHA-256 over the names and contents of the modules that a run of `arm` can import: not other arms' entry points."""
+    others = {f"{other}.py" for other in ARMS if other != arm}
+    total = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        if path.name not in _NOT_RUN | others:
+            total.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+@cache
+def dependencies_hash(lock: Path = PROJECT / "uv.lock") -> str:
+    """SHA-256 over name and version of `LOCKED` and all they require, as uv.lock pins them."""
+    packages = {p["name"]: p for p in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]}
+    seen: set[str] = set()
+    todo = [name for name in LOCKED if name in packages]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        package = packages[name]
+        extras = [d for group in package.get("optional-dependencies", {}).values() for d in group]
+        todo += [d["name"] for d in package.get("dependencies", []) + extras if d["name"] in packages]
+    lines = [f"{name}=={packages[name]['version']}" for name in sorted(seen)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def files_hash(folder: Path) -> str:
+    """SHA-256 over the names and contents of the files directly in `folder`."""
+    total = hashlib.sha256()
+    for path in sorted(p for p in folder.iterdir() if p.is_file()):
+        with path.open("rb") as content:
+            total.update(f"{path.name}\0".encode() + hashlib.file_digest(content, "sha256").digest())
+    return total.hexdigest()
+
+
+@cache
+def _cpu_model() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found.group(1).strip() if found else platform.processor() or platform.machine()

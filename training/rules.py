@@ -1,0 +1,73 @@
+"""Parsing rules for settings: text to value, with the allowed values in words. Not tied to any one reader of settings."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one setting is read from text.
+
+    `parse` raises ValueError on text that is not allowed; `allowed` says in words what is.
+    """
+
+    parse: Callable[[str], Any]
+    allowed: str
+
+
+def whole(low: int, high: int | None = None) -> Rule:
+    """A whole number, both bounds allowed."""
+
+    def parse(text: str) -> int:
+        value = int(text.strip())
+        if value < low or (high is not None and value > high):
+            raise ValueError(text)
+        return value
+
+    return Rule(parse, f"a whole number from {low}" + (f" to {high}" if high is not None else " up"))
+
+
+def number(low: float, high: float, *, above: bool = False) -> Rule:
+    """A finite number from `low` to `high`; with `above`, `low` itself is not allowed."""
+
+    def parse(text: str) -> float:
+        value = float(text.strip())
+        if not math.isfinite(value) or value < low or value > high or (above and value == low):
+            raise ValueError(text)
+        return value
+
+    return Rule(parse, f"a number {'above' if above else 'from'} {low:g}{' and' if above else ''} up to {high:g}")
+
+
+def boolean() -> Rule:
+    """true or false, as Pulumi writes them."""
+
+    def parse(text: str) -> bool:
+        return {"true": True, "false": False}[text.strip().lower()]
+
+    def checked(text: str) -> bool:
+        try:
+            return parse(text)
+        except KeyError:
+            raise ValueError(text) from None
+
+    return Rule(checked, "true or false")
+
+
+def choice(names: Iterable[str]) -> Rule:
+    """One of a closed set of names."""
+    known = tuple(names)
+
+    def parse(text: str) -> str:
+        if text.strip() not in known:
+            raise ValueError(text)
+        return text.strip()
+
+    return Rule(parse, "one of " + ", ".join(known))
+
+
+def text(allowed: str = "any text") -> Rule:
+    """Any text; what is allowed beyond that is the reader's to check."""
+    return Rule(lambda value: value, allowed)

@@ -1,0 +1,80 @@
+"""What one training process has in hand, from launch to result. Data only."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from training.clock import Phases, Stamp
+from training.config import Recipe
+from training.provenance import Host
+from training.result import Epoch, RayCluster
+
+if TYPE_CHECKING:
+    from training.dataset import Data
+    from training.loop import Loop
+    from training.usage import Usage
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How this process came to be, and what it is to do beside the recipe."""
+
+    arm: str
+    rank: int
+    world: int
+    """Processes of this run."""
+    host: Host
+    """As it was before the process was bound to its CPUs."""
+    started: Stamp
+    """When the arm's first process started."""
+    phases: Phases = field(default_factory=Phases)
+    """Start-up as measured so far."""
+    dataset_path: str = ""
+    folder: Path | None = None
+    """Where rank 0 writes progress and the saved model."""
+    report: Callable[[dict[str, Any]], None] | None = None
+    """Called on every rank after each epoch."""
+    ray: RayCluster | None = None
+
+
+@dataclass
+class Session:
+    """A process that is set up: all it needs to train."""
+
+    recipe: Recipe
+    launch: Launch
+    data: "Data"
+    model: Any
+    optimizer: Any
+    loop: "Loop"
+    usage: "Usage"
+
+    @property
+    def images(self) -> int:
+        """Training images of an epoch, over all workers."""
+        return len(self.data.train_rows)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of an epoch; the last may have fewer images."""
+        return math.ceil(self.images / self.recipe.global_batch_size)
+
+
+@dataclass
+class Record:
+    """What training measured on this rank."""
+
+    first_step: Stamp
+    history: list[Epoch] = field(default_factory=list)
+    step_trace: list[float] = field(default_factory=list)
+    warmup_seconds: float = 0.0
+    report_seconds: float = 0.0
+    timed_images: int = 0
+    timed_seconds: float = 0.0
+    timed_cpu_seconds: float = 0.0
+    own_images: int = 0
+    """Training images that this rank itself processed."""
+    covered: bool = True
+    """In every epoch all ranks together saw every training image once."""
