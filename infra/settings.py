@@ -79,7 +79,7 @@ class Settings:
     oversubscription: str | None
     """What the verdict says about cores that are shared by permission."""
     warnings: tuple[str, ...]
-    """Shown by `load`."""
+    """To be logged by the program."""
     refused_at_up: tuple[str, ...]
     """Warnings about this machine that stop an update; a preview may run on another machine."""
     cluster: ClusterSettings | None
@@ -87,7 +87,7 @@ class Settings:
 
 
 def load() -> Settings:
-    """The settings of the stack being deployed, warnings shown. Raises SettingsError that lists all problems."""
+    """The settings of the stack being deployed. Raises SettingsError that lists all problems."""
     config = pulumi.Config()
     prefix = f"{config.name}:"
     given = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
@@ -98,8 +98,6 @@ def load() -> Settings:
         raise SettingsError(str(error)) from None
     if settings.refused_at_up and not pulumi.runtime.is_dry_run():
         raise SettingsError("\n\n".join(["this does not fit; nothing was changed.", *settings.refused_at_up]))
-    for warning in settings.warnings:
-        pulumi.log.warn(warning)
     return settings
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from infra.settings_checks import Check, path_of
 from infra.settings_draft import Draft, Problem, set_line
-from infra.settings_fit import GIB, Measurement, Size, cluster_fit, node_that_fits
+from infra.settings_fit import GIB, RESERVED, Measurement, Size, cluster_fit, node_that_fits
 from infra.settings_key import CLUSTER
 from infra.settings_table import KEYS
 
@@ -109,7 +109,8 @@ class Unfit:
     """Whether `allowOversubscription` makes it a warning."""
 
     def __str__(self) -> str:
-        return "\n  ".join([f"{self.what}. Any of these helps:", *self.ways])
+        helps = "any of these helps" if len(self.ways) > 1 else "this helps"
+        return "\n  ".join([f"{self.what}; {helps}:", *self.ways])
 
 
 def measurement_of(draft: Draft) -> Measurement:
@@ -137,8 +138,8 @@ def _unfit_nodes(asked: Measurement, node: Size, count: int) -> Iterator[Unfit]:
     if arms:
         larger = _size_lines(node, node_that_fits(asked, count, node))
         yield Unfit(
-            f"the pods of {' and '.join(arms)}, beside a Ray cluster of {asked.workers} workers, do not fit {count} nodes"
-            f" of {node}, of which 1 CPU and 1 GiB each are kept for the system",
+            f"the pods of {' and '.join(arms)}, beside a Ray cluster of {asked.workers} workers, do not fit"
+            f" {count} nodes of {node}, of which {RESERVED} each are kept for the system",
             (set_line("nativeArm", "false"), larger) if arms == ("native",) else (larger,),
         )
 
@@ -157,8 +158,8 @@ def _unfit_cores(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfit
     if needed > cores:
         smaller = replace(asked, native_arm=False).most(count).cpus <= cores and node.cpus <= cores
         yield Unfit(
-            f"{asked.workers} workers and the pods beside them need a machine with {needed} physical cores, and this one"
-            f" has {cores}",
+            f"{asked.workers} workers and the pods beside them need a machine with {needed} physical cores,"
+            f" and this one has {cores}",
             (*([set_line("nativeArm", "false")] if smaller else []), set_line("allowOversubscription", "true")),
             liftable=True,
         )
@@ -171,7 +172,7 @@ def _unfit_memory(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfi
     if needed > memory:
         smaller = replace(asked, native_arm=False).most(count).memory_bytes <= memory and node.memory_bytes <= memory
         yield Unfit(
-            f"{asked.workers} workers and the pods beside them need a machine with {math.ceil(needed / GIB)} GiB of memory,"
-            f" and this one has {math.floor(memory / GIB)}",
+            f"{asked.workers} workers and the pods beside them need a machine with {math.ceil(needed / GIB)} GiB"
+            f" of memory, and this one has {math.floor(memory / GIB)}",
             (*([set_line("nativeArm", "false")] if smaller else []), set_line("target", "local")),
         )

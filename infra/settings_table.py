@@ -22,7 +22,7 @@ _DEFAULTS_BY_TARGET: dict[str, dict[Target, str]] = {
 
 On clusters: an epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty.
 """
-_EXAMPLES = {"trainImages": "2560"}
+_EXAMPLES = {"trainImages": "1024"}
 _DERIVED = {"trainImages": "all"}
 
 

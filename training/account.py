@@ -141,7 +141,7 @@ def _worker(session: Session, record: Record) -> Worker:
 
 
 def _probe(session: Session) -> dict[str, float]:
-    """Seconds of an all-reduce by size of its buffer in bytes: the median of a few, after training, outside the clock."""
+    """Seconds of an all-reduce by size of its buffer in bytes: the median of a few, outside the clock."""
     found = {}
     for size in PROBE_BYTES:
         buffer, times = tf.zeros([size // 4]), []

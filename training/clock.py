@@ -1,4 +1,4 @@
-"""Time: a run's phases on the monotonic clock, and stamps that processes of one host can compare. Standard library only."""
+"""Time: phases on the monotonic clock, and stamps that processes of one host can compare. Standard library only."""
 
 import os
 import time

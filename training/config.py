@@ -5,6 +5,7 @@ Standard library only. The same recipe is config keys in Pulumi, flags on a comm
 
 import hashlib
 import json
+import math
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any
 
@@ -50,7 +51,9 @@ class Recipe:
     learning_rate_scaling: str = _setting(
         "none", choice(["none", "linear", "sqrt"]), "scale the learning rate with globalBatchSize / 128"
     )
-    early_stopping: int = _setting(0, whole(0, 10_000), "stop after so many epochs without a better validation loss; 0: off")
+    early_stopping: int = _setting(
+        0, whole(0, 10_000), "stop after so many epochs without a better validation loss; 0: off"
+    )
     save_model: bool = _setting(False, boolean(), "write the trained model into the run's folder")
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,7 +83,8 @@ class Recipe:
     def scaled_learning_rate(self) -> float:
         """The learning rate at this global batch: Goyal et al. 2017 (linear), Krizhevsky 2014 (sqrt)."""
         ratio = self.global_batch_size / REFERENCE_BATCH
-        return self.learning_rate * {"none": 1.0, "linear": ratio, "sqrt": ratio**0.5}[self.learning_rate_scaling]
+        factors = {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}
+        return self.learning_rate * factors[self.learning_rate_scaling]
 
     def compute_threads(self) -> int:
         """Intra-op and OpenMP threads of one worker: its CPUs, rounded up."""
@@ -109,6 +113,6 @@ def canonical(value: Any) -> str:
 
 
 def batch_split(images: int, workers: int) -> list[int]:
-    """How many of a step's images each rank takes: as even as can be, the larger shares first (128 over 3: 43, 43, 42)."""
+    """How many of a step's images each rank takes: as even as can be, larger shares first (128 over 3: 43, 43, 42)."""
     share, rest = divmod(images, workers)
     return [share + (rank < rest) for rank in range(workers)]

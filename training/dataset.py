@@ -67,7 +67,7 @@ class Data:
         return Part(self.known.images[self.validation_rows], self.known.labels[self.validation_rows])
 
     def epoch_order(self, seed: int, epoch: int) -> Labels:
-        """Rows of the training images in the order that epoch `epoch`, from 1, visits them: the same in every process."""
+        """Rows of the training images as epoch `epoch`, from 1, visits them: the same in every process."""
         return np.random.default_rng([seed, epoch]).permutation(self.train_rows)
 
 
@@ -119,7 +119,7 @@ def check(images: Images, name: str) -> None:
 
 
 def load_digits() -> Images:
-    """scikit-learn's digits, read from its data file: importing scikit-learn for it would cost each process a second."""
+    """scikit-learn's digits, from its data file: importing scikit-learn would cost each process a second."""
     found = importlib.util.find_spec("sklearn")
     if not found or not found.submodule_search_locations:
         raise DatasetError("data set digits: scikit-learn is not installed; type: uv sync")

@@ -1,4 +1,4 @@
-"""What the three entry points have in common: the recipe as flags, and a result written whole. Not the arms themselves."""
+"""What the entry points have in common: the recipe as flags, and a result written whole. Not the arms themselves."""
 
 import argparse
 import os
@@ -38,7 +38,9 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
     )
     parser.add_argument("--result", type=Path, required=True, help="file to write; progress goes beside it")
     parser.add_argument("--dataset-path", default="", help="a cifar-10-batches-py folder")
-    parser.add_argument("--no-bind-cpus", action="store_true", help="leave CPU affinity alone, as under a pod's CPU limit")
+    parser.add_argument(
+        "--no-bind-cpus", action="store_true", help="leave CPU affinity alone, as under a pod's CPU limit"
+    )
     if arm == "ray":
         parser.add_argument("--address", default="", help="address of a running Ray cluster; empty: start one here")
         parser.add_argument("--dashboard", action="store_true", help="serve Ray's dashboard while the run lasts")

@@ -22,16 +22,15 @@ BYTES_PER_PACK = 0
 
 
 class Loop:
-    """Compiled training and evaluation of `model` on this replica's share of each batch."""
+    """Compiled training and evaluation of `trained`, a model and its optimizer, on this replica's share of batches."""
 
-    def __init__(self, recipe: Recipe, data: Data, strategy: Any, model: Any, optimizer: Any, rank: int) -> None:
+    def __init__(self, recipe: Recipe, data: Data, rank: int, strategy: Any, trained: tuple[Any, Any]) -> None:
         self._recipe = recipe
         self._strategy = strategy
-        self._model = model
-        self._optimizer = optimizer
+        self._model, self._optimizer = trained
         self._rank = rank
         self._world = strategy.num_replicas_in_sync
-        self._variables = model.trainable_variables
+        self._variables = self._model.trainable_variables
         self._classes = len(data.class_names)
         self._known = _on_device(data.known)
         self._options = tf.distribute.experimental.CommunicationOptions(
@@ -49,7 +48,9 @@ class Loop:
         """Trace and optimise the training function: a call with no steps."""
         self.steps(order, 0, 0, 1)
 
-    def steps(self, order: Labels, first: int, last: int, epoch: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def steps(
+        self, order: Labels, first: int, last: int, epoch: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Train steps `first` to `last` (not included) of an epoch that visits the rows `order` (images,).
 
         Gives this replica's own sums (4,) of loss, images classified right, images, and their rows; and the end of
@@ -69,7 +70,7 @@ class Loop:
 
     @tf.function  # type: ignore[untyped-decorator]
     def average_statistics(self) -> None:
-        """Give all replicas the mean of their moving averages (batch normalisation's), which drift apart in training."""
+        """Give all replicas the mean of their moving averages (batch normalisation's), which drift apart."""
         if self._world > 1:
             self._strategy.run(self._average_statistics)
 
@@ -133,9 +134,7 @@ class Loop:
         seed = tf.stack([self._recipe.seed, epoch * 1_000_003 + step])
         flips, rows, columns = (
             drawn[first : first + count]
-            for drawn in tf.unstack(
-                tf.random.stateless_uniform([3, size], seed, 0, 2 * PAD + 1, tf.int32), axis=0
-            )
+            for drawn in tf.unstack(tf.random.stateless_uniform([3, size], seed, 0, 2 * PAD + 1, tf.int32), axis=0)
         )
         pixels = tf.where((flips % 2 == 0)[:, None, None, None], pixels, tf.reverse(pixels, axis=[2]))
         padded = tf.pad(pixels, [[0, 0], [PAD, PAD], [PAD, PAD], [0, 0]])
@@ -165,7 +164,8 @@ class Loop:
             variable.assign(total / self._world)
 
     def _run_evaluation(self, images: Any, labels: Any) -> tuple[Any, Any]:
-        return self._strategy.run(self._evaluate_share, args=(images, labels))
+        loss, confusion = self._strategy.run(self._evaluate_share, args=(images, labels))
+        return loss, confusion
 
     def _evaluate_share(self, images: Any, labels: Any) -> tuple[Any, Any]:
         loss, confusion = tf.constant(0.0), tf.zeros([self._classes, self._classes], tf.int32)

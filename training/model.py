@@ -13,9 +13,9 @@ DENSE_DROPOUT = 0.5
 
 
 def build_cnn(width: int, shape: Shape) -> Any:
-    """Three blocks of two 3×3 convolutions (width, 2 and 4 times width), then a dense layer of 8 times width.
+    """Three blocks of two 3×3 convolutions (1, 2 and 4 times `width`), then a dense layer of 8 times `width`.
 
-    Input (n, 32, 32, 3) floats from 0 to 1; output (n, classes) float32 logits. Initial weights depend on the seed alone.
+    Input (n, 32, 32, 3) floats from 0 to 1; output (n, classes) float32 logits. Initial weights: the seed's.
     """
     layers = tf.keras.layers
     seeds = iter(range(shape.seed * 1000, shape.seed * 1000 + 1000))

@@ -102,10 +102,10 @@ def project(repeats: Sequence[Repeat], recipe: dict[str, Any], reasons: dict[str
 
 
 def fit_ring(probe: dict[str, float], workers: int) -> Ring:
-    """α and β of the ring from seconds at two sizes (decimal strings of bytes); neither falls below 0."""
+    """α and β of the ring from seconds at two sizes (decimal strings of bytes), of which the larger takes longer."""
     (small, fast), *_, (large, slow) = sorted((int(size), seconds) for size, seconds in probe.items())
     hops = 2 * (workers - 1)
-    seconds_per_byte = max(0.0, (slow - fast) / (large - small) * workers / hops)
+    seconds_per_byte = (slow - fast) / (large - small) * workers / hops
     latency = max(0.0, (fast - hops / workers * small * seconds_per_byte) / hops)
     return Ring(latency, seconds_per_byte)
 
@@ -117,8 +117,7 @@ def fit(repeats: Sequence[Repeat], recipe: dict[str, Any], ring: Ring) -> tuple[
     size = repeats[0]["native"].summary["parameters"] * _GRADIENT_BYTES[recipe["gradientPrecision"]]
     without = Model(recipe["globalBatchSize"], baseline_step, _spread_seconds(repeats), size, exposed_share=0.0)
     waiting = native_step - without.step_seconds(workers, ring)
-    reduce_seconds = ring.seconds(workers, size)
-    exposed = max(0.0, waiting / reduce_seconds) if reduce_seconds else 0.0
+    exposed = max(0.0, waiting / ring.seconds(workers, size))
     return Model(recipe["globalBatchSize"], baseline_step, without.spread_seconds, size, exposed), native_step
 
 
@@ -129,9 +128,12 @@ def _missing(repeats: Sequence[Repeat], recipe: dict[str, Any]) -> str:
         return "nativeArm is off, and the model is fitted to its runs"
     if recipe["workers"] < 2:
         return "one worker exchanges nothing that a model could be fitted to"
-    if len(_median_probe(repeats)) < 2:
+    probe = _median_probe(repeats)
+    if len(probe) < 2:
         given = repeats[0]["native"].summary["reasons"].get("allReduce")
         return "the native runs have no all-reduce probe at two sizes" + (f": {given}" if given else "")
+    if not probe[min(probe, key=int)] < probe[max(probe, key=int)]:
+        return "the probe's larger all-reduce took no longer than its smaller one, so it has no bandwidth"
     steps = [step_seconds(repeat[arm].summary) for repeat in repeats for arm in ("baseline", "native")]
     return "" if all(steps) else "a run has no timed step"
 
@@ -151,7 +153,7 @@ def _median_step(repeats: Sequence[Repeat], arm: str) -> float:
 def _spread_seconds(repeats: Sequence[Repeat]) -> float:
     """Standard deviation of a step from two percentiles, which one slow outlier does not move."""
     steps = [repeat["baseline"].summary["stepSeconds"] for repeat in repeats]
-    return max(0.0, statistics.median((step["p95"] - step["p50"]) / _P95 for step in steps))
+    return max(0.0, statistics.median(float(step["p95"] - step["p50"]) / _P95 for step in steps))
 
 
 def _most_workers(recipe: dict[str, Any]) -> int:
@@ -159,7 +161,7 @@ def _most_workers(recipe: dict[str, Any]) -> int:
 
 
 def _links(measured: Ring) -> list[tuple[str, bool, Ring]]:
-    """This link, and Ethernet: never faster than this link, whose cost is software that a faster wire does not remove."""
+    """This link, and Ethernet that is never faster: a better wire does not remove the cost of this link's software."""
     links = [("this link", True, measured)]
     for gigabits in ETHERNET_GIGABITS:
         wire = Ring(
@@ -180,7 +182,7 @@ def _predict(model: Model, name: str, measured: bool, ring: Ring, recipe: dict[s
         "name": name,
         "measured": measured,
         "latencySeconds": ring.latency_seconds,
-        "bytesPerSecond": 1 / ring.seconds_per_byte if ring.seconds_per_byte else 0.0,
+        "bytesPerSecond": 1 / ring.seconds_per_byte,
         "speedup": {str(workers): speedups[workers] for workers in shown if workers <= most},
         "bestWorkers": best,
         "bestSpeedup": speedups[best],

@@ -1,8 +1,9 @@
-"""What a run is made of and where: hashes of code, dependencies and data files, and the host's facts. Standard library only.
+"""What a run is made of and where: hashes of code, dependencies and data, the host's facts. Standard library only.
 
 The program computes these at preview; a run computes them again and records them, so a result can be checked.
 """
 
+import ast
 import hashlib
 import os
 import platform
@@ -12,14 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from training.config import ARMS
-
 PROJECT = Path(__file__).resolve().parent.parent
 LOCKED = ("numpy", "ray", "scikit-learn", "tensorflow", "tensorflow-cpu", "tf-keras")
 """Packages that decide what training computes; with what they in turn require, they are the run's dependencies."""
-
-_NOT_RUN = {"comparison.py"}
-"""Modules of `training` that look at results and run in no arm: changing them re-runs nothing."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +43,34 @@ def allowed_cpus() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def code_hash(arm: str, folder: Path = PROJECT / "training") -> str:
-    """SHA-256 over the names and contents of the modules that a run of `arm` can import: not other arms' entry points."""
-    others = {f"{other}.py" for other in ARMS if other != arm}
+def code_hash(arm: str, project: Path = PROJECT) -> str:
+    """SHA-256 over names and contents of the project's modules that a run of `arm` can import."""
     total = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        if path.name not in _NOT_RUN | others:
-            total.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    for path in modules_of(f"training.{arm}", project):
+        total.update(f"{path.relative_to(project)}\0".encode() + path.read_bytes() + b"\0")
     return total.hexdigest()
+
+
+def modules_of(module: str, project: Path = PROJECT) -> list[Path]:
+    """The file of `module` and of every module of `training` that it imports, directly or not, also inside functions."""
+    found: set[Path] = set()
+    todo = [module]
+    while todo:
+        path = project / (todo.pop().replace(".", "/") + ".py")
+        if path not in found and path.is_file():
+            found.add(path)
+            todo += _imported(ast.parse(path.read_bytes()))
+    return sorted(found)
+
+
+def _imported(tree: ast.Module) -> list[str]:
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in names if name.startswith("training.")]
 
 
 @cache

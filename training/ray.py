@@ -6,13 +6,12 @@ Without an address it starts Ray in this process's session and shuts it down at 
 import os
 import shutil
 import tempfile
+import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import ray
-import ray.train
-from ray.train.tensorflow import TensorflowTrainer
 
 from training import entry, environment, provenance
 from training.clock import Phases, Stamp
@@ -22,12 +21,27 @@ from training.session import Launch
 
 LONGEST_TEMPORARY = 40
 """Characters. Ray adds some 60 of its own, and the path of a socket ends at 107."""
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # Ray runs its workers at 15, where every other process of the machine goes first
+    # Each of these is an actor: a process that starts beside the workers, and then polls.
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_STATE_ACTOR_RECONCILIATION": "0",
+}
+"""Environment of the driver, before Ray starts; docs/performance.md has what each saves."""
+OBJECT_STORE_BYTES = 100 * 2**20
+"""Of an own cluster: training data does not pass through it."""
 
 
 def run(request: entry.Request) -> TrainingResult:
     """Start or join Ray, train, shut down, and give rank 0's result with this process's own end-to-end time."""
     entered = Stamp.now()
+    os.environ.update(SETTINGS)
+    importing = threading.Thread(target=_import_trainer)  # half a second that Ray's start leaves unused
+    importing.start()
     temporary = start_ray(request)
+    importing.join()
     try:
         found = _fit(request, entered)
     finally:
@@ -40,19 +54,17 @@ def run(request: entry.Request) -> TrainingResult:
 
 def start_ray(request: entry.Request) -> Path | None:
     """Connect to the address, or start Ray here; gives the folder of its temporary files, if it is ours to remove."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if request.address:
-        ray.init(address=request.address, log_to_driver=True)
+        ray.init(address=request.address)
         return None
     temporary = Path(tempfile.mkdtemp(prefix="ray-", dir=_short_folder()))
     os.environ.update(environment.variables(request.recipe.compute_threads()))
     ray.init(
         num_cpus=request.recipe.workers * request.recipe.compute_threads(),
         include_dashboard=request.dashboard,
-        object_store_memory=100 * 2**20,  # results are small: training data does not pass through it
+        object_store_memory=OBJECT_STORE_BYTES,
         _node_ip_address="127.0.0.1",
         _temp_dir=str(temporary),
-        log_to_driver=True,
     )
     return temporary
 
@@ -68,14 +80,24 @@ def cluster() -> RayCluster:
     )
 
 
+def _import_trainer() -> None:
+    import training.ray_trainer  # noqa: F401
+
+
 def _fit(request: entry.Request, entered: Stamp) -> dict[str, Any]:
+    import ray.train
+
+    from training.ray_trainer import LeanTensorflowTrainer
+
     recipe = request.recipe
-    trainer = TensorflowTrainer(
-        _train_worker,
+    trainer = LeanTensorflowTrainer(
+        own_cluster=not request.address,
+        train_loop_per_worker=_train_worker,
         train_loop_config={
             "recipe": recipe.to_dict(),
             "dataset_path": request.dataset_path,
             "folder": str(request.result.parent),
+            "own_cluster": not request.address,
             "bind_cpus": request.bind_cpus,
             "started": asdict(request.started),
             "entered": asdict(entered),
@@ -95,18 +117,24 @@ def _fit(request: entry.Request, entered: Stamp) -> dict[str, Any]:
 
 def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
     """One of the workers, in a process that Ray started."""
+    import ray.train
+
     recipe, entered = Recipe.from_dict(config["recipe"]), Stamp(**config["entered"])
-    rank = ray.train.get_context().get_world_rank()
+    context = ray.train.get_context()
     phases = Phases(dict(config["phases"]))
     phases.add("ray", entered.seconds_until(Stamp.now()))
     host, cpus = provenance.host(), provenance.allowed_cpus() if config["bind_cpus"] else None
-    environment.prepare(recipe, rank, cpus)
+    environment.prepare(recipe, context.get_world_rank(), cpus)
+    if config["own_cluster"]:
+        from training.ray_trainer import yield_to_training
+
+        yield_to_training()
     with phases.measure("tensorflow"):
         from training.train import train
     launch = Launch(
         arm="ray",
-        rank=rank,
-        world=ray.train.get_context().get_world_size(),
+        rank=context.get_world_rank(),
+        world=context.get_world_size(),
         host=host,
         started=Stamp(**config["started"]),
         phases=phases,

@@ -55,9 +55,7 @@ DATASETS: dict[str, DatasetEntry] = {}
 MODELS: dict[str, ModelEntry] = {}
 
 
-def dataset(
-    name: str, *, train_images: int = 0
-) -> Callable[[Callable[[Source], Images]], Callable[[Source], Images]]:
+def dataset(name: str, *, train_images: int = 0) -> Callable[[Callable[[Source], Images]], Callable[[Source], Images]]:
     """Register a loader under `name`."""
 
     def register(load: Callable[[Source], Images]) -> Callable[[Source], Images]:

@@ -234,7 +234,7 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode(kind: Any, data: Any, where: str) -> Any:
+def _decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
     """`data` as `kind`; the kinds are those of the dataclasses above, no more."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:

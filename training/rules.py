@@ -1,4 +1,4 @@
-"""Parsing rules for settings: text to value, with the allowed values in words. Not tied to any one reader of settings."""
+"""Rules for settings: text to value, and what is allowed in words. Not tied to any one reader of settings."""
 
 import math
 from collections.abc import Callable, Iterable

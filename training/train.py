@@ -1,4 +1,4 @@
-"""One training process from set-up to result, the same body in every arm. How its processes come to be is the arms' own."""
+"""One training process from set-up to result: the same body in every arm. Its launch is the arms' own."""
 
 import os
 import time
@@ -48,7 +48,7 @@ def set_up(recipe: Recipe, launch: Launch) -> Session:
         data = dataset.load(recipe, launch.dataset_path)
     with phases.measure("model"), strategy.scope():
         model, optimizer = _model(recipe, len(data.class_names), launch.rank)
-        loop = Loop(recipe, data, strategy, model, optimizer, launch.rank)
+        loop = Loop(recipe, data, launch.rank, strategy, (model, optimizer))
     with phases.measure("tracing"):
         loop.trace(data.epoch_order(recipe.seed, 1))
     return Session(recipe, launch, data, model, optimizer, loop, usage)
@@ -90,7 +90,7 @@ def _strategy(launch: Launch) -> Any:
 
 
 def _model(recipe: Recipe, classes: int, rank: int) -> tuple[Any, Any]:
-    # Initial weights come from the recipe's seed alone; dropout differs from rank to rank, as it does from image to image
+    # Initial weights come from the recipe's seed alone; dropout differs between ranks, as it does between images
     tf.keras.utils.set_random_seed(recipe.seed + 7919 * rank)
     if recipe.precision == "bfloat16":
         tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
@@ -127,9 +127,7 @@ def _run_epoch(session: Session, record: Record, epoch: int, rate: float) -> Epo
     )
 
 
-def _warm_up(
-    session: Session, record: Record, order: dataset.Labels, steps: int, epoch: int
-) -> NDArray[np.float64]:
+def _warm_up(session: Session, record: Record, order: dataset.Labels, steps: int, epoch: int) -> NDArray[np.float64]:
     began = time.monotonic()
     sums, _ = session.loop.steps(order, 0, steps, epoch)
     record.warmup_seconds += time.monotonic() - began

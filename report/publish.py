@@ -1,0 +1,135 @@
+"""A comparison as a folder: results/<stack>/<time>-<recipe>/, with what a reader needs and where its runs lie.
+
+The folder appears whole or not at all, and publishing the same comparison again changes nothing. It never deletes a
+result and never touches a run.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from report.table import render
+from training.comparison import Comparison
+from training.comparison_schema import ArmSummary, RunLink
+from training.config import ARMS, Recipe
+from training.result import write_whole
+
+COMPARISON, REPORT, RUNS = "comparison.json", "report.txt", "runs.json"
+LATEST = "latest"
+
+
+class PublishError(Exception):
+    """Why a comparison could not be published, and where it still is."""
+
+
+def publish(comparison: Comparison, stack: str, project: Path) -> Path:
+    """Write the comparison's folder, point `latest` at it and return its path.
+
+    A folder that already holds this comparison is kept; only what is said about missing runs is brought up to date.
+    Raises PublishError on a name that is no folder name, a comparison without runs, and a file system that refuses.
+    """
+    if not re.fullmatch(r"\w[\w.-]*", stack, re.ASCII):
+        raise PublishError(f"{stack!r} is no stack name: letters, digits, '-', '_' and '.'; see `pulumi stack ls`")
+    results = project / "results" / stack
+    try:
+        folder = _find(comparison, results) or _write_new(comparison, results)
+        _write_if_changed(folder / RUNS, _runs(comparison, folder, project))
+        _point(results / LATEST, folder.name)
+    except OSError as error:
+        raise PublishError(
+            f"{error.filename or results} cannot be written: {error.strerror}. Nothing is lost: the runs are in runs/, "
+            "the comparison in `pulumi stack output comparison`. Make room or mend the folder, then run `make report`"
+        ) from None
+    return folder
+
+
+def run_links(comparison: Comparison) -> Iterator[RunLink]:
+    """The runs that were compared, arm by arm."""
+    for arm in ARMS:
+        summary = cast("ArmSummary | None", comparison.data[arm])  # type: ignore[literal-required]
+        yield from summary["runs"] if summary else []
+
+
+def _find(comparison: Comparison, results: Path) -> Path | None:
+    """The newest folder with this comparison's name, if it holds just this comparison."""
+    same_name = sorted(results.glob(f"{_name(comparison)}*"), key=_edition)
+    if same_name and (same_name[-1] / COMPARISON).is_file():
+        text = (same_name[-1] / COMPARISON).read_text(encoding="utf-8")
+        return same_name[-1] if text == comparison.to_json() + "\n" else None
+    return None
+
+
+def _write_new(comparison: Comparison, results: Path) -> Path:
+    """Write under a temporary name and rename, so that no half-written result is ever seen."""
+    results.mkdir(parents=True, exist_ok=True)
+    folder = _unused(results, _name(comparison))
+    temporary = results / f".{folder.name}.{os.getpid()}"
+    temporary.mkdir()
+    try:
+        write_whole(temporary / COMPARISON, comparison.to_json() + "\n")
+        write_whole(temporary / REPORT, render(comparison.data) + "\n")
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def _name(comparison: Comparison) -> str:
+    """UTC start of the newest run, and the recipe: not now, so that publishing again gives the same name."""
+    started = [datetime.fromisoformat(run["startedAt"]) for run in run_links(comparison)]
+    if not started:
+        raise PublishError("this comparison has no runs: the last `pulumi up` finished none; run `make up`")
+    try:
+        digest = Recipe.from_dict(comparison.data["recipe"]).digest()
+    except ValueError as error:
+        raise PublishError(f"this comparison is of another version: {error}") from None
+    return f"{max(started).astimezone(UTC):%Y%m%dT%H%M%SZ}-{digest}"
+
+
+def _unused(results: Path, name: str) -> Path:
+    """`name`, or `name.2`, … where the same runs were compared before in another way (a newer program, a lost run)."""
+    edition = 1 + max((_edition(path) for path in results.glob(f"{name}*")), default=0)
+    return results / (name if edition == 1 else f"{name}.{edition}")
+
+
+def _edition(path: Path) -> int:
+    suffix = path.name.rpartition(".")[2]
+    return int(suffix) if suffix.isdigit() else 1
+
+
+def _runs(comparison: Comparison, folder: Path, project: Path) -> str:
+    return json.dumps([_run(link, folder, project) for link in run_links(comparison)], indent=1) + "\n"
+
+
+def _run(link: RunLink, folder: Path, project: Path) -> dict[str, Any]:
+    """A link relative to the result's folder, and whether it still leads to what was compared."""
+    path = project / link["path"]
+    state = "missing"
+    if path.is_file():
+        same = hashlib.sha256(path.read_bytes()).hexdigest() == link["sha256"]
+        state = "present" if same else "changed"
+    return {"name": link["name"], "path": os.path.relpath(path, folder), "sha256": link["sha256"], "state": state}
+
+
+def _write_if_changed(path: Path, text: str) -> None:
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        write_whole(path, text)
+
+
+def _point(latest: Path, name: str) -> None:
+    """Replace the symlink in one step: there is never a moment without a `latest`."""
+    if latest.is_symlink() and latest.readlink() == Path(name):
+        return
+    temporary = latest.with_name(f".{LATEST}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(name, target_is_directory=True)
+    try:
+        temporary.replace(latest)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,19 @@
+"""Text to a terminal that may not know every character. Layout is not its business."""
+
+import sys
+from typing import TextIO
+
+_PLAIN = str.maketrans(
+    {"×": "x", "±": "+-", "–": "-", "−": "-", "…": "...", "α": "alpha", "β": "beta", "µ": "u", "·": "*"}
+)
+
+
+def write(text: str, out: TextIO | None = None) -> None:
+    """Print `text`, in ASCII where the encoding of `out` (stdout) lacks a character."""
+    out = out or sys.stdout
+    encoding = out.encoding or "ascii"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_PLAIN).encode(encoding, errors="replace").decode(encoding)
+    out.write(text + "\n")

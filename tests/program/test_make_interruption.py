@@ -1,0 +1,118 @@
+"""Ctrl-C, SIGTERM and kill -9 under `make up`: what pulumi hears, what it leaves, and what the next `make up` does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.program.make_project import Project, processes_in, project, terminal, wait_for
+
+__all__ = ["project"]
+
+FIRST_TIME = "If you would like to terminate immediately"
+
+
+def _pulumi_pid(project: Project) -> int:
+    pids = [pid for pid, command in processes_in(project.folder).items() if command.startswith("pulumi up")]
+    assert len(pids) == 1, processes_in(project.folder)
+    return pids[0]
+
+
+def _wait_until_first_runs(project: Project) -> None:
+    wait_for(lambda: "first-began" in project.marks(), 60, "the first resource began")
+
+
+def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project) -> None:
+    """The press reaches pulumi once: it waits for the create, starts no other, and leaves neither lock nor process."""
+    with terminal(project.command("up", SET="seconds=4"), project.folder, project.environment) as shown:
+        _wait_until_first_runs(project)
+        shown.press_ctrl_c()
+        status = shown.process.wait(timeout=60)
+
+    assert status != 0
+    assert project.marks() == {"first-began", "first-ended"}
+    assert FIRST_TIME in shown.output
+    assert project.locks() == []
+    assert not project.deployment().get("pending_operations")
+    assert processes_in(project.folder) == {}
+
+
+def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
+    """The second press ends pulumi at once; nothing of it lives on, and `make up` clears what stayed in the state."""
+    with terminal(project.command("up", SET="seconds=300"), project.folder, project.environment) as shown:
+        _wait_until_first_runs(project)
+        shown.press_ctrl_c()
+        wait_for(lambda: FIRST_TIME in shown.output, 20, "pulumi says what a second press does")
+        shown.press_ctrl_c()
+        shown.process.wait(timeout=20)
+        wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
+
+    assert "first-ended" not in project.marks()
+
+    again = project.make("up")
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert project.marks() == {"first-began", "first-ended", "second-began", "second-ended"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_to_make_alone_reaches_pulumi(project: Project, number: signal.Signals) -> None:
+    """A supervisor that ends `make` ends the update in the orderly way."""
+    command = project.command("up", SET="seconds=4")
+    process = subprocess.Popen(command, cwd=project.folder, env=project.environment, start_new_session=True)
+    _wait_until_first_runs(project)
+    os.killpg(process.pid, number) if number == signal.SIGINT else os.kill(process.pid, number)
+    process.wait(timeout=60)
+    wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
+
+    assert project.marks() == {"first-began", "first-ended"}
+    assert project.locks() == []
+
+
+def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Project, tmp_path: Path) -> None:
+    """After kill -9 no process lives on and the terminal is as before; `make up` clears lock and pending create.
+
+    No provider is asked for that: on a cluster's stack it must work without the cluster.
+    """
+    assert project.make("up").returncode == 0
+    modes = tmp_path / "modes"
+    up = " ".join(project.command("up", SET="seconds=300"))
+    script = f"stty -a >{modes}.before; {up}; echo $? >{modes}.status; stty -a >{modes}.after"
+    with terminal(["bash", "-c", script], project.folder, project.environment) as shown:
+        (project.folder / "marks/first-began").unlink()
+        _wait_until_first_runs(project)
+        os.kill(_pulumi_pid(project), signal.SIGKILL)
+        shown.process.wait(timeout=30)
+
+    assert Path(f"{modes}.status").read_text().strip() != "0"
+    assert Path(f"{modes}.after").read_text() == Path(f"{modes}.before").read_text()
+    assert processes_in(project.folder) == {}
+    assert len(project.locks()) == 1
+    assert project.deployment()["pending_operations"]
+
+    again = project.make("up")
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "removing the lock" in again.stderr
+    assert "dropping 1 resource(s)" in again.stderr
+    assert project.locks() == []
+    assert not project.deployment().get("pending_operations")
+    assert not {mark for mark in project.marks() if mark.endswith("-read")}
+
+
+def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
+    """A second `make up` beside a running one is refused by pulumi, and the first goes on to its end."""
+    command = project.command("up", SET="seconds=8")
+    first = subprocess.Popen(command, cwd=project.folder, env=project.environment)
+    _wait_until_first_runs(project)
+    second = project.make("up")
+    status = first.wait(timeout=60)
+
+    assert second.returncode != 0
+    assert "currently locked" in second.stdout + second.stderr
+    assert status == 0
+    assert project.marks() >= {"first-ended", "second-ended"}

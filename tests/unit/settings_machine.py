@@ -1,0 +1,55 @@
+"""A machine and a stack for tests of settings, and what a user does with a message: apply the line that it gives."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from infra.settings import Settings, parse
+from infra.settings_draft import Facts, InvalidSettingsError, Problem
+from infra.settings_fit import GIB
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def machine(
+    cores: int = 8, gib: int = 16, stack: str = "local", folder: Path = ROOT, secret: frozenset[str] = frozenset()
+) -> Facts:
+    """The facts of a machine whose cores are all allowed."""
+    return Facts("ray-worth-it", stack, folder, cores, cores, gib * GIB, secret)
+
+
+def settings(facts: Facts | None = None, /, **values: str) -> Settings:
+    """Settings from values given as keyword arguments."""
+    return parse(values, facts or machine())
+
+
+def problems(facts: Facts | None = None, /, **values: str) -> tuple[Problem, ...]:
+    """What is wrong with the values; fails when nothing is."""
+    with pytest.raises(InvalidSettingsError) as caught:
+        parse(values, facts or machine())
+    return caught.value.problems
+
+
+def only_problem(facts: Facts | None = None, /, **values: str) -> str:
+    """The one problem as text, after each of its fixes was applied and found to work."""
+    (problem,) = problems(facts, **values)
+    assert problem.fixes
+    for fix in problem.fixes:
+        parse(applied(values, fix), facts or machine())
+    return str(problem)
+
+
+def applied(values: Mapping[str, str], fix: str) -> dict[str, str]:
+    """The values after the command lines of a fix were typed."""
+    after = dict(values)
+    for line in fix.split(" && "):
+        match shlex.split(line):
+            case ["pulumi", "config", "set", key, value]:
+                after[key] = value
+            case ["pulumi", "config", "rm", key]:
+                del after[key]
+            case other:
+                pytest.fail(f"not a line a user can type: {other}")
+    return after

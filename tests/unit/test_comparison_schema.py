@@ -1,0 +1,68 @@
+"""The comparison's schema: what is made conforms to it, and the docs are made from it."""
+
+import json
+import types
+import typing
+from typing import Any
+
+import pytest
+
+from tests.unit.results import make_context, make_runs
+from tools import outputs_table
+from training.comparison import compare
+from training.comparison_schema import ComparisonData
+
+
+def problems(value: Any, kind: Any, where: str) -> list[str]:
+    """Where JSON data departs from a type; keys must be those of a TypedDict, no more and no fewer."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return []
+    if origin in (types.UnionType, typing.Union):
+        found = [problems(value, argument, where) for argument in arguments]
+        return [] if [] in found else found[0]
+    if origin is list and isinstance(value, list):
+        return [text for item in value for text in problems(item, arguments[0], f"{where}[]")]
+    if origin is dict and isinstance(value, dict):
+        return [text for key, item in value.items() for text in problems(item, arguments[1], f"{where}.{key}")]
+    if typing.is_typeddict(kind) and isinstance(value, dict):
+        hints = typing.get_type_hints(kind)
+        wrong = [f"{where}.{key}" for key in set(hints) ^ set(value)]
+        return wrong + [
+            text for key in set(hints) & set(value) for text in problems(value[key], hints[key], f"{where}.{key}")
+        ]
+    expected = {int: (int,), float: (float, int), str: (str,), bool: (bool,), type(None): (type(None),)}.get(kind, ())
+    is_bool_by_mistake = isinstance(value, bool) and kind is not bool
+    return [] if isinstance(value, expected) and not is_bool_by_mistake else [f"{where} is {value!r}, not {kind}"]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_comparisons_conform(native: bool) -> None:
+    """Every key at every depth is in the schema with its type, and the other way round."""
+    comparison = compare(make_runs(native=native), make_context(native_arm=native))
+
+    assert problems(json.loads(comparison.to_json()), ComparisonData, "comparison") == []
+
+
+def test_an_empty_comparison_conforms() -> None:
+    """Also when nothing was measured."""
+    assert problems(json.loads(compare([], make_context()).to_json()), ComparisonData, "comparison") == []
+
+
+def test_conformance_is_really_tested() -> None:
+    """The walk finds a missing key, an unknown one and a wrong type."""
+    data = json.loads(compare(make_runs(), make_context()).to_json())
+    del data["ray"]["runs"][0]["seed"]
+    data["speedup"]["mean"] = 1.0
+    data["baseline"]["testAccuracy"] = "0.9"
+
+    assert sorted(problem.split(" ")[0] for problem in problems(data, ComparisonData, "c")) == [
+        "c.baseline.testAccuracy",
+        "c.ray.runs[].seed",
+        "c.speedup.mean",
+    ]
+
+
+def test_docs_are_made_from_the_schema() -> None:
+    """docs/outputs.md is what the tool writes today; `python -m tools.outputs_table` mends it."""
+    assert outputs_table.PATH.read_text(encoding="utf-8") == outputs_table.text()

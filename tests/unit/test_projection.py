@@ -1,0 +1,161 @@
+"""The scaling model: it finds constants that made the numbers, and says when it can't."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.results import make_context, make_recipe, make_run, make_runs
+from training.comparison import Run, compare
+from training.comparison_schema import Projection
+from training.config import Recipe
+from training.projection import ETHERNET_LATENCY_SECONDS, Model, Ring, fit_ring
+
+RING = Ring(latency_seconds=2e-4, seconds_per_byte=1.5e-9)
+
+
+def project(runs: list[Run], recipe: Recipe | None = None) -> Projection:
+    """The projection of runs, which must have one."""
+    projection = compare(runs, make_context(recipe)).data["projection"]
+    assert projection is not None
+    return projection
+
+
+def runs_of(model: Model, workers: int, ring: Ring) -> list[Run]:
+    """Runs whose steps and probe the model itself makes."""
+    recipe = make_recipe(workers=workers)
+    probe = {str(size): ring.seconds(workers, size) for size in (4096, 1 << 22)}
+    paces = {"baseline": model.baseline_step_seconds, "native": model.step_seconds(workers, ring), "ray": 0.06}
+    return [
+        make_run(arm, repeat, recipe, step_seconds_mean=pace, **({"all_reduce": probe} if arm == "native" else {}))
+        for repeat in (1, 2, 3)
+        for arm, pace in paces.items()
+    ]
+
+
+def test_ring_costs_what_the_papers_say() -> None:
+    """2(N-1) messages, and 2(N-1)/N of the bytes through each link; nothing for one worker."""
+    ring = Ring(latency_seconds=1e-3, seconds_per_byte=1e-9)
+
+    assert ring.seconds(1, 1e9) == 0
+    assert ring.seconds(2, 1e9) == pytest.approx(2e-3 + 1.0)
+    assert ring.seconds(4, 1e9) == pytest.approx(6e-3 + 1.5)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+def test_fit_finds_the_link_that_made_the_probe(workers: int) -> None:
+    """Latency and bandwidth are solved from two sizes, whatever the order of the keys."""
+    probe = {str(size): RING.seconds(workers, size) for size in (8_388_608, 1024)}
+
+    fitted = fit_ring(probe, workers)
+
+    assert fitted.latency_seconds == pytest.approx(RING.latency_seconds)
+    assert fitted.seconds_per_byte == pytest.approx(RING.seconds_per_byte)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_model_recovers_what_made_the_steps(workers: int) -> None:
+    """Steps made with an exposed share of 0.4 are fitted with 0.4, and the measured point is met exactly."""
+    recipe = make_recipe(workers=workers)
+    spread = (1.05 - 0.99) * 0.1 / 1.6448536
+    model = Model(64, 0.1, spread, 816_938 * 4, exposed_share=0.4)
+
+    projection = project(runs_of(model, workers, RING), recipe)
+
+    assert projection["exposedShare"] == pytest.approx(0.4, rel=1e-3)
+    assert projection["links"][0]["speedup"][str(workers)] == pytest.approx(model.speedup(workers, RING), rel=1e-6)
+    assert projection["links"][0]["speedup"]["8"] == pytest.approx(model.speedup(8, RING), rel=1e-3)
+
+
+def test_links_are_this_one_and_three_ethernets() -> None:
+    """Measured and assumed links are told apart, and the assumption is named."""
+    projection = project(make_runs())
+    names = [(link["name"], link["measured"]) for link in projection["links"]]
+
+    assert names == [
+        ("this link", True),
+        ("1 Gbit/s Ethernet", False),
+        ("10 Gbit/s Ethernet", False),
+        ("100 Gbit/s Ethernet", False),
+    ]
+    assert projection["links"][1]["bytesPerSecond"] == pytest.approx(125e6)
+    assert all(link["latencySeconds"] >= ETHERNET_LATENCY_SECONDS for link in projection["links"][1:])
+    assert any("assumed, not measured" in text for text in projection["assumptions"])
+
+
+def test_no_ethernet_is_faster_than_this_link() -> None:
+    """What software costs here a faster wire does not remove."""
+    this, *ethernets = project(make_runs())["links"]
+
+    assert all(link["bytesPerSecond"] <= this["bytesPerSecond"] for link in ethernets)
+    assert all(link["speedup"]["8"] <= this["speedup"]["8"] for link in ethernets)
+
+
+def test_projection_ends_at_eight_images_a_worker() -> None:
+    """A global batch of 64 is projected to 8 workers and no further."""
+    projection = project(make_runs())
+
+    assert projection["maxWorkers"] == 8
+    assert max(map(int, projection["links"][0]["speedup"])) == 8
+
+
+def test_best_workers_is_where_more_do_not_pay() -> None:
+    """On a slow link a few workers are as good as all: one that reaches 99 % of the best is enough."""
+    model = Model(64, 0.1, 0.0, 816_938 * 4, exposed_share=1.0)
+    slow = Ring(latency_seconds=8e-3, seconds_per_byte=1e-9)
+    link = project(runs_of(model, 2, slow))["links"][0]
+    speedups = {workers: model.speedup(workers, slow) for workers in range(1, 9)}
+
+    assert link["bestWorkers"] < 8
+    assert link["bestSpeedup"] >= 0.985 * max(speedups.values())
+    assert all(speedups[fewer] < 0.995 * link["bestSpeedup"] for fewer in range(1, link["bestWorkers"]))
+
+
+def test_uneven_shares_cost_what_the_largest_takes() -> None:
+    """Five workers on 64 images wait for the one with 13."""
+    model = Model(64, 0.64, 0.0, 4, exposed_share=0.0)
+
+    assert model.step_seconds(5, RING) == pytest.approx(0.13)
+
+
+def test_stragglers_grow_with_workers_and_shrink_with_their_share() -> None:
+    """One worker waits for nobody."""
+    model = Model(64, 0.1, 0.01, 4, exposed_share=0.0)
+
+    assert model.straggler_seconds(1) == pytest.approx(0.0)
+    assert model.straggler_seconds(2) * 2 < model.straggler_seconds(8) * 8
+
+
+def test_bfloat16_gradients_are_half_as_many_bytes() -> None:
+    """What workers exchange follows gradientPrecision and not precision."""
+    recipe = make_recipe(gradient_precision="bfloat16")
+
+    assert project(make_runs())["gradientBytes"] == 816_938 * 4
+    assert project(make_runs(recipe), recipe)["gradientBytes"] == 816_938 * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"allReduce": None, "reasons": {"allReduce": "the probe failed"}}, "probe at two sizes: the probe failed"),
+        ({"allReduce": {"1024": 0.1}}, "probe at two sizes"),
+        ({"allReduce": {"1024": 0.1, "4096": 0.1}}, "took no longer"),
+        ({"trainSeconds": None}, "no timed step"),
+    ],
+)
+def test_null_with_a_reason_without_what_it_needs(change: dict[str, Any], why: str) -> None:
+    """No probe, no projection: never a guess."""
+    runs = [replace(run, summary=run.summary | change) if run.arm == "native" else run for run in make_runs()]
+    data = compare(runs, make_context()).data
+
+    assert data["projection"] is None
+    assert why in data["reasons"]["projection"]
+
+
+def test_one_worker_projects_nothing() -> None:
+    """With one worker there is no exchange to fit to."""
+    recipe = make_recipe(workers=1)
+    data = compare(make_runs(recipe), make_context(recipe)).data
+
+    assert data["projection"] is None
+    assert "one worker" in data["reasons"]["projection"]

@@ -1,0 +1,76 @@
+"""Ray Train's TensorflowTrainer with fewer processes, and without TensorFlow in those that do not train.
+
+Pinned to the Ray of uv.lock: `_create_default_callbacks` and the module path are not Ray's public interface.
+docs/performance.md has what each part saves.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+from ray.train._internal.utils import get_address_and_port
+from ray.train.backend import Backend, BackendConfig
+from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+from ray.train.v2.tensorflow.tensorflow_trainer import TensorflowTrainer
+
+LOWEST_PRIORITY = 19
+TRAIN_WORKER = "ray::RayTrainWorker"
+
+
+class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
+    """A TensorflowTrainer whose driver and controller do not import TensorFlow (2 to 6 s each).
+
+    Nor does it start a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on, when Ray
+    was started for this run alone.
+    """
+
+    def __init__(self, *, own_cluster: bool, **arguments: Any) -> None:
+        self._own_cluster = own_cluster
+        # TensorflowTrainer's own does the same with ray.train.tensorflow's config, whose package imports TensorFlow
+        DataParallelTrainer.__init__(self, backend_config=TensorflowAddresses(), **arguments)
+
+    def _create_default_callbacks(self) -> list[Any]:
+        callbacks = super()._create_default_callbacks()
+        if not self._own_cluster:
+            return list(callbacks)
+        return [one for one in callbacks if type(one).__name__ != "PlacementGroupCleanerCallback"]
+
+
+@dataclass
+class TensorflowAddresses(BackendConfig):  # type: ignore[misc]
+    """Tells the workers where the others are: the whole of what Ray's own TensorflowConfig does."""
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        """The class that Ray calls on the controller."""
+        return _TensorflowAddressesBackend
+
+
+class _TensorflowAddressesBackend(Backend):  # type: ignore[misc]
+    def on_start(self, worker_group: Any, backend_config: TensorflowAddresses) -> None:  # noqa: ARG002 (Ray's interface)
+        addresses = [f"{host}:{port}" for host, port in worker_group.execute(get_address_and_port)]
+        for rank in range(len(worker_group)):
+            worker_group.execute_single(rank, _set_tf_config, addresses, rank)
+
+
+def _set_tf_config(addresses: list[str], rank: int) -> None:
+    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+    os.environ["TF_CONFIG"] = json.dumps(cluster)
+
+
+def yield_to_training() -> None:
+    """Give every process of this session but the training workers the lowest priority, thread by thread.
+
+    Ray's own processes would otherwise take turns with the workers on the CPUs they are bound to. They still run
+    whenever a worker waits. Does nothing where the system has no /proc.
+    """
+    session = os.getsid(0)
+    for process in psutil.process_iter(["cmdline"]):
+        try:
+            if os.getsid(process.pid) == session and TRAIN_WORKER not in " ".join(process.info["cmdline"] or []):
+                for thread in process.threads():
+                    os.setpriority(os.PRIO_PROCESS, thread.id, LOWEST_PRIORITY)
+        except (psutil.Error, OSError):
+            continue  # gone meanwhile
