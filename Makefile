@@ -36,7 +36,7 @@ env: ## print exports that let plain pulumi commands work on the same state (eva
 	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.environment print
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
-	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.environment exec --no-backend pytest -rs tests
+	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.environment exec --no-backend pytest -rs --junitxml=.state/test-results.xml tests
 
 check: ## lint, format and types
 	@$(BOOTSTRAP) --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .

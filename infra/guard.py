@@ -73,7 +73,11 @@ def session_members(session: int) -> list[int]:
     found = []
     for pid in psutil.pids():
         with suppress(ProcessLookupError, PermissionError, psutil.Error):
-            if os.getsid(pid) == session and pid != os.getpid() and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            if (
+                os.getsid(pid) == session
+                and pid != os.getpid()
+                and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(pid)
     return found
 
@@ -90,7 +94,9 @@ def _take_lock(progress: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         if not said:
-            Progress(progress).write("note", text="waits: another measurement runs on this machine, and would spoil this")
+            Progress(progress).write(
+                "note", text="waits: another measurement runs on this machine, and would spoil this"
+            )
             said = True
         if _starter_is_gone(POLL_SECONDS):
             return False

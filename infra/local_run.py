@@ -169,7 +169,9 @@ class _Reporter:
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._path = name, folder / progress.NAME
         self._offset, self._held, self._last_time = 0, "", 0.0
-        self._print("starts. Ctrl-C once: it finishes and is kept; twice: it is stopped, and the next `up` makes it again")
+        self._print(
+            "starts. Ctrl-C once: it finishes and is kept; twice: it is stopped, and the next `up` makes it again"
+        )
 
     def news(self, *, last: bool = False) -> None:
         """Print the latest line, if the one before is old enough."""
@@ -214,7 +216,9 @@ def _signal(number: int) -> str:
 def _failure(name: str, cause: str, log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
     shown = "".join(f"\n  | {line}" for line in lines) or " (empty)"
-    return f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` makes it again."
+    return (
+        f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` makes it again."
+    )
 
 
 def _text(value: Any) -> str:

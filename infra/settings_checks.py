@@ -103,7 +103,7 @@ def _cores_suffice(draft: Draft) -> Iterator[Problem]:
 def _images_exist(draft: Draft) -> Iterator[Problem]:
     name = dataset_of(draft)
     available = DATASETS[name].train_images
-    if available and draft["trainImages"] > available:
+    if not DATASETS[name].any_size and draft["trainImages"] > available:
         yield Problem(
             draft.shown("trainImages"),
             f"at most {available}, the training images of {name}",
@@ -117,8 +117,9 @@ def _epoch_has_a_step(draft: Draft) -> Iterator[Problem]:
     if not images or (images >= _LEAST_IMAGES and training >= batch):
         return
     enough = _images_for(batch)
-    available = DATASETS[dataset_of(draft)].train_images
-    more = [set_line("trainImages", enough)] if draft["trainImages"] and enough <= (available or enough) else []
+    entry = DATASETS[dataset_of(draft)]
+    can_grow = entry.any_size or (draft["trainImages"] and enough <= entry.train_images)
+    more = [set_line("trainImages", enough)] if can_grow else []
     less = [set_line("globalBatchSize", training)] if images >= _LEAST_IMAGES else []
     yield Problem(
         f"{draft.shown('globalBatchSize')} with {draft.shown('trainImages')}",

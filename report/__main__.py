@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from report import terminal
-from report.publish import PublishError, publish
+from report.failures import PublishError
 from report.table import render
 from training.comparison import CompareError, Comparison
 from training.provenance import PROJECT
@@ -23,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "table":
             terminal.write(render(comparison.data))
         else:
+            from report.publish import publish  # matplotlib takes a second to import, and a table needs none
+
             terminal.write(str(publish(comparison, options.stack, options.project)))
     except (CompareError, PublishError) as error:
         print(f"report: {error}", file=sys.stderr)

@@ -4,23 +4,20 @@ The folder appears whole or not at all, and publishing the same comparison again
 result and never touches a run.
 """
 
-import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
 
-from report.table import render
+from report import html, table
+from report.links import run_files
 from training.comparison import Comparison
-from training.comparison_schema import ArmSummary, RunLink
-from training.config import ARMS, Recipe
+from training.config import Recipe
 from training.result import write_whole
 
-COMPARISON, REPORT, RUNS = "comparison.json", "report.txt", "runs.json"
+COMPARISON, TEXT, PAGE, RUNS = "comparison.json", "report.txt", "report.html", "runs.json"
 LATEST = "latest"
 
 
@@ -38,7 +35,7 @@ def publish(comparison: Comparison, stack: str, project: Path) -> Path:
         raise PublishError(f"{stack!r} is no stack name: letters, digits, '-', '_' and '.'; see `pulumi stack ls`")
     results = project / "results" / stack
     try:
-        folder = _find(comparison, results) or _write_new(comparison, results)
+        folder = _find(comparison, results) or _write_new(comparison, stack, project)
         _write_if_changed(folder / RUNS, _runs(comparison, folder, project))
         _point(results / LATEST, folder.name)
     except OSError as error:
@@ -47,13 +44,6 @@ def publish(comparison: Comparison, stack: str, project: Path) -> Path:
             "the comparison in `pulumi stack output comparison`. Make room or mend the folder, then run `make report`"
         ) from None
     return folder
-
-
-def run_links(comparison: Comparison) -> Iterator[RunLink]:
-    """The runs that were compared, arm by arm."""
-    for arm in ARMS:
-        summary = cast("ArmSummary | None", comparison.data[arm])  # type: ignore[literal-required]
-        yield from summary["runs"] if summary else []
 
 
 def _find(comparison: Comparison, results: Path) -> Path | None:
@@ -65,15 +55,17 @@ def _find(comparison: Comparison, results: Path) -> Path | None:
     return None
 
 
-def _write_new(comparison: Comparison, results: Path) -> Path:
+def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
     """Write under a temporary name and rename, so that no half-written result is ever seen."""
+    results = project / "results" / stack
     results.mkdir(parents=True, exist_ok=True)
     folder = _unused(results, _name(comparison))
     temporary = results / f".{folder.name}.{os.getpid()}"
     temporary.mkdir()
     try:
         write_whole(temporary / COMPARISON, comparison.to_json() + "\n")
-        write_whole(temporary / REPORT, render(comparison.data) + "\n")
+        write_whole(temporary / TEXT, table.render(comparison.data) + "\n")
+        write_whole(temporary / PAGE, html.render(comparison, stack, project))
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -82,7 +74,8 @@ def _write_new(comparison: Comparison, results: Path) -> Path:
 
 def _name(comparison: Comparison) -> str:
     """UTC start of the newest run, and the recipe: not now, so that publishing again gives the same name."""
-    started = [datetime.fromisoformat(run["startedAt"]) for run in run_links(comparison)]
+    summaries = [summary for summary in (comparison.data["baseline"], comparison.data["ray"]) if summary]
+    started = [datetime.fromisoformat(run["startedAt"]) for summary in summaries for run in summary["runs"]]
     if not started:
         raise PublishError("this comparison has no runs: the last `pulumi up` finished none; run `make up`")
     try:
@@ -104,17 +97,17 @@ def _edition(path: Path) -> int:
 
 
 def _runs(comparison: Comparison, folder: Path, project: Path) -> str:
-    return json.dumps([_run(link, folder, project) for link in run_links(comparison)], indent=1) + "\n"
-
-
-def _run(link: RunLink, folder: Path, project: Path) -> dict[str, Any]:
-    """A link relative to the result's folder, and whether it still leads to what was compared."""
-    path = project / link["path"]
-    state = "missing"
-    if path.is_file():
-        same = hashlib.sha256(path.read_bytes()).hexdigest() == link["sha256"]
-        state = "present" if same else "changed"
-    return {"name": link["name"], "path": os.path.relpath(path, folder), "sha256": link["sha256"], "state": state}
+    """Links relative to the result's folder, and whether each still leads to what was compared."""
+    links = [
+        {
+            "name": file.link["name"],
+            "path": os.path.relpath(project / file.link["path"], folder),
+            "sha256": file.link["sha256"],
+            "state": file.state,
+        }
+        for file in run_files(comparison, project)
+    ]
+    return json.dumps(links, indent=1) + "\n"
 
 
 def _write_if_changed(path: Path, text: str) -> None:

@@ -25,7 +25,9 @@ def main() -> int:
     if os.environ.get("ALL") == "1":
         folders += [ROOT / name for name in _MEASUREMENTS]
     for folder in [*folders, *_bytecode()]:
-        if folder.exists():
+        if folder.is_symlink():
+            folder.unlink()
+        elif folder.exists():
             shutil.rmtree(folder)
     kept = [f"{name}/" for name in _MEASUREMENTS if (ROOT / name).exists()]
     if kept:

@@ -23,7 +23,7 @@ _INTRODUCTION = """\
 `speedup`, `efficiency`, `endToEndSpeedup`, `rayOverhead`, `accuracyGap` (medians over the repeats), `breakEvenEpochs`
 and `verdict`. A cluster's stack adds `dashboardUrl`, `dashboardTokenCommand` and `kubeconfigPath`.
 
-`pulumi stack output comparison` is everything, as one JSON string: `make -s outputs JSON=1` prints it. A value that could
+`pulumi stack output comparison` is everything, as one JSON string: `make -s outputs JSON=1` prints it. What could
 not be measured is `null`, never 0, and `reasons` says why under its dotted name (`baseline.reportSeconds`,
 `checks.weightsEqual`). Seconds, bytes and images are in the names; accuracies are fractions, gaps percentage points.
 """

@@ -1,7 +1,8 @@
 """Builds the Pulumi CLI, its Python language host and the Python shims from Go modules with committed checksums.
 
 The language host left the module `sdk/v3` after v3.78, and no later one is a module of its own: hence two small
-modules under tools/, each with its own go.sum. The shims are plain files of the newer `sdk/v3`.
+modules under tools/, each with its own go.sum. The shims are plain files of the newer `sdk/v3`. That old host asks
+`python -m pip` for the packages installed; uv leaves pip out of .venv, so it gets one beside it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.project import ROOT, TOOLS, ToolError, capture, last_line, retry, say
+from tools import uv
+from tools.project import ROOT, TOOLS, VENV, ToolError, capture, last_line, retry, say
+
+PIP_VERSION = "26.3"
 
 _CLI_MODULE = ROOT / "tools" / "pulumi-cli"
 _CLI_PACKAGE = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
@@ -44,6 +48,7 @@ def build(folder: Path) -> None:
     _compile(_CLI_MODULE, _CLI_PACKAGE, programs / "pulumi")
     _compile(_HOST_MODULE, _HOST_PACKAGE, programs / "pulumi-language-python-host")
     _install(_HOST_MODULE / "pulumi-language-python", programs)
+    _install_pip(folder / "pip")
     sdk = Path(_go(_CLI_MODULE, "list", "-m", "-f", "{{.Dir}}", _SDK))
     for shim in _SHIMS:
         _install(sdk / shim, programs)
@@ -55,6 +60,14 @@ def _compile(module: Path, package: str, program: Path) -> None:
     version = _go(module, "list", "-m", "-f", "{{.Version}}", _SDK)
     stamp = f"-s -w -X {_SDK}/go/common/version.Version={version}"
     _go(module, "build", "-ldflags", stamp, "-o", str(program), package)
+
+
+def _install_pip(folder: Path) -> None:
+    """pip as a plain folder, which the language host's shim puts on the host's own module path."""
+    target = ["--target", str(folder), "--python", str(VENV / "bin" / "python")]
+    result = capture([str(uv.find_uv()), "pip", "install", "--quiet", *target, f"pip=={PIP_VERSION}"])
+    if result.returncode != 0:
+        raise ToolError(f"pip: {last_line(result.stderr)}")
 
 
 def _install(source: Path, programs: Path) -> None:

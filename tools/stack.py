@@ -85,9 +85,8 @@ class Stack:
         return comparison
 
     def remove(self) -> None:
-        """Forget an empty stack and its settings."""
-        self._pulumi("stack", "rm", "--yes", "--preserve-config", "--remove-backups")
-        stack_config.copy_path(self.name).unlink(missing_ok=True)
+        """Forget an empty stack and its settings; from the project's root pulumi would drop the selection with it."""
+        self._pulumi("stack", "rm", "--yes", "--remove-backups", folder=stack_config.write_init_project())
 
     def _exists(self) -> bool:
         listed = json.loads(self._pulumi("stack", "ls", "--json"))

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from tools.project import capture
 
 _ROOT_TYPE = "pulumi:pulumi:Stack"
+_BOOKKEEPING = (_ROOT_TYPE, "pulumi:providers:")
 
 
 def file_backend(url: str) -> Path | None:
@@ -69,5 +70,5 @@ def _resource_count(file: Path) -> int:
     content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     latest = json.loads(content)["checkpoint"].get("latest") or {}
     begun = pending_creates(latest)
-    held = [item for item in latest.get("resources") or [] if item["type"] != _ROOT_TYPE]
+    held = [item for item in latest.get("resources") or [] if not item["type"].startswith(_BOOKKEEPING)]
     return len(held) + len(begun)

@@ -14,8 +14,10 @@ from training.result import SCHEMA_VERSION
 Check = tuple[bool | None, str]
 """What was found, and why where that is not True."""
 
-_FROM_RUNS = ("weightsEqual", "shardsCover", "autotunerOff")
-"""Checks that a run makes itself (`TrainingResult.checks`): always listed, beside whatever else the runs checked."""
+_TRUE: Check = (True, "")
+
+_FROM_RUNS = ("shardsCoverDataSet", "weightsEqual")
+"""Checks that only a run can make (`TrainingResult.checks`): always listed, beside whatever else the runs checked."""
 
 
 def expected_world_size(arm: str, recipe: dict[str, Any]) -> int:
@@ -53,20 +55,21 @@ def _refuse_other_version(run: Run) -> None:
 def verify(repeats: Sequence[dict[str, Run]], recipe: dict[str, Any]) -> dict[str, Check]:
     """Every check by name, over complete repeats of arm → run whose recipes were found equal."""
     runs = [run for repeat in repeats for run in repeat.values()]
-    reported = sorted({name for run in runs for name in run.summary["checks"]} | set(_FROM_RUNS))
+    names = sorted({name for run in runs for name in run.summary["checks"]} | set(_FROM_RUNS))
+    reported = {name: _reported(name, runs) for name in names}
     found: dict[str, Check] = {
-        "recipesEqual": (True, ""),
-        "seedsPaired": (True, ""),
-        "replicaCounts": _first_broken(runs, lambda run: _replicas(run, recipe)),
-        "sameThreads": _first_broken(runs, lambda run: _threads(run, recipe)),
+        "recipesEqual": _TRUE,
+        "seedsPaired": _TRUE,
+        "replicasAsAsked": _first_broken(runs, lambda run: _replicas(run, recipe)),
+        "threadsAsAsked": _first_broken(runs, lambda run: _threads(run, recipe)),
         "sameWork": _first_broken(repeats, _same_work),
         "hashesEqual": _hashes(repeats, runs),
     }
-    return found | {name: _reported(name, runs) for name in reported}
+    return found | {name: check for name, check in reported.items() if name not in found or check[0] is False}
 
 
 def _first_broken(subjects: Iterable[Any], problem: Callable[[Any], str]) -> Check:
-    return next(((False, text) for text in map(problem, subjects) if text), (True, ""))
+    return next(((False, text) for text in map(problem, subjects) if text), _TRUE)
 
 
 def _replicas(run: Run, recipe: dict[str, Any]) -> str:
@@ -124,7 +127,7 @@ def _hashes(repeats: Sequence[dict[str, Run]], runs: Sequence[Run]) -> Check:
         for run in group[1:]:
             if run.summary["provenance"][key] != group[0].summary["provenance"][key]:
                 return False, f"{group[0].name} and {run.name} differ in {key}"
-    return True, ""
+    return _TRUE
 
 
 def _reported(name: str, runs: Sequence[Run]) -> Check:
@@ -135,7 +138,7 @@ def _reported(name: str, runs: Sequence[Run]) -> Check:
         return False, f"failed in {', '.join(failed)}"
     silent = [run for run in runs if said[run.name] is None and len(run.summary["workers"]) > 1]
     if not silent and any(said.values()):
-        return True, ""
+        return _TRUE
     silent = silent or list(runs)
     why = silent[0].summary["reasons"].get(name) or silent[0].summary["reasons"].get(f"checks.{name}")
     return None, f"not verified in {', '.join(run.name for run in silent)}" + (f": {why}" if why else "")

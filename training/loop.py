@@ -71,7 +71,7 @@ class Loop:
     @tf.function  # type: ignore[untyped-decorator]
     def average_statistics(self) -> None:
         """Give all replicas the mean of their moving averages (batch normalisation's), which drift apart."""
-        if self._world > 1:
+        if self._world > 1 and self._model.non_trainable_variables:
             self._strategy.run(self._average_statistics)
 
     @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]

@@ -52,7 +52,7 @@ def code_hash(arm: str, project: Path = PROJECT) -> str:
 
 
 def modules_of(module: str, project: Path = PROJECT) -> list[Path]:
-    """The file of `module` and of every module of `training` that it imports, directly or not, also inside functions."""
+    """The file of `module` and of every module of `training` that it imports, also indirectly or inside functions."""
     found: set[Path] = set()
     todo = [module]
     while todo:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from training.dataset import Images
 
 
+SYNTHETIC_IMAGES = 2560
+"""What `synthetic` has when `trainImages` does not say."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a data set comes from: what a loader may use of the recipe."""
@@ -36,11 +40,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """A data set by name; `train_images` before validation is split off, 0: as many as asked for."""
+    """A data set by name; `train_images` it has before validation is split off, if `trainImages` does not say."""
 
     name: str
     load: Callable[[Source], Images]
     train_images: int
+    any_size: bool
+    """It has as many as `trainImages` asks for."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,13 @@ DATASETS: dict[str, DatasetEntry] = {}
 MODELS: dict[str, ModelEntry] = {}
 
 
-def dataset(name: str, *, train_images: int = 0) -> Callable[[Callable[[Source], Images]], Callable[[Source], Images]]:
+def dataset(
+    name: str, *, train_images: int, any_size: bool = False
+) -> Callable[[Callable[[Source], Images]], Callable[[Source], Images]]:
     """Register a loader under `name`."""
 
     def register(load: Callable[[Source], Images]) -> Callable[[Source], Images]:
-        DATASETS[name] = DatasetEntry(name, load, train_images)
+        DATASETS[name] = DatasetEntry(name, load, train_images, any_size)
         return load
 
     return register
@@ -94,12 +102,12 @@ def cifar10(source: Source) -> Images:
     return load_cifar10(source.path)
 
 
-@dataset("synthetic")
+@dataset("synthetic", train_images=SYNTHETIC_IMAGES, any_size=True)
 def synthetic(source: Source) -> Images:
     """CIFAR-shaped images of 10 learnable classes, made from the seed; of any size, for benchmarks."""
     from training.dataset import make_synthetic
 
-    return make_synthetic(source.train_images or 2560, source.seed)
+    return make_synthetic(source.train_images or SYNTHETIC_IMAGES, source.seed)
 
 
 @model("cnn")

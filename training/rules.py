@@ -1,7 +1,7 @@
 """Rules for settings: text to value, and what is allowed in words. Not tied to any one reader of settings."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,16 @@ from typing import Any
 class Rule:
     """How one setting is read from text.
 
-    `parse` raises ValueError on text that is not allowed; `allowed` says in words what is.
+    `parse` raises ValueError on text that is not allowed; `words` says what is, if need be only when asked.
     """
 
     parse: Callable[[str], Any]
-    allowed: str
+    words: str | Callable[[], str]
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, in words."""
+        return self.words if isinstance(self.words, str) else self.words()
 
 
 def whole(low: int, high: int | None = None) -> Rule:
@@ -56,16 +61,15 @@ def boolean() -> Rule:
     return Rule(checked, "true or false")
 
 
-def choice(names: Iterable[str]) -> Rule:
-    """One of a closed set of names."""
-    known = tuple(names)
+def choice(names: Collection[str]) -> Rule:
+    """One of a set of names, as it is when a value is read: a registry may have grown by then."""
 
     def parse(text: str) -> str:
-        if text.strip() not in known:
+        if text.strip() not in names:
             raise ValueError(text)
         return text.strip()
 
-    return Rule(parse, "one of " + ", ".join(known))
+    return Rule(parse, lambda: "one of " + ", ".join(names))
 
 
 def text(allowed: str = "any text") -> Rule:

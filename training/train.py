@@ -92,8 +92,7 @@ def _strategy(launch: Launch) -> Any:
 def _model(recipe: Recipe, classes: int, rank: int) -> tuple[Any, Any]:
     # Initial weights come from the recipe's seed alone; dropout differs between ranks, as it does between images
     tf.keras.utils.set_random_seed(recipe.seed + 7919 * rank)
-    if recipe.precision == "bfloat16":
-        tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    tf.keras.mixed_precision.set_global_policy("mixed_bfloat16" if recipe.precision == "bfloat16" else "float32")
     model = MODELS[recipe.model].build(Shape(classes, recipe.sync_batch_norm, recipe.seed))
     # Keras' newer Adam runs some ten operations a variable where this one has a fused kernel: docs/performance.md
     return model, tf.keras.optimizers.legacy.Adam(recipe.scaled_learning_rate())

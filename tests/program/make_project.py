@@ -1,4 +1,4 @@
-"""A throw-away project for the tests of `make`: the real tools and Makefile over a program that sleeps in two resources.
+"""A throw-away project for the tests of `make`: the real tools and Makefile, and a program of two resources that sleep.
 
 No training and no Ray: what is tested is how pulumi is called, interrupted and cleaned up after.
 """
@@ -27,7 +27,7 @@ from tools import session
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PROGRAM = '''
+PROGRAM = """
 import os
 import pathlib
 import time
@@ -65,7 +65,7 @@ config = pulumi.Config()
 first = Sleep("first", config.require("seconds"))
 Sleep("second", "0", pulumi.ResourceOptions(depends_on=[first]))
 pulumi.export("comparison", f'{{"workers": {config.require("workers")}}}')
-'''
+"""
 
 PROJECT = """\
 name: throwaway
@@ -98,11 +98,6 @@ class Project:
     def command(self, verb: str, **variables: str) -> list[str]:
         """`make VERB` without set-up: the environment of these tests is the one they share."""
         return ["make", "BOOTSTRAP=true", verb, *(f"{name}={value}" for name, value in variables.items())]
-
-    @property
-    def python_environment(self) -> Path:
-        """The environment these tests run in: what .venv links to."""
-        return Path(sys.executable).parent.parent
 
     def make(self, verb: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a target to its end."""
@@ -202,7 +197,11 @@ def terminal(command: list[str], folder: Path, environment: Mapping[str, str]) -
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
     process = subprocess.Popen(
-        command, cwd=folder, env=dict(environment), preexec_fn=lambda: os.login_tty(slave), pass_fds=[slave]
+        command,
+        cwd=folder,
+        env=dict(environment),
+        pass_fds=[slave],
+        preexec_fn=lambda: os.login_tty(slave),  # noqa: PLW1509 - the only way; the reader's thread starts later
     )
     os.close(slave)
     shown = Terminal(process, master)

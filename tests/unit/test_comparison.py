@@ -268,10 +268,14 @@ def test_results_of_another_version_are_refused() -> None:
 @pytest.mark.parametrize(
     ("check", "name", "broken"),
     [
-        ("replicaCounts", "ray-2", {"worldSize": 1}),
-        ("replicaCounts", "baseline-1", {"worldSize": 2}),
-        ("replicaCounts", "native-1", {"workers": make_run("baseline").summary["workers"]}),
-        ("sameThreads", "ray-1", {"workers": [w | {"computeThreads": 2} for w in make_run("ray").summary["workers"]]}),
+        ("replicasAsAsked", "ray-2", {"worldSize": 1}),
+        ("replicasAsAsked", "baseline-1", {"worldSize": 2}),
+        ("replicasAsAsked", "native-1", {"workers": make_run("baseline").summary["workers"]}),
+        (
+            "threadsAsAsked",
+            "ray-1",
+            {"workers": [w | {"computeThreads": 2} for w in make_run("ray").summary["workers"]]},
+        ),
         ("sameWork", "ray-3", {"stepsPerEpoch": 19}),
         ("sameWork", "ray-3", {"timedSteps": 50}),
         ("sameWork", "native-2", {"trainImages": 640}),
@@ -281,8 +285,13 @@ def test_results_of_another_version_are_refused() -> None:
         ("hashesEqual", "ray-2", {"provenance": make_run("ray").summary["provenance"] | {"codeHash": "x"}}),
         ("hashesEqual", "ray-2", {"provenance": make_run("ray").summary["provenance"] | {"datasetHash": "x"}}),
         ("weightsEqual", "native-1", {"checks": make_run("native").summary["checks"] | {"weightsEqual": False}}),
-        ("shardsCover", "ray-1", {"checks": make_run("ray").summary["checks"] | {"shardsCover": False}}),
-        ("autotunerOff", "baseline-1", {"checks": make_run("baseline").summary["checks"] | {"autotunerOff": False}}),
+        ("shardsCoverDataSet", "ray-1", {"checks": make_run("ray").summary["checks"] | {"shardsCoverDataSet": False}}),
+        (
+            "threadsAsAsked",
+            "baseline-1",
+            {"checks": make_run("baseline").summary["checks"] | {"threadsAsAsked": False}},
+        ),
+        ("replicasAsAsked", "ray-1", {"checks": make_run("ray").summary["checks"] | {"replicasAsAsked": False}}),
         ("somethingNew", "ray-1", {"checks": make_run("ray").summary["checks"] | {"somethingNew": False}}),
     ],
 )
@@ -302,9 +311,7 @@ def test_fair_runs_pass_every_check() -> None:
     checks = data(make_runs())["checks"]
 
     assert set(checks.values()) == {True}
-    assert {"recipesEqual", "seedsPaired", "replicaCounts", "weightsEqual", "shardsCover", "autotunerOff"} <= set(
-        checks
-    )
+    assert {"recipesEqual", "seedsPaired", "replicasAsAsked", "weightsEqual", "shardsCoverDataSet"} <= set(checks)
 
 
 def test_code_may_differ_between_arms_and_data_between_seeds() -> None:
@@ -326,7 +333,28 @@ def test_a_check_that_a_run_left_open_is_null() -> None:
 
     assert compared["checks"]["weightsEqual"] is None
     assert compared["reasons"]["checks.weightsEqual"] == "not verified in ray-1: too large"
-    assert "Not verified: autotunerOff, shardsCover, weightsEqual" in compared["verdict"]
+    assert "Not verified: shardsCoverDataSet, weightsEqual" in compared["verdict"]
+
+
+def test_a_check_that_no_run_made_is_listed() -> None:
+    """A body that forgot to verify is seen: the rules' own checks are null and never just absent."""
+    checks = data([replace(run, summary=run.summary | {"checks": {}}) for run in make_runs()])["checks"]
+
+    assert {name for name, passed in checks.items() if passed is None} == {
+        "shardsCoverDataSet",
+        "weightsEqual",
+    }
+
+
+def test_what_one_worker_could_not_measure_is_null_for_the_arm() -> None:
+    """The largest of the workers that answered is not the largest worker."""
+    first, second = make_run("ray").summary["workers"]
+    runs = replaced(make_runs(repeats=1), "ray-1", workers=[first, second | {"peakMemoryBytes": None}])
+
+    compared = data(runs, repeats=1)
+
+    assert compared["ray"]["peakMemoryBytes"] is None
+    assert "ray.peakMemoryBytes" in compared["reasons"]
 
 
 def test_per_epoch_when_arms_stopped_at_different_epochs() -> None:

@@ -11,6 +11,9 @@ from training.comparison_schema import Projection
 from training.config import Recipe
 from training.projection import ETHERNET_LATENCY_SECONDS, Model, Ring, fit_ring
 
+SPREAD_SECONDS = (1.05 - 0.99) * 0.1 / 1.6448536
+"""Of the steps that `make_result` makes: p95 - p50 in standard deviations."""
+
 RING = Ring(latency_seconds=2e-4, seconds_per_byte=1.5e-9)
 
 
@@ -57,8 +60,7 @@ def test_fit_finds_the_link_that_made_the_probe(workers: int) -> None:
 def test_model_recovers_what_made_the_steps(workers: int) -> None:
     """Steps made with an exposed share of 0.4 are fitted with 0.4, and the measured point is met exactly."""
     recipe = make_recipe(workers=workers)
-    spread = (1.05 - 0.99) * 0.1 / 1.6448536
-    model = Model(64, 0.1, spread, 816_938 * 4, exposed_share=0.4)
+    model = Model(64, 0.1, SPREAD_SECONDS, 816_938 * 4, exposed_share=0.4)
 
     projection = project(runs_of(model, workers, RING), recipe)
 
@@ -100,15 +102,16 @@ def test_projection_ends_at_eight_images_a_worker() -> None:
 
 
 def test_best_workers_is_where_more_do_not_pay() -> None:
-    """On a slow link a few workers are as good as all: one that reaches 99 % of the best is enough."""
-    model = Model(64, 0.1, 0.0, 816_938 * 4, exposed_share=1.0)
-    slow = Ring(latency_seconds=8e-3, seconds_per_byte=1e-9)
-    link = project(runs_of(model, 2, slow))["links"][0]
+    """On a slow link a fifth worker is fastest and adds less than 1 %: four are enough."""
+    slow = Ring(latency_seconds=2.1e-3, seconds_per_byte=1e-9)
+    model = Model(64, 0.1, SPREAD_SECONDS, 816_938 * 4, exposed_share=1.0)
     speedups = {workers: model.speedup(workers, slow) for workers in range(1, 9)}
 
-    assert link["bestWorkers"] < 8
-    assert link["bestSpeedup"] >= 0.985 * max(speedups.values())
-    assert all(speedups[fewer] < 0.995 * link["bestSpeedup"] for fewer in range(1, link["bestWorkers"]))
+    link = project(runs_of(model, 2, slow))["links"][0]
+
+    assert max(speedups, key=lambda workers: speedups[workers]) == 5
+    assert link["bestWorkers"] == 4
+    assert link["bestSpeedup"] == pytest.approx(speedups[4], rel=1e-3)
 
 
 def test_uneven_shares_cost_what_the_largest_takes() -> None:

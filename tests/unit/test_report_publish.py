@@ -40,6 +40,13 @@ def test_folder_has_time_and_recipe_in_its_name(tmp_path: Path) -> None:
     assert folder == tmp_path / "results" / "local" / f"20250301T120320Z-{Recipe().digest()}"
 
 
+def test_folder_names_are_utc(tmp_path: Path) -> None:
+    """A run stamped in another zone sorts where it belongs."""
+    text = WHOLE.to_json().replace("2025-03-01T12:03:20+00:00", "2025-03-01T14:03:20+02:00")
+
+    assert publish(Comparison.from_json(text), "local", tmp_path).name.startswith("20250301T120320Z-")
+
+
 def test_folder_holds_comparison_report_and_links(tmp_path: Path) -> None:
     """What was compared, readable by people and programs."""
     folder = publish(WHOLE, "local", tmp_path)

@@ -1,0 +1,200 @@
+"""A comparison as one HTML file: works from file://, loads nothing, links nowhere, light and dark. It measures nothing.
+
+What needs a run's histories is drawn from the run's file where it still lies unchanged; the page names what is missing.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from report import plots
+from report.links import RunFile, run_files
+from report.plots import ShownRun
+from report.svg import SERIES
+from training.comparison import Comparison
+from training.comparison_schema import ArmSummary, ComparisonData, Spread
+from training.config import ARMS, recipe_fields
+from training.result import ResultError, read
+
+CHECKS = {
+    "recipesEqual": "Every run trained with the same recipe",
+    "seedsPaired": "Repeat r of every arm used seed + r - 1",
+    "replicasAsAsked": "TensorFlow saw as many replicas as were asked for",
+    "threadsAsAsked": "Every worker computed with the threads of its CPUs",
+    "sameWork": "Every arm made the same steps on the same images",
+    "hashesEqual": "Code, dependencies and data are the same in every run",
+    "shardsCoverDataSet": "The workers' shards are disjoint and cover the data set",
+    "weightsEqual": "All workers ended with the same weights",
+}
+RATIOS = (
+    ("speedup", "Speedup", "×", "baseline / ray, steady-state seconds"),
+    ("endToEndSpeedup", "End-to-end speedup", "×", "baseline / ray, from process start to result"),
+    ("efficiency", "Efficiency", "", "speedup / workers"),
+    ("rayOverhead", "Ray overhead", "×", "ray / native, steady-state seconds; 1.00: none"),
+    ("accuracyGap", "Accuracy gap", " points", "baseline - ray test accuracy; positive: Ray is worse"),
+)
+MEASURES = (
+    ("Steady-state training", "trainSeconds", "s", 2, 1),
+    ("Images", "imagesPerSecond", "/s", 0, 1),
+    ("Start-up", "startupSeconds", "s", 1, 1),
+    ("Evaluation", "evaluationSeconds", "s", 2, 1),
+    ("End to end", "wallSeconds", "s", 1, 1),
+    ("Time to accuracy", "timeToAccuracySeconds", "s", 2, 1),
+    ("Test accuracy", "testAccuracy", "%", 2, 100),
+    ("Step, median", "stepSecondsP50", "ms", 1, 1000),
+    ("Step, 95th percentile", "stepSecondsP95", "ms", 1, 1000),
+    ("Peak memory of a worker", "peakMemoryBytes", "MiB", 0, 1 / 2**20),
+    ("CPUs in use of a worker", "meanCpus", "", 2, 1),
+    ("Held back by the quota", "throttledSeconds", "s", 1, 1),
+)
+"""Title, key, unit, digits and factor of each row of the arms' table."""
+
+
+def render(comparison: Comparison, stack: str, project: Path) -> str:
+    """The whole page."""
+    data = comparison.data
+    files = run_files(comparison, project)
+    runs = _shown(files, project)
+    page = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    ).get_template("report.html.j2")
+    return page.render(
+        data=data,
+        stack=stack,
+        arms=[arm for arm in ARMS if _arm(data, arm)],
+        kind=data["verdict"].partition(":")[0],
+        detail=data["verdict"].partition(": ")[2],
+        measures=[_measure_row(data, *measure) for measure in MEASURES],
+        ratios=[_ratio_row(data, *ratio) for ratio in RATIOS],
+        checks=[(CHECKS.get(name, name), name, passed) for name, passed in data["checks"].items()],
+        pictures=_pictures(data, runs),
+        missing=[file for file in files if file.state != "present"],
+        provenance=_provenance(data),
+        commands=_commands(data, stack),
+        series=len(SERIES),
+    )
+
+
+def _shown(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
+    """The runs that can still be read; one damaged since it was compared is as good as missing."""
+    runs = []
+    for file in files:
+        if file.state == "present":
+            try:
+                runs.append(ShownRun(file.link["name"], file.link["repeat"], read(project / file.link["path"])))
+            except ResultError:
+                continue
+    return runs
+
+
+def _arm(data: ComparisonData, arm: str) -> ArmSummary | None:
+    return cast("ArmSummary | None", data[arm])  # type: ignore[literal-required]
+
+
+def _measure_row(data: ComparisonData, title: str, key: str, unit: str, digits: int, scale: float) -> dict[str, Any]:
+    cells = {}
+    for arm in ARMS:
+        summary = _arm(data, arm)
+        if summary:
+            value = summary["spread"].get(key)
+            cells[arm] = _shown_spread(value, digits, scale) if value else None
+    return {"title": title, "unit": unit, "cells": cells, "key": key}
+
+
+def _ratio_row(data: ComparisonData, name: str, title: str, unit: str, meaning: str) -> dict[str, Any]:
+    value = cast("Spread | None", data[name])  # type: ignore[literal-required]
+    shown = _shown_spread(value, 2, 1) if value else None
+    return {"name": name, "title": title, "unit": unit, "meaning": meaning, "value": shown}
+
+
+def _shown_spread(value: Spread, digits: int, scale: float) -> dict[str, str]:
+    median, low, high = (f"{value[end] * scale:,.{digits}f}" for end in ("median", "low", "high"))
+    return {"median": median, "range": f"{low} – {high}" if value["n"] > 1 else "one repeat"}
+
+
+def _pictures(data: ComparisonData, runs: Sequence[ShownRun]) -> dict[str, list[tuple[str, Markup]]]:
+    """Title and SVG of each picture, by section; a section without its numbers is empty."""
+    shown: dict[str, list[tuple[str, str]]] = {"time": [("Where the time goes", plots.time_bars(_time_parts(data)))]}
+    if runs:
+        shown |= {
+            "learning": [
+                ("Validation accuracy over epochs", _accuracy(plots.over_epochs, runs, "accuracy-epochs")),
+                ("Validation accuracy over seconds", _accuracy(plots.over_seconds, runs, "accuracy-seconds")),
+                ("Training loss over epochs", _loss(plots.over_epochs, runs, "loss-epochs")),
+                ("Training loss over seconds", _loss(plots.over_seconds, runs, "loss-seconds")),
+                ("Learning rate", plots.over_epochs(runs, "rate", "learning rate", lambda epoch: epoch.learning_rate)),
+            ],
+            "classes": [("Accuracy by class", plots.class_accuracy(runs)), *_confusions(data, runs)],
+            "machine": [
+                ("CPUs in use, first repeat", plots.cpu_over_time(runs)),
+                ("Memory, first repeat", plots.memory_over_time(runs)),
+            ],
+        }
+    if any(run.result.step_trace for run in runs):
+        shown["time"].append(("Step times", plots.step_times(runs)))
+    if data["projection"]:
+        shown["projection"] = [("Projection", plots.scaling(data["projection"], data["speedup"]))]
+    return {section: [(title, Markup(svg)) for title, svg in svgs] for section, svgs in shown.items()}  # noqa: S704 - drawn here
+
+
+def _accuracy(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
+    return str(draw(runs, name, "validation accuracy, %", lambda epoch: 100 * epoch.validation_accuracy))
+
+
+def _loss(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
+    return str(draw(runs, name, "training loss", lambda epoch: epoch.loss))
+
+
+def _confusions(data: ComparisonData, runs: Sequence[ShownRun]) -> list[tuple[str, str]]:
+    drawn = [arm for arm in ARMS if _arm(data, arm) and any(run.result.arm == arm for run in runs)]
+    return [(f"Confusion matrix, {arm}", plots.confusion(arm, runs)) for arm in drawn]
+
+
+def _time_parts(data: ComparisonData) -> dict[str, dict[str, float]]:
+    """Medians of the parts of a run; what no clock covers is `other`, so that the bar is as long as the run."""
+    parts = {}
+    for arm in ARMS:
+        summary = _arm(data, arm)
+        if summary:
+            known = {f"start-up: {name}": seconds for name, seconds in summary["startupPhases"].items()}
+            known |= {
+                "warm-up": summary["warmupSeconds"] or 0.0,
+                "training": summary["trainSeconds"] or 0.0,
+                "evaluation": summary["evaluationSeconds"] or 0.0,
+            }
+            parts[arm] = known | {"other": max(0.0, (summary["wallSeconds"] or 0.0) - sum(known.values()))}
+    return parts
+
+
+def _provenance(data: ComparisonData) -> list[tuple[str, str]]:
+    """Host, versions and hashes of the measurement, as label and text."""
+    first = next((summary for arm in reversed(ARMS) if (summary := _arm(data, arm))), None)
+    if first is None:
+        return []
+    made = first["provenance"]
+    memory = f"{made['memoryBytes'] / 2**30:.1f} GiB memory"
+    host = f"{made['cpuModel']}, {made['cpusAllowed']} CPUs allowed, {memory}, {made['platform']}"
+    hashes = [(key, made[key][:12]) for key in ("dependenciesHash", "datasetHash", "codeHash")]
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(made["versions"].items()))
+    return [("Host", host), ("Versions", versions), *hashes]
+
+
+def _commands(data: ComparisonData, stack: str) -> list[str]:
+    """What measures this again: the recipe's keys that are not their defaults."""
+    defaults = {key: field.default for key, field in recipe_fields().items()}
+    changed = {key: value for key, value in data["recipe"].items() if value != defaults.get(key)}
+    repeats = len(data["ray"]["runs"]) if data["ray"] else 1
+    settings = {**changed, "repeats": repeats, "nativeArm": data["native"] is not None}
+    values = " ".join(f"{key}={_setting(value)}" for key, value in settings.items())
+    return [f'STACK={stack} SET="{values}" make up', f"STACK={stack} make outputs"]
+
+
+def _setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

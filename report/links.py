@@ -1,0 +1,33 @@
+"""Where a comparison's runs lie, and whether what was compared still lies there. Reads files; changes none."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from training.comparison import Comparison
+from training.comparison_schema import ArmSummary, RunLink
+from training.config import ARMS
+
+State = Literal["present", "changed", "missing"]
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A run that was compared, and what became of its result file."""
+
+    link: RunLink
+    state: State
+
+
+def run_files(comparison: Comparison, project: Path) -> list[RunFile]:
+    """The runs that were compared, arm by arm; `project` is what their paths are relative to."""
+    summaries = [cast("ArmSummary | None", comparison.data[arm]) for arm in ARMS]  # type: ignore[literal-required]
+    return [RunFile(link, _state(link, project)) for summary in summaries if summary for link in summary["runs"]]
+
+
+def _state(link: RunLink, project: Path) -> State:
+    path = project / link["path"]
+    if not path.is_file():
+        return "missing"
+    return "present" if hashlib.sha256(path.read_bytes()).hexdigest() == link["sha256"] else "changed"

@@ -1,0 +1,210 @@
+"""The report's pictures, one function each: numbers of results in, inline SVG out. They draw; they decide nothing."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, Picture, drawing, numbered
+from training.comparison_schema import Projection, Spread
+from training.config import ARMS
+from training.result import Epoch, TrainingResult, Worker
+
+STEPS_SHOWN = 0.995
+"""Share of the steps on the axis of the distribution: one very slow step would flatten the rest."""
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run whose file was found."""
+
+    name: str
+    repeat: int
+    result: TrainingResult
+
+
+def time_bars(parts: dict[str, dict[str, float]]) -> str:
+    """Median seconds of each arm by part, stacked in order."""
+    names = list(dict.fromkeys(name for of_arm in parts.values() for name in of_arm))
+    arms = list(parts)
+    with drawing("time", "Where each arm's time goes", ("seconds, median run", ""), height=3.4) as picture:
+        left = dict.fromkeys(arms, 0.0)
+        for name, colour in numbered(names):
+            widths = [parts[arm].get(name, 0.0) for arm in arms]
+            picture.axes.barh(arms, widths, left=list(left.values()), color=colour, label=name, height=0.6)
+            left = {arm: left[arm] + width for arm, width in zip(arms, widths, strict=True)}
+        picture.axes.invert_yaxis()
+        picture.axes.grid(axis="y", visible=False)
+        picture.legend()
+    return picture.markup
+
+
+def over_epochs(runs: Sequence[ShownRun], name: str, label: str, value: Callable[[Epoch], float]) -> str:
+    """A value of each epoch, every run a line."""
+    with drawing(name, f"{label} over epochs", ("epoch", label)) as picture:
+        for run in runs:
+            history = run.result.history
+            _line(picture, run, [epoch.epoch for epoch in history], [value(epoch) for epoch in history])
+        picture.axes.xaxis.get_major_locator().set_params(integer=True)
+        picture.legend()
+    return picture.markup
+
+
+def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callable[[Epoch], float]) -> str:
+    """The same over training seconds: how long each arm takes to get there."""
+    with drawing(name, f"{label} over training seconds", ("training seconds (steady state)", label)) as picture:
+        for run in runs:
+            history = run.result.history
+            _line(picture, run, _elapsed(run.result), [value(epoch) for epoch in history])
+        picture.axes.set_xlim(left=0)
+        picture.legend()
+    return picture.markup
+
+
+def class_accuracy(runs: Sequence[ShownRun]) -> str:
+    """Mean accuracy of each class, arm by arm."""
+    classes = runs[0].result.class_names
+    height = 1.3 + 0.22 * len(classes)
+    with drawing("class-accuracy", "Test accuracy by class", ("test accuracy, %", "class"), height=height) as picture:
+        for offset, arm in enumerate(_arms(runs)):
+            table = [run.result.class_accuracy for run in runs if run.result.arm == arm]
+            rates = np.array([[np.nan if rate is None else rate for rate in row] for row in table])
+            picture.axes.plot(
+                100 * rates.mean(axis=0),
+                np.arange(len(classes)) + 0.18 * (offset - 1),
+                linestyle="none",
+                marker=ARM_MARKERS[arm],
+                color=ARM_COLOURS[arm],
+                label=arm,
+            )
+        picture.axes.set_yticks(range(len(classes)), classes)
+        picture.axes.invert_yaxis()
+        picture.legend()
+    return picture.markup
+
+
+def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
+    """The confusion matrix of an arm, summed over its runs; shade is the share of the true class."""
+    of_arm = [run.result for run in runs if run.result.arm == arm]
+    counts = np.sum([result.confusion_matrix for result in of_arm], axis=0)
+    classes = of_arm[0].class_names
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    description = f"Confusion matrix of {arm}"
+    with drawing(f"confusion-{arm}", description, ("predicted class", "true class"), height=4.2) as picture:
+        for true, predicted in np.ndindex(counts.shape):
+            if counts[true, predicted]:
+                _cell(picture, (int(true), int(predicted)), int(counts[true, predicted]), float(shares[true, predicted]))
+        long_names = max(map(len, classes)) > 3
+        picture.axes.set_xticks(range(len(classes)), classes, rotation=90 if long_names else 0)
+        picture.axes.set_yticks(range(len(classes)), classes)
+        picture.axes.set(xlim=(-0.5, len(classes) - 0.5), ylim=(len(classes) - 0.5, -0.5))
+        picture.axes.grid(visible=False)
+    return picture.markup
+
+
+def step_times(runs: Sequence[ShownRun]) -> str:
+    """How the timed steps of rank 0 are spread, all repeats of an arm together."""
+    steps = {arm: [ms for run in runs if run.result.arm == arm for ms in _milliseconds(run)] for arm in _arms(runs)}
+    pooled = np.concatenate([values for values in steps.values() if values])
+    bins = np.linspace(pooled.min(), max(np.quantile(pooled, STEPS_SHOWN), pooled.min() * 1.01), 40)
+    labels = ("step of rank 0, milliseconds", "share of the arm's steps, %")
+    with drawing("step-times", "Distribution of step times", labels) as picture:
+        for arm, values in steps.items():
+            if values:
+                share, _ = np.histogram(values, bins)
+                line = {"color": ARM_COLOURS[arm], "linestyle": ARM_LINES[arm], "label": arm}
+                picture.axes.stairs(100 * share / len(values), bins, linewidth=1.4, **line)
+        picture.axes.set_ylim(bottom=0)
+        picture.legend()
+    return picture.markup
+
+
+def cpu_over_time(runs: Sequence[ShownRun]) -> str:
+    """CPUs in use by each worker of the first repeat."""
+    with drawing("cpu", "CPUs in use by each worker", ("seconds since the first step", "CPUs in use")) as picture:
+        _samples(picture, runs, lambda sample: sample[1])
+        picture.axes.set_ylim(bottom=0)
+    return picture.markup
+
+
+def memory_over_time(runs: Sequence[ShownRun]) -> str:
+    """Resident memory of each worker of the first repeat."""
+    labels = ("seconds since the first step", "resident memory, MiB")
+    with drawing("memory", "Memory of each worker", labels) as picture:
+        _samples(picture, runs, lambda sample: sample[2] / 2**20)
+        picture.axes.set_ylim(bottom=0)
+    return picture.markup
+
+
+def scaling(projection: Projection, speedup: Spread | None) -> str:
+    """Predicted speedup by workers and link, the ideal, and what was measured."""
+    most, measured_at = projection["maxWorkers"], projection["workers"]
+    with drawing("scaling", "Predicted speedup by workers", ("workers", "speedup"), height=3.6) as picture:
+        axes = picture.axes
+        axes.plot([1, most], [1, most], color=MUTED, linestyle=(0, (1, 3)), label="ideal")
+        for (link, colour), line in zip(numbered(projection["links"]), ("solid", "dashed", "dashdot", "dotted"), strict=False):
+            points = {int(workers): value for workers, value in link["speedup"].items()}
+            axes.plot(list(points), list(points.values()), color=colour, linestyle=line, label=link["name"])
+        native = projection["baselineStepSeconds"] / projection["nativeStepSeconds"]
+        axes.plot([1, measured_at], [1, native], "s", color=ARM_COLOURS["native"], label="native, measured")
+        if speedup:
+            bars = [[speedup["median"] - speedup["low"]], [speedup["high"] - speedup["median"]]]
+            style = {"fmt": "^", "color": ARM_COLOURS["ray"], "label": "ray, measured"}
+            axes.errorbar([measured_at], [speedup["median"]], yerr=bars, capsize=3, **style)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_ylim(bottom=0)
+        picture.legend(columns=2)
+    return picture.markup
+
+
+def _line(picture: Picture, run: ShownRun, x: Sequence[float], y: Sequence[float]) -> None:
+    arm = run.result.arm
+    style = {"color": ARM_COLOURS[arm], "linestyle": ARM_LINES[arm], "marker": ARM_MARKERS[arm]}
+    picture.axes.plot(x, y, label=arm, alpha=0.85, markersize=3, **style)
+
+
+def _elapsed(result: TrainingResult) -> list[float]:
+    """Training seconds at the end of each epoch; warm-up steps count as the mean timed step."""
+    mean = (result.train_seconds or 0.0) / max(1, result.timed_steps)
+    seconds = [
+        (epoch.train_seconds / epoch.timed_steps if epoch.timed_steps else mean) * result.steps_per_epoch
+        for epoch in result.history
+    ]
+    return [float(value) for value in np.cumsum(seconds)]
+
+
+def _cell(picture: Picture, place: tuple[int, int], count: int, share: float) -> None:
+    true, predicted = place
+    picture.axes.fill_between(
+        [predicted - 0.5, predicted + 0.5], true - 0.5, true + 0.5, color=HEAT, alpha=0.06 + 0.36 * share, linewidth=0
+    )
+    picture.axes.text(predicted, true, str(count), ha="center", va="center", fontsize=7.5, color=INK)
+
+
+def _milliseconds(run: ShownRun) -> Iterable[float]:
+    return (1000 * seconds for seconds in run.result.step_trace)
+
+
+def _samples(picture: Picture, runs: Sequence[ShownRun], value: Callable[[list[float]], float]) -> None:
+    """One line a worker; workers of an arm share its colour and are told apart by their line."""
+    lines: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot")
+    for run in runs:
+        if run.repeat == min(other.repeat for other in runs):
+            for worker in run.result.workers:
+                _worker(picture, run.result.arm, worker, value, lines[worker.rank % len(lines)])
+    picture.legend()
+
+
+def _worker(picture: Picture, arm: str, worker: Worker, value: Callable[[list[float]], float], line: Any) -> None:
+    seconds = [sample[0] for sample in worker.samples]
+    values = [value(sample) for sample in worker.samples]
+    label = arm if arm == "baseline" else f"{arm}, rank {worker.rank}"
+    picture.axes.plot(seconds, values, color=ARM_COLOURS[arm], linestyle=line, label=label)
+
+
+def _arms(runs: Sequence[ShownRun]) -> list[str]:
+    return [arm for arm in ARMS if any(run.result.arm == arm for run in runs)]
+
+

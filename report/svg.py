@@ -1,0 +1,114 @@
+"""Pictures as inline SVG: one frame for all of them, coloured by the page's CSS so that they follow light and dark.
+
+matplotlib draws with the stand-in colours below; they become CSS variables afterwards. No pixels, no fonts, no links.
+"""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+INK, MUTED, GRID, HEAT = "#010100", "#010200", "#010300", "#010400"
+ARM_COLOURS = {"baseline": "#020100", "native": "#020200", "ray": "#020300"}
+ARM_LINES = {"baseline": (0, (4, 2)), "native": (0, (1, 1.2)), "ray": "solid"}
+ARM_MARKERS = {"baseline": "o", "native": "s", "ray": "^"}
+SERIES = tuple(f"#03{number:02x}00" for number in range(1, 11))
+"""Colours of parts and of links, in the order in which they are told apart best."""
+
+_VARIABLES = {
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    HEAT: "--heat",
+    **{colour: f"--{arm}" for arm, colour in ARM_COLOURS.items()},
+    **{colour: f"--series-{number}" for number, colour in enumerate(SERIES, start=1)},
+}
+_STYLE: dict[str, Any] = {
+    "axes.edgecolor": MUTED,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.axisbelow": True,
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "report",
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "xtick.labelsize": 8.5,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+    "ytick.labelsize": 8.5,
+}
+WIDTH_INCHES = 4.7
+
+
+class Picture:
+    """A picture being drawn; `markup` is its `<svg>` once `drawing` has ended."""
+
+    def __init__(self, figure: Figure, axes: Axes) -> None:
+        self.figure = figure
+        self.axes = axes
+        self.markup = ""
+
+    def legend(self, columns: int = 3) -> None:
+        """Name what was drawn with a label, below the axes where it hides nothing."""
+        handles, labels = self.axes.get_legend_handles_labels()
+        unique = dict(zip(labels, handles, strict=True))
+        if unique:
+            self.figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=columns)
+
+
+@contextmanager
+def drawing(name: str, description: str, labels: tuple[str, str], *, height: float = 3.1) -> Iterator[Picture]:
+    """A picture to draw into: `labels` name the x and y axes with their units, `name` makes its ids unique in the page."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(WIDTH_INCHES, height))
+        picture = Picture(figure, figure.add_subplot())
+        picture.axes.set_xlabel(labels[0])
+        picture.axes.set_ylabel(labels[1])
+        yield picture
+        picture.markup = _inline(_text(figure), name, description)
+
+
+def _text(figure: Figure) -> str:
+    figure.patch.set_visible(False)
+    for axes in figure.axes:
+        axes.patch.set_visible(False)
+    out = io.BytesIO()
+    FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    return out.getvalue().decode()
+
+
+def _inline(text: str, name: str, description: str) -> str:
+    """The `<svg>` element alone: own ids, theme colours, no outside address (not even a name space)."""
+    text = text[text.index("<svg") :].rstrip()
+    text = re.sub(r'\s*xmlns(:xlink)?="[^"]*"', "", text).replace("xlink:href", "href")
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
+    text = re.sub(r"#0[123][0-9a-f]{2}00\b", lambda match: f"var({_VARIABLES[match[0]]})", text)
+    text = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", text)
+    text = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    opening = f'<svg role="img" aria-label="{description}" '
+    return text.replace("<svg ", opening, 1)
+
+
+def numbered(values: Sequence[Any]) -> list[tuple[Any, str]]:
+    """Each value with a colour of its own; colours come again after the last."""
+    return [(value, SERIES[index % len(SERIES)]) for index, value in enumerate(values)]

@@ -1,0 +1,124 @@
+"""One process of a training, driven step by step for the tests: what it saw and what its weights were goes into a file.
+
+Run as `python peer.py SPEC`, with a rank of its own and TF_CONFIG as in the native arm. All cases of a spec share the
+process, because TensorFlow can join a cluster once only.
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from training import environment, provenance, registry
+from training.clock import Stamp
+from training.config import Recipe
+from training.dataset import Images
+from training.session import Launch
+
+
+@registry.model("plain")
+def plain(shape: registry.Shape) -> Any:
+    """A convolution and a dense layer: neither dropout nor batch statistics, so any split gives the same gradient."""
+    return _small(shape, normalised=False)
+
+
+@registry.model("normalised")
+def normalised(shape: registry.Shape) -> Any:
+    """The same with batch normalisation."""
+    return _small(shape, normalised=True)
+
+
+def _small(shape: registry.Shape, *, normalised: bool) -> Any:
+    import tensorflow as tf
+
+    initializer = tf.keras.initializers.GlorotUniform(seed=shape.seed)
+    inputs = tf.keras.Input((32, 32, 3))
+    hidden = tf.keras.layers.Conv2D(4, 3, strides=2, activation="relu", kernel_initializer=initializer)(inputs)
+    if normalised:
+        hidden = tf.keras.layers.BatchNormalization(synchronized=shape.synchronized)(hidden)
+    hidden = tf.keras.layers.GlobalAveragePooling2D()(hidden)
+    outputs = tf.keras.layers.Dense(shape.classes, kernel_initializer=initializer, dtype="float32")(hidden)
+    return tf.keras.Model(inputs, outputs)
+
+
+@registry.dataset("coloured", train_images=0, any_size=True)
+def coloured(source: registry.Source) -> Images:
+    """Random images, as a newcomer would add a data set."""
+    random = np.random.default_rng(7)
+    images = random.integers(0, 256, (source.train_images + 10, 32, 32, 3)).astype(np.uint8)
+    labels = (np.arange(len(images)) % 10).astype(np.int32)
+    return Images(images[:-10], labels[:-10], images[-10:], labels[-10:], tuple("abcdefghij"))
+
+
+def main() -> None:
+    """Run every case of the spec and write one file for this rank."""
+    spec = json.loads(sys.argv[1])
+    rank, world = spec["rank"], spec["world"]
+    found: dict[str, Any] = {}
+    for name, values in spec["cases"].items():
+        recipe = Recipe(workers=world, dataset="coloured", seed=3, warmup_steps=0, **values)
+        environment.prepare(recipe, rank, None)
+        found |= {f"{name}/{key}": value for key, value in _run(recipe, rank, world).items()}
+    np.savez(spec["out"], **found)
+
+
+def _run(recipe: Recipe, rank: int, world: int) -> dict[str, Any]:
+    import tensorflow as tf
+
+    from training import train
+
+    if not _STRATEGIES:
+        make = train._strategy
+        train._strategy = lambda launch: _STRATEGIES[0] if _STRATEGIES else _keep(make(launch))
+    iterated: list[str] = []
+    original = tf.data.Dataset.__iter__
+
+
+    def recorded(self: Any) -> Any:
+        iterated.append(str(self.options().autotune.enabled))
+        return original(self)
+
+    tf.data.Dataset.__iter__ = recorded
+    session = train.set_up(recipe, launch_of(rank, world))
+    order = session.data.epoch_order(recipe.seed, 1)
+    weights, sums = [_flat(session.model)], []
+    for step in range(session.steps_per_epoch):
+        seen, _ = session.loop.steps(order, step, step + 1, 1)
+        sums.append(seen)
+        weights.append(_flat(session.model))
+    session.loop.average_statistics()
+    loss, confusion = session.loop.evaluate(session.data.validation())
+    tf.data.Dataset.__iter__ = original
+    return {
+        "weights": np.stack(weights),
+        "sums": np.stack(sums),
+        "rows": session.data.train_rows,
+        "loss": loss,
+        "confusion": confusion,
+        "iterated": np.array(iterated, dtype=str),
+        "keras": tf.keras.Model.__module__,
+    }
+
+
+def _flat(model: Any) -> Any:
+    return np.concatenate([variable.numpy().ravel() for variable in model.trainable_variables])
+
+
+_STRATEGIES: list[Any] = []
+
+
+def _keep(strategy: Any) -> Any:
+    _STRATEGIES.append(strategy)
+    return strategy
+
+
+def launch_of(rank: int, world: int) -> Launch:
+    """A launch as the native arm has it, or the baseline where there is no TF_CONFIG."""
+    arm = "native" if "TF_CONFIG" in os.environ else "baseline"
+    return Launch(arm=arm, rank=rank, world=world, host=provenance.host(), started=Stamp.now())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The Makefile and what it may call: help names every target, and what runs first needs nothing installed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+# Those of a `make test` around this are not meant for the make that is tested.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+FIRST = ("bootstrap", "clean")
+
+
+def _targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+
+
+def test_help_lists_every_target() -> None:
+    """From the Makefile's own comments, so that none can be forgotten; plain `make` shows it."""
+    shown = subprocess.run(["make"], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+
+    assert {line.split()[0] for line in shown.splitlines()} == _targets()
+    assert all(len(line.split()) > 2 for line in shown.splitlines())
+
+
+def test_every_target_is_phony() -> None:
+    """A file named `test` must not hide the tests."""
+    phony = re.search(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)
+
+    assert phony is not None
+    assert set(phony.group(1).split()) == _targets()
+
+
+def test_every_tool_that_a_recipe_calls_exists() -> None:
+    """A target is there only with its code."""
+    called = set(re.findall(r"\b(?:tools|report)(?:\.[a-z_]+)?(?= |$)", MAKEFILE, re.MULTILINE)) - {"tools", "report"}
+
+    assert called
+    assert {name for name in called if not (ROOT / f"{name.replace('.', '/')}.py").is_file()} == set()
+
+
+@pytest.mark.parametrize("variable", ["STACK", "SET"])
+def test_what_a_user_gives_is_no_shell_code(variable: str, tmp_path: Path) -> None:
+    """Values reach the tools through the environment, quoted wherever a recipe names them."""
+    hacked = tmp_path / "hacked"
+    value = f"x'; touch {hacked}; '\"; touch {hacked}; \""
+    command = ["make", "BOOTSTRAP=true", "IN_VENV=true", "up", f"{variable}={value}"]
+    subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, check=True)
+
+    assert not hacked.exists()
+
+
+def _imports(module: str) -> set[str]:
+    # 3.9 is the oldest Python that the first steps are made with: newer syntax is an error here.
+    source = (ROOT / "tools" / f"{module}.py").read_text(encoding="utf-8")
+    tree = ast.parse(source, feature_version=(3, 9))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "tools":
+            names |= {f"tools.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("module", FIRST)
+def test_what_runs_before_the_environment_exists_needs_python_alone(module: str) -> None:
+    """Bootstrap and clean, with all they import: the standard library, in the syntax of Python 3.9."""
+    pending, seen, foreign = {module}, set[str](), set[str]()
+    while pending:
+        current = pending.pop()
+        seen.add(current)
+        for name in _imports(current):
+            if name.startswith("tools."):
+                pending |= {name.removeprefix("tools.")} - seen
+            elif name.partition(".")[0] not in sys.stdlib_module_names:
+                foreign.add(name)
+
+    assert foreign == set()
+    assert "project" in seen

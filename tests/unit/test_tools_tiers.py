@@ -1,0 +1,47 @@
+"""tools.tiers: a tier that did not run is no green one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tools import tiers
+
+REPORT = """
+<testsuites><testsuite>
+<testcase classname="tests.unit.test_a" name="a"/>
+<testcase classname="tests.unit.test_a" name="b"><failure message="m"/></testcase>
+<testcase classname="tests.unit.test_a" name="c"><error message="m"/></testcase>
+<testcase classname="tests.training.test_b.TestX" name="d"><skipped message="m"/></testcase>
+</testsuite></testsuites>
+"""
+
+
+def test_tests_are_counted_by_tier(tmp_path: Path) -> None:
+    """An error in a fixture is a failure."""
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT, encoding="utf-8")
+    counts = tiers.count(report)
+
+    assert counts == {"unit": Counter(passed=1, failed=2), "training": Counter(skipped=1)}
+    assert tiers.table(counts).splitlines() == [
+        "tier        passed  failed  skipped",
+        "training         0       0        1",
+        "unit             1       2        0",
+    ]
+
+
+def test_a_tier_all_skipped_or_absent_did_not_run() -> None:
+    """Only the cluster's may be skipped as a whole."""
+    counts = {"unit": Counter(passed=3, failed=1), "training": Counter(skipped=4), "cluster": Counter(skipped=2)}
+
+    assert tiers.not_run(["cluster", "program", "training", "unit"], counts) == ["program", "training"]
+
+
+def test_a_tier_is_a_folder_that_holds_tests(tmp_path: Path) -> None:
+    """Helpers beside them and empty folders are none."""
+    for name in ("unit/test_a.py", "program/test_b.py", "policy/helper.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert tiers.tiers_of(tmp_path) == ["program", "unit"]

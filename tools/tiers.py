@@ -1,0 +1,68 @@
+"""Reads what `make test` ran and fails when a tier of tests has not one that passed: a skipped tier is no green one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tools.project import ROOT, ToolError, run_main
+
+# Needs docker, minikube and the plugins; its own tests say so when they are absent.
+MAY_BE_SKIPPED = frozenset({"cluster"})
+OUTCOMES = ("passed", "failed", "skipped")
+
+
+def tiers_of(tests: Path) -> list[str]:
+    """The folders of tests that hold any."""
+    return sorted(folder.name for folder in tests.iterdir() if folder.is_dir() and any(folder.glob("test_*.py")))
+
+
+def count(report: Path) -> dict[str, Counter[str]]:
+    """How the tests of each tier ended, from pytest's JUnit file."""
+    counts: dict[str, Counter[str]] = {}
+    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
+        path = case.get("classname", "").split(".")
+        tier = path[1] if path[0] == "tests" and len(path) > 1 else "other"
+        counts.setdefault(tier, Counter())[_outcome(case)] += 1
+    return counts
+
+
+def _outcome(case: ElementTree.Element) -> str:
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    return "skipped" if case.find("skipped") is not None else "passed"
+
+
+def table(counts: dict[str, Counter[str]]) -> str:
+    """One line a tier, for people."""
+    rows = [("tier", *OUTCOMES)]
+    rows += [(tier, *(str(counts[tier][outcome]) for outcome in OUTCOMES)) for tier in sorted(counts)]
+    return "\n".join(f"{tier:<10}{passed:>8}{failed:>8}{skipped:>9}" for tier, passed, failed, skipped in rows)
+
+
+def not_run(tiers: list[str], counts: dict[str, Counter[str]]) -> list[str]:
+    """The tiers of which nothing passed, though nothing excuses them."""
+    return [tier for tier in tiers if tier not in MAY_BE_SKIPPED and not counts.get(tier, Counter())["passed"]]
+
+
+def main() -> int:
+    """Print the table; ToolError for tiers that did not run."""
+    parser = argparse.ArgumentParser(prog="python -m tools.tiers", description=__doc__)
+    parser.add_argument("report", type=Path, help="pytest's JUnit file")
+    report = parser.parse_args().report
+    if not report.is_file():
+        raise ToolError(f"{report} is not there: pytest did not get to its end")
+    counts = count(report)
+    print(table(counts))
+    sys.stdout.flush()
+    missing = not_run(tiers_of(ROOT / "tests"), counts)
+    if missing:
+        raise ToolError(f"no test passed in {', '.join(missing)}: the reasons for skipping are above")
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)
