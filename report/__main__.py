@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from report import terminal
-from report.failures import PublishError
+from report.errors import PublishError
 from report.table import render
 from training.comparison import CompareError, Comparison
 from training.provenance import PROJECT

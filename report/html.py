@@ -5,7 +5,7 @@ What needs a run's histories is drawn from the run's file where it still lies un
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -13,7 +13,6 @@ from markupsafe import Markup
 from report import plots
 from report.links import RunFile, run_files
 from report.plots import ShownRun
-from report.svg import SERIES
 from training.comparison import Comparison
 from training.comparison_schema import ArmSummary, ComparisonData, Spread
 from training.config import ARMS, recipe_fields
@@ -36,21 +35,38 @@ RATIOS = (
     ("rayOverhead", "Ray overhead", "×", "ray / native, steady-state seconds; 1.00: none"),
     ("accuracyGap", "Accuracy gap", " points", "baseline - ray test accuracy; positive: Ray is worse"),
 )
+
+PHASES = ("process", "launch", "ray", "tensorflow", "collectives", "data", "model", "tracing")
+"""Start-up phases in the order in which they happen; others follow."""
+
+SHOWN_SHARE = 0.01
+"""Start-up phases that are nowhere longer than this share of the longest run are summed up as the rest."""
+
+
+class Measure(NamedTuple):
+    """A row of the arms' table: values are multiplied by `factor` to be shown in `unit`."""
+
+    title: str
+    key: str
+    unit: str
+    digits: int
+    factor: float = 1
+
+
 MEASURES = (
-    ("Steady-state training", "trainSeconds", "s", 2, 1),
-    ("Images", "imagesPerSecond", "/s", 0, 1),
-    ("Start-up", "startupSeconds", "s", 1, 1),
-    ("Evaluation", "evaluationSeconds", "s", 2, 1),
-    ("End to end", "wallSeconds", "s", 1, 1),
-    ("Time to accuracy", "timeToAccuracySeconds", "s", 2, 1),
-    ("Test accuracy", "testAccuracy", "%", 2, 100),
-    ("Step, median", "stepSecondsP50", "ms", 1, 1000),
-    ("Step, 95th percentile", "stepSecondsP95", "ms", 1, 1000),
-    ("Peak memory of a worker", "peakMemoryBytes", "MiB", 0, 1 / 2**20),
-    ("CPUs in use of a worker", "meanCpus", "", 2, 1),
-    ("Held back by the quota", "throttledSeconds", "s", 1, 1),
+    Measure("Steady-state training", "trainSeconds", "s", 2),
+    Measure("Images", "imagesPerSecond", "/s", 0),
+    Measure("Start-up", "startupSeconds", "s", 1),
+    Measure("Evaluation", "evaluationSeconds", "s", 2),
+    Measure("End to end", "wallSeconds", "s", 1),
+    Measure("Time to accuracy", "timeToAccuracySeconds", "s", 2),
+    Measure("Test accuracy", "testAccuracy", "%", 2, 100),
+    Measure("Step, median", "stepSecondsP50", "ms", 1, 1000),
+    Measure("Step, 95th percentile", "stepSecondsP95", "ms", 1, 1000),
+    Measure("Peak memory of a worker", "peakMemoryBytes", "MiB", 0, 1 / 2**20),
+    Measure("CPUs in use of a worker", "meanCpus", "", 2),
+    Measure("Held back by the quota", "throttledSeconds", "s", 1),
 )
-"""Title, key, unit, digits and factor of each row of the arms' table."""
 
 
 def render(comparison: Comparison, stack: str, project: Path) -> str:
@@ -71,14 +87,14 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
         arms=[arm for arm in ARMS if _arm(data, arm)],
         kind=data["verdict"].partition(":")[0],
         detail=data["verdict"].partition(": ")[2],
-        measures=[_measure_row(data, *measure) for measure in MEASURES],
+        measures=[_measure_row(data, measure) for measure in MEASURES],
+        accuracy_reached=_accuracy_reached(data),
         ratios=[_ratio_row(data, *ratio) for ratio in RATIOS],
         checks=[(CHECKS.get(name, name), name, passed) for name, passed in data["checks"].items()],
         pictures=_pictures(data, runs),
         missing=[file for file in files if file.state != "present"],
         provenance=_provenance(data),
         commands=_commands(data, stack),
-        series=len(SERIES),
     )
 
 
@@ -98,14 +114,21 @@ def _arm(data: ComparisonData, arm: str) -> ArmSummary | None:
     return cast("ArmSummary | None", data[arm])  # type: ignore[literal-required]
 
 
-def _measure_row(data: ComparisonData, title: str, key: str, unit: str, digits: int, scale: float) -> dict[str, Any]:
+def _accuracy_reached(data: ComparisonData) -> str:
+    """The validation accuracy that time to accuracy is measured to: what every run reached."""
+    spreads = [summary["spread"].get("bestValidationAccuracy") for arm in ARMS if (summary := _arm(data, arm))]
+    lowest = [value["low"] for value in spreads if value]
+    return f"{100 * min(lowest):.1f} %" if lowest else ""
+
+
+def _measure_row(data: ComparisonData, measure: Measure) -> dict[str, Any]:
     cells = {}
     for arm in ARMS:
         summary = _arm(data, arm)
         if summary:
-            value = summary["spread"].get(key)
-            cells[arm] = _shown_spread(value, digits, scale) if value else None
-    return {"title": title, "unit": unit, "cells": cells, "key": key}
+            value = summary["spread"].get(measure.key)
+            cells[arm] = _shown_spread(value, measure.digits, measure.factor) if value else None
+    return {"title": measure.title, "unit": measure.unit, "cells": cells}
 
 
 def _ratio_row(data: ComparisonData, name: str, title: str, unit: str, meaning: str) -> dict[str, Any]:
@@ -121,7 +144,9 @@ def _shown_spread(value: Spread, digits: int, scale: float) -> dict[str, str]:
 
 def _pictures(data: ComparisonData, runs: Sequence[ShownRun]) -> dict[str, list[tuple[str, Markup]]]:
     """Title and SVG of each picture, by section; a section without its numbers is empty."""
-    shown: dict[str, list[tuple[str, str]]] = {"time": [("Where the time goes", plots.time_bars(_time_parts(data)))]}
+    shown: dict[str, list[tuple[str, str]]] = {"time": []}
+    if any(_arm(data, arm) for arm in ARMS):
+        shown["time"].append(("Where the time goes", plots.time_bars(_time_parts(data))))
     if runs:
         shown |= {
             "learning": [
@@ -132,11 +157,12 @@ def _pictures(data: ComparisonData, runs: Sequence[ShownRun]) -> dict[str, list[
                 ("Learning rate", plots.over_epochs(runs, "rate", "learning rate", lambda epoch: epoch.learning_rate)),
             ],
             "classes": [("Accuracy by class", plots.class_accuracy(runs)), *_confusions(data, runs)],
-            "machine": [
-                ("CPUs in use, first repeat", plots.cpu_over_time(runs)),
-                ("Memory, first repeat", plots.memory_over_time(runs)),
-            ],
         }
+    if any(worker.samples for run in runs for worker in run.result.workers):
+        shown["machine"] = [
+            ("CPUs in use, first repeat", plots.cpu_over_time(runs)),
+            ("Memory, first repeat", plots.memory_over_time(runs)),
+        ]
     if any(run.result.step_trace for run in runs):
         shown["time"].append(("Step times", plots.step_times(runs)))
     if data["projection"]:
@@ -159,18 +185,27 @@ def _confusions(data: ComparisonData, runs: Sequence[ShownRun]) -> list[tuple[st
 
 def _time_parts(data: ComparisonData) -> dict[str, dict[str, float]]:
     """Medians of the parts of a run; what no clock covers is `other`, so that the bar is as long as the run."""
-    parts = {}
-    for arm in ARMS:
-        summary = _arm(data, arm)
-        if summary:
-            known = {f"start-up: {name}": seconds for name, seconds in summary["startupPhases"].items()}
-            known |= {
-                "warm-up": summary["warmupSeconds"] or 0.0,
-                "training": summary["trainSeconds"] or 0.0,
-                "evaluation": summary["evaluationSeconds"] or 0.0,
-            }
-            parts[arm] = known | {"other": max(0.0, (summary["wallSeconds"] or 0.0) - sum(known.values()))}
-    return parts
+    summaries = {arm: summary for arm in ARMS if (summary := _arm(data, arm))}
+    longest = max(summary["wallSeconds"] or 0.0 for summary in summaries.values())
+    phases = {name for summary in summaries.values() for name in summary["startupPhases"]}
+    shown = [
+        name
+        for name in sorted(phases, key=lambda name: (PHASES.index(name) if name in PHASES else len(PHASES), name))
+        if any(summary["startupPhases"].get(name, 0.0) > SHOWN_SHARE * longest for summary in summaries.values())
+    ]
+    return {arm: _parts(summary, shown) for arm, summary in summaries.items()}
+
+
+def _parts(summary: ArmSummary, phases: Sequence[str]) -> dict[str, float]:
+    starting = {f"start-up: {name}": summary["startupPhases"].get(name, 0.0) for name in phases}
+    rest = (summary["startupSeconds"] or 0.0) - sum(starting.values())
+    known = starting | {
+        "start-up: rest": max(0.0, rest),
+        "warm-up": summary["warmupSeconds"] or 0.0,
+        "training": summary["trainSeconds"] or 0.0,
+        "evaluation": summary["evaluationSeconds"] or 0.0,
+    }
+    return known | {"other": max(0.0, (summary["wallSeconds"] or 0.0) - sum(known.values()))}
 
 
 def _provenance(data: ComparisonData) -> list[tuple[str, str]]:
@@ -190,8 +225,8 @@ def _commands(data: ComparisonData, stack: str) -> list[str]:
     """What measures this again: the recipe's keys that are not their defaults."""
     defaults = {key: field.default for key, field in recipe_fields().items()}
     changed = {key: value for key, value in data["recipe"].items() if value != defaults.get(key)}
-    repeats = len(data["ray"]["runs"]) if data["ray"] else 1
-    settings = {**changed, "repeats": repeats, "nativeArm": data["native"] is not None}
+    settings = {**changed, "repeats": len(data["ray"]["runs"]) if data["ray"] else 1}
+    settings |= {} if data["native"] else {"nativeArm": False}
     values = " ".join(f"{key}={_setting(value)}" for key, value in settings.items())
     return [f'STACK={stack} SET="{values}" make up', f"STACK={stack} make outputs"]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, Picture, drawing, numbered
 from training.comparison_schema import Projection, Spread
@@ -25,18 +26,18 @@ class ShownRun:
 
 
 def time_bars(parts: dict[str, dict[str, float]]) -> str:
-    """Median seconds of each arm by part, stacked in order."""
-    names = list(dict.fromkeys(name for of_arm in parts.values() for name in of_arm))
+    """Median seconds of each arm by part, stacked in order; every arm names the same parts."""
+    names = list(next(iter(parts.values())))
     arms = list(parts)
-    with drawing("time", "Where each arm's time goes", ("seconds, median run", ""), height=3.4) as picture:
+    with drawing("time", "Where each arm's time goes", ("seconds, median run", ""), height=3.6) as picture:
         left = dict.fromkeys(arms, 0.0)
-        for name, colour in numbered(names):
-            widths = [parts[arm].get(name, 0.0) for arm in arms]
+        for name, colour in [*numbered(names[:-1]), (names[-1], MUTED)]:
+            widths = [parts[arm][name] for arm in arms]
             picture.axes.barh(arms, widths, left=list(left.values()), color=colour, label=name, height=0.6)
             left = {arm: left[arm] + width for arm, width in zip(arms, widths, strict=True)}
         picture.axes.invert_yaxis()
         picture.axes.grid(axis="y", visible=False)
-        picture.legend()
+        picture.legend(columns=2)
     return picture.markup
 
 
@@ -46,7 +47,7 @@ def over_epochs(runs: Sequence[ShownRun], name: str, label: str, value: Callable
         for run in runs:
             history = run.result.history
             _line(picture, run, [epoch.epoch for epoch in history], [value(epoch) for epoch in history])
-        picture.axes.xaxis.get_major_locator().set_params(integer=True)
+        picture.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         picture.legend()
     return picture.markup
 
@@ -91,10 +92,12 @@ def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
     classes = of_arm[0].class_names
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     description = f"Confusion matrix of {arm}"
-    with drawing(f"confusion-{arm}", description, ("predicted class", "true class"), height=4.2) as picture:
+    with drawing(f"confusion-{arm}", description, ("predicted class", "true class"), height=3.7) as picture:
         for true, predicted in np.ndindex(counts.shape):
             if counts[true, predicted]:
-                _cell(picture, (int(true), int(predicted)), int(counts[true, predicted]), float(shares[true, predicted]))
+                _cell(
+                    picture, (int(true), int(predicted)), int(counts[true, predicted]), float(shares[true, predicted])
+                )
         long_names = max(map(len, classes)) > 3
         picture.axes.set_xticks(range(len(classes)), classes, rotation=90 if long_names else 0)
         picture.axes.set_yticks(range(len(classes)), classes)
@@ -113,7 +116,7 @@ def step_times(runs: Sequence[ShownRun]) -> str:
         for arm, values in steps.items():
             if values:
                 share, _ = np.histogram(values, bins)
-                line = {"color": ARM_COLOURS[arm], "linestyle": ARM_LINES[arm], "label": arm}
+                line: dict[str, Any] = {"color": ARM_COLOURS[arm], "linestyle": ARM_LINES[arm], "label": arm}
                 picture.axes.stairs(100 * share / len(values), bins, linewidth=1.4, **line)
         picture.axes.set_ylim(bottom=0)
         picture.legend()
@@ -124,7 +127,6 @@ def cpu_over_time(runs: Sequence[ShownRun]) -> str:
     """CPUs in use by each worker of the first repeat."""
     with drawing("cpu", "CPUs in use by each worker", ("seconds since the first step", "CPUs in use")) as picture:
         _samples(picture, runs, lambda sample: sample[1])
-        picture.axes.set_ylim(bottom=0)
     return picture.markup
 
 
@@ -133,24 +135,25 @@ def memory_over_time(runs: Sequence[ShownRun]) -> str:
     labels = ("seconds since the first step", "resident memory, MiB")
     with drawing("memory", "Memory of each worker", labels) as picture:
         _samples(picture, runs, lambda sample: sample[2] / 2**20)
-        picture.axes.set_ylim(bottom=0)
     return picture.markup
 
 
 def scaling(projection: Projection, speedup: Spread | None) -> str:
     """Predicted speedup by workers and link, the ideal, and what was measured."""
     most, measured_at = projection["maxWorkers"], projection["workers"]
-    with drawing("scaling", "Predicted speedup by workers", ("workers", "speedup"), height=3.6) as picture:
+    with drawing("scaling", "Predicted speedup by workers", ("workers", "speedup"), height=3.7) as picture:
         axes = picture.axes
-        axes.plot([1, most], [1, most], color=MUTED, linestyle=(0, (1, 3)), label="ideal")
-        for (link, colour), line in zip(numbered(projection["links"]), ("solid", "dashed", "dashdot", "dotted"), strict=False):
+        axes.plot(range(1, most + 1), range(1, most + 1), color=MUTED, linestyle=(0, (1, 3)), label="ideal")
+        for (link, colour), line in zip(
+            numbered(projection["links"], first=2), ("solid", "dashed", "dashdot", "dotted"), strict=False
+        ):
             points = {int(workers): value for workers, value in link["speedup"].items()}
             axes.plot(list(points), list(points.values()), color=colour, linestyle=line, label=link["name"])
         native = projection["baselineStepSeconds"] / projection["nativeStepSeconds"]
         axes.plot([1, measured_at], [1, native], "s", color=ARM_COLOURS["native"], label="native, measured")
         if speedup:
             bars = [[speedup["median"] - speedup["low"]], [speedup["high"] - speedup["median"]]]
-            style = {"fmt": "^", "color": ARM_COLOURS["ray"], "label": "ray, measured"}
+            style: dict[str, Any] = {"fmt": "^", "color": ARM_COLOURS["ray"], "label": "ray, measured"}
             axes.errorbar([measured_at], [speedup["median"]], yerr=bars, capsize=3, **style)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -161,7 +164,7 @@ def scaling(projection: Projection, speedup: Spread | None) -> str:
 
 def _line(picture: Picture, run: ShownRun, x: Sequence[float], y: Sequence[float]) -> None:
     arm = run.result.arm
-    style = {"color": ARM_COLOURS[arm], "linestyle": ARM_LINES[arm], "marker": ARM_MARKERS[arm]}
+    style: dict[str, Any] = {"color": ARM_COLOURS[arm], "linestyle": ARM_LINES[arm], "marker": ARM_MARKERS[arm]}
     picture.axes.plot(x, y, label=arm, alpha=0.85, markersize=3, **style)
 
 
@@ -180,7 +183,9 @@ def _cell(picture: Picture, place: tuple[int, int], count: int, share: float) ->
     picture.axes.fill_between(
         [predicted - 0.5, predicted + 0.5], true - 0.5, true + 0.5, color=HEAT, alpha=0.06 + 0.36 * share, linewidth=0
     )
-    picture.axes.text(predicted, true, str(count), ha="center", va="center", fontsize=7.5, color=INK)
+    picture.axes.text(
+        predicted, true, str(count), ha="center", va="center", fontsize=7 if count < 1000 else 5.5, color=INK
+    )
 
 
 def _milliseconds(run: ShownRun) -> Iterable[float]:
@@ -194,7 +199,8 @@ def _samples(picture: Picture, runs: Sequence[ShownRun], value: Callable[[list[f
         if run.repeat == min(other.repeat for other in runs):
             for worker in run.result.workers:
                 _worker(picture, run.result.arm, worker, value, lines[worker.rank % len(lines)])
-    picture.legend()
+    picture.axes.set_ylim(0, 1.1 * picture.axes.dataLim.ymax)
+    picture.legend(columns=2)
 
 
 def _worker(picture: Picture, arm: str, worker: Worker, value: Callable[[list[float]], float], line: Any) -> None:
@@ -206,5 +212,3 @@ def _worker(picture: Picture, arm: str, worker: Worker, value: Callable[[list[fl
 
 def _arms(runs: Sequence[ShownRun]) -> list[str]:
     return [arm for arm in ARMS if any(run.result.arm == arm for run in runs)]
-
-

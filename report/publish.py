@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from report import html, table
+from report.errors import PublishError
 from report.links import run_files
 from training.comparison import Comparison
 from training.config import Recipe
@@ -19,10 +20,6 @@ from training.result import write_whole
 
 COMPARISON, TEXT, PAGE, RUNS = "comparison.json", "report.txt", "report.html", "runs.json"
 LATEST = "latest"
-
-
-class PublishError(Exception):
-    """Why a comparison could not be published, and where it still is."""
 
 
 def publish(comparison: Comparison, stack: str, project: Path) -> Path:

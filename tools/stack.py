@@ -43,13 +43,17 @@ class Stack:
 
     def up(self) -> int:
         """Update, then show and publish the comparison; after a failure the last complete one."""
+        status = self.update()
+        self.show(self.comparison(), failed=status != 0)
+        return status
+
+    def update(self) -> int:
+        """`pulumi up`, after what a killed one left was cleared."""
         self._create_if_missing()
         config = self._write_config()
         self._remove_stale_lock()
         self._clear_pending_creates(config)
-        status = self._run("up", "--yes", config=config)
-        self._report(failed=status != 0)
-        return status
+        return self._run("up", "--yes", config=config)
 
     def preview(self) -> int:
         """What `up` would do."""
@@ -79,7 +83,7 @@ class Stack:
         return _report_command(["publish", "--stack", self.name], self._measured())
 
     def _measured(self) -> str:
-        comparison = self._comparison() if self._exists() else None
+        comparison = self.comparison() if self._exists() else None
         if comparison is None:
             raise ToolError(f"stack {self.name} has no measurement yet: `STACK={self.name} make up`")
         return comparison
@@ -128,8 +132,8 @@ class Stack:
     def _deployment(self) -> dict[str, Any]:
         return dict(json.loads(self._pulumi("stack", "export")).get("deployment") or {})
 
-    def _report(self, *, failed: bool) -> None:
-        comparison = self._comparison()
+    def show(self, comparison: str | None, *, failed: bool) -> None:
+        """The table, and where the results are; for a failed update the table of the one before it."""
         if comparison is None:
             return
         if failed:
@@ -138,14 +142,16 @@ class Stack:
         if not failed:
             _report_command(["publish", "--stack", self.name], comparison)
 
-    def _comparison(self) -> str | None:
+    def comparison(self) -> str | None:
+        """The output `comparison` as JSON; None before the first complete measurement."""
         outputs = json.loads(self._pulumi("stack", "output", "--json"))
         comparison = outputs.get("comparison")
         return comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
 
     def _run(self, *arguments: str, config: Path) -> int:
         """A command that runs the program: live on the terminal, in a session of its own."""
-        command = ["pulumi", *arguments, "--stack", self.name, "--config-file", str(config)]
+        # The comparison among the outputs is hundreds of lines, and the table that follows says it in ten.
+        command = ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
         return session.run(command, self.environment, ROOT)
 
     def _pulumi(self, *arguments: str, folder: Path = ROOT) -> str:
@@ -160,10 +166,12 @@ class Stack:
 def smoke(overrides: dict[str, str]) -> int:
     """The smallest full comparison, in a stack of its own that is gone afterwards."""
     stack = Stack(SMOKE, overrides)
-    status = stack.up()
+    status = stack.update()
+    comparison = stack.comparison()
     destroyed = stack.destroy()
     if destroyed == 0:
         stack.remove()
+    stack.show(comparison, failed=status != 0)
     return status or destroyed
 
 

@@ -38,6 +38,7 @@ def result(session: Session, record: Record) -> TrainingResult | None:
     return TrainingResult(
         **_facts(session),
         **_times(session, record, test_seconds),
+        reasons=_reasons(session, record),
         history=record.history,
         epochs_completed=len(record.history),
         test_loss=test_loss,
@@ -86,13 +87,6 @@ def _facts(session: Session) -> dict[str, Any]:
 def _times(session: Session, record: Record, test_seconds: float) -> dict[str, Any]:
     started, steps = session.launch.started, record.step_trace
     images = sum(entry.timed_images for entry in record.history)
-    reasons = {}
-    if not images:
-        reasons = dict.fromkeys(
-            ("trainSeconds", "imagesPerSecond", "stepSeconds"), "all steps were warm-up: lower warmupSteps"
-        )
-    if not session.launch.report:
-        reasons["reportSeconds"] = "this arm has nothing to report to"
     wall = started.wall
     return {
         "started_at": datetime.fromtimestamp(wall, UTC).isoformat(timespec="seconds"),
@@ -108,8 +102,22 @@ def _times(session: Session, record: Record, test_seconds: float) -> dict[str, A
         "evaluation_seconds": test_seconds + sum(entry.evaluation_seconds for entry in record.history),
         "report_seconds": record.report_seconds if session.launch.report else None,
         "wall_seconds": started.seconds_until(Stamp.now()),
-        "reasons": reasons,
     }
+
+
+def _reasons(session: Session, record: Record) -> dict[str, str]:
+    """Why a number of this run is null."""
+    reasons: dict[str, str] = {}
+    if not record.step_trace:
+        why = "all steps were warm-up: lower warmupSteps"
+        reasons |= dict.fromkeys(("trainSeconds", "imagesPerSecond", "stepSeconds"), why)
+    if not session.launch.report:
+        reasons["reportSeconds"] = "this arm has nothing to report to"
+    if not session.launch.ray:
+        reasons["ray"] = "this arm runs without Ray"
+    if session.launch.arm != "native":
+        reasons["allReduce"] = "only the native arm probes the link"
+    return reasons
 
 
 def _distribution(steps: list[float]) -> StepSeconds:

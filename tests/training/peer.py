@@ -75,7 +75,6 @@ def _run(recipe: Recipe, rank: int, world: int) -> dict[str, Any]:
     iterated: list[str] = []
     original = tf.data.Dataset.__iter__
 
-
     def recorded(self: Any) -> Any:
         iterated.append(str(self.options().autotune.enabled))
         return original(self)

@@ -11,12 +11,19 @@ import pytest
 
 from report import publish as publishing
 from report.__main__ import main
-from report.publish import PublishError, publish
+from report.errors import PublishError
+from report.publish import publish
 from tests.unit.results import make_context, make_recipe, make_result, make_run, make_runs
 from training.comparison import Comparison, compare
 from training.config import Recipe
 
 WHOLE = compare(make_runs(), make_context())
+
+
+@pytest.fixture(autouse=True)
+def page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing a page takes a second, and is tested elsewhere."""
+    monkeypatch.setattr(publishing.html, "render", lambda comparison, stack, project: f"page of {stack}")
 
 
 def listing(folder: Path) -> dict[str, str]:
@@ -51,7 +58,8 @@ def test_folder_holds_comparison_report_and_links(tmp_path: Path) -> None:
     """What was compared, readable by people and programs."""
     folder = publish(WHOLE, "local", tmp_path)
 
-    assert {"comparison.json", "report.txt", "runs.json"} <= {path.name for path in folder.iterdir()}
+    assert {path.name for path in folder.iterdir()} == {"comparison.json", "report.html", "report.txt", "runs.json"}
+    assert (folder / "report.html").read_text() == "page of local"
     assert Comparison.from_json((folder / "comparison.json").read_text()) == WHOLE
     assert WHOLE.data["verdict"] in " ".join((folder / "report.txt").read_text().split())
 

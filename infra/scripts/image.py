@@ -1,0 +1,151 @@
+"""Builds the training image, and brings it to the nodes of a Minikube cluster or to a registry.
+
+    python -m infra.scripts.image build|load|push
+
+Reads IMAGE, BASE_IMAGE, DATASET, DATASET_PATH, and for `load` PROFILE from the environment. Whatever is there already under
+the same name is left as it is: the tag is a hash of the content.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from infra.image_spec import CIFAR10, DOCKERFILE, Content, modules
+from infra.scripts.programs import Failure, run, run_main, say, succeeds, with_retries
+from training.provenance import PROJECT
+
+UV_VERSION = "0.13.8"
+INDEX_VARIABLES = (
+    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"),
+    *("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_INSECURE_HOST", "UV_NATIVE_TLS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
+"""How this machine reaches packages: passed on to the stage of the build that installs them, and to no other."""
+CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
+CONFIGURATIONS = {
+    "pip.conf": ("/etc/pip.conf", "~/.config/pip/pip.conf", "~/.pip/pip.conf"),
+    "uv.toml": ("/etc/uv/uv.toml", "~/.config/uv/uv.toml"),
+    "netrc": ("~/.netrc",),
+}
+
+
+def build() -> None:
+    """Build the image, unless the engine has it."""
+    image = os.environ["IMAGE"]
+    if succeeds("docker", "image", "inspect", image):
+        say(f"{image} is built already")
+        return
+    content = Content(os.environ["BASE_IMAGE"], os.environ["DATASET"], os.environ.get("DATASET_PATH") or None)
+    say(f"building {image} on {content.base_image}: some minutes the first time")
+    with _context(content) as folder:
+        arguments = [f"BASE_IMAGE={content.base_image}", f"UV_VERSION={UV_VERSION}"]
+        flags = [part for argument in arguments for part in ("--build-arg", argument)]
+        command = ["docker", "build", "--network", "host", *flags, "--file", str(DOCKERFILE), "--tag", image, str(folder)]
+        with_retries(f"build of {image}", lambda: run(*command))
+    say(f"{image} is {_size(image) / 1e9:.2f} GB")
+
+
+def load() -> None:
+    """Bring the image to every node that lacks it."""
+    load_images(os.environ["PROFILE"], [os.environ["IMAGE"]])
+
+
+def push() -> None:
+    """Push the image to its registry, unless it is there."""
+    image = os.environ["IMAGE"]
+    if succeeds("docker", "manifest", "inspect", image):
+        say(f"{image} is in its registry already")
+        return
+    with_retries(f"push of {image}", lambda: run("docker", "push", "--quiet", image))
+
+
+def load_images(profile: str, images: list[str]) -> None:
+    """Bring images of this machine's engine to every node of a Minikube profile that lacks one of them."""
+    for node in nodes(profile):
+        missing = [image for image in images if not _has(node, image)]
+        if missing:
+            say(f"{node}: loading {', '.join(missing)}")
+            with_retries(f"load into {node}", lambda node=node, missing=missing: _import(node, missing))  # type: ignore[misc]
+
+
+def nodes(profile: str) -> list[str]:
+    """The names of a profile's nodes, which are those of their containers."""
+    listing = run("minikube", "--profile", profile, "node", "list", quiet=True)
+    return [line.split()[0] for line in listing.splitlines() if line.strip()]
+
+
+def _has(node: str, image: str) -> bool:
+    """Whether a node's containerd has the image, under the full name that it gives to short ones."""
+    listed = run("docker", "exec", node, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet", quiet=True)
+    return bool({image, f"docker.io/{image}", f"docker.io/library/{image}"} & set(listed.split()))
+
+
+def _import(node: str, images: list[str]) -> None:
+    """Stream the images into the node: `minikube image load` writes a compressed copy first, and takes thrice as long."""
+    with subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE) as save:
+        command = ["docker", "exec", "--interactive", node, "ctr", "--namespace", "k8s.io", "images", "import", "-"]
+        taken = subprocess.run(command, stdin=save.stdout, capture_output=True, text=True, check=False)
+    if save.returncode or taken.returncode:
+        raise Failure(f"{', '.join(images)} could not be loaded into {node}: {taken.stderr.strip() or 'docker save failed'}")
+
+
+@contextmanager
+def _context(content: Content) -> Iterator[Path]:
+    """A folder with what the build needs and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="ray-worth-it-image-") as name:
+        folder = Path(name)
+        _write_host(folder / "host")
+        _copy([PROJECT / "pyproject.toml", PROJECT / "uv.lock"], folder / "locked")
+        _copy(modules(), folder / "app" / "training")
+        _copy([PROJECT / "uv.lock"], folder / "app")
+        (folder / "data").mkdir()
+        if content.has_cifar10:
+            source = Path(content.dataset_path) if content.dataset_path else _downloaded()
+            _copy([path for path in sorted(source.iterdir()) if path.is_file()], folder / "data" / CIFAR10)
+        yield folder
+
+
+def _copy(files: list[Path], folder: Path) -> None:
+    """With the same dates every time, so that the engine's cache knows an unchanged file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        target = folder / file.name
+        shutil.copyfile(file, target)
+        target.chmod(0o644)
+        os.utime(target, (0, 0))
+
+
+def _write_host(folder: Path) -> None:
+    """This machine's way to packages: variables, configuration files, certificates."""
+    folder.mkdir()
+    variables = {name: os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)}
+    for name, places in CONFIGURATIONS.items():
+        found = [path for place in places if (path := Path(place).expanduser()).is_file()]
+        (folder / name).write_text("\n".join(path.read_text(encoding="utf-8") for path in found), encoding="utf-8")
+    variables |= {"PIP_CONFIG_FILE": "/host/pip.conf", "UV_CONFIG_FILE": "/host/uv.toml", "NETRC": "/host/netrc"}
+    certificates = next((Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)), None)
+    if certificates and certificates.is_file():
+        shutil.copyfile(certificates, folder / "certificates.pem")
+        variables |= dict.fromkeys(CERTIFICATES, "/host/certificates.pem")
+    lines = [f"{name}='{value}'" for name, value in sorted(variables.items())]
+    (folder / "environment").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def _downloaded() -> Path:
+    """CIFAR-10 from its home, once for all pods; Keras keeps it in its cache."""
+    code = "from training.dataset import download_cifar10; print(download_cifar10())"
+    printed = run(sys.executable, "-c", code, quiet=True, cwd=PROJECT)
+    return Path(printed.strip().splitlines()[-1])
+
+
+def _size(image: str) -> int:
+    return int(run("docker", "image", "inspect", "--format", "{{.Size}}", image, quiet=True))
+
+
+if __name__ == "__main__":
+    run_main({"build": build, "load": load, "push": push})

@@ -1,0 +1,103 @@
+"""Running other programs, and saying why one failed. What is run is decided elsewhere."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+ATTEMPTS = 3
+
+
+class Failure(Exception):  # noqa: N818  (what the user reads after it is the failure)
+    """Something the user has to know or do; the message is all that is shown."""
+
+
+def say(message: str) -> None:
+    """One line for the user. On stderr: stdout is kept in the state."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def run(
+    *command: str,
+    quiet: bool = False,
+    seconds: float | None = None,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """The command's stdout; what it says is shown as it comes, unless `quiet`. Raises Failure with its last lines."""
+    lines: list[str] = []
+    try:
+        if quiet:
+            done = subprocess.run(
+                command, cwd=cwd, env=environment, timeout=seconds, capture_output=True, text=True, check=False
+            )
+            code, output = done.returncode, done.stdout
+            lines = (done.stderr or done.stdout).splitlines()
+        else:
+            code, output = _shown(command, lines, seconds, cwd, environment), ""
+    except FileNotFoundError:
+        raise Failure(f"{command[0]} is not installed, or not on PATH") from None
+    except subprocess.TimeoutExpired:
+        raise Failure(f"`{' '.join(command[:4])} …` took longer than {seconds:.0f} s and was stopped") from None
+    if code != 0:
+        raise Failure(f"`{' '.join(command[:4])} …` ended with code {code}:\n" + "\n".join(lines[-15:]))
+    return output
+
+
+def _shown(
+    command: tuple[str, ...],
+    lines: list[str],
+    seconds: float | None,
+    cwd: Path | None,
+    environment: Mapping[str, str] | None,
+) -> int:
+    """Run with the output line by line on stderr, and in `lines`; the exit code."""
+    deadline = time.monotonic() + seconds if seconds else None
+    with subprocess.Popen(
+        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None  # noqa: S101 (it is a pipe)
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            say(line.rstrip())
+            if deadline and time.monotonic() > deadline:
+                process.kill()
+                raise subprocess.TimeoutExpired(command, seconds or 0)
+    return process.returncode
+
+
+def succeeds(*command: str) -> bool:
+    """Whether the command ends well; what it says is nobody's concern."""
+    try:
+        run(*command, quiet=True)
+    except Failure:
+        return False
+    return True
+
+
+def with_retries(what: str, action: Callable[[], object]) -> None:
+    """A step over the network: three times, with a line for each failure."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            action()
+        except Failure as failure:
+            if attempt == ATTEMPTS:
+                raise
+            say(f"{what}: attempt {attempt} of {ATTEMPTS} failed ({str(failure).splitlines()[-1]}); trying again")
+            time.sleep(attempt)
+        else:
+            return
+
+
+def run_main(actions: Mapping[str, Callable[[], object]]) -> NoReturn:
+    """Do what the command line names; a failure is its message alone, and exit code 1."""
+    chosen = actions.get(sys.argv[1]) if len(sys.argv) == 2 else None
+    if chosen is None:
+        sys.exit(f"error: one of {', '.join(actions)} is allowed, not {' '.join(sys.argv[1:]) or 'nothing'}")
+    try:
+        chosen()
+    except Failure as failure:
+        sys.exit(f"error: {failure}")
+    sys.exit(0)

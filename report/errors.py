@@ -1,0 +1,5 @@
+"""What can go wrong with a report, apart from the comparison itself. Imports nothing, so that a table costs nothing."""
+
+
+class PublishError(Exception):
+    """Why a comparison could not be published, and where it still is."""

@@ -1,0 +1,222 @@
+"""The three entry points, for real: what a run of each arm leaves behind."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from training import provenance, result
+from training.config import ARMS, Recipe
+from training.environment import share_of_cpus
+
+PROJECT = Path(__file__).resolve().parents[2]
+FLAGS = [
+    "--dataset=synthetic", "--train-images=230", "--model=cnn-half", "--epochs=2", "--global-batch-size=50",
+    "--warmup-steps=2", "--save-model=true", "--learning-rate-schedule=cosine",
+]  # fmt: skip
+"""207 images train in five steps, the last of seven."""
+CPUS = provenance.allowed_cpus()
+needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="two workers need two CPUs")
+Run = Callable[[str], result.TrainingResult]
+
+
+def run_arm(arm: str, folder: Path, flags: list[str]) -> subprocess.CompletedProcess[str]:
+    """An entry point as the program starts it."""
+    command = [sys.executable, "-m", f"training.{arm}", "--result", str(folder / "result.json"), *flags]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder of a finished run for each arm."""
+    made = {}
+    for arm in ARMS:
+        made[arm] = tmp_path_factory.mktemp(arm)
+        ended = run_arm(arm, made[arm], FLAGS)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+    return made
+
+
+@pytest.fixture(scope="module")
+def results(folders: dict[str, Path]) -> dict[str, result.TrainingResult]:
+    """Their results."""
+    return {arm: result.read(folder / "result.json") for arm, folder in folders.items()}
+
+
+def test_every_arm_trains_with_the_same_recipe_data_and_code(results: dict[str, result.TrainingResult]) -> None:
+    """Rules 1 and 8."""
+    first, *others = results.values()
+
+    for other in others:
+        assert first.recipe == other.recipe
+        assert first.provenance.dataset_hash == other.provenance.dataset_hash
+        assert first.provenance.dependencies_hash == other.provenance.dependencies_hash
+        assert (first.parameters, first.layers, first.steps_per_epoch) == (
+            other.parameters, other.layers, other.steps_per_epoch,
+        )  # fmt: skip
+    assert {arm: provenance.code_hash(arm) for arm in ARMS} == {a: r.provenance.code_hash for a, r in results.items()}
+
+
+def test_native_and_ray_learn_the_same_to_the_last_digit(results: dict[str, result.TrainingResult]) -> None:
+    """The difference between the arms is orchestration, and nothing else."""
+    native, ray = results["native"], results["ray"]
+
+    assert [(e.loss, e.accuracy, e.validation_loss) for e in native.history] == [
+        (e.loss, e.accuracy, e.validation_loss) for e in ray.history
+    ]
+    assert native.test_accuracy == ray.test_accuracy
+
+
+@pytest.mark.parametrize(("arm", "world"), [("baseline", 1), ("native", 2), ("ray", 2)])
+def test_tensorflow_saw_as_many_replicas_as_there_are_workers(
+    results: dict[str, result.TrainingResult], arm: str, world: int
+) -> None:
+    """A strategy that saw one replica would be N baselines beside each other."""
+    assert world == results[arm].world_size == len(results[arm].workers)
+    assert list(range(world)) == [worker.rank for worker in results[arm].workers]
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_what_was_verified_in_the_run_held(results: dict[str, result.TrainingResult], arm: str) -> None:
+    """Shards cover the data set, weights are equal, threads and replicas are as asked for."""
+    assert {True} == set(results[arm].checks.values())
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_worker_has_the_cpus_and_threads_of_its_rank(results: dict[str, result.TrainingResult], arm: str) -> None:
+    """Rule 4: for the baseline too."""
+    for worker in results[arm].workers:
+        assert 1 == worker.compute_threads
+        assert share_of_cpus(CPUS, worker.rank, 1) == worker.affinity
+        assert worker.mean_cpus is not None
+        assert worker.mean_cpus < 1.1
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingResult], arm: str) -> None:
+    """Rule 6: of five steps an epoch, two warm up; the phases and the rest are reported by themselves."""
+    found = results[arm]
+
+    assert [3, 5] == [epoch.timed_steps for epoch in found.history]
+    assert [107, 207] == [epoch.timed_images for epoch in found.history]
+    assert 8 == found.timed_steps == len(found.step_trace)
+    assert found.train_seconds == pytest.approx(sum(epoch.train_seconds for epoch in found.history))
+    assert found.train_seconds == pytest.approx(sum(found.step_trace), rel=0.1)
+    assert {"process", "tensorflow", "data", "model", "tracing"} <= set(found.startup_phases)
+    assert found.train_seconds is not None
+    accounted = found.startup_seconds + found.warmup_seconds + found.train_seconds + found.evaluation_seconds
+    assert found.wall_seconds > accounted
+    assert found.startup_seconds == pytest.approx(sum(found.startup_phases.values()), abs=1.0)
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_images_are_counted_by_who_processed_them(results: dict[str, result.TrainingResult], arm: str) -> None:
+    """Rule 2: over two epochs of 207 images."""
+    assert 2 * 207 == sum(worker.images for worker in results[arm].workers)
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_number_that_was_not_measured_is_null_with_a_reason(
+    results: dict[str, result.TrainingResult], arm: str
+) -> None:
+    """Rule 9."""
+    data = results[arm].to_dict()
+
+    for name in ("trainSeconds", "imagesPerSecond", "stepSeconds", "reportSeconds", "allReduce", "ray"):
+        assert (data[name] is None) == (name in data["reasons"]), name
+
+
+def test_ray_says_what_cluster_it_had(results: dict[str, result.TrainingResult]) -> None:
+    """One node here, with a CPU a worker."""
+    ray = results["ray"].ray
+
+    assert ray is not None
+    assert (1, 2.0) == (ray.nodes, ray.cpus)
+
+
+def test_ray_leaves_no_process_and_no_temporary_file(folders: dict[str, Path]) -> None:
+    """Everything is shut down at the end."""
+    session = os.getsid(0)
+    left = [p.info["name"] for p in psutil.process_iter(["name"]) if _session_of(p.pid) == session]
+
+    assert [] == [name for name in left if name and name.startswith(("ray::", "raylet", "gcs_server"))]
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_the_saved_model_has_the_accuracy_of_the_result(
+    folders: dict[str, Path], results: dict[str, result.TrainingResult], arm: str
+) -> None:
+    """Loaded elsewhere, it classifies the test set as the run said."""
+    saved = results[arm].saved_model
+    assert saved is not None
+    path = folders[arm] / saved.path
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == saved.sha256
+    program = (
+        "import sys, json, numpy as np, tensorflow as tf\n"
+        "from training import dataset; from training.config import Recipe\n"
+        "data = dataset.load(Recipe.from_dict(json.loads(sys.argv[2])), '')\n"
+        "logits = tf.keras.models.load_model(sys.argv[1]).predict(data.test.images / np.float32(255), verbose=0)\n"
+        "print((logits.argmax(axis=1) == data.test.labels).mean())\n"
+    )
+    environment = os.environ | {"TF_USE_LEGACY_KERAS": "1"}
+
+    said = subprocess.run(
+        [sys.executable, "-c", program, str(path), json.dumps(results[arm].recipe)],
+        cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+
+    assert results[arm].test_accuracy == pytest.approx(float(said.stdout))
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_progress_is_written_as_it_happens(folders: dict[str, Path], arm: str) -> None:
+    """A start and a line an epoch."""
+    events = [json.loads(line) for line in (folders[arm] / "progress.jsonl").read_text().splitlines()]
+
+    assert ["start", "epoch", "epoch"] == [event["event"] for event in events]
+
+
+@pytest.mark.parametrize(
+    ("arm", "flags", "said"),
+    [
+        ("baseline", ["--epochs=0"], "'0' is not allowed; allowed is a whole number from 1"),
+        ("baseline", ["--learning-rate=nan"], "'nan' is not allowed"),
+        ("baseline", ["--dataset=mnist"], "one of digits, cifar10, synthetic"),
+        ("baseline", ["--dataset=cifar10", "--dataset-path=/nowhere"], "data_batch_1 is missing"),
+        ("native", ["--workers=3", "--global-batch-size=2"], "must be at least 3"),
+        ("native", ["--dataset=cifar10", "--dataset-path=/nowhere"], "data_batch_1 is missing"),
+        ("ray", ["--dataset=cifar10", "--dataset-path=/nowhere"], "data_batch_1 is missing"),
+    ],
+)
+def test_a_bad_command_line_says_what_is_wrong_and_leaves_no_result(
+    arm: str, flags: list[str], said: str, tmp_path: Path
+) -> None:
+    """What was given, what is allowed; the exit code says that it failed."""
+    ended = run_arm(arm, tmp_path, flags)
+
+    assert ended.returncode != 0
+    assert said in ended.stderr
+    assert not (tmp_path / "result.json").exists()
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_help_names_every_setting_of_the_recipe(arm: str, tmp_path: Path) -> None:
+    """`--help` is the documentation of the command line."""
+    said = run_arm(arm, tmp_path, ["--help"]).stdout
+
+    for name in Recipe().to_dict():
+        assert "--" + "".join(f"-{c.lower()}" if c.isupper() else c for c in name) in said

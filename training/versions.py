@@ -1,0 +1,51 @@
+"""Whether this Python has the versions that the program was locked to. Standard library only; imports no package it checks.
+
+An image can be built elsewhere, or from an older lock; a measurement made with it would carry wrong versions.
+"""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+EXPECTED = "TRAINING_EXPECTED_VERSIONS"
+"""Environment variable with the versions that a pod must find: a JSON object of package to version."""
+
+
+class WrongVersionsError(ValueError):
+    """The installed versions are not the expected ones; the message names both."""
+
+
+def check(environment: Mapping[str, str] = os.environ) -> None:
+    """Compare with what the environment expects; nothing to do where it expects nothing. Raises WrongVersionsError."""
+    expected = json.loads(environment.get(EXPECTED, "{}"))
+    found = {name: _installed(name) for name in expected}
+    wrong = [
+        f"{name} {found[name]} instead of {expected[name]}"
+        for name in sorted(expected)
+        if differs(expected, found, name)
+    ]
+    if wrong:
+        raise WrongVersionsError(
+            f"this image has {', '.join(wrong)} (uv.lock): build it again from this project, or set `image` to one that was"
+        )
+
+
+def differs(expected: Mapping[str, str], found: Mapping[str, str], name: str) -> bool:
+    """Whether the versions differ; of Python, major and minor count."""
+    if name == "python":
+        return expected[name].split(".")[:2] != found[name].split(".")[:2]
+    return expected[name] != found[name]
+
+
+def _installed(name: str) -> str:
+    """`tensorflow` is whichever of its packages the platform has."""
+    if name == "python":
+        return platform.python_version()
+    for package in (name, f"{name}-cpu"):
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            continue
+    return "nothing"
