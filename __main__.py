@@ -5,18 +5,20 @@ import pulumi
 from infra import outputs, plan, settings
 
 config = settings.load()
-runs = plan.plan_runs(config)
 for warning in config.warnings:
     pulumi.log.warn(warning)
+runs = plan.plan_runs(config)
 
 if config.target == "local":
     from infra.local import LocalMeasurement
 
     measurement = LocalMeasurement("measurement", config, runs)
 else:
-    from infra.cluster_extra import require
+    from infra.cluster_extra import require_cluster_extra
 
-    require(config.target)  # place → operator → RayCluster → dashboard → runs
+    require_cluster_extra(config.target)
+    # place → operator → RayCluster → dashboard → runs
+    raise pulumi.RunError(f"target {config.target} cannot run yet. Type: pulumi config set target local")
 
 for name, value in outputs.comparison(config, runs, measurement.results).items():
     pulumi.export(name, value)

@@ -4,7 +4,6 @@ The config table in README and the declarations in Pulumi.yaml are made from thi
 mean is said in `training.config`; what must agree between keys, in `infra.settings_checks`.
 """
 
-from collections import ChainMap
 from dataclasses import MISSING, Field
 from typing import Any
 
@@ -53,7 +52,7 @@ def _recipe_key(name: str, its: Field[Any]) -> Key:
 _TARGET = Key(name="target", rule=choice(TARGETS), default="local", help="where training runs")
 _DATASET = Key(
     name="dataset",
-    rule=choice(ChainMap(registry.DATASETS, {AUTO: None})),
+    rule=choice([AUTO], registry.DATASETS),
     default=AUTO,
     help="data set to train on; auto: digits on local, cifar10 on clusters and wherever datasetPath is set",
 )

@@ -15,6 +15,8 @@ from training.result import Epoch, TrainingResult, Worker
 STEPS_SHOWN = 0.995
 """Share of the steps on the axis of the distribution: one very slow step would flatten the rest."""
 
+_WORKER_LINES: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot")
+
 
 @dataclass(frozen=True)
 class ShownRun:
@@ -73,7 +75,7 @@ def class_accuracy(runs: Sequence[ShownRun]) -> str:
             rates = np.array([[np.nan if rate is None else rate for rate in row] for row in table])
             picture.axes.plot(
                 100 * rates.mean(axis=0),
-                np.arange(len(classes)) + 0.18 * (offset - 1),
+                np.arange(len(classes)) + 0.26 * (offset - 1),
                 linestyle="none",
                 marker=ARM_MARKERS[arm],
                 color=ARM_COLOURS[arm],
@@ -86,18 +88,15 @@ def class_accuracy(runs: Sequence[ShownRun]) -> str:
 
 
 def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
-    """The confusion matrix of an arm, summed over its runs; shade is the share of the true class."""
+    """The confusion matrix of an arm over all its runs: percent of the true class, in figures and in shade."""
     of_arm = [run.result for run in runs if run.result.arm == arm]
     counts = np.sum([result.confusion_matrix for result in of_arm], axis=0)
     classes = of_arm[0].class_names
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     description = f"Confusion matrix of {arm}"
     with drawing(f"confusion-{arm}", description, ("predicted class", "true class"), height=3.7) as picture:
-        for true, predicted in np.ndindex(counts.shape):
-            if counts[true, predicted]:
-                _cell(
-                    picture, (int(true), int(predicted)), int(counts[true, predicted]), float(shares[true, predicted])
-                )
+        for true, predicted in np.argwhere(counts):
+            _cell(picture, int(true), int(predicted), float(shares[true, predicted]))
         long_names = max(map(len, classes)) > 3
         picture.axes.set_xticks(range(len(classes)), classes, rotation=90 if long_names else 0)
         picture.axes.set_yticks(range(len(classes)), classes)
@@ -125,7 +124,9 @@ def step_times(runs: Sequence[ShownRun]) -> str:
 
 def cpu_over_time(runs: Sequence[ShownRun]) -> str:
     """CPUs in use by each worker of the first repeat."""
-    with drawing("cpu", "CPUs in use by each worker", ("seconds since the first step", "CPUs in use")) as picture:
+    with drawing(
+        "cpu", "CPUs in use by each worker", ("seconds since the first step", "CPUs in use"), height=3.5
+    ) as picture:
         _samples(picture, runs, lambda sample: sample[1])
     return picture.markup
 
@@ -133,7 +134,7 @@ def cpu_over_time(runs: Sequence[ShownRun]) -> str:
 def memory_over_time(runs: Sequence[ShownRun]) -> str:
     """Resident memory of each worker of the first repeat."""
     labels = ("seconds since the first step", "resident memory, MiB")
-    with drawing("memory", "Memory of each worker", labels) as picture:
+    with drawing("memory", "Memory of each worker", labels, height=3.5) as picture:
         _samples(picture, runs, lambda sample: sample[2] / 2**20)
     return picture.markup
 
@@ -156,8 +157,9 @@ def scaling(projection: Projection, speedup: Spread | None) -> str:
             style: dict[str, Any] = {"fmt": "^", "color": ARM_COLOURS["ray"], "label": "ray, measured"}
             axes.errorbar([measured_at], [speedup["median"]], yerr=bars, capsize=3, **style)
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_ylim(bottom=0)
+        axes.set_yscale("log", base=2)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: f"{value:g}")
         picture.legend(columns=2)
     return picture.markup
 
@@ -178,14 +180,12 @@ def _elapsed(result: TrainingResult) -> list[float]:
     return [float(value) for value in np.cumsum(seconds)]
 
 
-def _cell(picture: Picture, place: tuple[int, int], count: int, share: float) -> None:
-    true, predicted = place
-    picture.axes.fill_between(
-        [predicted - 0.5, predicted + 0.5], true - 0.5, true + 0.5, color=HEAT, alpha=0.06 + 0.36 * share, linewidth=0
-    )
-    picture.axes.text(
-        predicted, true, str(count), ha="center", va="center", fontsize=7 if count < 1000 else 5.5, color=INK
-    )
+def _cell(picture: Picture, true: int, predicted: int, share: float) -> None:
+    sides = [predicted - 0.5, predicted + 0.5]
+    shade = 0.06 + 0.36 * share
+    picture.axes.fill_between(sides, true - 0.5, true + 0.5, color=HEAT, alpha=shade, linewidth=0)
+    text = f"{100 * share:.0f}" if share >= 0.01 else "<1"
+    picture.axes.text(predicted, true, text, ha="center", va="center", fontsize=7.5, color=INK)
 
 
 def _milliseconds(run: ShownRun) -> Iterable[float]:
@@ -194,19 +194,21 @@ def _milliseconds(run: ShownRun) -> Iterable[float]:
 
 def _samples(picture: Picture, runs: Sequence[ShownRun], value: Callable[[list[float]], float]) -> None:
     """One line a worker; workers of an arm share its colour and are told apart by their line."""
-    lines: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot")
     for run in runs:
         if run.repeat == min(other.repeat for other in runs):
             for worker in run.result.workers:
-                _worker(picture, run.result.arm, worker, value, lines[worker.rank % len(lines)])
+                _worker(picture, run, worker, value)
     picture.axes.set_ylim(0, 1.1 * picture.axes.dataLim.ymax)
     picture.legend(columns=2)
 
 
-def _worker(picture: Picture, arm: str, worker: Worker, value: Callable[[list[float]], float], line: Any) -> None:
+def _worker(picture: Picture, run: ShownRun, worker: Worker, value: Callable[[list[float]], float]) -> None:
+    arm, workers = run.result.arm, len(run.result.workers)
+    named = 1 < workers <= len(_WORKER_LINES)  # more would fill the legend: then they share their arm's entry
+    line = _WORKER_LINES[worker.rank % len(_WORKER_LINES)] if named else "solid"
     seconds = [sample[0] for sample in worker.samples]
     values = [value(sample) for sample in worker.samples]
-    label = arm if arm == "baseline" else f"{arm}, rank {worker.rank}"
+    label = f"{arm}, rank {worker.rank}" if named else arm
     picture.axes.plot(seconds, values, color=ARM_COLOURS[arm], linestyle=line, label=label)
 
 

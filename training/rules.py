@@ -61,15 +61,15 @@ def boolean() -> Rule:
     return Rule(checked, "true or false")
 
 
-def choice(names: Collection[str]) -> Rule:
-    """One of a set of names, as it is when a value is read: a registry may have grown by then."""
+def choice(*groups: Collection[str]) -> Rule:
+    """One of the names in `groups`, as they are when a value is read: a registry may have grown by then."""
 
     def parse(text: str) -> str:
-        if text.strip() not in names:
+        if not any(text.strip() in names for names in groups):
             raise ValueError(text)
         return text.strip()
 
-    return Rule(parse, lambda: "one of " + ", ".join(names))
+    return Rule(parse, lambda: "one of " + ", ".join(name for names in groups for name in names))
 
 
 def text(allowed: str = "any text") -> Rule:

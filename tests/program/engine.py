@@ -3,12 +3,11 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +50,27 @@ class Project:
 
     def pulumi(self, *arguments: str, ok: bool = True) -> str:
         """Run a command; gives stdout and stderr together. With `ok` it has to succeed, else to fail."""
-        done = subprocess.run(
+        done = self._run(*arguments, stderr=subprocess.STDOUT)
+        assert ok == (done.returncode == 0), done.stdout
+        return done.stdout
+
+    def _json(self, *arguments: str) -> Any:
+        done = self._run(*arguments, stderr=subprocess.PIPE)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    def _run(self, *arguments: str, stderr: int) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],
             cwd=self.folder,
             env=self.environment,
             text=True,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=180,
+            stderr=stderr,
+            timeout=240,
             check=False,
         )
-        assert ok == (done.returncode == 0), done.stdout
-        return done.stdout
 
     def create_stack(self, **config: str) -> None:
         """A stack `local` with these settings."""
@@ -78,19 +86,19 @@ class Project:
         return self.pulumi("up", "--yes", "--skip-preview", *arguments, ok=ok)
 
     def preview(self) -> dict[str, str]:
-        """What the next `up` does with each run: same, create, replace, delete."""
-        steps = json.loads(self.pulumi("preview", "--json"))["steps"]
+        """What the next `up` does with each run that it does not leave as it is: create, replace, delete."""
+        steps = self._json("preview", "--json")["steps"]
         planned = {step["urn"].rpartition("::")[2]: step["op"] for step in steps if "training:Run" in step["urn"]}
         return dict(sorted(planned.items()))
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs."""
-        found: dict[str, Any] = json.loads(self.pulumi("stack", "output", "--json"))
+        found: dict[str, Any] = self._json("stack", "output", "--json")
         return found
 
     def state(self) -> dict[str, Any]:
         """The deployment as the backend keeps it."""
-        deployment: dict[str, Any] = json.loads(self.pulumi("stack", "export"))["deployment"]
+        deployment: dict[str, Any] = self._json("stack", "export")["deployment"]
         return deployment
 
     def ids(self) -> dict[str, str]:
@@ -107,13 +115,14 @@ class Project:
 
     @contextmanager
     def running_up(self) -> Iterator["subprocess.Popen[str]"]:
-        """`pulumi up` in the background, in a session of its own as a terminal's, its output in `up.txt`."""
+        """`pulumi up` in the background, its output in `up.txt`; what it leaves is killed at the end."""
         with (self.folder / "up.txt").open("w") as output:
             started = subprocess.Popen(
                 ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive"],
                 cwd=self.folder,
                 env=self.environment,
                 text=True,
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -127,25 +136,23 @@ class Project:
             for process in self.processes():
                 process.kill()
 
-    def processes(self, *words: str) -> list[psutil.Process]:
-        """Living processes that this project's commands started, with all of `words` in their command lines."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if (
-                    process.status() != psutil.STATUS_ZOMBIE
-                    and process.environ().get(MARK) == self.mark
-                    and all(any(word in part for part in process.cmdline()) for word in words)
-                ):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
+    def processes(self, module: str = "") -> list[psutil.Process]:
+        """Living processes that this project's commands started; with `module`, those that run it by `python -m`."""
+        return [process for process, command in self._living() if not module or module == _module_of(command)]
 
-    def end_language_host(self) -> None:
-        """What `make` does after Pulumi: the language host looks for its engine every 5 minutes only."""
-        for process in self.processes("pulumi-language-python"):
-            process.send_signal(signal.SIGKILL)
+    def survivors(self) -> list[list[str]]:
+        """Command lines of what still lives, without the language host's: it looks for its engine every 5 minutes."""
+        return [command for _, command in self._living() if not any("pulumi-language-python" in w for w in command)]
+
+    def _living(self) -> Iterator[tuple[psutil.Process, list[str]]]:
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self.mark:
+                    yield process, process.cmdline()
+
+
+def _module_of(command: list[str]) -> str:
+    return command[command.index("-m") + 1] if "-m" in command[1:3] else ""
 
 
 def wait_for(promise: str, met: Callable[[], object], seconds: float = 20.0) -> None:

@@ -1,7 +1,8 @@
 """An arm that trains nothing: takes the flags of a real one, writes progress and a valid result. Copied over real arms.
 
 What a run does beyond that stands in a file of the project named `control/<run>`: `fail` (it prints and exits with 3),
-`silent` (no result), `hang` (it stays for a minute, with a child that ignores SIGTERM in a process group of its own).
+`silent` (no result), `wait` (it waits until the file says something else), `hang` (it ignores SIGTERM for a minute, with a
+child that does so in a process group of its own).
 """
 
 import argparse
@@ -34,6 +35,8 @@ def main(arm: str) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         subprocess.Popen([sys.executable, "-c", STUBBORN])
         time.sleep(60)
+    while control(folder) == "wait":
+        time.sleep(0.1)
     for epoch in range(1, recipe.epochs + 1):
         values = {"loss": 1 / epoch, "accuracy": 0.9, "validationAccuracy": 0.9, "imagesPerSecond": 100.0}
         progress.write("epoch", arm=arm, epoch=epoch, epochs=recipe.epochs, secondsLeft=0.0, **values)

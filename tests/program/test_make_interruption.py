@@ -71,6 +71,7 @@ def test_a_signal_to_make_alone_reaches_pulumi(project: Project, number: signal.
 
     assert project.marks() == {"first-began", "first-ended"}
     assert project.locks() == []
+    assert not project.deployment().get("pending_operations")
 
 
 def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Project, tmp_path: Path) -> None:

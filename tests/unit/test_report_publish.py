@@ -23,7 +23,7 @@ WHOLE = compare(make_runs(), make_context())
 @pytest.fixture(autouse=True)
 def page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing a page takes a second, and is tested elsewhere."""
-    monkeypatch.setattr(publishing.html, "render", lambda comparison, stack, project: f"page of {stack}")
+    monkeypatch.setattr("report.html.render", lambda comparison, stack, project: f"page of {stack}")
 
 
 def listing(folder: Path) -> dict[str, str]:

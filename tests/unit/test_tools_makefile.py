@@ -46,11 +46,12 @@ def test_every_tool_that_a_recipe_calls_exists() -> None:
     assert {name for name in called if not (ROOT / f"{name.replace('.', '/')}.py").is_file()} == set()
 
 
+@pytest.mark.parametrize("quote", ["", "'", '"'])
 @pytest.mark.parametrize("variable", ["STACK", "SET"])
-def test_what_a_user_gives_is_no_shell_code(variable: str, tmp_path: Path) -> None:
+def test_what_a_user_gives_is_no_shell_code(variable: str, quote: str, tmp_path: Path) -> None:
     """Values reach the tools through the environment, quoted wherever a recipe names them."""
     hacked = tmp_path / "hacked"
-    value = f"x'; touch {hacked}; '\"; touch {hacked}; \""
+    value = f"x{quote}; touch {hacked}; : {quote}"
     command = ["make", "BOOTSTRAP=true", "IN_VENV=true", "up", f"{variable}={value}"]
     subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, check=True)
 

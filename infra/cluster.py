@@ -1,0 +1,193 @@
+"""The targets `minikube` and `kubernetes`: place → image → namespace → operator → RayCluster → dashboard → runs.
+
+Puts the components together; what each of them makes, and from what, is in its own module.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pulumi
+
+from infra import access as access_module
+from infra import chart, image_spec, jobs_spec, operator_spec
+from infra.access import Access
+from infra.cluster_runs import ClusterRuns
+from infra.dashboard import Dashboard
+from infra.image import TrainingImage
+from infra.image_spec import Content
+from infra.jobs_spec import JobSettings
+from infra.minikube import Minikube
+from infra.minikube_spec import Cluster
+from infra.network import TrainingNamespace
+from infra.operator import Operator
+from infra.plan import RunPlan
+from infra.pod_spec import Placement, Size
+from infra.ray_cluster import RayTrainingCluster
+from infra.ray_cluster_spec import RayClusterSettings
+from infra.settings import ClusterSettings, Settings
+
+MIB = 2**20
+
+
+class ClusterMeasurement(pulumi.ComponentResource):
+    """A measurement on a cluster: the place, what runs there, and the runs."""
+
+    runs: ClusterRuns
+    outputs: dict[str, pulumi.Input[Any]]
+    """The stack's outputs beside the comparison, by name."""
+
+    def __init__(
+        self, name: str, settings: Settings, plans: Iterable[RunPlan], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Measurement", name, {}, opts)
+        assert settings.cluster is not None  # noqa: S101 (every target but `local` has it)
+        self._settings, self._cluster = settings, settings.cluster
+        place = self._place()
+        access = self._access(place)
+        image, images = self._image(place)
+        placement = _placement(self._cluster, image)
+        ray = self._ray_cluster(access, placement, [*self._foundation(access, placement), *images])
+        dashboard = self._dashboard(access, place, ray)
+        self.runs = self._runs(plans, access, placement, [ray.cluster])
+        self.outputs = {
+            "dashboardUrl": dashboard.url,
+            "dashboardTokenCommand": dashboard.token_command,
+            "kubeconfigPath": access.kubeconfig or None,
+        }
+        self.register_outputs({"outputs": self.outputs})
+
+    @property
+    def results(self) -> dict[str, pulumi.Output[str]]:
+        """The summary of each run's result, canonical JSON, by the run's name."""
+        return {name: run.result for name, run in self.runs.runs.items()}
+
+    def _child(self) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self)
+
+    def _place(self) -> Minikube | None:
+        if self._settings.target != "minikube":
+            return None
+        return Minikube("minikube", minikube_cluster(self._settings.stack, self._cluster), self._child())
+
+    def _access(self, place: Minikube | None) -> Access:
+        settings = self._cluster
+        if place is None:
+            context = settings.kube_context
+            identifier = "/".join([settings.kubeconfig or "default", context or "current"])
+            return access_module.existing_access(
+                "cluster", settings.namespace, settings.kubeconfig, context, identifier, self
+            )
+        kubeconfig = access_module.kubeconfig_path(self._settings.stack)
+        return access_module.minikube_access(
+            "cluster", settings.namespace, kubeconfig, settings.minikube_profile, place.started, self
+        )
+
+    def _image(self, place: Minikube | None) -> tuple[str, Sequence[pulumi.Resource]]:
+        """The image's name, and what must be done before a pod can start from it."""
+        settings = self._cluster
+        if settings.image and place is None:
+            return settings.image, []
+        content = Content(settings.base_image, self._settings.recipe.dataset, self._settings.dataset_path)
+        image = f"{settings.image_registry or image_spec.NAME}:{content.tag()}"
+        made = TrainingImage(
+            "image",
+            image,
+            content,
+            profile=settings.minikube_profile if place else None,
+            nodes=settings.minikube_nodes,
+            cluster=[place.started] if place else [],
+            opts=self._child(),
+        )
+        return image, [made.ready]
+
+    def _foundation(self, access: Access, placement: Placement) -> Sequence[pulumi.Resource]:
+        """The namespace and the operator: what must be there before a RayCluster is."""
+        settings, install = self._cluster, self._cluster.operator == "install"
+        namespace = TrainingNamespace(
+            "network",
+            access,
+            create=settings.create_namespace,
+            operator=install,
+            node_port=access.cluster is not None,
+            opts=self._child(),
+        )
+        if not install:
+            return namespace.ready
+        found = chart.find(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version)
+        values = operator_spec.values(placement, settings.namespace)
+        operator = Operator("operator", settings, found, values, access, namespace.ready, self._child())
+        return [*namespace.ready, operator.release]
+
+    def _ray_cluster(
+        self, access: Access, placement: Placement, after: Sequence[pulumi.Resource]
+    ) -> RayTrainingCluster:
+        versions = image_spec.expected_versions()
+        wanted = RayClusterSettings(
+            workers=self._settings.recipe.workers,
+            head=Size(self._cluster.head_cpus, self._cluster.head_memory.text),
+            worker=self._worker(),
+            ray_version=versions["ray"],
+            placement=placement,
+            environment=jobs_spec.environment(versions),
+        )
+        return RayTrainingCluster("ray", wanted, access, after, self._child())
+
+    def _dashboard(self, access: Access, place: Minikube | None, ray: RayTrainingCluster) -> Dashboard:
+        return Dashboard(
+            "dashboard",
+            access,
+            node_port=self._cluster.dashboard_node_port if place else None,
+            address=place.address if place else None,
+            after=[ray.cluster],
+            opts=self._child(),
+        )
+
+    def _runs(
+        self, plans: Iterable[RunPlan], access: Access, placement: Placement, after: Sequence[pulumi.Resource]
+    ) -> ClusterRuns:
+        content = Content(self._cluster.base_image, self._settings.recipe.dataset, self._settings.dataset_path)
+        jobs = JobSettings(
+            worker=self._worker(),
+            placement=placement,
+            timeout_minutes=self._settings.run_timeout_minutes,
+            dataset_flags=tuple(content.dataset_flag()),
+            environment=jobs_spec.environment(image_spec.expected_versions()),
+        )
+        return ClusterRuns(
+            "runs",
+            self._settings.stack,
+            plans,
+            jobs,
+            access,
+            keep_baseline=self._settings.keep_baseline,
+            after=after,
+            opts=self._child(),
+        )
+
+    def _worker(self) -> Size:
+        return Size(self._settings.recipe.worker_cpus, self._cluster.worker_memory.text)
+
+
+def minikube_cluster(stack: str, settings: ClusterSettings) -> Cluster:
+    """The Minikube cluster that the settings want."""
+    return Cluster(
+        stack=stack,
+        profile=settings.minikube_profile,
+        kubeconfig=access_module.kubeconfig_path(stack),
+        nodes=settings.minikube_nodes,
+        cpus=settings.minikube_cpus,
+        memory_mib=settings.minikube_memory.bytes // MIB,
+        version=settings.kubernetes_version,
+        cni=settings.minikube_cni,
+        addons=settings.minikube_addons,
+        images=settings.preload_images,
+    )
+
+
+def _placement(settings: ClusterSettings, image: str) -> Placement:
+    return Placement(
+        image=image,
+        pull_secrets=settings.image_pull_secrets,
+        node_selector=settings.node_selector,
+        tolerations=settings.tolerations,
+    )

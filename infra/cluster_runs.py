@@ -1,0 +1,89 @@
+"""The runs of a measurement as Jobs of a cluster, one after another, each followed by its result."""
+
+from collections.abc import Iterable, Sequence
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import jobs_spec
+from infra.access import Access
+from infra.job_result import JobResult
+from infra.jobs_spec import JobSettings
+from infra.plan import RunPlan
+
+
+class ClusterRuns(pulumi.ComponentResource):
+    """Makes the planned runs in their order. They never overlap: they share the nodes' cores."""
+
+    runs: dict[str, JobResult]
+    """By name."""
+    folders: pulumi.Output[dict[str, str]]
+    """Where each run has left its files, relative to the project."""
+
+    def __init__(
+        self,
+        name: str,
+        stack: str,
+        plans: Iterable[RunPlan],
+        settings: JobSettings,
+        access: Access,
+        *,
+        keep_baseline: bool,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Runs", name, {}, opts)
+        self._settings, self._access, self._stack = settings, access, stack
+        self.runs = {}
+        previous: list[pulumi.Resource] = list(after)
+        for plan in plans:
+            job = self._job(plan, previous, keep=keep_baseline and plan.arm == "baseline")
+            self.runs[plan.name] = self._result(plan, job)
+            previous = [self.runs[plan.name]]
+        self.folders = pulumi.Output.all(**{run_name: run.id for run_name, run in self.runs.items()})
+        self.register_outputs({"folders": self.folders})
+
+    def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource], *, keep: bool) -> k8s.batch.v1.Job:
+        settings, access = self._settings, self._access
+        service = self._service(plan)
+        seconds = settings.deadline_seconds + jobs_spec.AWAIT_EXTRA_SECONDS
+        measurement = f'spec.template.metadata.annotations["{jobs_spec.MEASUREMENT}"]'
+        return k8s.batch.v1.Job(
+            plan.name,
+            metadata=access.metadata(jobs_spec.ANNOTATIONS),
+            spec=jobs_spec.job(plan, settings),
+            opts=access.options(
+                self,
+                depends_on=[*previous, *service],
+                # After an interruption the Job runs on: a second one beside it would share its cores.
+                delete_before_replace=True,
+                ignore_changes=[measurement] if keep else [],
+                custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s"),
+            ),
+        )
+
+    def _service(self, plan: RunPlan) -> list[pulumi.Resource]:
+        spec = jobs_spec.service(plan)
+        if spec is None:
+            return []
+        metadata = self._access.metadata(name=plan.name)
+        return [k8s.core.v1.Service(f"{plan.name}-peers", metadata=metadata, spec=spec, opts=self._access.options(self))]
+
+    def _result(self, plan: RunPlan, job: k8s.batch.v1.Job) -> JobResult:
+        properties = {
+            "uid": job.metadata.apply(_uid),
+            "jobUrn": job.urn,
+            "stack": self._stack,
+            "name": plan.name,
+            "indexed": plan.arm == "native",
+            "namespace": self._access.namespace,
+            "kubeconfig": self._access.kubeconfig,
+            "context": self._access.context or "",
+        }
+        options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
+        return JobResult(f"{plan.name}-result", properties, options)
+
+
+def _uid(metadata: k8s.meta.v1.outputs.ObjectMeta) -> str | None:
+    """The Job's uid; there is none in a preview that makes the Job."""
+    return metadata.get("uid")

@@ -1,0 +1,113 @@
+"""A run as a Kubernetes Job: one kind of Job an arm. Pure: dicts, no Pulumi.
+
+A Job is made once and never changed: what it depends on stands in its template, and any change of that makes another.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra import pod_spec
+from infra.plan import RunPlan
+from infra.pod_spec import RUN_LABEL, Manifest, Placement, Size
+from infra.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
+from training import entry, peers, versions
+
+OWN_KEY = "ray-worth-it/own-key"
+MEASUREMENT = "ray-worth-it/measurement"
+"""Annotations of a Job's template with the plan's two hashes: a change of one makes another Job."""
+AWAIT_EXTRA_SECONDS = 300
+"""Pulumi waits so much longer than the Job's own deadline, so that the Job's end is what it reports."""
+SUBMITTER = Size(0.1, "512Mi")
+GRACE_SECONDS = 10
+JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
+TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY}}
+ANNOTATIONS = {"pulumi.com/replaceUnready": "true"}
+"""A Job that failed is made again by the next `up`."""
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """What the Jobs of a measurement have in common."""
+
+    worker: Size
+    placement: Placement
+    timeout_minutes: int
+    dataset_flags: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    @property
+    def deadline_seconds(self) -> int:
+        """After so many seconds Kubernetes ends a Job."""
+        return self.timeout_minutes * 60
+
+
+def environment(expected_versions: Mapping[str, str]) -> dict[str, str]:
+    """What every training process finds in its environment."""
+    return {versions.EXPECTED: json.dumps(dict(expected_versions), sort_keys=True), "TRAINING_ECHO_PROGRESS": "1"}
+
+
+def job(plan: RunPlan, settings: JobSettings) -> Manifest:
+    """The spec of the Job of one run."""
+    template = {
+        "metadata": {
+            "labels": _labels(plan),
+            "annotations": {OWN_KEY: plan.own_key, MEASUREMENT: plan.measurement},
+        },
+        "spec": _pod(plan, settings),
+    }
+    return {
+        "backoffLimit": 0,  # a second attempt would be another measurement
+        "activeDeadlineSeconds": settings.deadline_seconds,
+        **_indexed(plan),
+        "template": template,
+    }
+
+
+def service(plan: RunPlan) -> Manifest | None:
+    """The headless Service by which the pods of a native run find each other, before they are ready; None for other arms."""
+    if plan.arm != "native":
+        return None
+    return {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {RUN_LABEL: plan.name},
+        "ports": [{"name": "tensorflow", "port": peers.PORT, "protocol": "TCP"}],
+    }
+
+
+def component(arm: str) -> str:
+    """The component label of an arm's pods. Those of the ray arm train nothing: they submit."""
+    return "ray-submitter" if arm == "ray" else arm
+
+
+def _labels(plan: RunPlan) -> dict[str, str]:
+    return pod_spec.labels(component(plan.arm), **{RUN_LABEL: plan.name})
+
+
+def _indexed(plan: RunPlan) -> Manifest:
+    if plan.arm != "native":
+        return {}
+    workers = plan.recipe.workers
+    return {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
+
+
+def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
+    flags = [*entry.flags(plan.recipe), *settings.dataset_flags]
+    image, common = settings.placement.image, dict(settings.environment)
+    more: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS}
+    if plan.arm == "ray":
+        address = f"http://{HEAD_SERVICE}:{DASHBOARD_PORT}"
+        command = ["python", "-m", "training.submit", f"--address={address}", "--submission-id=$(JOB_NAME)", "--", *flags]
+        variables = {"JOB_NAME": JOB_NAME, "RAY_AUTH_TOKEN": TOKEN}
+        main = pod_spec.container("submitter", image, SUBMITTER, command=command, environment=variables)
+        return pod_spec.pod(main, settings.placement, **more)
+    command = ["python", "-m", "training.pod", plan.arm, *flags]
+    if plan.arm == "baseline":
+        main = pod_spec.container("training", image, settings.worker, command=command, environment=common)
+        return pod_spec.pod(main, settings.placement, **more)
+    common |= {peers.SERVICE: plan.name, peers.WORKERS: str(plan.recipe.workers)}
+    main = pod_spec.container("training", image, settings.worker, command=command, environment=common)
+    main["ports"] = [{"name": "tensorflow", "containerPort": peers.PORT}]
+    spread = {RUN_LABEL: plan.name}
+    return pod_spec.pod(main, settings.placement, spread=spread, subdomain=plan.name, **more)

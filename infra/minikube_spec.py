@@ -1,0 +1,72 @@
+"""What the commands of a Minikube cluster are told, as environment variables. Pure: starts nothing."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+VARIABLE = "MINIKUBE_CLUSTER"
+"""Environment variable with a `Cluster` as JSON: one value, quoted by nobody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """A Minikube cluster as the settings want it."""
+
+    stack: str
+    profile: str
+    kubeconfig: str
+    nodes: int
+    cpus: int
+    memory_mib: int
+    version: str
+    cni: str
+    addons: tuple[str, ...]
+    images: tuple[str, ...]
+    """Of this machine's engine, loaded into every node before anything is installed."""
+
+    def environment(self) -> dict[str, str]:
+        """The environment of the cluster's commands."""
+        return {VARIABLE: json.dumps(asdict(self), sort_keys=True)}
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "Cluster":
+        """The cluster that the environment describes."""
+        return cls.from_dict(json.loads(environment[VARIABLE]))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Cluster":
+        """The cluster of a dict as `asdict` makes it, or as JSON brings it back."""
+        return cls(**data | {"addons": tuple(data["addons"]), "images": tuple(data["images"])})
+
+    def start_command(self) -> list[str]:
+        """The command that makes the cluster, or takes it up again."""
+        command = [
+            *("minikube", "start", "--profile", self.profile, "--driver", "docker", "--container-runtime", "containerd"),
+            *("--nodes", str(self.nodes), "--cpus", str(self.cpus), "--memory", f"{self.memory_mib}mb"),
+            *("--kubernetes-version", self.version, "--cni", self.cni),
+            *("--embed-certs", "--keep-context=false", "--interactive=false", "--wait", "all"),
+        ]
+        return [*command, *(["--addons", ",".join(self.addons)] if self.addons else [])]
+
+
+FIXED = {
+    "cpus": "minikubeCpus",
+    "memory_mib": "minikubeMemory",
+    "version": "kubernetesVersion",
+    "cni": "minikubeCni",
+    "profile": "minikubeProfile",
+}
+"""Fields that Minikube can't change of a cluster that exists, and their config keys."""
+
+
+def unchangeable(made: Cluster, wanted: Cluster) -> list[str]:
+    """What of `wanted` can be had by making the cluster anew only: a phrase each."""
+    found = [
+        f"{key} {getattr(made, name)} → {getattr(wanted, name)}"
+        for name, key in FIXED.items()
+        if getattr(made, name) != getattr(wanted, name)
+    ]
+    if wanted.nodes < made.nodes:
+        found.append(f"minikubeNodes {made.nodes} → {wanted.nodes} (more nodes can be added, none taken away)")
+    return found

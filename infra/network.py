@@ -1,0 +1,43 @@
+"""The namespace of everything that is made, and its network policies."""
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import network_spec
+from infra.access import Access
+
+
+class TrainingNamespace(pulumi.ComponentResource):
+    """The namespace, unless it is given, and who may talk to whom in it."""
+
+    ready: list[pulumi.Resource]
+    """When these are done, pods may be made: a pod that is older than a policy can hold connections it forbids."""
+
+    def __init__(
+        self,
+        name: str,
+        access: Access,
+        *,
+        create: bool,
+        operator: bool,
+        node_port: bool,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:TrainingNamespace", name, {}, opts)
+        made = [self._namespace(name, access)] if create else []
+        policies = network_spec.policies(operator=operator, node_port=node_port)
+        self.ready = [
+            k8s.networking.v1.NetworkPolicy(
+                policy,
+                metadata=access.metadata(name=policy),
+                spec=spec,
+                opts=access.options(self, depends_on=made),
+            )
+            for policy, spec in policies.items()
+        ]
+        self.register_outputs({"policies": list(policies)})
+
+    def _namespace(self, name: str, access: Access) -> pulumi.Resource:
+        wanted = network_spec.namespace(access.namespace)["metadata"]
+        metadata = {key: value for key, value in access.metadata(**wanted).items() if key != "namespace"}
+        return k8s.core.v1.Namespace(f"{name}-namespace", metadata=metadata, opts=access.options(self))

@@ -1,0 +1,56 @@
+"""The KubeRay operator: installed by Helm with its CRDs beside it, for this stack's namespace alone."""
+
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import operator_spec
+from infra.access import Access
+from infra.chart import Chart, crds_digest
+from infra.crds import Crds
+from infra.pod_spec import Manifest
+from infra.settings import ClusterSettings
+
+
+class Operator(pulumi.ComponentResource):
+    """CRDs, then the release. For a platform team's operator this is not made."""
+
+    release: k8s.helm.v3.Release
+    """When this is done, RayClusters are looked after."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: ClusterSettings,
+        chart: Chart,
+        values: Manifest,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Operator", name, {}, opts)
+        crds = Crds(
+            f"{name}-crds",
+            {
+                "digest": crds_digest(chart.crds()),
+                "chart": settings.kuberay_chart,
+                "repository": settings.kuberay_repository,
+                "version": settings.kuberay_version,
+                "kubeconfig": access.kubeconfig,
+                "context": access.context or "",
+                "takeOver": access.cluster is not None,
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True),
+        )
+        self.release = k8s.helm.v3.Release(
+            f"{name}-release",
+            name=operator_spec.RELEASE,
+            chart=str(chart.path),
+            namespace=access.namespace,
+            values=values,
+            skip_crds=True,
+            timeout=300,
+            opts=access.options(self, depends_on=[crds, *after]),
+        )
+        self.register_outputs({"release": self.release.name})

@@ -1,0 +1,96 @@
+"""The RayCluster that the ray arm runs on. Pure: dicts, no Pulumi.
+
+The head trains nothing (`num-cpus` 0). Each worker pod holds one training worker: its `num-cpus` are that worker's compute
+threads, also where its quota is a fraction of a CPU.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra import pod_spec
+from infra.pod_spec import Manifest, Placement, Size
+
+NAME = "ray-training-cluster"
+HEAD_SERVICE = f"{NAME}-head-svc"
+"""Made by KubeRay."""
+TOKEN_SECRET = NAME
+"""Made by KubeRay, which names it after the cluster."""
+TOKEN_KEY = "auth_token"  # noqa: S105 (the key's name)
+CLUSTER_LABELS = {"ray.io/cluster": NAME}
+HEAD_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "head"}
+WORKER_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "worker"}
+DASHBOARD_PORT = 8265
+OBJECT_STORE_BYTES = 100 * 2**20
+"""Training data does not pass through it; Ray takes 30 % of the memory otherwise."""
+API_VERSION = "ray.io/v1"
+KIND = "RayCluster"
+REPLACE_ON = ("spec.headGroupSpec", "spec.workerGroupSpecs[0].template", "spec.workerGroupSpecs[0].rayStartParams", "spec.rayVersion")
+"""Changes that KubeRay does not carry out on pods that run. Not the number of workers, which it does."""
+RAY_VARIABLES = {
+    "RAY_worker_niceness": "0",  # Ray runs its workers at 15; the other arms' processes have 0
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+@dataclass(frozen=True)
+class RayClusterSettings:
+    """What a RayCluster is made of."""
+
+    workers: int
+    head: Size
+    worker: Size
+    ray_version: str
+    placement: Placement
+    environment: Mapping[str, str]
+    """What training processes find in theirs."""
+
+
+def spec(settings: RayClusterSettings) -> Manifest:
+    """The spec of the RayCluster."""
+    return {
+        "rayVersion": settings.ray_version,
+        "authOptions": {"mode": "token"},
+        "headGroupSpec": {
+            "serviceType": "ClusterIP",
+            "rayStartParams": {"num-cpus": "0", "dashboard-host": "0.0.0.0", **_store()},
+            "template": _template(settings, "ray-head", settings.head, _head_ports()),
+        },
+        "workerGroupSpecs": [
+            {
+                "groupName": "workers",
+                # KubeRay lowers replicas to maxReplicas without a word: the three go together.
+                "replicas": settings.workers,
+                "minReplicas": settings.workers,
+                "maxReplicas": settings.workers,
+                "rayStartParams": {"num-cpus": str(math.ceil(settings.worker.cpus)), **_store()},
+                "template": _template(settings, "ray-worker", settings.worker, []),
+            }
+        ],
+    }
+
+
+def annotations(workers: int) -> dict[str, str]:
+    """What has to hold before the RayCluster counts as there."""
+    ready = ["condition=HeadPodReady", f"jsonpath={{.status.readyWorkerReplicas}}={workers}"]
+    return {"pulumi.com/waitFor": json.dumps(ready)}
+
+
+def _store() -> Manifest:
+    return {"object-store-memory": str(OBJECT_STORE_BYTES)}
+
+
+def _head_ports() -> list[Manifest]:
+    ports = {"gcs-server": 6379, "dashboard": DASHBOARD_PORT, "client": 10001}
+    return [{"name": name, "containerPort": port} for name, port in ports.items()]
+
+
+def _template(settings: RayClusterSettings, name: str, size: Size, ports: list[Manifest]) -> Manifest:
+    environment = {**RAY_VARIABLES, **settings.environment}
+    main = pod_spec.container(name, settings.placement.image, size, environment=environment)
+    main |= {"ports": ports} if ports else {}
+    return {
+        "metadata": {"labels": pod_spec.labels(name)},
+        "spec": pod_spec.pod(main, settings.placement, spread=CLUSTER_LABELS),
+    }

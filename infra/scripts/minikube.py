@@ -1,0 +1,189 @@
+"""The commands of a Minikube cluster: what Pulumi runs to make, change and delete it. Reads `infra.minikube_spec.Cluster`.
+
+    python -m infra.scripts.minikube create|update|delete|resume
+
+A file in the project's state folder says which profile is this stack's; a profile without it is never touched.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from infra.minikube_spec import Cluster, unchangeable
+from infra.scripts import doctor
+from infra.scripts.image import load_images, nodes
+from infra.scripts.programs import Failure, run, run_main, say, with_retries
+from training.provenance import PROJECT
+from training.result import write_whole
+
+START_SECONDS = 900.0
+API_SECONDS = 120.0
+
+
+def create() -> None:
+    """Make the cluster, or take up what an interrupted `up` left of it; print the first node's address."""
+    cluster = _wanted()
+    doctor.refuse(cluster)
+    exists = _exists(cluster.profile)
+    _refuse_foreign(cluster, exists)
+    made = _made(cluster.profile)
+    _mark(cluster, started=False)
+    try:
+        _start(cluster)
+    except Failure as failure:
+        if not exists:
+            raise
+        # It is ours, and nothing is known to be in it: what can't be taken up is made anew.
+        say(f"{cluster.profile} can't be taken up ({str(failure).splitlines()[0]}): deleting it and starting again")
+        _delete(cluster)
+        _mark(cluster, started=False)
+        _start(cluster)
+    else:
+        if made and unchangeable(made, cluster):
+            _refuse_change(made, cluster)
+    _finish(cluster)
+
+
+def update() -> None:
+    """Change what Minikube can change of a cluster that exists: nodes and addons to add, images to load."""
+    cluster, made = _wanted(), None
+    if _exists(cluster.profile):
+        made = _made(cluster.profile)
+    if made is None:
+        raise Failure(lost(cluster.profile))
+    _refuse_change(made, cluster)
+    _start(replace(cluster, nodes=made.nodes))
+    for _ in range(cluster.nodes - made.nodes):
+        say(f"{cluster.profile}: adding a node")
+        run("minikube", "--profile", cluster.profile, "node", "add", seconds=START_SECONDS, environment=_environment(cluster))
+    _finish(cluster)
+
+
+def delete() -> None:
+    """Delete the cluster, if it is still there, and what is kept about it."""
+    cluster = _wanted()
+    if _exists(cluster.profile):
+        _refuse_foreign(cluster, exists=True)
+        _delete(cluster)
+    _marker(cluster.profile).unlink(missing_ok=True)
+    (PROJECT / cluster.kubeconfig).unlink(missing_ok=True)
+
+
+def resume(profile: str) -> None:
+    """Start a cluster of ours that was stopped; nothing to do for one that runs, or was never made."""
+    made = _made(profile)
+    if made and _exists(profile) and not _runs(profile):
+        say(f"{profile} is stopped: starting it")
+        _start(made)
+
+
+def lost(profile: str) -> str:
+    """What to do about a cluster that was deleted behind Pulumi's back."""
+    return (
+        f"the Minikube cluster {profile} is gone, though the stack made it: it was deleted by other means.\n"
+        "Everything in it went with it; to make all of it anew:\n  make destroy up    (or: pulumi destroy && pulumi up)"
+    )
+
+
+def is_lost(profile: str) -> bool:
+    """Whether a cluster that was made is gone."""
+    return _made(profile) is not None and _started(profile) and not _exists(profile)
+
+
+def _wanted() -> Cluster:
+    return Cluster.from_environment(os.environ)
+
+
+def _start(cluster: Cluster) -> None:
+    kubeconfig = PROJECT / cluster.kubeconfig
+    kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+    run(*cluster.start_command(), seconds=START_SECONDS, environment=_environment(cluster))
+    kubeconfig.chmod(0o600)
+
+
+def _finish(cluster: Cluster) -> None:
+    """All that a running cluster still needs; its address on stdout, which Pulumi keeps."""
+    with_retries("API server", lambda: _answer(cluster))
+    load_images(cluster.profile, list(cluster.images))
+    _mark(cluster, started=True)
+    print(run("minikube", "--profile", cluster.profile, "ip", quiet=True).strip())
+
+
+def _answer(cluster: Cluster) -> None:
+    command = ["minikube", "--profile", cluster.profile, "status", "--output", "json"]
+    run(*command, quiet=True, seconds=API_SECONDS, environment=_environment(cluster))
+
+
+def _environment(cluster: Cluster) -> dict[str, str]:
+    """With a kubeconfig of the stack's own: the user's, and its current context, stay as they are."""
+    return {**os.environ, "KUBECONFIG": str(PROJECT / cluster.kubeconfig)}
+
+
+def _delete(cluster: Cluster) -> None:
+    run("minikube", "delete", "--profile", cluster.profile, seconds=START_SECONDS, environment=_environment(cluster))
+
+
+def _refuse_change(made: Cluster, wanted: Cluster) -> None:
+    changes = unchangeable(made, wanted)
+    if changes:
+        raise Failure(
+            f"Minikube can't change this of a cluster that exists: {'; '.join(changes)}.\n"
+            "To make it anew:  make destroy up    (or: pulumi destroy && pulumi up); or set the value back"
+        )
+
+
+def _refuse_foreign(cluster: Cluster, exists: bool) -> None:
+    marker = _read_marker(cluster.profile)
+    if not exists or (marker and marker["stack"] == cluster.stack):
+        return
+    owner = f"is the stack {marker['stack']}'s" if marker else "was not made by this stack"
+    raise Failure(
+        f"a Minikube profile {cluster.profile} exists, and it {owner}: it is left as it is.\n"
+        "Choose another name:  pulumi config set minikubeProfile NAME\n"
+        f"or, if nobody needs it:  minikube delete --profile {cluster.profile}"
+    )
+
+
+def _exists(profile: str) -> bool:
+    """Whether Minikube knows the profile, in whatever state; a broken one counts."""
+    listed = json.loads(run("minikube", "profile", "list", "--output", "json", "--light", quiet=True))
+    return any(one["Name"] == profile for kind in ("valid", "invalid") for one in listed.get(kind) or [])
+
+
+def _runs(profile: str) -> bool:
+    states = [
+        run("docker", "container", "inspect", "--format", "{{.State.Running}}", node, quiet=True).strip()
+        for node in nodes(profile)
+    ]
+    return all(state == "true" for state in states)
+
+
+def _marker(profile: str) -> Path:
+    return PROJECT / ".state" / "minikube" / f"{profile}.json"
+
+
+def _mark(cluster: Cluster, *, started: bool) -> None:
+    write_whole(_marker(cluster.profile), json.dumps({"stack": cluster.stack, "started": started, "cluster": asdict(cluster)}))
+
+
+def _read_marker(profile: str) -> Mapping[str, object]:
+    try:
+        return dict(json.loads(_marker(profile).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+
+
+def _made(profile: str) -> Cluster | None:
+    """The cluster as it was last made; None when it never was."""
+    data = _read_marker(profile).get("cluster")
+    return Cluster.from_dict(data) if isinstance(data, dict) else None
+
+
+def _started(profile: str) -> bool:
+    return _read_marker(profile).get("started") is True
+
+
+if __name__ == "__main__":
+    run_main({"create": create, "update": update, "delete": delete, "resume": lambda: resume(os.environ["PROFILE"])})

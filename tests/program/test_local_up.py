@@ -1,0 +1,161 @@
+"""A measurement on this machine through the real engine; the arms train nothing, but for one test."""
+
+import base64
+import json
+import shutil
+
+import pytest
+
+from tests.program.conftest import NewProject
+from tests.program.engine import Project
+
+ALL = ("baseline-1", "native-1", "ray-1")
+
+
+def replaced(*names: str) -> dict[str, str]:
+    """A preview that repeats these runs and nothing else."""
+    return dict.fromkeys(names, "replace")
+
+
+def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
+    """Outputs as promised; a second `up`, a removed run folder and a refresh change nothing; files outlive `destroy`."""
+    project.create_stack(repeats="2")
+
+    shown = project.up()
+
+    outputs = project.outputs()
+    assert 1.6 == pytest.approx(outputs["speedup"], abs=0.01)
+    assert 2 == json.loads(outputs["comparison"])["speedup"]["n"]
+    assert "verdict" in outputs
+    order = [shown.index(f"{run}: starts.") for run in (*ALL, "baseline-2", "native-2", "ray-2")]
+    assert sorted(order) == order
+    assert "ray-2: epoch 3/3" in shown
+
+    shutil.rmtree(project.folder / project.ids()["ray-1"])
+    project.up("--expect-no-changes")
+    project.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    assert "unknown" not in project.pulumi("preview", "--diff", "--expect-no-changes")
+    assert outputs == project.outputs()
+    folders = project.ids()
+
+    project.pulumi("destroy", "--yes", "--skip-preview")
+
+    assert [] == project.state().get("resources", [])
+    assert (project.folder / folders["ray-2"] / "result.json").is_file()
+
+
+def test_the_state_holds_the_provider_by_name(project: Project) -> None:
+    """Under 100 bytes, nothing encrypted: the module and the class can be named in the state, and are, for ever."""
+    project.create_stack(repeats="1")
+    project.up()
+
+    runs = [entry for entry in project.state()["resources"] if "training:Run" in entry["urn"]]
+
+    assert list(ALL) == [run["urn"].rpartition("::")[2] for run in runs]
+    (pickled,) = {base64.b64decode(run["inputs"]["__provider"]) for run in runs}
+    assert b"infra.local_run" in pickled
+    assert b"TrainingRunProvider" in pickled
+    assert 100 > len(pickled)
+
+
+def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:
+    """What changes training repeats every arm; how often and beside what repeats nothing."""
+    project.create_stack(repeats="1")
+    project.up()
+
+    for changes, expected in (
+        ({"repeats": "2", "runTimeoutMinutes": "7"}, dict.fromkeys(("baseline-2", "native-2", "ray-2"), "create")),
+        ({"repeats": "1", "nativeArm": "false"}, {"native-1": "delete"}),
+        ({"nativeArm": "true", "keepBaseline": "true"}, {}),
+        ({"epochs": "2"}, replaced(*ALL)),
+        ({"epochs": "3", "rayDashboard": "true"}, replaced("native-1", "ray-1")),
+        ({"keepBaseline": "false"}, replaced(*ALL)),
+        ({"rayDashboard": "false"}, {}),
+    ):
+        project.configure(**changes)
+        assert (changes, expected) == (changes, project.preview())
+
+    entry = project.folder / "training/ray.py"
+    entry.write_text(entry.read_text() + "# changed\n")
+    assert replaced(*ALL) == project.preview()
+
+
+def test_a_kept_baseline_is_measured_again_when_it_is_no_longer_kept(project: Project) -> None:
+    """`keepBaseline` saves the baseline's run while `workers` changes, and the state remembers what it was made for."""
+    project.create_stack(repeats="1", keepBaseline="true", allowOversubscription="true")
+    project.up()
+    before = project.ids()
+
+    project.configure(workers="3")
+    assert replaced("native-1", "ray-1") == project.preview()
+    project.up()
+
+    after = project.ids()
+    assert before["baseline-1"] == after["baseline-1"]
+    assert before["ray-1"] != after["ray-1"]
+    assert 3 == json.loads(project.outputs()["comparison"])["recipe"]["workers"]
+
+    project.configure(keepBaseline="false")
+    assert replaced("baseline-1") == project.preview()
+    project.configure(keepBaseline="true")
+    assert {} == project.preview()
+
+
+def test_a_failed_run_is_explained_and_made_again(project: Project) -> None:
+    """The error has the arm, the cause and the end of the log; what was made stays, and so do the outputs from before."""
+    project.create_stack(repeats="1")
+    project.up()
+    before = project.outputs()
+    project.configure(epochs="2")
+    project.control("native-1", "fail")
+
+    shown = project.up(ok=False)
+
+    assert "native-1 failed: it ended with exit code 3" in shown
+    assert "| the stub was told to fail" in shown
+    assert "/log.txt" in shown
+    assert "Traceback" not in shown
+    assert before == project.outputs()
+    assert replaced("native-1", "ray-1") == project.preview()
+
+    project.control("native-1", "silent")
+    assert "native-1 failed: " in (shown := project.up(ok=False))
+    assert "result.json is absent" in shown
+
+    project.control("native-1", "")
+    project.up()
+    assert 2 == json.loads(project.outputs()["comparison"])["recipe"]["epochs"]
+    assert {} == project.preview()
+
+
+def test_a_wrong_setting_is_one_message(project: Project) -> None:
+    """No traceback, exit code not zero, nothing changed."""
+    project.create_stack(workers="0")
+
+    shown = project.pulumi("preview", ok=False)
+
+    assert "pulumi config set workers" in shown
+    assert "Traceback" not in shown
+    assert [] == project.state().get("resources", [])
+
+
+def test_real_training_is_measured(new_project: NewProject) -> None:
+    """The arms themselves, as small as they can be, from settings to outputs."""
+    project = new_project(stub=False)
+    project.create_stack(
+        repeats="1",
+        epochs="1",
+        model="cnn-half",
+        trainImages="128",
+        globalBatchSize="32",
+        warmupSteps="1",
+        allowOversubscription="true",
+    )
+
+    project.up()
+
+    comparison = json.loads(project.outputs()["comparison"])
+    assert comparison["speedup"]["median"] > 0
+    assert 2 == comparison["ray"]["worldSize"]
+    assert [] == project.survivors()
+    assert {} == project.preview()
