@@ -7,7 +7,7 @@ import pulumi
 PACKAGES = ("pulumi_kubernetes", "pulumi_command", "kubernetes")
 
 
-def require(target: str) -> None:
+def require_cluster_extra(target: str) -> None:
     """Raises RunError with the line that installs what is missing."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:

@@ -136,6 +136,10 @@ class Project:
             for process in self.processes():
                 process.kill()
 
+    def shown(self) -> str:
+        """What `running_up` has printed so far."""
+        return (self.folder / "up.txt").read_text()
+
     def processes(self, module: str = "") -> list[psutil.Process]:
         """Living processes that this project's commands started; with `module`, those that run it by `python -m`."""
         return [process for process, command in self._living() if not module or module == _module_of(command)]

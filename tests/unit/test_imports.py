@@ -9,7 +9,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONTRACT = {
-    "clock", "config", "emit", "peers", "progress", "provenance", "registry", "result", "rules", "schedule", "versions",
+    "clock", "config", "emit", "environment", "peers", "progress", "provenance", "registry", "result", "rules", "schedule", "versions",
 }  # fmt: skip
 """Modules of `training` that everybody may read: standard library only."""
 READERS = {"comparison", "comparison_schema", "fairness", "projection", "ratios", "verdict"}
