@@ -6,7 +6,6 @@ somebody else made is refused, and left as it is.
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
 
-import json
 import sys
 from typing import Any
 
@@ -18,7 +17,6 @@ from infra.kube import client
 
 LABEL = "app.kubernetes.io/managed-by"
 OWNER = "ray-worth-it"
-CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class ForeignCrdsError(Exception):
@@ -62,34 +60,28 @@ def _apply(props: dict[str, Any]) -> None:
     crds = find(props["chart"], props["repository"], props["version"]).crds()
     if crds_digest(crds) != props["digest"]:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
-    api = client(props["kubeconfig"], props["context"] or None)
+    api = _api(props)
     if not props["takeOver"]:
         _refuse_foreign(api, [crd["metadata"]["name"] for crd in crds])
     for crd in crds:
         crd["metadata"].setdefault("labels", {})[LABEL] = OWNER
-        _call(api, "PATCH", f"{CRD_PATH}/{crd['metadata']['name']}", crd)
+        # A server-side apply: the annotation of the other kind has a limit that a CRD of this size exceeds.
+        api.patch_custom_resource_definition(
+            crd["metadata"]["name"], crd, field_manager=OWNER, force=True, _content_type="application/apply-patch+yaml"
+        )
+
+
+def _api(props: dict[str, Any]) -> Any:
+    from kubernetes.client import ApiextensionsV1Api
+
+    return ApiextensionsV1Api(client(props["kubeconfig"], props["context"] or None))
 
 
 def _refuse_foreign(api: Any, names: list[str]) -> None:
-    found = {crd["metadata"]["name"]: crd["metadata"].get("labels") or {} for crd in _call(api, "GET", CRD_PATH)["items"]}
-    foreign = [name for name in names if name in found and found[name].get(LABEL) != OWNER]
+    made = {crd.metadata.name: crd.metadata.labels or {} for crd in api.list_custom_resource_definition().items}
+    foreign = [name for name in names if name in made and made[name].get(LABEL) != OWNER]
     if foreign:
         raise ForeignCrdsError(
             f"this cluster has CRDs of KubeRay that this project did not make ({', '.join(foreign)}): they stay as they are.\n"
             "To use the operator that looks after them:  pulumi config set operator existing"
         )
-
-
-def _call(api: Any, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    """One request; a PATCH is a server-side apply, which has no limit on the size of a CRD."""
-    answer = api.call_api(
-        path,
-        method,
-        query_params=[("fieldManager", OWNER), ("force", "true")] if method == "PATCH" else [],
-        header_params={"Accept": "application/json", "Content-Type": "application/apply-patch+yaml"},
-        body=body,
-        auth_settings=["BearerToken"],
-        _preload_content=False,
-        _return_http_data_only=True,
-    )
-    return json.loads(answer.data)

@@ -1,16 +1,17 @@
-"""`python -m report table` and `python -m report publish --stack S`: a comparison as JSON on stdin, a report out.
+"""What is shown of measurements: `python -m report COMMAND`; `--help` lists the commands.
 
-It measures and compares nothing: the comparison comes from the stack's output `comparison`.
+`table` and `publish` read a comparison as JSON on stdin, as the stack's output `comparison` has it; the others read
+what runs/ and results/ hold. Nothing here measures or compares runs.
 """
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from report import terminal
-from report.errors import PublishError
-from report.table import render
+from report.errors import HistoryError, PublishError, ShowError
 from training.comparison import CompareError, Comparison
 from training.provenance import PROJECT
 
@@ -18,28 +19,73 @@ from training.provenance import PROJECT
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     options = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
     try:
-        comparison = Comparison.from_json(sys.stdin.read())
-        if options.command == "table":
-            terminal.write(render(comparison.data))
-        else:
-            from report.publish import publish  # matplotlib takes a second to import, and a table needs none
-
-            terminal.write(str(publish(comparison, options.stack, options.project)))
-    except (CompareError, PublishError) as error:
+        return run(options)
+    except (CompareError, PublishError, HistoryError, ShowError) as error:
         print(f"report: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _table(_: argparse.Namespace) -> int:
+    from report.table import render
+
+    terminal.write(render(Comparison.from_json(sys.stdin.read()).data))
+    return 0
+
+
+def _publish(options: argparse.Namespace) -> int:
+    comparison = Comparison.from_json(sys.stdin.read())
+    from report.publish import publish  # matplotlib takes a second to import, and no other command needs it
+
+    terminal.write(str(publish(comparison, options.stack, options.project)))
+    return 0
+
+
+def _history(options: argparse.Namespace) -> int:
+    from report.history import compare, history
+
+    if not options.compare:
+        terminal.write(history(options.project, options.stack))
+        return 0
+    if len(options.compare) != 2:
+        raise HistoryError(
+            f'COMPARE="{" ".join(options.compare)}" is not two results: `make history COMPARE="1 latest"`'
+        )
+    terminal.write(compare(options.project, options.stack, *options.compare))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m report", description="Shows a comparison, read as JSON on stdin.")
+    parser = argparse.ArgumentParser(prog="python -m report", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("table", help="print it as a table")
-    publishing = commands.add_parser("publish", help="write it into results/<stack>/ and print the folder's path")
-    publishing.add_argument("--stack", required=True, help="name of the stack that it was measured with")
-    publishing.add_argument("--project", type=Path, default=PROJECT, help="folder that holds runs/ and results/")
+    commands.add_parser("table", help="print it as a table").set_defaults(run=_table)
+    _add(commands, "publish", _publish, "write it into results/<stack>/ and print the folder's path")
+    history = _add(commands, "history", _history, "list the results of a stack, or compare two of them")
+    history.add_argument(
+        "--compare",
+        nargs=2,
+        metavar=("A", "B"),
+        default=os.environ.get("COMPARE", "").split() or None,
+        help="two of them by number, by `latest` or by the beginning of a name",
+    )
     return parser
+
+
+def _add(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    help_text: str,
+) -> argparse.ArgumentParser:
+    """A command about a stack."""
+    command = commands.add_parser(name, help=help_text)
+    command.add_argument("--stack", default=os.environ.get("STACK") or "local", help="name of the stack")
+    command.add_argument("--project", type=Path, default=PROJECT, help="folder that holds runs/ and results/")
+    command.set_defaults(run=run)
+    return command
 
 
 if __name__ == "__main__":

@@ -11,15 +11,15 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from report import html, table
+from report import html, source, table
 from report.errors import PublishError
 from report.links import run_files
+from report.stored import COMPARISON, LATEST, PAGE
 from training.comparison import Comparison
 from training.config import Recipe
 from training.result import write_whole
 
-COMPARISON, TEXT, PAGE, RUNS = "comparison.json", "report.txt", "report.html", "runs.json"
-LATEST = "latest"
+TEXT, RUNS = "report.txt", "runs.json"
 
 
 def publish(comparison: Comparison, stack: str, project: Path) -> Path:
@@ -63,6 +63,9 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
         write_whole(temporary / COMPARISON, comparison.to_json() + "\n")
         write_whole(temporary / TEXT, table.render(comparison.data) + "\n")
         write_whole(temporary / PAGE, html.render(comparison, stack, project))
+        made_from = source.describe(comparison, project)
+        if made_from:
+            write_whole(temporary / source.NAME, made_from)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

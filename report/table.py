@@ -29,7 +29,7 @@ _RATIOS = (
 
 def render(data: ComparisonData) -> str:
     """The whole text, without a last newline."""
-    parts = [_arms(data), _ratios(data), _wrap(data["verdict"]), _checks(data), _projection(data), _remarks(data)]
+    parts = [_arms(data), _ratios(data), wrap(data["verdict"]), _checks(data), _projection(data), _remarks(data)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -38,7 +38,7 @@ def _arms(data: ComparisonData) -> str:
     for arm in ARMS:
         summary = cast("ArmSummary | None", data[arm])  # type: ignore[literal-required]
         rows.append([arm, *(_measure(summary, key, form) for _, key, form in _MEASURES)])
-    return f"{_heading(data)}\n\n{_aligned(rows)}"
+    return f"{_heading(data)}\n\n{aligned(rows)}"
 
 
 def _heading(data: ComparisonData) -> str:
@@ -67,7 +67,7 @@ def _ratios(data: ComparisonData) -> str:
     rows.append(
         ["breakEvenEpochs", MISSING if pays is None else f"{pays:.1f}", "", "", "extra start-up / saved an epoch"]
     )
-    return _aligned(rows, text_columns=(0, 4))
+    return aligned(rows, text_columns=(0, 4))
 
 
 def _checks(data: ComparisonData) -> str:
@@ -76,7 +76,7 @@ def _checks(data: ComparisonData) -> str:
     passed = sum(value is True for value in data["checks"].values())
     text = f"Fairness: {passed} of {len(data['checks'])} checks passed"
     text += f"; failed: {', '.join(failed)}" if failed else ""
-    return _wrap(text + (f"; not verified: {', '.join(open_checks)}" if open_checks else "") + ".")
+    return wrap(text + (f"; not verified: {', '.join(open_checks)}" if open_checks else "") + ".")
 
 
 def _projection(data: ComparisonData) -> str:
@@ -84,7 +84,7 @@ def _projection(data: ComparisonData) -> str:
     if projection is None:
         return ""
     links = "; ".join(_best(link) for link in projection["links"])
-    return _wrap(f"Projection (up to {projection['maxWorkers']} workers; model, not measured): {links}.")
+    return wrap(f"Projection (up to {projection['maxWorkers']} workers; model, not measured): {links}.")
 
 
 def _best(link: Link) -> str:
@@ -94,7 +94,7 @@ def _best(link: Link) -> str:
 def _remarks(data: ComparisonData) -> str:
     """Why something is missing; what qualifies the verdict stands in the verdict."""
     shown = {name: why for name, why in data["reasons"].items() if _is_news(name, data)}
-    return "\n".join(_wrap(f"{name}: {why}", indent="  ") for name, why in shown.items())
+    return "\n".join(wrap(f"{name}: {why}", indent="  ") for name, why in shown.items())
 
 
 def _is_news(name: str, data: ComparisonData) -> bool:
@@ -102,7 +102,7 @@ def _is_news(name: str, data: ComparisonData) -> bool:
     return group in {"checks", "repeats"} or (not rest and name in data) or rest in {key for _, key, _ in _MEASURES}
 
 
-def _aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -> str:
+def aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -> str:
     """Columns two spaces apart: text to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -114,5 +114,6 @@ def _aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) 
     )
 
 
-def _wrap(text: str, indent: str = "") -> str:
+def wrap(text: str, indent: str = "") -> str:
+    """Lines of at most WIDTH columns; those after the first are indented."""
     return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

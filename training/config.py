@@ -76,6 +76,11 @@ class Recipe:
             del own["workers"]
         return own
 
+    def flags(self) -> list[str]:
+        """This recipe as the flags that every entry point reads."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [f"{kebab(name)}={str(v).lower() if isinstance(v, bool) else v}" for name, v in values]
+
     def digest(self) -> str:
         """A short name for this recipe: 8 hex digits of the SHA-256 of its canonical JSON."""
         return hashlib.sha256(canonical(self.to_dict()).encode()).hexdigest()[:8]

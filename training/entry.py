@@ -71,11 +71,6 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
     )
 
 
-def flags(recipe: Recipe) -> list[str]:
-    """The recipe as the flags that `parse` reads."""
-    return [part for f in fields(Recipe) for part in (kebab(f.name), _text(getattr(recipe, f.name)))]
-
-
 def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
     """Make a result and write it; an error that explains itself is printed without a traceback and exits with 1."""
     try:
@@ -106,7 +101,3 @@ def _typed(rule: Any) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(f"{text!r} is not allowed; allowed is {rule.allowed}") from None
 
     return parse_flag
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

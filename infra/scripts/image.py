@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.image_spec import CIFAR10, DOCKERFILE, Content, modules
+from infra.image_spec import CIFAR10, DOCKERFILE, EXTRA, Content, modules
 from infra.scripts.programs import Failure, run, run_main, say, succeeds, with_retries
+from tools.uv import UV_VERSION, find_uv
 from training.provenance import PROJECT
 
-UV_VERSION = "0.13.8"
+NOT_IMPORTED = ("joblib", "libclang", "pillow", "scipy", "threadpoolctl")
+"""Packages of the lock that no pod imports. scikit-learn needs some of them; pods read the file of its digits alone."""
 INDEX_VARIABLES = (
     *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"),
     *("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_INSECURE_HOST", "UV_NATIVE_TLS"),
@@ -100,7 +102,7 @@ def _context(content: Content) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="ray-worth-it-image-") as name:
         folder = Path(name)
         _write_host(folder / "host")
-        _copy([PROJECT / "pyproject.toml", PROJECT / "uv.lock"], folder / "locked")
+        _write_requirements(folder / "requirements")
         _copy(modules(), folder / "app" / "training")
         _copy([PROJECT / "uv.lock"], folder / "app")
         (folder / "data").mkdir()
@@ -108,6 +110,20 @@ def _context(content: Content) -> Iterator[Path]:
             source = Path(content.dataset_path) if content.dataset_path else _downloaded()
             _copy([path for path in sorted(source.iterdir()) if path.is_file()], folder / "data" / CIFAR10)
         yield folder
+
+
+def _write_requirements(folder: Path) -> None:
+    """The image's part of uv.lock with its hashes, from whichever index the machine has.
+
+    Not uv.lock itself: a change of what only the program needs would install everything again.
+    """
+    folder.mkdir()
+    left_out = [part for name in NOT_IMPORTED for part in ("--no-emit-package", name)]
+    command = [str(find_uv()), "export", "--frozen", "--no-default-groups", "--extra", EXTRA, "--no-emit-project", *left_out]
+    listed = run(*command, "--no-header", "--no-annotate", quiet=True, cwd=PROJECT)
+    target = folder / "requirements.txt"
+    target.write_text(listed, encoding="utf-8")
+    os.utime(target, (0, 0))
 
 
 def _copy(files: list[Path], folder: Path) -> None:

@@ -130,6 +130,7 @@ class Project:
         try:
             yield started
         finally:
+            print(self.shown())  # pytest shows it when the test fails
             if started.poll() is None:
                 started.kill()
                 started.wait()

@@ -1,0 +1,82 @@
+"""The past results of a stack as text: a list that marks changes, and any two of them side by side. It writes nothing."""
+
+from pathlib import Path
+
+from report.change import RATIOS, Change, changes, made_differently, show_difference, show_spread, speedup_change
+from report.errors import HistoryError
+from report.stored import Stored, choose, stored_results
+from report.table import MISSING, aligned, wrap
+
+
+def history(project: Path, stack: str) -> str:
+    """All results of a stack, oldest first, numbered."""
+    results, problems = _results(project, stack)
+    rows = [["#", "measured (UTC)", "commit", "recipe", "speedup", "against the one before"]]
+    notes = []
+    for number, result in enumerate(results, start=1):
+        before = results[number - 2] if number > 1 else None
+        rows.append([str(number), *_cells(result), _against(before, result)])
+        notes.append(_made_differently(before, result))
+    heading, *lines = aligned(rows, text_columns=range(1, 6)).splitlines()
+    noted = [line + (f"\n{note}" if note else "") for line, note in zip(lines, notes, strict=True)]
+    return "\n".join([heading, *noted, *(wrap(problem, indent="  ") for problem in problems)])
+
+
+def compare(project: Path, stack: str, first: str, second: str) -> str:
+    """Two results side by side, in the order in which they were asked for."""
+    results, _ = _results(project, stack)
+    before, after = (choose(results, wanted, stack) for wanted in (first, second))
+    both = before.comparison.data, after.comparison.data
+    rows = [["", "", "A", "B", "change", ""]]
+    rows += [_row(change) for change in changes(*both)]
+    made = made_differently(*both)
+    return "\n".join(
+        [
+            f"A  {_title(before)}",
+            f"B  {_title(after)}",
+            wrap("made with other: " + "; ".join(made) if made else "made with the same", indent="  "),
+            "",
+            aligned(rows, text_columns=(0, 1, 5)),
+            "",
+            wrap("A change counts where the ranges over the repeats do not overlap; one repeat has no range."),
+            wrap(f"A: {both[0]['verdict']}", indent="   "),
+            wrap(f"B: {both[1]['verdict']}", indent="   "),
+        ]
+    )
+
+
+def _results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
+    results, problems = stored_results(project, stack)
+    if not results:
+        raise HistoryError(
+            "\n".join([f"stack {stack} has no results in results/{stack}/ yet: `STACK={stack} make up`", *problems])
+        )
+    return results, problems
+
+
+def _cells(result: Stored) -> list[str]:
+    edition = f".{result.edition}" if result.edition > 1 else ""
+    speedup = show_spread(result.comparison.data["speedup"], RATIOS[0])
+    return [f"{result.measured_at:%Y-%m-%d %H:%M:%S}", result.commit or MISSING, result.recipe + edition, speedup]
+
+
+def _against(before: Stored | None, result: Stored) -> str:
+    if before is None:
+        return ""
+    change = speedup_change(before.comparison.data, result.comparison.data)
+    return change.verdict.upper() if change.is_decided else change.verdict
+
+
+def _made_differently(before: Stored | None, result: Stored) -> str:
+    made = made_differently(before.comparison.data, result.comparison.data) if before else []
+    return wrap("     " + "; ".join(made), indent="     ") if made else ""
+
+
+def _title(result: Stored) -> str:
+    return f"{result.name}, {result.measured_at:%Y-%m-%d %H:%M:%S} UTC, commit {result.commit or 'not recorded'}"
+
+
+def _row(change: Change) -> list[str]:
+    sides = [show_spread(side, change.measure, single="") for side in (change.before, change.after)]
+    verdict = change.verdict.upper() if change.is_decided else change.verdict
+    return [change.measure.title, change.arm, *sides, show_difference(change), verdict]

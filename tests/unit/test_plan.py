@@ -1,0 +1,116 @@
+"""Which runs there are, in which order, and what repeats which of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.plan import RunPlan, plan_runs
+from infra.settings import Settings
+from tests.unit.settings_machine import settings
+from training import provenance
+
+BASE = settings(repeats="2")
+
+
+def keys(plans: tuple[RunPlan, ...]) -> dict[str, str]:
+    """Each run's own key by name."""
+    return {plan.name: plan.own_key for plan in plans}
+
+
+def measurements(asked: Settings) -> set[str]:
+    """The measurements that runs belong to: one."""
+    return {plan.measurement for plan in plan_runs(asked)}
+
+
+def with_recipe(**changes: object) -> Settings:
+    """The base with another recipe."""
+    return replace(BASE, recipe=replace(BASE.recipe, **changes))  # type: ignore[arg-type]
+
+
+def test_arms_take_turns() -> None:
+    """So that what drifts on the machine meets all arms alike."""
+    names = [plan.name for plan in plan_runs(BASE)]
+
+    assert ["baseline-1", "native-1", "ray-1", "baseline-2", "native-2", "ray-2"] == names
+
+
+def test_repeats_differ_in_their_seed_alone() -> None:
+    """Repeat r of every arm has seed + r - 1."""
+    recipes = {plan.name: plan.recipe for plan in plan_runs(BASE)}
+
+    assert {1, 2} == {recipe.seed for recipe in recipes.values()}
+    assert recipes["ray-2"] == replace(BASE.recipe, seed=2)
+    assert recipes["ray-2"] == recipes["baseline-2"]
+
+
+def test_a_run_keeps_its_keys_beside_more_or_fewer_runs() -> None:
+    """`repeats`, `nativeArm`, `keepBaseline` and the deadline add or remove runs, and repeat none."""
+    before = plan_runs(BASE)
+
+    for after in (
+        replace(BASE, repeats=3),
+        replace(BASE, native_arm=False),
+        replace(BASE, keep_baseline=True),
+        replace(BASE, run_timeout_minutes=99),
+        replace(BASE, allow_oversubscription=True),
+    ):
+        common = {plan.name: plan for plan in plan_runs(after)}
+        assert all(plan == common.get(plan.name, plan) for plan in before)
+    assert 9 == len(plan_runs(replace(BASE, repeats=3)))
+    assert {"baseline", "ray"} == {plan.arm for plan in plan_runs(replace(BASE, native_arm=False))}
+
+
+def test_any_change_of_the_recipe_is_another_measurement() -> None:
+    """Also one that a single arm alone feels: all arms are measured again, interleaved."""
+    for after in (with_recipe(workers=3), with_recipe(epochs=9), with_recipe(seed=2), replace(BASE, ray_dashboard=True)):
+        assert measurements(BASE).isdisjoint(measurements(after))
+    assert 1 == len(measurements(BASE))
+
+
+def test_workers_are_no_concern_of_the_baseline() -> None:
+    """Its own key stays, so that `keepBaseline` can keep it; epochs are."""
+    before, after = keys(plan_runs(BASE)), keys(plan_runs(with_recipe(workers=3)))
+
+    assert before["baseline-1"] == after["baseline-1"]
+    assert before["native-1"] != after["native-1"]
+    assert before["ray-1"] != after["ray-1"]
+    assert before["baseline-1"] != keys(plan_runs(with_recipe(epochs=9)))["baseline-1"]
+
+
+def test_the_code_of_an_arm_is_in_its_own_key_and_in_every_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed entry point of Ray lets a kept baseline be, and re-runs everything else."""
+    before, measured = keys(plan_runs(BASE)), measurements(BASE)
+    real = provenance.code_hash
+    monkeypatch.setattr(provenance, "code_hash", lambda arm: real(arm) + ("changed" if arm == "ray" else ""))
+
+    after = keys(plan_runs(BASE))
+
+    assert before["baseline-1"] == after["baseline-1"]
+    assert before["ray-1"] != after["ray-1"]
+    assert measured.isdisjoint(measurements(BASE))
+
+
+def test_another_host_repeats_local_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preview of a cluster's stack on another laptop shows no re-run."""
+    cluster = settings(target="kubernetes", image="registry.example.com/ray-worth-it:1")
+    local_before, cluster_before = plan_runs(BASE), plan_runs(cluster)
+    monkeypatch.setattr(provenance, "host", lambda: provenance.Host("another", 64, 2**40))
+
+    assert keys(local_before)["baseline-1"] != keys(plan_runs(BASE))["baseline-1"]
+    assert cluster_before == plan_runs(cluster)
+
+
+def test_the_data_sets_files_are_part_of_every_key(tmp_path: Path) -> None:
+    """Their contents, not their place."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder, content in ((here, "a"), (there, "a")):
+        folder.mkdir()
+        (folder / "data_batch_1").write_text(content)
+    before = plan_runs(replace(BASE, dataset_path=str(here)))
+    assert before == plan_runs(replace(BASE, dataset_path=str(there)))
+    assert keys(before)["baseline-1"] != keys(plan_runs(BASE))["baseline-1"]
+
+    (here / "data_batch_1").write_text("b")
+
+    assert set(keys(before).values()).isdisjoint(keys(plan_runs(replace(BASE, dataset_path=str(here)))).values())

@@ -1,0 +1,76 @@
+"""The benchmark's arithmetic: which ratio is of what. Its measurements are `make bench`'s own."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from report import bench
+from tests.unit.results import make_result
+
+
+def repeat(baseline: float, limit: float, native: float, ray: float) -> bench.Repeat:
+    """Every arm once, with these steady-state seconds."""
+    seconds = {"baseline": baseline, "limit": limit, "native": native, "ray": ray}
+    runs = {
+        arm: replace(make_result("baseline" if arm == "limit" else arm), train_seconds=value)
+        for arm, value in seconds.items()
+    }
+    return bench.Repeat(runs, fit_images_per_second=100.0)
+
+
+@pytest.fixture
+def found() -> dict[str, Any]:
+    """Three repeats, of which the last is on a machine twice as slow."""
+    return bench.summarise([repeat(20, 10, 10.5, 10.6), repeat(20, 10, 10.4, 10.5), repeat(40, 20, 21, 22)])
+
+
+@pytest.mark.parametrize(
+    ("name", "median", "low", "high"),
+    [
+        ("speedup", 20 / 10.6, 40 / 22, 20 / 10.5),
+        ("limit", 2.0, 2.0, 2.0),
+        ("ofLimit", 10 / 10.6, 20 / 22, 10 / 10.5),
+        ("rayOverhead", 10.5 / 10.4, 10.6 / 10.5, 22 / 21),
+    ],
+)
+def test_ratios_are_taken_within_a_repeat(
+    found: dict[str, Any], name: str, median: float, low: float, high: float
+) -> None:
+    """A drift of the machine between repeats changes no ratio."""
+    expected = {"median": median, "low": low, "high": high, "n": 3}
+
+    assert expected == pytest.approx(found[name])
+
+
+def test_the_table_has_a_line_a_figure_and_a_column_a_case(found: dict[str, Any]) -> None:
+    """Median and range side by side."""
+    lines = bench.table({"float32": found, "bfloat16": found}).splitlines()
+
+    assert lines[0].split()[-2:] == ["float32", "bfloat16"]
+    assert any("2.000 (2.000–2.000)" in line for line in lines)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_limit_divides_images_and_batch_without_rest(quick: bool) -> None:
+    """Each part takes exactly as many steps as the whole, or it would not be a limit."""
+    for case in bench.cases(quick=quick):
+        recipe = case.recipe
+        training = recipe.train_images - recipe.train_images // 10
+
+        assert 0 == training % recipe.global_batch_size
+        assert 0 == recipe.global_batch_size % recipe.workers
+
+
+@pytest.mark.parametrize("images", [1280, 1536, 2560])
+def test_validation_is_added_to_the_images_that_shall_train(images: int) -> None:
+    """A tenth is held out, rounded down."""
+    total = bench._with_validation(images)
+
+    assert images == total - total // 10
+
+
+def test_quick_keys_are_the_documented_ones() -> None:
+    """Scripts read `float32` and `bfloat16`."""
+    assert ["float32"] == [case.key for case in bench.cases(quick=True)]
+    assert ["float32", "float32/512", "bfloat16", "bfloat16/512"] == [case.key for case in bench.cases(quick=False)]
