@@ -1,10 +1,10 @@
-"""How the program reaches its cluster: one explicit provider, and the options that every resource in the cluster carries.
+"""How the program reaches its cluster: one explicit provider, and the options that every resource in it carries.
 
 The provider's kubeconfig is the path to a file. On Minikube the start command writes it: a preview is right without it,
 and no key enters the state.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.pod_spec import Manifest
+NAME = "cluster"
 
 
 def kubeconfig_path(stack: str) -> str:
@@ -36,10 +36,10 @@ class Access:
         """Options of a resource in the cluster."""
         return pulumi.ResourceOptions(parent=parent, provider=self.provider, deleted_with=self.cluster, **more)
 
-    def metadata(self, annotations: Mapping[str, str] | None = None, **more: Any) -> Manifest:
-        """Metadata of an object in the namespace.
+    def metadata(self, annotations: Mapping[str, str] | None = None, **more: Any) -> Any:
+        """Metadata of an object in the namespace, a dict (Any: pulumi_kubernetes types each kind's by itself).
 
-        In a cluster of our own, an object that an interrupted `up` left is taken up again; elsewhere nothing is taken over.
+        In a cluster of our own, what an interrupted `up` left is taken up again; elsewhere nothing is taken over.
         """
         own = {"pulumi.com/patchForce": "true"} if self.cluster is not None else {}
         chosen = {**own, **(annotations or {})}
@@ -47,11 +47,11 @@ class Access:
 
 
 def minikube_access(
-    name: str, namespace: str, kubeconfig: str, profile: str, cluster: pulumi.Resource, parent: pulumi.Resource
+    namespace: str, kubeconfig: str, profile: str, cluster: pulumi.Resource, parent: pulumi.Resource
 ) -> Access:
     """Access to the Minikube cluster that `cluster` starts."""
     provider = k8s.Provider(
-        name,
+        NAME,
         kubeconfig=kubeconfig,
         context=profile,
         cluster_identifier=profile,
@@ -62,19 +62,14 @@ def minikube_access(
 
 
 def existing_access(
-    name: str, namespace: str, kubeconfig: str | None, context: str | None, identifier: str, parent: pulumi.Resource
+    namespace: str, kubeconfig: str | None, context: str | None, identifier: str, parent: pulumi.Resource
 ) -> Access:
     """Access to a cluster that exists; `identifier` names it, and a change of it replaces everything in it."""
     provider = k8s.Provider(
-        name,
+        NAME,
         kubeconfig=kubeconfig,
         context=context,
         cluster_identifier=identifier,
         opts=pulumi.ResourceOptions(parent=parent),
     )
     return Access(provider, namespace, kubeconfig or "", context, None)
-
-
-def in_order(resources: Sequence[pulumi.Resource | None]) -> list[pulumi.Resource]:
-    """Those that there are."""
-    return [one for one in resources if one is not None]

@@ -28,6 +28,15 @@ class ChartError(Exception):
 
 
 @dataclass(frozen=True)
+class Source:
+    """Where a chart is to be had: a path, or a name in a repository."""
+
+    chart: str
+    repository: str
+    version: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """A chart on this machine."""
 
@@ -53,18 +62,19 @@ def crds_digest(crds: list[dict[str, Any]]) -> str:
     return hashlib.sha256(json.dumps(crds, sort_keys=True).encode()).hexdigest()
 
 
-def find(chart: str, repository: str, version: str, cache: Path = CACHE) -> Chart:
-    """The chart at a path, or of that name and version in a repository. Raises ChartError."""
+def find(source: Source, cache: Path = CACHE) -> Chart:
+    """The chart of a source; from a repository it is kept, and fetched no more. Raises ChartError."""
+    chart, version = source.chart, source.version
     path = PROJECT / Path(chart).expanduser()
     if path.exists():
         return _checked(Chart(path, version))
     kept = cache / f"{chart}-{version}.tgz"
     if not kept.is_file():
         try:
-            _keep(_download(_address(chart, repository, version)), kept)
+            _keep(_download(_address(source)), kept)
         except (OSError, ValueError, KeyError) as error:
             raise ChartError(
-                f"the chart {chart} {version} could not be fetched from {repository} ({error}).\n"
+                f"the chart {chart} {version} could not be fetched from {source.repository} ({error}).\n"
                 "Where that can't be reached, get the chart's .tgz and say where it is:\n"
                 f"  pulumi config set kuberayChart PATH/{chart}-{version}.tgz\n"
                 "or name a mirror:  pulumi config set kuberayRepository https://…"
@@ -106,16 +116,16 @@ def _archive_crds(path: Path) -> list[str]:
         return [file.read().decode() for file in files if file]
 
 
-def _address(chart: str, repository: str, version: str) -> str:
+def _address(source: Source) -> str:
     """Where a repository's index says that the chart is."""
-    if repository.startswith("oci://"):
+    if source.repository.startswith("oci://"):
         raise ValueError("oci:// is not read here: `helm pull` the chart, and set kuberayChart to its file")
-    base = repository.rstrip("/") + "/"
-    index = yaml.load(_download(urllib.parse.urljoin(base, "index.yaml")), Loader=_LOADER)
-    entries = [entry for entry in index["entries"][chart] if str(entry["version"]).lstrip("v") == version]
+    base = source.repository.rstrip("/") + "/"
+    index = yaml.safe_load(_download(urllib.parse.urljoin(base, "index.yaml")))
+    entries = [entry for entry in index["entries"][source.chart] if str(entry["version"]).lstrip("v") == source.version]
     if not entries:
-        raise ValueError(f"it has no version {version}")
-    return urllib.parse.urljoin(base, entries[0]["urls"][0])
+        raise ValueError(f"it has no version {source.version}")
+    return urllib.parse.urljoin(base, str(entries[0]["urls"][0]))
 
 
 def _download(address: str) -> bytes:

@@ -9,17 +9,20 @@ from typing import Any
 import pulumi
 
 from infra import access as access_module
-from infra import chart, image_spec, jobs_spec, operator_spec
+from infra import chart, image_spec, jobs_spec
 from infra.access import Access
-from infra.cluster_runs import ClusterRuns
-from infra.dashboard import Dashboard
-from infra.image import TrainingImage
+from infra.chart import Source
+from infra.cluster_runs import ClusterRuns, WantedRuns
+from infra.dashboard import Dashboard, NodePort
+from infra.image import Nodes, TrainingImage
 from infra.image_spec import Content
 from infra.jobs_spec import JobSettings
 from infra.minikube import Minikube
 from infra.minikube_spec import Cluster
 from infra.network import TrainingNamespace
+from infra.network_spec import NetworkSettings
 from infra.operator import Operator
+from infra.operator_spec import OperatorSettings
 from infra.plan import RunPlan
 from infra.pod_spec import Placement, Size
 from infra.ray_cluster import RayTrainingCluster
@@ -74,12 +77,10 @@ class ClusterMeasurement(pulumi.ComponentResource):
         if place is None:
             context = settings.kube_context
             identifier = "/".join([settings.kubeconfig or "default", context or "current"])
-            return access_module.existing_access(
-                "cluster", settings.namespace, settings.kubeconfig, context, identifier, self
-            )
+            return access_module.existing_access(settings.namespace, settings.kubeconfig, context, identifier, self)
         kubeconfig = access_module.kubeconfig_path(self._settings.stack)
         return access_module.minikube_access(
-            "cluster", settings.namespace, kubeconfig, settings.minikube_profile, place.started, self
+            settings.namespace, kubeconfig, settings.minikube_profile, place.started, self
         )
 
     def _image(self, place: Minikube | None) -> tuple[str, Sequence[pulumi.Resource]]:
@@ -89,33 +90,22 @@ class ClusterMeasurement(pulumi.ComponentResource):
             return settings.image, []
         content = Content(settings.base_image, self._settings.recipe.dataset, self._settings.dataset_path)
         image = f"{settings.image_registry or image_spec.NAME}:{content.tag()}"
-        made = TrainingImage(
-            "image",
-            image,
-            content,
-            profile=settings.minikube_profile if place else None,
-            nodes=settings.minikube_nodes,
-            cluster=[place.started] if place else [],
-            opts=self._child(),
-        )
+        nodes = Nodes(settings.minikube_profile, settings.minikube_nodes, place.started) if place else None
+        made = TrainingImage("image", image, content, nodes, self._child())
         return image, [made.ready]
 
     def _foundation(self, access: Access, placement: Placement) -> Sequence[pulumi.Resource]:
         """The namespace and the operator: what must be there before a RayCluster is."""
         settings, install = self._cluster, self._cluster.operator == "install"
-        namespace = TrainingNamespace(
-            "network",
-            access,
-            create=settings.create_namespace,
-            operator=install,
-            node_port=access.cluster is not None,
-            opts=self._child(),
+        wanted = NetworkSettings(
+            create_namespace=settings.create_namespace, operator=install, node_port=access.cluster is not None
         )
+        namespace = TrainingNamespace("network", wanted, access, self._child())
         if not install:
             return namespace.ready
-        found = chart.find(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version)
-        values = operator_spec.values(placement, settings.namespace)
-        operator = Operator("operator", settings, found, values, access, namespace.ready, self._child())
+        source = Source(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version)
+        wanted_operator = OperatorSettings(source, chart.find(source), placement)
+        operator = Operator("operator", wanted_operator, access, namespace.ready, self._child())
         return [*namespace.ready, operator.release]
 
     def _ray_cluster(
@@ -133,14 +123,8 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return RayTrainingCluster("ray", wanted, access, after, self._child())
 
     def _dashboard(self, access: Access, place: Minikube | None, ray: RayTrainingCluster) -> Dashboard:
-        return Dashboard(
-            "dashboard",
-            access,
-            node_port=self._cluster.dashboard_node_port if place else None,
-            address=place.address if place else None,
-            after=[ray.cluster],
-            opts=self._child(),
-        )
+        node_port = NodePort(place.address, self._cluster.dashboard_node_port) if place else None
+        return Dashboard("dashboard", access, node_port, [ray.cluster], self._child())
 
     def _runs(
         self, plans: Iterable[RunPlan], access: Access, placement: Placement, after: Sequence[pulumi.Resource]
@@ -153,16 +137,8 @@ class ClusterMeasurement(pulumi.ComponentResource):
             dataset_flags=tuple(content.dataset_flag()),
             environment=jobs_spec.environment(image_spec.expected_versions()),
         )
-        return ClusterRuns(
-            "runs",
-            self._settings.stack,
-            plans,
-            jobs,
-            access,
-            keep_baseline=self._settings.keep_baseline,
-            after=after,
-            opts=self._child(),
-        )
+        wanted = WantedRuns(self._settings.stack, tuple(plans), jobs, self._settings.keep_baseline)
+        return ClusterRuns("runs", wanted, access, after, self._child())
 
     def _worker(self) -> Size:
         return Size(self._settings.recipe.worker_cpus, self._cluster.worker_memory.text)

@@ -1,6 +1,8 @@
 """The runs of a measurement as Jobs of a cluster, one after another, each followed by its result."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -10,6 +12,16 @@ from infra.access import Access
 from infra.job_result import JobResult
 from infra.jobs_spec import JobSettings
 from infra.plan import RunPlan
+
+
+@dataclass(frozen=True)
+class WantedRuns:
+    """The runs of a stack's measurement."""
+
+    stack: str
+    plans: Sequence[RunPlan]
+    jobs: JobSettings
+    keep_baseline: bool
 
 
 class ClusterRuns(pulumi.ComponentResource):
@@ -23,35 +35,33 @@ class ClusterRuns(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        stack: str,
-        plans: Iterable[RunPlan],
-        settings: JobSettings,
+        wanted: WantedRuns,
         access: Access,
-        *,
-        keep_baseline: bool,
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ray-worth-it:cluster:Runs", name, {}, opts)
-        self._settings, self._access, self._stack = settings, access, stack
+        self._wanted, self._access = wanted, access
         self.runs = {}
         previous: list[pulumi.Resource] = list(after)
-        for plan in plans:
-            job = self._job(plan, previous, keep=keep_baseline and plan.arm == "baseline")
+        for plan in wanted.plans:
+            job = self._job(plan, previous)
             self.runs[plan.name] = self._result(plan, job)
             previous = [self.runs[plan.name]]
         self.folders = pulumi.Output.all(**{run_name: run.id for run_name, run in self.runs.items()})
         self.register_outputs({"folders": self.folders})
 
-    def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource], *, keep: bool) -> k8s.batch.v1.Job:
-        settings, access = self._settings, self._access
+    def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> k8s.batch.v1.Job:
+        wanted, access = self._wanted, self._access
+        keep = wanted.keep_baseline and plan.arm == "baseline"
         service = self._service(plan)
-        seconds = settings.deadline_seconds + jobs_spec.AWAIT_EXTRA_SECONDS
+        spec: Any = jobs_spec.job(plan, wanted.jobs)
+        seconds = wanted.jobs.deadline_seconds + jobs_spec.AWAIT_EXTRA_SECONDS
         measurement = f'spec.template.metadata.annotations["{jobs_spec.MEASUREMENT}"]'
         return k8s.batch.v1.Job(
             plan.name,
             metadata=access.metadata(jobs_spec.ANNOTATIONS),
-            spec=jobs_spec.job(plan, settings),
+            spec=spec,
             opts=access.options(
                 self,
                 depends_on=[*previous, *service],
@@ -63,17 +73,19 @@ class ClusterRuns(pulumi.ComponentResource):
         )
 
     def _service(self, plan: RunPlan) -> list[pulumi.Resource]:
-        spec = jobs_spec.service(plan)
+        spec: Any = jobs_spec.service(plan)
         if spec is None:
             return []
         metadata = self._access.metadata(name=plan.name)
-        return [k8s.core.v1.Service(f"{plan.name}-peers", metadata=metadata, spec=spec, opts=self._access.options(self))]
+        return [
+            k8s.core.v1.Service(f"{plan.name}-peers", metadata=metadata, spec=spec, opts=self._access.options(self))
+        ]
 
     def _result(self, plan: RunPlan, job: k8s.batch.v1.Job) -> JobResult:
         properties = {
             "uid": job.metadata.apply(_uid),
             "jobUrn": job.urn,
-            "stack": self._stack,
+            "stack": self._wanted.stack,
             "name": plan.name,
             "indexed": plan.arm == "native",
             "namespace": self._access.namespace,
@@ -86,4 +98,5 @@ class ClusterRuns(pulumi.ComponentResource):
 
 def _uid(metadata: k8s.meta.v1.outputs.ObjectMeta) -> str | None:
     """The Job's uid; there is none in a preview that makes the Job."""
-    return metadata.get("uid")
+    uid: str | None = metadata.get("uid")
+    return uid

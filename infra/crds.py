@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
-from infra.chart import crds_digest, find
+from infra.chart import Source, crds_digest, find
 from infra.kube import client
 
 LABEL = "app.kubernetes.io/managed-by"
@@ -57,7 +57,7 @@ class CrdsProvider(ResourceProvider):
 
 
 def _apply(props: dict[str, Any]) -> None:
-    crds = find(props["chart"], props["repository"], props["version"]).crds()
+    crds = find(Source(props["chart"], props["repository"], props["version"])).crds()
     if crds_digest(crds) != props["digest"]:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
     api = _api(props)
@@ -82,6 +82,7 @@ def _refuse_foreign(api: Any, names: list[str]) -> None:
     foreign = [name for name in names if name in made and made[name].get(LABEL) != OWNER]
     if foreign:
         raise ForeignCrdsError(
-            f"this cluster has CRDs of KubeRay that this project did not make ({', '.join(foreign)}): they stay as they are.\n"
+            "this cluster has CRDs of KubeRay that this project did not make: they stay as they are"
+            f" ({', '.join(foreign)}).\n"
             "To use the operator that looks after them:  pulumi config set operator existing"
         )

@@ -26,7 +26,7 @@ def labels() -> dict[str, str]:
     return pod_spec.labels("dashboard")
 
 
-def node_port_url(address: str, node_port: int) -> str:
+def node_port_url(node_port: int, address: str) -> str:
     """Where the dashboard answers on Minikube; `address` is a node's."""
     return f"http://{address}:{node_port}"
 

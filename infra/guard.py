@@ -1,8 +1,8 @@
-"""The process that stands between a training run and whatever may be killed around it. Not a supervisor: it never restarts.
+"""The process between a training run and whatever may be killed around it. Not a supervisor: it never restarts.
 
-Started in a session of its own, it waits for the machine's lock, runs one command in that session, and at the command's
-exit, at the deadline or at end-of-file on stdin (its starter holds the only other end of that pipe) kills every process of
-the session until none is left. Ray gives its workers process groups of their own, so a group would not reach them.
+Started in a session of its own, it waits for the machine's lock and runs one command in that session. At the command's
+exit, at the deadline or at end-of-file on stdin (its starter holds the only other end of that pipe) it kills every
+process of the session until none is left. A process group would not do: Ray gives its workers groups of their own.
 
     python -m infra.guard --deadline SECONDS --progress FOLDER -- COMMAND…
 """
@@ -28,11 +28,11 @@ DEADLINE = 124
 ABANDONED = 125
 """Exit code when the starter went away."""
 SIGNALLED = 128
-"""Added to the number of the signal that ended the command, as shells do; the command's own code is passed on as it is."""
+"""Added to the number of the signal that ended the command, as shells do. Its own exit code is passed on as it is."""
 
 LOCK_NAME = "ray-worth-it.lock"
 GRACE_SECONDS = 3.0
-"""From SIGTERM to SIGKILL. With the second in which a starter's end is noticed, it keeps a killed run under 10 seconds."""
+"""From SIGTERM to SIGKILL. With the second until a starter's end is noticed, a killed run is gone within 10 seconds."""
 GIVE_UP_SECONDS = 30.0
 """A process in an uninterruptible call cannot be waited for longer than this."""
 POLL_SECONDS = 0.2

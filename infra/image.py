@@ -1,6 +1,6 @@
 """The training image: built here and brought to the cluster, or one that is in a registry already."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_command as command
@@ -10,8 +10,17 @@ from infra.image_spec import Content
 SCRIPT = ".venv/bin/python -m infra.scripts.image"
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a Minikube profile, which take the image from this machine's engine."""
+
+    profile: str
+    count: int
+    started: pulumi.Resource
+
+
 class TrainingImage(pulumi.ComponentResource):
-    """Builds the image and brings it to a Minikube profile's nodes, or to its registry."""
+    """Builds the image and brings it to Minikube's nodes, or without those to its registry."""
 
     reference: str
     """The image's name and tag."""
@@ -23,10 +32,7 @@ class TrainingImage(pulumi.ComponentResource):
         name: str,
         image: str,
         content: Content,
-        *,
-        profile: str | None,
-        nodes: int,
-        cluster: Sequence[pulumi.Resource] = (),
+        nodes: Nodes | None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ray-worth-it:cluster:TrainingImage", name, {}, opts)
@@ -43,12 +49,12 @@ class TrainingImage(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.reference = image
-        step = "load" if profile else "push"
+        step = "load" if nodes else "push"
         self.ready = command.local.Command(
             f"{name}-{step}",
             create=f"{SCRIPT} {step}",
             update=f"{SCRIPT} {step}",
-            environment={"IMAGE": image, **({"PROFILE": profile, "NODES": str(nodes)} if profile else {})},
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[built, *cluster]),
+            environment={"IMAGE": image, **({"PROFILE": nodes.profile, "NODES": str(nodes.count)} if nodes else {})},
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[built, *([nodes.started] if nodes else [])]),
         )
         self.register_outputs({"reference": self.reference})

@@ -74,7 +74,9 @@ def modules(project: Path = PROJECT) -> list[Path]:
 @cache
 def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
     """`name==version` of every package that the image's part of uv.lock names."""
-    locked: dict[str, dict[str, Any]] = {p["name"]: p for p in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]}
+    locked: dict[str, dict[str, Any]] = {
+        p["name"]: p for p in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
+    }
     root = next(p for p in locked.values() if "virtual" in p.get("source", {}))
     todo = [d["name"] for d in (*root["dependencies"], *root["optional-dependencies"][EXTRA])]
     seen: set[str] = set()

@@ -59,7 +59,9 @@ class JobResultProvider(ResourceProvider):
             emit.find_result(log).write(folder / result.NAME)
             summary = result.summarise(folder / result.NAME, PROJECT)
         except result.ResultError as error:
-            raise NoResult(f"{error}\nIts log is kept: {(folder / 'log.txt').relative_to(PROJECT)}\n{_again(props)}") from None
+            raise NoResult(
+                f"{error}\nIts log is kept: {(folder / 'log.txt').relative_to(PROJECT)}\n{_again(props)}"
+            ) from None
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
 
 
@@ -76,7 +78,9 @@ def _read_log(props: dict[str, Any]) -> str:
             raise NoResult(f"{props['name']} has ended, but its pod is gone, and its log with it.\n{_again(props)}")
         answer = core.read_namespaced_pod_log(pods[0].metadata.name, props["namespace"], _preload_content=False)
     except ApiException as error:
-        raise NoResult(f"the log of {props['name']} can't be read: {error.reason} ({error.status}).\n{_again(props)}") from None
+        raise NoResult(
+            f"the log of {props['name']} can't be read: {error.reason} ({error.status}).\n{_again(props)}"
+        ) from None
     return bytes(answer.data).decode(errors="replace")
 
 

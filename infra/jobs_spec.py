@@ -5,13 +5,15 @@ A Job is made once and never changed: what it depends on stands in its template,
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from infra import pod_spec
 from infra.plan import RunPlan
 from infra.pod_spec import RUN_LABEL, Manifest, Placement, Size
 from infra.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
-from training import entry, peers, versions
+from training import peers, versions
+from training.config import canonical, kebab
 
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
@@ -65,7 +67,7 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
 
 
 def service(plan: RunPlan) -> Manifest | None:
-    """The headless Service by which the pods of a native run find each other, before they are ready; None for other arms."""
+    """The headless Service by which a native run's pods find each other before they are ready; None for other arms."""
     if plan.arm != "native":
         return None
     return {
@@ -81,6 +83,16 @@ def component(arm: str) -> str:
     return "ray-submitter" if arm == "ray" else arm
 
 
+def _recipe_flags(plan: RunPlan) -> list[str]:
+    """For the baseline without the number of workers, which does not change it: so its Job can be kept."""
+    flags = [f"{kebab(field.name)}={_text(getattr(plan.recipe, field.name))}" for field in fields(plan.recipe)]
+    return [flag for flag in flags if plan.arm != "baseline" or not flag.startswith("--workers=")]
+
+
+def _text(value: Any) -> str:
+    return canonical(value) if isinstance(value, bool) else str(value)
+
+
 def _labels(plan: RunPlan) -> dict[str, str]:
     return pod_spec.labels(component(plan.arm), **{RUN_LABEL: plan.name})
 
@@ -93,12 +105,20 @@ def _indexed(plan: RunPlan) -> Manifest:
 
 
 def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
-    flags = [*entry.flags(plan.recipe), *settings.dataset_flags]
+    flags = [*_recipe_flags(plan), *settings.dataset_flags]
     image, common = settings.placement.image, dict(settings.environment)
     more: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS}
     if plan.arm == "ray":
         address = f"http://{HEAD_SERVICE}:{DASHBOARD_PORT}"
-        command = ["python", "-m", "training.submit", f"--address={address}", "--submission-id=$(JOB_NAME)", "--", *flags]
+        command = [
+            "python",
+            "-m",
+            "training.submit",
+            f"--address={address}",
+            "--submission-id=$(JOB_NAME)",
+            "--",
+            *flags,
+        ]
         variables = {"JOB_NAME": JOB_NAME, "RAY_AUTH_TOKEN": TOKEN}
         main = pod_spec.container("submitter", image, SUBMITTER, command=command, environment=variables)
         return pod_spec.pod(main, settings.placement, **more)

@@ -1,10 +1,10 @@
-"""One training run on this machine as a Pulumi dynamic resource. What runs, and when it is repeated, is decided elsewhere.
+"""One training run on this machine as a Pulumi dynamic resource. Which runs there are is decided in `infra.plan`.
 
-The state holds the provider pickled by reference, that is by the name of this module and its class: both keep their names
-for ever, and the class has no attributes.
+The state holds the provider pickled by reference, that is by the name of this module and its class: both keep their
+names for ever, and the class has no attributes.
 
-Pulumi tells a dynamic provider nothing: not that the user pressed Ctrl-C, not that the engine died. What is known of that
-comes from stdout, see `_heartbeat`; what is done about it is the guard's work (docs/adr).
+Pulumi tells a dynamic provider nothing: not that the user pressed Ctrl-C, not that the engine died. What is known of
+that comes from stdout, see `_heartbeat`; what is done about it is the guard's work (docs/adr).
 """
 
 import json
@@ -24,15 +24,15 @@ from typing import Any
 
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
-from pulumi.output import Unknown
 
 from infra import guard
 from training import progress, result
 from training.config import Recipe, canonical, kebab
 from training.provenance import PROJECT
 
-REPORT_SECONDS = 2.0
-"""A run prints at most one line in so many seconds; its last line always."""
+SHORTEST_REPORT_SECONDS = 2.0
+LONGEST_REPORT_SECONDS = 30.0
+"""Between two lines that a run prints: the longer it has run, the more. Pulumi shows them all again at the end."""
 LOG_LINES = 15
 
 _guards: set[subprocess.Popen[bytes]] = set()
@@ -66,9 +66,10 @@ class TrainingRunProvider(ResourceProvider):
         """Repeat the run when what it depends on has changed since it was made.
 
         `olds` are the outputs as of creation: a baseline that was kept still has the measurement that it was made for.
+        What is not known yet (`pulumi.output.Unknown`) differs from everything.
         """
         decisive = ["ownKey"] if news.get("keep") is True else ["ownKey", "measurement"]
-        changed = [key for key in decisive if isinstance(news.get(key), Unknown) or news.get(key) != olds.get(key)]
+        changed = [key for key in decisive if news.get(key) != olds.get(key)]
         return DiffResult(changes=bool(changed), replaces=changed)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -168,19 +169,19 @@ class _Reporter:
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._path = name, folder / progress.NAME
-        self._offset, self._held, self._last_time = 0, "", 0.0
-        self._print(
-            "starts. Ctrl-C once: it finishes and is kept; twice: it is stopped, and the next `up` makes it again"
-        )
+        self._offset, self._held, self._began, self._last_time = 0, "", time.monotonic(), 0.0
+        self._print("starts (Ctrl-C: finish it, keep it and stop there; twice: stop now, and lose it)")
 
     def news(self, *, last: bool = False) -> None:
-        """Print the latest line, if the one before is old enough."""
+        """Print the latest line if the one before is old enough, the last line always, and notes always."""
         events, self._offset = progress.read_new(self._path, self._offset)
         for event in events:
             self._held = progress.describe(event)
             if event.get("event") == "note":
                 self._print(self._held)
-        if self._held and (last or time.monotonic() - self._last_time >= REPORT_SECONDS):
+        now = time.monotonic()
+        pause = min(LONGEST_REPORT_SECONDS, max(SHORTEST_REPORT_SECONDS, (now - self._began) / 20))
+        if self._held and (last or now - self._last_time >= pause):
             self._print(self._held)
 
     def _print(self, line: str) -> None:

@@ -42,7 +42,16 @@ class Cluster:
     def start_command(self) -> list[str]:
         """The command that makes the cluster, or takes it up again."""
         command = [
-            *("minikube", "start", "--profile", self.profile, "--driver", "docker", "--container-runtime", "containerd"),
+            *(
+                "minikube",
+                "start",
+                "--profile",
+                self.profile,
+                "--driver",
+                "docker",
+                "--container-runtime",
+                "containerd",
+            ),
             *("--nodes", str(self.nodes), "--cpus", str(self.cpus), "--memory", f"{self.memory_mib}mb"),
             *("--kubernetes-version", self.version, "--cni", self.cni),
             *("--embed-certs", "--keep-context=false", "--interactive=false", "--wait", "all"),

@@ -1,10 +1,13 @@
 """The namespace of everything that is made, and its network policies."""
 
+from typing import Any
+
 import pulumi
 import pulumi_kubernetes as k8s
 
 from infra import network_spec
 from infra.access import Access
+from infra.network_spec import NetworkSettings
 
 
 class TrainingNamespace(pulumi.ComponentResource):
@@ -16,16 +19,13 @@ class TrainingNamespace(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
+        settings: NetworkSettings,
         access: Access,
-        *,
-        create: bool,
-        operator: bool,
-        node_port: bool,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ray-worth-it:cluster:TrainingNamespace", name, {}, opts)
-        made = [self._namespace(name, access)] if create else []
-        policies = network_spec.policies(operator=operator, node_port=node_port)
+        made = [self._namespace(name, access)] if settings.create_namespace else []
+        policies: dict[str, Any] = network_spec.policies(settings)
         self.ready = [
             k8s.networking.v1.NetworkPolicy(
                 policy,
@@ -39,5 +39,5 @@ class TrainingNamespace(pulumi.ComponentResource):
 
     def _namespace(self, name: str, access: Access) -> pulumi.Resource:
         wanted = network_spec.namespace(access.namespace)["metadata"]
-        metadata = {key: value for key, value in access.metadata(**wanted).items() if key != "namespace"}
+        metadata: Any = {key: value for key, value in access.metadata(**wanted).items() if key != "namespace"}
         return k8s.core.v1.Namespace(f"{name}-namespace", metadata=metadata, opts=access.options(self))

@@ -1,5 +1,7 @@
 """The namespace and who may talk to whom in it: nobody, and then what the arms need. Pure: dicts, no Pulumi."""
 
+from dataclasses import dataclass
+
 from infra.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
 from infra.ray_cluster_spec import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
 from training.peers import PORT as NATIVE_PORT
@@ -16,8 +18,19 @@ def namespace(name: str) -> Manifest:
     return {"metadata": {"name": name, "labels": {PROJECT_LABEL: PROJECT, **levels}}}
 
 
-def policies(*, operator: bool, node_port: bool) -> dict[str, Manifest]:
-    """The specs of the network policies by name. `operator`: it runs in this namespace. `node_port`: the dashboard has one."""
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings:
+    """What differs between stacks."""
+
+    create_namespace: bool
+    operator: bool
+    """KubeRay's operator runs in the namespace."""
+    node_port: bool
+    """The dashboard has one."""
+
+
+def policies(settings: NetworkSettings) -> dict[str, Manifest]:
+    """The specs of the network policies by name."""
     found = {
         "default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
         "names": _names(),
@@ -26,9 +39,9 @@ def policies(*, operator: bool, node_port: bool) -> dict[str, Manifest]:
         "submitter": _to_head(),
         "dashboard": _from_submitter(),
     }
-    if operator:
+    if settings.operator:
         found["operator"] = _to_api_server()
-    if node_port:
+    if settings.node_port:
         found["dashboard-node-port"] = _from_nodes()
     return found
 

@@ -7,10 +7,9 @@ import pulumi_kubernetes as k8s
 
 from infra import operator_spec
 from infra.access import Access
-from infra.chart import Chart, crds_digest
+from infra.chart import crds_digest
 from infra.crds import Crds
-from infra.pod_spec import Manifest
-from infra.settings import ClusterSettings
+from infra.operator_spec import OperatorSettings
 
 
 class Operator(pulumi.ComponentResource):
@@ -22,9 +21,7 @@ class Operator(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        settings: ClusterSettings,
-        chart: Chart,
-        values: Manifest,
+        settings: OperatorSettings,
         access: Access,
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
@@ -33,10 +30,10 @@ class Operator(pulumi.ComponentResource):
         crds = Crds(
             f"{name}-crds",
             {
-                "digest": crds_digest(chart.crds()),
-                "chart": settings.kuberay_chart,
-                "repository": settings.kuberay_repository,
-                "version": settings.kuberay_version,
+                "digest": crds_digest(settings.chart.crds()),
+                "chart": settings.source.chart,
+                "repository": settings.source.repository,
+                "version": settings.source.version,
                 "kubeconfig": access.kubeconfig,
                 "context": access.context or "",
                 "takeOver": access.cluster is not None,
@@ -46,9 +43,9 @@ class Operator(pulumi.ComponentResource):
         self.release = k8s.helm.v3.Release(
             f"{name}-release",
             name=operator_spec.RELEASE,
-            chart=str(chart.path),
+            chart=str(settings.chart.path),
             namespace=access.namespace,
-            values=values,
+            values=operator_spec.values(settings.placement, access.namespace),
             skip_crds=True,
             timeout=300,
             opts=access.options(self, depends_on=[crds, *after]),

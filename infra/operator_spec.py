@@ -1,9 +1,22 @@
-"""The values of KubeRay's Helm release. Pure: dicts, no Pulumi."""
+"""What KubeRay's operator is made of: its chart and the values of its Helm release. Pure: dicts, no Pulumi."""
 
+from dataclasses import dataclass
+
+from infra.chart import Chart, Source
 from infra.pod_spec import Manifest, Placement, Size
 
 RELEASE = "kuberay-operator"
 SIZE = Size(0.1, "512Mi")
+
+
+@dataclass(frozen=True)
+class OperatorSettings:
+    """An operator to install."""
+
+    source: Source
+    chart: Chart
+    """What was found there."""
+    placement: Placement
 
 
 def values(placement: Placement, namespace: str) -> Manifest:

@@ -1,7 +1,8 @@
-"""Which runs a measurement has, in which order, and what each depends on. Pure: knows nothing of Pulumi or of processes.
+"""Which runs a measurement has, in which order, and what each depends on. Pure: it knows no Pulumi and no processes.
 
-A run carries two hashes. `own_key` covers what can change this run alone; `measurement` covers what can change any run of
-the comparison. How often, how long and beside which other arms a run is made is in neither: changing that repeats nothing.
+A run carries two hashes. `own_key` covers what can change this run alone; `measurement` covers what can change any run
+of the comparison. How often, how long and beside which other arms a run is made is in neither: changing that repeats
+nothing.
 """
 
 import hashlib
@@ -34,43 +35,30 @@ class RunPlan:
 def plan_runs(settings: "Settings") -> tuple[RunPlan, ...]:
     """The runs in the order in which they are made: every arm once, then every arm again."""
     context = _context(settings)
-    measurement = _measurement(settings, context)
+    code = {arm: provenance.code_hash(arm) for arm in ARMS}
+    measurement = _hash(context | {"recipe": settings.recipe.to_dict(), "code": code})  # all arms', whichever run
     arms = [arm for arm in ARMS if settings.native_arm or arm != "native"]
-    return tuple(
-        _plan_run(settings, arm, repeat, context, measurement)
-        for repeat in range(1, settings.repeats + 1)
-        for arm in arms
-    )
-
-
-def _plan_run(settings: "Settings", arm: str, repeat: int, context: dict[str, Any], measurement: str) -> RunPlan:
-    recipe = replace(settings.recipe, seed=settings.recipe.seed + repeat - 1)
-    own: dict[str, Any] = context | {"recipe": recipe.for_arm(arm), "code": provenance.code_hash(arm)}
-    if arm == "ray":
-        own |= {"rayDashboard": settings.ray_dashboard}
-    return RunPlan(
-        name=f"{arm}-{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key=_hash(own), measurement=measurement
-    )
-
-
-def _measurement(settings: "Settings", context: dict[str, Any]) -> str:
-    """All arms' code, whichever arms run: switching `nativeArm` adds runs and repeats none."""
-    return _hash(
-        context
-        | {
-            "recipe": settings.recipe.to_dict(),
-            "code": {arm: provenance.code_hash(arm) for arm in ARMS},
-            "rayDashboard": settings.ray_dashboard,
-        }
-    )
+    plans = []
+    for repeat in range(1, settings.repeats + 1):
+        recipe = replace(settings.recipe, seed=settings.recipe.seed + repeat - 1)
+        for arm in arms:
+            own = context | {"recipe": recipe.for_arm(arm), "code": code[arm]}
+            if arm != "ray":
+                del own["rayDashboard"]
+            name, own_key = f"{arm}-{repeat}", _hash(own)
+            plans.append(
+                RunPlan(name=name, arm=arm, repeat=repeat, recipe=recipe, own_key=own_key, measurement=measurement)
+            )
+    return tuple(plans)
 
 
 def _context(settings: "Settings") -> dict[str, Any]:
-    """What every run shares. The host is part of it on `local` alone: elsewhere the program's machine trains nothing."""
+    """What every run shares. The host is in it on `local` alone: elsewhere the program's machine trains nothing."""
     return {
         "dependencies": provenance.dependencies_hash(),
         "host": provenance.host().fingerprint() if settings.target == "local" else None,
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,
+        "rayDashboard": settings.ray_dashboard,
     }
 
 

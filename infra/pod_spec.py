@@ -1,7 +1,7 @@
 """What every pod that the program declares has in common: identity, security, size, place. Pure: dicts, no Pulumi.
 
-Every pod passes Pod Security `restricted`, holds no service account token, and has requests equal to its limits: what one
-pod does not use is then not another's gain, which a measurement would show.
+Every pod passes Pod Security `restricted`, holds no service account token, and has requests equal to its limits: what
+one pod does not use is then not another's gain, which a measurement would show.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ def container(
 
 
 def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | None = None, **more: Any) -> Manifest:
-    """The spec of a pod with one container; `spread` are labels of pods that should share no node while others are free."""
+    """The spec of a pod with one container; `spread` are labels of pods that share a node only if they must."""
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,

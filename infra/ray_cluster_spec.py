@@ -1,7 +1,7 @@
 """The RayCluster that the ray arm runs on. Pure: dicts, no Pulumi.
 
-The head trains nothing (`num-cpus` 0). Each worker pod holds one training worker: its `num-cpus` are that worker's compute
-threads, also where its quota is a fraction of a CPU.
+The head trains nothing (`num-cpus` 0). Each worker pod holds one training worker: its `num-cpus` are that worker's
+compute threads, also where its quota is a fraction of a CPU.
 """
 
 import json
@@ -24,9 +24,15 @@ WORKER_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "worker"}
 DASHBOARD_PORT = 8265
 OBJECT_STORE_BYTES = 100 * 2**20
 """Training data does not pass through it; Ray takes 30 % of the memory otherwise."""
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (of the pod; network policies say who reaches it)
 API_VERSION = "ray.io/v1"
 KIND = "RayCluster"
-REPLACE_ON = ("spec.headGroupSpec", "spec.workerGroupSpecs[0].template", "spec.workerGroupSpecs[0].rayStartParams", "spec.rayVersion")
+REPLACE_ON = (
+    "spec.headGroupSpec",
+    "spec.workerGroupSpecs[0].template",
+    "spec.workerGroupSpecs[0].rayStartParams",
+    "spec.rayVersion",
+)
 """Changes that KubeRay does not carry out on pods that run. Not the number of workers, which it does."""
 RAY_VARIABLES = {
     "RAY_worker_niceness": "0",  # Ray runs its workers at 15; the other arms' processes have 0
@@ -54,7 +60,7 @@ def spec(settings: RayClusterSettings) -> Manifest:
         "authOptions": {"mode": "token"},
         "headGroupSpec": {
             "serviceType": "ClusterIP",
-            "rayStartParams": {"num-cpus": "0", "dashboard-host": "0.0.0.0", **_store()},
+            "rayStartParams": {"num-cpus": "0", "dashboard-host": ALL_ADDRESSES, **_store()},
             "template": _template(settings, "ray-head", settings.head, _head_ports()),
         },
         "workerGroupSpecs": [

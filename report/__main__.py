@@ -12,6 +12,8 @@ from pathlib import Path
 
 from report import terminal
 from report.errors import HistoryError, PublishError, ShowError
+from report.stored import LATEST, SWEEP_PREFIX
+from tools.project import ToolError, stack_file, target_of
 from training.comparison import CompareError, Comparison
 from training.provenance import PROJECT
 
@@ -22,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
-    except (CompareError, PublishError, HistoryError, ShowError) as error:
+    except (CompareError, PublishError, HistoryError, ShowError, ToolError) as error:
         print(f"report: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -58,6 +60,38 @@ def _history(options: argparse.Namespace) -> int:
     return 0
 
 
+def _watch(options: argparse.Namespace) -> int:
+    from report.watch import source_of, watch
+
+    watch(source_of(options.target or _target_of(options.stack), options.project, options.stack), options.stack)
+    return 0
+
+
+def _tensorboard(options: argparse.Namespace) -> int:
+    from report.show import start_tensorboard, tensorboard_folder
+
+    folder = tensorboard_folder(options.project, options.stack, options.result)
+    if options.print:
+        terminal.write(str(folder))
+        return 0
+    return start_tensorboard(folder, options.arguments)
+
+
+def _open(options: argparse.Namespace) -> int:
+    from report.show import open_page, page
+
+    path = page(options.project, options.stack, options.result)
+    if options.print or not open_page(path):
+        terminal.write(str(path))
+    return 0
+
+
+def _target_of(stack: str) -> str:
+    """The target in the stack's settings; that of the stack it was made from, for a sweep's."""
+    settings = stack_file(stack.removeprefix(SWEEP_PREFIX))
+    return target_of(settings.read_text(encoding="utf-8"))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m report", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -71,6 +105,15 @@ def _parser() -> argparse.ArgumentParser:
         default=os.environ.get("COMPARE", "").split() or None,
         help="two of them by number, by `latest` or by the beginning of a name",
     )
+    watching = _add(commands, "watch", _watch, "follow a running update until it is over")
+    watching.add_argument("--target", help="where its runs are; default: as the stack's settings say")
+    boards = _add(commands, "tensorboard", _tensorboard, "write event files of a result's runs, and start TensorBoard")
+    boards.add_argument("arguments", nargs="*", help="for TensorBoard itself, after --, for example: -- --port 6007")
+    for shows in (boards, _add(commands, "open", _open, "open the HTML report of a result")):
+        shows.add_argument(
+            "--result", default=os.environ.get("RESULT") or LATEST, help="as in history; default: latest"
+        )
+        shows.add_argument("--print", action="store_true", default=os.environ.get("PRINT") == "1", help="its path only")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The past results of a stack as text: a list that marks changes, and any two of them side by side. It writes nothing."""
+"""The past results of a stack as text: a list that marks changes, or any two of them side by side. Writes nothing."""
 
 from pathlib import Path
 

@@ -73,32 +73,40 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
     """The whole page."""
     data = comparison.data
     files = run_files(comparison, project)
-    runs = _shown(files, project)
-    page = Environment(
+    runs = shown_runs(files, project)
+    return (
+        templates()
+        .get_template("report.html.j2")
+        .render(
+            data=data,
+            stack=stack,
+            arms=[arm for arm in ARMS if _arm(data, arm)],
+            kind=data["verdict"].partition(":")[0],
+            detail=data["verdict"].partition(": ")[2],
+            measures=[_measure_row(data, measure) for measure in MEASURES],
+            accuracy_reached=_accuracy_reached(data),
+            ratios=[_ratio_row(data, *ratio) for ratio in RATIOS],
+            checks=[(CHECKS.get(name, name), name, passed) for name, passed in data["checks"].items()],
+            pictures=_pictures(data, runs),
+            missing=[file for file in files if file.state != "present"],
+            provenance=_provenance(data),
+            commands=_commands(data, stack),
+        )
+    )
+
+
+def templates() -> Environment:
+    """The pages, beside this file; what is put into them is escaped."""
+    return Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    ).get_template("report.html.j2")
-    return page.render(
-        data=data,
-        stack=stack,
-        arms=[arm for arm in ARMS if _arm(data, arm)],
-        kind=data["verdict"].partition(":")[0],
-        detail=data["verdict"].partition(": ")[2],
-        measures=[_measure_row(data, measure) for measure in MEASURES],
-        accuracy_reached=_accuracy_reached(data),
-        ratios=[_ratio_row(data, *ratio) for ratio in RATIOS],
-        checks=[(CHECKS.get(name, name), name, passed) for name, passed in data["checks"].items()],
-        pictures=_pictures(data, runs),
-        missing=[file for file in files if file.state != "present"],
-        provenance=_provenance(data),
-        commands=_commands(data, stack),
     )
 
 
-def _shown(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
+def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
     """The runs that can still be read; one damaged since it was compared is as good as missing."""
     runs = []
     for file in files:
@@ -127,17 +135,18 @@ def _measure_row(data: ComparisonData, measure: Measure) -> dict[str, Any]:
         summary = _arm(data, arm)
         if summary:
             value = summary["spread"].get(measure.key)
-            cells[arm] = _shown_spread(value, measure.digits, measure.factor) if value else None
+            cells[arm] = shown_spread(value, measure.digits, measure.factor) if value else None
     return {"title": measure.title, "unit": measure.unit, "cells": cells}
 
 
 def _ratio_row(data: ComparisonData, name: str, title: str, unit: str, meaning: str) -> dict[str, Any]:
     value = cast("Spread | None", data[name])  # type: ignore[literal-required]
-    shown = _shown_spread(value, 2, 1) if value else None
+    shown = shown_spread(value, 2, 1) if value else None
     return {"name": name, "title": title, "unit": unit, "meaning": meaning, "value": shown}
 
 
-def _shown_spread(value: Spread, digits: int, scale: float) -> dict[str, str]:
+def shown_spread(value: Spread, digits: int, scale: float) -> dict[str, str]:
+    """Median and range as text."""
     median, low, high = (f"{value[end] * scale:,.{digits}f}" for end in ("median", "low", "high"))
     return {"median": median, "range": f"{low} – {high}" if value["n"] > 1 else "one repeat"}
 

@@ -59,7 +59,7 @@ def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callabl
     with drawing(name, f"{label} over training seconds", ("training seconds (steady state)", label)) as picture:
         for run in runs:
             history = run.result.history
-            _line(picture, run, _elapsed(run.result), [value(epoch) for epoch in history])
+            _line(picture, run, elapsed(run.result), [value(epoch) for epoch in history])
         picture.axes.set_xlim(left=0)
         picture.legend()
     return picture.markup
@@ -170,7 +170,7 @@ def _line(picture: Picture, run: ShownRun, x: Sequence[float], y: Sequence[float
     picture.axes.plot(x, y, label=arm, alpha=0.85, markersize=3, **style)
 
 
-def _elapsed(result: TrainingResult) -> list[float]:
+def elapsed(result: TrainingResult) -> list[float]:
     """Training seconds at the end of each epoch; warm-up steps count as the mean timed step."""
     mean = (result.train_seconds or 0.0) / max(1, result.timed_steps)
     seconds = [

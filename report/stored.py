@@ -11,6 +11,8 @@ from training.comparison import CompareError, Comparison
 
 COMPARISON, PAGE = "comparison.json", "report.html"
 LATEST = "latest"
+SWEEP_PREFIX = "sweep-"
+"""A sweep of stack `local` is measured in stack `sweep-local`."""
 
 _FOLDER = re.compile(r"(?P<time>\d{8}T\d{6}Z)-(?P<recipe>[0-9a-f]{8})(?:\.(?P<edition>\d+))?")
 

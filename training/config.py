@@ -29,7 +29,7 @@ class Recipe:
     worker_cpus: float = _setting(
         1.0, number(0, 256, above=True), "CPUs of each worker, and of the baseline; whole on local"
     )
-    epochs: int = _setting(3, whole(1, 10_000), "passes over the training images")
+    epochs: int = _setting(8, whole(1, 10_000), "passes over the training images")
     global_batch_size: int = _setting(64, whole(1, 65_536), "images a step, over all workers together")
     learning_rate: float = _setting(0.001, number(0, 10, above=True), "Adam's learning rate at a global batch of 128")
     precision: str = _setting(
@@ -40,7 +40,7 @@ class Recipe:
     )
     seed: int = _setting(1, whole(0, 2**31 - 1), "seed of repeat 1; repeat r uses seed + r - 1")
     warmup_steps: int = _setting(3, whole(0, 10_000), "first steps of a run that train but are not timed")
-    model: str = _setting("cnn", choice(registry.MODELS), "model to train")
+    model: str = _setting("cnn-half", choice(registry.MODELS), "model to train")
     sync_batch_norm: bool = _setting(False, boolean(), "batch statistics over all workers instead of each worker's own")
     dataset: str = _setting("digits", choice(registry.DATASETS), "data set to train on")
     train_images: int = _setting(0, whole(0), "use only so many images for training and validation; 0: all")

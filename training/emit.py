@@ -20,7 +20,7 @@ def print_result(path: Path) -> None:
 
 def find_result(log: str) -> TrainingResult:
     """The result after the last marker of a log; raises ResultError when there is none, or not all of it."""
-    before, marker, after = log.rpartition(MARKER)
+    _, marker, after = log.rpartition(MARKER)
     if not marker:
         raise ResultError("the log holds no result: the run did not end, or its log was cut")
     try:

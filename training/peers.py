@@ -57,7 +57,7 @@ def wait_for(
         while not _resolves(name, resolve):
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"{name} did not resolve within {seconds:.0f} s: its pod has not started (`kubectl get pods -o wide`)"
+                    f"{name} did not resolve within {seconds:.0f} s: its pod has not started (`kubectl get pods`)"
                 )
             time.sleep(poll_seconds)
 

@@ -1,4 +1,4 @@
-"""Whether this Python has the versions that the program was locked to. Standard library only; imports no package it checks.
+"""Whether this Python has the versions that the program was locked to. Standard library only.
 
 An image can be built elsewhere, or from an older lock; a measurement made with it would carry wrong versions.
 """
@@ -28,7 +28,7 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
     ]
     if wrong:
         raise WrongVersionsError(
-            f"this image has {', '.join(wrong)} (uv.lock): build it again from this project, or set `image` to one that was"
+            f"this image has {', '.join(wrong)} (uv.lock): build it from this project, or set `image` to one that was"
         )
 
 

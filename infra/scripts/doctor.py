@@ -74,7 +74,9 @@ def minikube() -> Finding:
     """Minikube and its version."""
     needed = f"minikube {_dotted(MINIMUM_MINIKUBE)} or newer"
     if not shutil.which("minikube"):
-        return Finding("minikube", "not installed", needed, False, "Install it: https://minikube.sigs.k8s.io/docs/start/")
+        return Finding(
+            "minikube", "not installed", needed, False, "Install it: https://minikube.sigs.k8s.io/docs/start/"
+        )
     version = run("minikube", "version", "--short", quiet=True, seconds=30).strip().lstrip("v")
     fix = "Update it: https://minikube.sigs.k8s.io/docs/start/"
     return Finding("minikube", version, needed, _version(version) >= MINIMUM_MINIKUBE, fix)
@@ -108,5 +110,3 @@ def _version(text: str) -> tuple[int, ...]:
 
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
-
-

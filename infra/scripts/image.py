@@ -2,7 +2,7 @@
 
     python -m infra.scripts.image build|load|push
 
-Reads IMAGE, BASE_IMAGE, DATASET, DATASET_PATH, and for `load` PROFILE from the environment. Whatever is there already under
+Reads IMAGE, BASE_IMAGE, DATASET, DATASET_PATH, and for `load` PROFILE from the environment. What is there already under
 the same name is left as it is: the tag is a hash of the content.
 """
 
@@ -47,7 +47,18 @@ def build() -> None:
     with _context(content) as folder:
         arguments = [f"BASE_IMAGE={content.base_image}", f"UV_VERSION={UV_VERSION}"]
         flags = [part for argument in arguments for part in ("--build-arg", argument)]
-        command = ["docker", "build", "--network", "host", *flags, "--file", str(DOCKERFILE), "--tag", image, str(folder)]
+        command = [
+            "docker",
+            "build",
+            "--network",
+            "host",
+            *flags,
+            "--file",
+            str(DOCKERFILE),
+            "--tag",
+            image,
+            str(folder),
+        ]
         with_retries(f"build of {image}", lambda: run(*command))
     say(f"{image} is {_size(image) / 1e9:.2f} GB")
 
@@ -88,12 +99,14 @@ def _has(node: str, image: str) -> bool:
 
 
 def _import(node: str, images: list[str]) -> None:
-    """Stream the images into the node: `minikube image load` writes a compressed copy first, and takes thrice as long."""
+    """Stream the images into the node: `minikube image load` writes a compressed copy of them first."""
     with subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE) as save:
         command = ["docker", "exec", "--interactive", node, "ctr", "--namespace", "k8s.io", "images", "import", "-"]
         taken = subprocess.run(command, stdin=save.stdout, capture_output=True, text=True, check=False)
     if save.returncode or taken.returncode:
-        raise Failure(f"{', '.join(images)} could not be loaded into {node}: {taken.stderr.strip() or 'docker save failed'}")
+        raise Failure(
+            f"{', '.join(images)} could not be loaded into {node}: {taken.stderr.strip() or 'docker save failed'}"
+        )
 
 
 @contextmanager
@@ -119,7 +132,16 @@ def _write_requirements(folder: Path) -> None:
     """
     folder.mkdir()
     left_out = [part for name in NOT_IMPORTED for part in ("--no-emit-package", name)]
-    command = [str(find_uv()), "export", "--frozen", "--no-default-groups", "--extra", EXTRA, "--no-emit-project", *left_out]
+    command = [
+        str(find_uv()),
+        "export",
+        "--frozen",
+        "--no-default-groups",
+        "--extra",
+        EXTRA,
+        "--no-emit-project",
+        *left_out,
+    ]
     listed = run(*command, "--no-header", "--no-annotate", quiet=True, cwd=PROJECT)
     target = folder / "requirements.txt"
     target.write_text(listed, encoding="utf-8")

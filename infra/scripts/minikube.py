@@ -1,4 +1,4 @@
-"""The commands of a Minikube cluster: what Pulumi runs to make, change and delete it. Reads `infra.minikube_spec.Cluster`.
+"""What Pulumi runs to make, change and delete a Minikube cluster. Reads an `infra.minikube_spec.Cluster`.
 
     python -m infra.scripts.minikube create|update|delete|resume
 
@@ -57,7 +57,15 @@ def update() -> None:
     _start(replace(cluster, nodes=made.nodes))
     for _ in range(cluster.nodes - made.nodes):
         say(f"{cluster.profile}: adding a node")
-        run("minikube", "--profile", cluster.profile, "node", "add", seconds=START_SECONDS, environment=_environment(cluster))
+        run(
+            "minikube",
+            "--profile",
+            cluster.profile,
+            "node",
+            "add",
+            seconds=START_SECONDS,
+            environment=_environment(cluster),
+        )
     _finish(cluster)
 
 
@@ -165,7 +173,9 @@ def _marker(profile: str) -> Path:
 
 
 def _mark(cluster: Cluster, *, started: bool) -> None:
-    write_whole(_marker(cluster.profile), json.dumps({"stack": cluster.stack, "started": started, "cluster": asdict(cluster)}))
+    write_whole(
+        _marker(cluster.profile), json.dumps({"stack": cluster.stack, "started": started, "cluster": asdict(cluster)})
+    )
 
 
 def _read_marker(profile: str) -> Mapping[str, object]:

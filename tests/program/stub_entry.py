@@ -1,8 +1,8 @@
 """An arm that trains nothing: takes the flags of a real one, writes progress and a valid result. Copied over real arms.
 
 What a run does beyond that stands in a file of the project named `control/<run>`: `fail` (it prints and exits with 3),
-`silent` (no result), `wait` (it waits until the file says something else), `hang` (it ignores SIGTERM for a minute, with a
-child that does so in a process group of its own).
+`silent` (no result), `wait` (it waits until the file says something else), `hang` (it ignores SIGTERM for a minute,
+with a child that does so in a process group of its own).
 """
 
 import argparse

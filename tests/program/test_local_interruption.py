@@ -50,7 +50,7 @@ def kill(module: str) -> Callable[[Project, Up], None]:
     ],
 )
 def test_nothing_outlives_an_interrupted_run(project: Project, interrupt: Callable[[Project, Up], None]) -> None:
-    """The run ignores SIGTERM and has a child in another process group; after 10 s none of it is there, nor the provider.
+    """The run ignores SIGTERM and has a child in another process group; after 10 s it is gone, and the provider too.
 
     The two commands that the docs give mend the state; then exactly the missing runs are made.
     """

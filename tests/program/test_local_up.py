@@ -18,8 +18,8 @@ def replaced(*names: str) -> dict[str, str]:
 
 
 def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
-    """Outputs as promised; a second `up`, a removed run folder and a refresh change nothing; files outlive `destroy`."""
-    project.create_stack(repeats="2")
+    """Outputs as promised; a second `up`, a removed folder and a refresh change nothing; files outlive `destroy`."""
+    project.create_stack(repeats="2", epochs="3")
 
     shown = project.up()
 
@@ -27,7 +27,7 @@ def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
     assert 1.6 == pytest.approx(outputs["speedup"], abs=0.01)
     assert 2 == json.loads(outputs["comparison"])["speedup"]["n"]
     assert "verdict" in outputs
-    order = [shown.index(f"{run}: starts.") for run in (*ALL, "baseline-2", "native-2", "ray-2")]
+    order = [shown.index(f"{run}: starts") for run in (*ALL, "baseline-2", "native-2", "ray-2")]
     assert sorted(order) == order
     assert "ray-2: epoch 3/3" in shown
 
@@ -60,7 +60,7 @@ def test_the_state_holds_the_provider_by_name(project: Project) -> None:
 
 def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:
     """What changes training repeats every arm; how often and beside what repeats nothing."""
-    project.create_stack(repeats="1")
+    project.create_stack(repeats="1", epochs="3")
     project.up()
 
     for changes, expected in (
@@ -102,7 +102,7 @@ def test_a_kept_baseline_is_measured_again_when_it_is_no_longer_kept(project: Pr
 
 
 def test_a_failed_run_is_explained_and_made_again(project: Project) -> None:
-    """The error has the arm, the cause and the end of the log; what was made stays, and so do the outputs from before."""
+    """The error has the arm, the cause and the end of the log; what was made stays, and the outputs from before too."""
     project.create_stack(repeats="1")
     project.up()
     before = project.outputs()

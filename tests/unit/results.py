@@ -21,8 +21,8 @@ IMAGES, VALIDATION, TEST = 1280, 128, 360
 
 
 def make_recipe(**changes: Any) -> Recipe:
-    """The default recipe, with changes (snake_case)."""
-    return replace(Recipe(), **changes)
+    """A recipe of three epochs, with changes (snake_case)."""
+    return replace(Recipe(epochs=3, model="cnn"), **changes)
 
 
 def make_result(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None, **changes: Any) -> TrainingResult:

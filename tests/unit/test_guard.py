@@ -128,7 +128,7 @@ def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(start: Start, tmp
     with (tmp_path / guard.LOCK_NAME).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         process = start("print('ran')", deadline=0.5)
-        wait_for(lambda: (tmp_path / "progress.jsonl").exists())
+        wait_for((tmp_path / "progress.jsonl").exists)
         time.sleep(1)
         assert process.poll() is None
         assert "ran" not in (tmp_path / "log.txt").read_text()
@@ -145,7 +145,7 @@ def test_waiting_ends_with_the_starter(start: Start, tmp_path: Path) -> None:
     with (tmp_path / guard.LOCK_NAME).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         process = start("pass")
-        wait_for(lambda: (tmp_path / "progress.jsonl").exists())
+        wait_for((tmp_path / "progress.jsonl").exists)
         assert process.stdin
         process.stdin.close()
 

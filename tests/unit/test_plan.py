@@ -63,7 +63,8 @@ def test_a_run_keeps_its_keys_beside_more_or_fewer_runs() -> None:
 
 def test_any_change_of_the_recipe_is_another_measurement() -> None:
     """Also one that a single arm alone feels: all arms are measured again, interleaved."""
-    for after in (with_recipe(workers=3), with_recipe(epochs=9), with_recipe(seed=2), replace(BASE, ray_dashboard=True)):
+    recipes = (with_recipe(workers=3), with_recipe(epochs=9), with_recipe(seed=2))
+    for after in (*recipes, replace(BASE, ray_dashboard=True)):
         assert measurements(BASE).isdisjoint(measurements(after))
     assert 1 == len(measurements(BASE))
 

@@ -179,7 +179,7 @@ def test_verdict_table_checks_recipe_and_commands_are_there(tmp_path: Path) -> N
     assert comparison.data["verdict"].partition(": ")[2] in page
     assert page.count("✓ verified") == len(comparison.data["checks"])
     assert "epochs=5" in page
-    assert "STACK=local SET=&#34;epochs=5 repeats=3&#34; make up" in page
+    assert "STACK=local SET=&#34;epochs=5 model=cnn repeats=3&#34; make up" in page
 
 
 def test_missing_runs_are_named_and_the_rest_is_drawn(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from report.errors import PublishError
 from report.publish import publish
 from tests.unit.results import make_context, make_recipe, make_result, make_run, make_runs
 from training.comparison import Comparison, compare
-from training.config import Recipe
 
 WHOLE = compare(make_runs(), make_context())
 
@@ -44,7 +43,7 @@ def test_folder_has_time_and_recipe_in_its_name(tmp_path: Path) -> None:
     """UTC start of the newest run, and the recipe's digest."""
     folder = publish(WHOLE, "local", tmp_path)
 
-    assert folder == tmp_path / "results" / "local" / f"20250301T120320Z-{Recipe().digest()}"
+    assert folder == tmp_path / "results" / "local" / f"20250301T120320Z-{make_recipe().digest()}"
 
 
 def test_folder_names_are_utc(tmp_path: Path) -> None:
@@ -201,7 +200,7 @@ def test_command_prints_the_path(
     status = main(["publish", "--stack", "local", "--project", str(tmp_path)])
 
     assert status == 0
-    assert capsys.readouterr().out == f"{tmp_path}/results/local/20250301T120320Z-{Recipe().digest()}\n"
+    assert capsys.readouterr().out == f"{tmp_path}/results/local/20250301T120320Z-{make_recipe().digest()}\n"
 
 
 def test_command_fails_with_one_line(

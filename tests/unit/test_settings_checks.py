@@ -95,7 +95,8 @@ def test_a_step_that_just_fits_is_allowed() -> None:
 
 def test_warm_up_ends_before_the_run_does() -> None:
     """3 epochs of 21 steps: with 63 steps of warm-up nothing would be timed."""
-    assert "a run has 63 steps" in only_problem(warmupSteps="63")
+    assert "a run has 63 steps" in only_problem(epochs="3", warmupSteps="63")
+
 
 
 def test_too_few_images_are_one_problem() -> None:

@@ -1,0 +1,52 @@
+"""`make tensorboard` and `make report`: open what shows a result of a stack. Nothing is measured or published here."""
+
+import shutil
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+
+from report import html
+from report.errors import ShowError
+from report.event_files import FOLDER, write_event_files
+from report.links import run_files
+from report.stored import PAGE, choose, stored_results
+
+
+def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
+    """Write event files for the runs of a result; the folder to give to TensorBoard."""
+    result = choose(stored_results(project, stack)[0], wanted, stack)
+    runs = html.shown_runs(run_files(result.comparison, project), project)
+    if not runs:
+        raise ShowError(
+            f"{result.name}: its runs are gone from runs/, and their histories with them: run `make up` again"
+        )
+    folder = result.folder / FOLDER
+    write_event_files(runs, folder)
+    return folder
+
+
+def start_tensorboard(folder: Path, arguments: list[str]) -> int:
+    """Run TensorBoard on a folder until Ctrl-C; its exit status."""
+    beside = Path(sys.executable).parent / "tensorboard"
+    program = str(beside) if beside.is_file() else shutil.which("tensorboard")
+    if program is None:
+        raise ShowError(
+            f"the event files are written ({folder}), but tensorboard is not installed: "
+            "`make tensorboard` does so, or `uv sync --inexact --group tensorboard`"
+        )
+    return subprocess.run([program, "--logdir", str(folder), *arguments], check=False).returncode
+
+
+def page(project: Path, stack: str, wanted: str) -> Path:
+    """The HTML report of a result; ShowError where it has none."""
+    result = choose(stored_results(project, stack)[0], wanted, stack)
+    path = result.folder / PAGE
+    if not path.is_file():
+        raise ShowError(f"{path} is missing: remove {result.folder} and publish again with `STACK={stack} make report`")
+    return path
+
+
+def open_page(path: Path) -> bool:
+    """Whether a browser could be started."""
+    return webbrowser.open(path.resolve().as_uri())

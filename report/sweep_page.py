@@ -1,0 +1,119 @@
+"""A sweep as one HTML file, by the rules of `report.html`: loads nothing, links nowhere. It computes nothing."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from report.html import shown_spread, templates
+from report.stored import SWEEP_PREFIX
+from report.svg import ARM_COLOURS, ARM_MARKERS, MUTED, Picture, drawing, numbered
+from report.sweep import Numbers, Row, Sweep, arms_of
+from training.comparison_schema import Spread
+
+Value = Callable[[Row], Spread | None]
+
+RATIOS = (
+    ("Speedup", "speedup", 2, "×"),
+    ("Efficiency", "efficiency", 2, ""),
+    ("End-to-end speedup", "endToEndSpeedup", 2, "×"),
+    ("Ray overhead", "rayOverhead", 2, "×"),
+    ("Accuracy gap", "accuracyGap", 2, " points"),
+)
+
+
+def render(sweep: Sweep, shown: Numbers) -> str:
+    """The whole page."""
+    return (
+        templates()
+        .get_template("sweep.html.j2")
+        .render(
+            sweep=sweep,
+            rows=shown.rows,
+            accuracy=f"{100 * shown.accuracy:.1f} %" if shown.accuracy is not None else "",
+            arms=arms_of(shown),
+            ratios=RATIOS,
+            spread=shown_spread,
+            pictures=[(title, Markup(svg)) for title, svg in _pictures(shown)],  # noqa: S704 - drawn here
+            command=_command(sweep),
+        )
+    )
+
+
+def _pictures(shown: Numbers) -> list[tuple[str, str]]:
+    measured = [row for row in shown.rows if row.data]
+    if not measured:
+        return []
+    drawn = [
+        ("Speedup", _ratio(measured, "speedup", "speedup", float)),
+        ("Efficiency", _ratio(measured, "efficiency", "efficiency (speedup / workers)", lambda _: 1.0)),
+        ("Cost", _by_arm(measured, "cost", "worker-seconds a run", arms_of(shown), _cost)),
+    ]
+    if shown.accuracy is not None:
+        label = f"training s to {100 * shown.accuracy:.1f} %"
+        drawn.insert(2, ("Time to accuracy", _by_arm(measured, "accuracy", label, arms_of(shown), _to_accuracy)))
+    return drawn
+
+
+def _cost(row: Row, arm: str) -> float | None:
+    return row.worker_seconds(arm)
+
+
+def _to_accuracy(row: Row, arm: str) -> float | None:
+    value = row.seconds_to_accuracy.get(arm)
+    return value["median"] if value else None
+
+
+def _ratio(rows: Sequence[Row], name: str, label: str, ideal: Callable[[int], float]) -> str:
+    """A ratio against the workers: a line for each combination of the other settings, and what would be ideal."""
+    with drawing(f"sweep-{name}", f"{label} by workers", ("workers", label), height=3.5) as picture:
+        counts = sorted({row.workers for row in rows if row.workers})
+        picture.axes.plot(counts, [ideal(n) for n in counts], ".", ls=(0, (1, 3)), color=MUTED, label="ideal")
+        for (others, of_line), colour in numbered(list(_lines(rows).items())):
+            _line(picture, of_line, name, others or "ray", colour)
+        picture.axes.set_xticks(counts)
+        picture.axes.set_ylim(bottom=0)
+        picture.legend(columns=1 if len(_lines(rows)) > 1 else 2)
+    return picture.markup
+
+
+def _lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    lines: dict[str, list[Row]] = {}
+    for row in rows:
+        others = " ".join(f"{key}={value}" for key, value in row.point.settings.items() if key != "workers")
+        lines.setdefault(others, []).append(row)
+    return lines
+
+
+def _line(picture: Picture, rows: Sequence[Row], name: str, label: str, colour: str) -> None:
+    found = [(row.workers or 0, value) for row in rows if (value := row.ratio(name))]
+    points = sorted(found, key=lambda point: point[0])
+    medians = [value["median"] for _, value in points]
+    bars = [[v["median"] - v["low"] for _, v in points], [v["high"] - v["median"] for _, v in points]]
+    style: dict[str, Any] = {"fmt": "^-", "color": colour, "capsize": 3, "label": label}
+    picture.axes.errorbar([workers for workers, _ in points], medians, yerr=bars, **style)
+
+
+def _by_arm(
+    rows: Sequence[Row], name: str, label: str, arms: Sequence[str], value: Callable[[Row, str], float | None]
+) -> str:
+    """A number of each arm, point by point, from top to bottom in the order of the sweep."""
+    height = 1.6 + 0.34 * len(rows)
+    with drawing(f"sweep-{name}", f"{label} by setting", (label, ""), height=height) as picture:
+        for offset, arm in enumerate(arms):
+            found = [(place + 0.2 * (offset - 1), value(row, arm)) for place, row in enumerate(rows)]
+            present = [(x, y) for y, x in found if x is not None]
+            style: dict[str, Any] = {"marker": ARM_MARKERS[arm], "color": ARM_COLOURS[arm], "label": arm}
+            picture.axes.plot([x for x, _ in present], [y for _, y in present], linestyle="none", **style)
+        picture.axes.set_yticks(range(len(rows)), [row.point.label.replace(" ", "\n") for row in rows])
+        picture.axes.set_ylim(len(rows) - 0.5, -0.5)
+        picture.axes.set_xlim(left=0)
+        picture.legend()
+    return picture.markup
+
+
+def _command(sweep: Sweep) -> str:
+    """What measures this again."""
+    axes = " ".join(f'{key}="{" ".join(values)}"' for key, values in sweep.axes.items())
+    base = " ".join(f"{key}={value}" for key, value in sweep.base.items())
+    return f"STACK={sweep.stack.removeprefix(SWEEP_PREFIX)} make sweep {axes}" + (f' SET="{base}"' if base else "")

@@ -1,0 +1,112 @@
+"""`tools.sweep` over the real engine: one stack, several settings, interrupted and gone on with. No training."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.program.engine import ROOT, Project, wait_for
+
+QUICK = "repeats=1 nativeArm=false epochs=1 allowOversubscription=true"
+
+
+@pytest.fixture
+def sweeping(project: Project, cli: Path) -> Project:
+    """The project with what a sweep needs beside the program, on a backend of its own."""
+    for name in ("tools", "report"):
+        shutil.copytree(ROOT / name, project.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (project.folder / ".tools").mkdir()
+    (project.folder / ".tools/cli-in-use.json").write_text(json.dumps({"folder": str(cli.parent)}))
+    project.environment |= {"MAKEFLAGS": "", "STACK": "local", "SET": QUICK, "KEEP": ""}
+    return project
+
+
+def command(*axes: str) -> list[str]:
+    """A sweep over these axes."""
+    return [sys.executable, "-m", "tools.sweep", *axes]
+
+
+def sweep(project: Project, *axes: str, code: int = 0) -> str:
+    """Run a sweep to its end, with this exit status; gives stdout and stderr."""
+    done = subprocess.run(
+        command(*axes),
+        cwd=project.folder,
+        env=project.environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=240,
+        check=False,
+    )
+    assert code == done.returncode, done.stdout
+    return done.stdout
+
+
+def points(project: Project) -> list[dict[str, Any]]:
+    """The points of the one sweep there is."""
+    (file,) = (project.folder / "results/sweep-local/sweeps").glob("*/sweep.json")
+    found: list[dict[str, Any]] = json.loads(file.read_text())["points"]
+    return found
+
+
+def stacks(project: Project) -> list[str]:
+    """The stacks that the backend has."""
+    return [entry["name"] for entry in json.loads(project.pulumi("stack", "ls", "--json"))]
+
+
+def test_a_sweep_measures_reports_and_leaves_no_stack(sweeping: Project) -> None:
+    """A point that fails is said and leaves the others; the same command then tries that one alone."""
+    committed = (sweeping.folder / "stacks/Pulumi.local.yaml").read_text()
+    sweeping.control("ray-1", "")
+    shown = sweep(sweeping, "workers=1 2", "learningRate=0.001 nan", code=1)
+
+    assert [True, False, True, False] == [point["result"] is not None for point in points(sweeping)]
+    assert "workers=1 learningRate=nan failed:" in shown
+    assert "learningRate" in shown
+    assert [] == stacks(sweeping)
+    assert committed == (sweeping.folder / "stacks/Pulumi.local.yaml").read_text()
+    assert ["Pulumi.ci.yaml", "Pulumi.kubernetes.yaml", "Pulumi.local.yaml", "Pulumi.minikube.yaml"] == sorted(
+        path.name for path in (sweeping.folder / "stacks").iterdir()
+    )
+    (page,) = (sweeping.folder / "results/sweep-local/sweeps").glob("*/report.html")
+    assert "<svg" in page.read_text()
+    assert 2 == len([path for path in (sweeping.folder / "results/sweep-local").glob("2*") if path.is_dir()])
+
+    again = sweep(sweeping, "workers=1 2", "learningRate=0.001 nan", code=1)
+
+    assert "goes on, 2 of 4 settings are measured" in again
+    assert "setting 1 of 4" not in again
+
+
+def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
+    """Ctrl-C lets the run finish, keeps it and the stack; the same command makes what is missing, then destroys."""
+    sweeping.control("ray-1", "wait")
+    with (sweeping.folder / "out.txt").open("w") as out:
+        started = subprocess.Popen(
+            command("workers=1 2"), cwd=sweeping.folder, env=sweeping.environment, stdout=out, stderr=out,
+            stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+    runs = sweeping.folder / "runs/sweep-local"
+    wait_for("the ray run waits", lambda: list(runs.glob("ray-1-*/progress.jsonl")), seconds=60)
+    os.kill(started.pid, signal.SIGINT)
+    sweeping.control("ray-1", "")
+    code = started.wait(timeout=60)
+    first = (sweeping.folder / "out.txt").read_text()
+
+    assert 130 == code, first
+    assert "The same command goes on where this stopped" in first
+    assert ["sweep-local"] == stacks(sweeping)
+    assert [] == sweeping.survivors()
+
+    again = sweep(sweeping, "workers=1 2")
+
+    assert all(point["result"] for point in points(sweeping))
+    assert 2 == len(list(runs.glob("baseline-1-*"))), again
+    assert [] == stacks(sweeping)

@@ -1,0 +1,139 @@
+"""The real `__main__.py` under a recording monitor, for every stack file: what it declares, its order, its exports.
+
+A URN that moves replaces what it names in every user's stack. To accept a wanted one, write the list anew, and give the
+resource an alias:
+
+    python -m tests.unit.test_wiring
+"""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+URNS = Path(__file__).with_name("urns")
+STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
+
+
+@cache
+def run_recorder(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """The recorder's end; each stack's program is run once."""
+    command = [sys.executable, "-m", "tests.unit.program_recorder", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def record(*arguments: str) -> Any:
+    """What the program of a stack declares and exports."""
+    done = run_recorder(*arguments)
+    if "cannot run yet" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert 0 == done.returncode, done.stderr
+    return json.loads(done.stdout)
+
+
+def urns(stack: str) -> list[str]:
+    """Type and name of each resource, as its URN has them."""
+    return ["::".join(urn.split("::")[2:]) for urn in record(stack)["urns"]]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_urn_moves(stack: str) -> None:
+    """Every resource is where the golden list has it."""
+    declared = urns(stack)
+
+    assert (URNS / f"{stack}.txt").read_text().splitlines() == declared
+
+
+def test_local_exports_the_comparison_and_its_numbers() -> None:
+    """Nothing else: the dashboard's and the kubeconfig's outputs are a cluster's."""
+    exports = record("local")["exports"]
+
+    scalars = {"speedup", "efficiency", "endToEndSpeedup", "rayOverhead", "accuracyGap", "breakEvenEpochs", "verdict"}
+    assert scalars | {"comparison"} == set(exports)
+    comparison = json.loads(exports["comparison"])
+    assert comparison["speedup"]["median"] == exports["speedup"]
+    assert 3 == comparison["speedup"]["n"]
+
+
+def test_what_was_not_measured_is_not_exported() -> None:
+    """Without the native arm there is no Ray overhead: None, which Pulumi leaves out, and not 0."""
+    assert record("local", "nativeArm=false")["exports"]["rayOverhead"] is None
+
+
+def test_numbers_reach_a_run_as_text() -> None:
+    """Pulumi makes floats of whole numbers; the recipe is one string, and no input is a map."""
+    inputs = record("local", "repeats=2")["inputs"]["ray-2"]
+
+    assert {"seed": 2, "workers": 2}.items() <= json.loads(inputs["recipe"]).items()
+    assert isinstance(json.loads(inputs["recipe"])["epochs"], int)
+    assert not [key for key, value in inputs.items() if isinstance(value, dict | list)]
+
+
+def test_keeping_concerns_the_baseline_alone() -> None:
+    """The arms under comparison are always of this measurement."""
+    inputs = record("local", "keepBaseline=true", "repeats=1")["inputs"]
+
+    assert {"baseline-1": True, "native-1": False, "ray-1": False} == {
+        name: given["keep"] for name, given in inputs.items() if "keep" in given
+    }
+
+
+def test_runs_follow_one_another_and_keep_their_files() -> None:
+    """Two at once would measure each other; `destroy` calls no provider, whose module may have moved."""
+    recorded = record("local", "repeats=2")
+    names = ["baseline-1", "native-1", "ray-1", "baseline-2", "native-2", "ray-2"]
+
+    chain = [recorded["after"][name] for name in names]
+
+    assert [[], *([name] for name in names[:-1])] == chain
+    assert set(names) == set(recorded["retained"])
+
+
+def test_local_imports_no_cluster_package() -> None:
+    """They are an extra that a local user does not install: the program runs with them made unimportable."""
+    done = run_after("sys.modules.update(pulumi_kubernetes=None, pulumi_command=None, kubernetes=None)", "local")
+
+    assert 0 == done.returncode, done.stderr
+
+
+def test_a_cluster_stack_without_its_packages_says_how_to_install_them() -> None:
+    """One message with the command, before anything is declared."""
+    done = run_after("importlib.util.find_spec = lambda name: None", "minikube")
+
+    assert 0 != done.returncode
+    assert "uv sync --inexact --extra cluster" in done.stderr
+
+
+def run_after(preparation: str, stack: str) -> "subprocess.CompletedProcess[str]":
+    """The recorder's end, after a line of Python."""
+    code = f"""
+import importlib.util, sys
+{preparation}
+sys.argv = ["", {stack!r}]
+from tests.unit.program_recorder import main
+main()
+"""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_program_stays_a_table_of_contents() -> None:
+    """At most 40 lines."""
+    assert 40 >= len((ROOT / "__main__.py").read_text().splitlines())
+
+
+def write_golden_lists() -> None:
+    """Write the lists anew."""
+    URNS.mkdir(exist_ok=True)
+    for stack in STACKS:
+        if run_recorder(stack).returncode == 0:
+            (URNS / f"{stack}.txt").write_text("\n".join(urns(stack)) + "\n")
+
+
+if __name__ == "__main__":
+    write_golden_lists()

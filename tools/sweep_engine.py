@@ -1,0 +1,150 @@
+"""The stack of a sweep, driven through Pulumi's Automation API. Which settings it gets, and when, is decided elsewhere.
+
+Commands that run the program have a session of their own and the terminal (`tools.session`), as under `make up`:
+nothing of them is left behind when one is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pulumi import automation
+from pulumi.automation import CommandError, CommandResult, LocalWorkspace, OnOutput, PulumiCommand, Stack
+
+from tools import environment, session, stack_config, state
+from tools.project import ROOT, ToolError, last_line, project_name, say
+
+_LIVE = ("up", "destroy", "refresh")
+
+
+class Interrupted(Exception):  # noqa: N818 - nothing went wrong
+    """The user pressed Ctrl-C, or this was told to end."""
+
+
+class UpdateFailed(Exception):  # noqa: N818 - the message is what is shown
+    """An update ended with an error, which pulumi has shown."""
+
+
+class SessionCommand(PulumiCommand):
+    """Runs what makes resources through `tools.session`, its output on the terminal; the rest as its parent does."""
+
+    def run(
+        self,
+        args: list[str],
+        cwd: str,
+        additional_env: Mapping[str, str],
+        on_output: OnOutput | None = None,
+        on_error: OnOutput | None = None,
+    ) -> CommandResult:
+        """Raises CommandError when the command fails, and Interrupted when it was told to stop."""
+        if args[0] not in _LIVE:
+            return super().run(args, cwd, additional_env, on_output, on_error)
+        with _interruptions() as interrupted:
+            code = session.run([self.command, *args], {**os.environ, **additional_env}, Path(cwd))
+            if code != 0 and interrupted():
+                raise Interrupted
+        result = CommandResult(stdout="", stderr="", code=code)
+        if code != 0:
+            raise CommandError(result)
+        return result
+
+
+@contextmanager
+def _interruptions() -> Iterator[Any]:
+    """Gives a function that says whether a signal to end has come; `tools.session` handles it, and does not tell."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    previous = signal.set_wakeup_fd(writing)
+
+    def interrupted() -> bool:
+        try:
+            return bool(set(os.read(reading, 4096)) & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        except BlockingIOError:
+            return False
+
+    try:
+        yield interrupted
+    finally:
+        signal.set_wakeup_fd(previous)
+        os.close(reading)
+        os.close(writing)
+
+
+class SweepStack:
+    """One stack that is updated to one combination of settings after another."""
+
+    def __init__(self, name: str, settings: str, target: str) -> None:
+        self.name = name
+        self._settings = settings
+        self._environment = environment.for_pulumi(os.environ, target)
+        self._stack = self._create_or_select()
+
+    def _create_or_select(self) -> Stack:
+        """In a folder of its own, where it writes its salt and its selection; then it works on the project."""
+        folder = stack_config.write_init_project()
+        os.environ["PATH"] = self._environment["PATH"]  # PulumiCommand looks for the CLI there, and nowhere else
+        workspace = LocalWorkspace(
+            work_dir=str(folder), env_vars=dict(self._environment), pulumi_command=SessionCommand()
+        )
+        stack = automation.Stack.create_or_select(self.name, workspace)
+        workspace.work_dir = str(ROOT)
+        return stack
+
+    def measure(self, overrides: Mapping[str, str]) -> str:
+        """Update to the stack file's settings with these in addition; the comparison as JSON.
+
+        Raises UpdateFailed and Interrupted.
+        """
+        config = self._write_config(overrides)
+        self._recover(config)
+        try:
+            outputs = self._stack.up(config_file=str(config), suppress_outputs=True).outputs
+        except CommandError as error:
+            raise UpdateFailed(self._why_failed()) from error
+        comparison = outputs.get("comparison")
+        if comparison is None:
+            raise UpdateFailed("the update gave no comparison")
+        return comparison.value if isinstance(comparison.value, str) else json.dumps(comparison.value)
+
+    def remove(self) -> None:
+        """Destroy what the stack holds and forget it; raises UpdateFailed."""
+        config = self._write_config({})
+        self._recover(config)
+        try:
+            self._stack.destroy(config_file=str(config), suppress_outputs=True)
+        except CommandError as error:
+            raise UpdateFailed(f"stack {self.name} could not be destroyed") from error
+        self._stack.workspace.work_dir = str(stack_config.write_init_project())
+        self._stack.workspace.remove_stack(self.name)
+
+    def _write_config(self, overrides: Mapping[str, str]) -> Path:
+        config = stack_config.write_copy(self._settings, self.name)
+        if overrides:
+            arguments = [*stack_config.overrides_command(overrides), "--stack", self.name, "--config-file", str(config)]
+            try:
+                self._stack.workspace.pulumi_command.run(arguments, str(ROOT), self._environment)
+            except CommandError as error:
+                raise ToolError(last_line(str(error))) from error
+        return config
+
+    def _recover(self, config: Path) -> None:
+        """Clear what a killed update left: its lock, and the resources whose creation it had begun."""
+        backend = state.file_backend(self._environment.get("PULUMI_BACKEND_URL", ""))
+        if backend and state.has_only_stale_locks(backend, project_name(), self.name):
+            say(f"stack {self.name}: removing the lock of an update that was killed")
+            self._stack.cancel()
+        deployment = self._stack.export_stack().deployment or {}
+        if state.pending_creates(deployment):
+            say(f"stack {self.name}: dropping what an interrupted update had begun")
+            root = state.root_urn(deployment)
+            self._stack.refresh(config_file=str(config), clear_pending_creates=True, target=[root] if root else None)
+
+    def _why_failed(self) -> str:
+        return f"see pulumi's message above; its runs' logs are in runs/{self.name}/"
