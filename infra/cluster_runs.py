@@ -12,6 +12,7 @@ from infra.access import Access
 from infra.job_result import JobResult
 from infra.jobs_spec import JobSettings
 from infra.plan import RunPlan
+from training.config import canonical
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class ClusterRuns(pulumi.ComponentResource):
             "jobUrn": job.urn,
             "stack": self._wanted.stack,
             "name": plan.name,
+            "arm": plan.arm,
+            "recipe": canonical(plan.recipe.for_arm(plan.arm)),
             "indexed": plan.arm == "native",
             "namespace": self._access.namespace,
             "kubeconfig": self._access.kubeconfig,

@@ -31,8 +31,8 @@ SIGNALLED = 128
 """Added to the number of the signal that ended the command, as shells do. Its own exit code is passed on as it is."""
 
 LOCK_NAME = "ray-worth-it.lock"
-GRACE_SECONDS = 3.0
-"""From SIGTERM to SIGKILL. With the second until a starter's end is noticed, a killed run is gone within 10 seconds."""
+GRACE_SECONDS = 2.0
+"""From SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone within 10."""
 GIVE_UP_SECONDS = 30.0
 """A process in an uninterruptible call cannot be waited for longer than this."""
 POLL_SECONDS = 0.2

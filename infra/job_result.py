@@ -5,6 +5,7 @@ From then on outputs and previews need no cluster. Keyed by the Job's uid: anoth
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
 
+import json
 import sys
 import time
 import uuid
@@ -56,13 +57,26 @@ class JobResultProvider(ResourceProvider):
         folder = _new_folder(props["stack"], props["name"])
         (folder / "log.txt").write_text(emit.without_result(log), encoding="utf-8")
         try:
-            emit.find_result(log).write(folder / result.NAME)
+            found = emit.find_result(log)
+            _refuse_other_recipe(found, props)
+            found.write(folder / result.NAME)
             summary = result.summarise(folder / result.NAME, PROJECT)
         except result.ResultError as error:
             raise NoResult(
                 f"{error}\nIts log is kept: {(folder / 'log.txt').relative_to(PROJECT)}\n{_again(props)}"
             ) from None
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
+
+
+def _refuse_other_recipe(found: result.TrainingResult, props: dict[str, Any]) -> None:
+    """An image made elsewhere may hold other code, which reads the flags in another way."""
+    asked = json.loads(props["recipe"])
+    wrong = [key for key, value in asked.items() if found.recipe.get(key) != value]
+    if found.arm != props["arm"] or wrong:
+        raise result.ResultError(
+            f"the log holds the result of another run: {found.arm}, different in {', '.join(wrong) or 'nothing'};"
+            " the image was not made from this project as it is"
+        )
 
 
 def _read_log(props: dict[str, Any]) -> str:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import psutil
+import ray
 from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend, BackendConfig
+from ray.train.v2._internal.execution.controller import TrainController
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 from ray.train.v2.tensorflow.tensorflow_trainer import TensorflowTrainer
 
@@ -22,8 +24,8 @@ TRAIN_WORKER = "ray::RayTrainWorker"
 class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
     """A TensorflowTrainer whose driver and controller do not import TensorFlow (2 to 6 s each).
 
-    Nor does it start a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on, when Ray
-    was started for this run alone.
+    Nor does it start a manager of Ray Data sets, of which there are none; nor, where Ray was started for this run alone,
+    a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on.
     """
 
     def __init__(self, *, own_cluster: bool, **arguments: Any) -> None:
@@ -32,10 +34,19 @@ class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
         DataParallelTrainer.__init__(self, backend_config=TensorflowAddresses(), **arguments)
 
     def _create_default_callbacks(self) -> list[Any]:
-        callbacks = super()._create_default_callbacks()
+        unused = {"DatasetsCallback"}
+        if self._own_cluster:
+            unused.add("PlacementGroupCleanerCallback")
+        return [one for one in super()._create_default_callbacks() if type(one).__name__ not in unused]
+
+    def _initialize_and_run_controller(self, **arguments: Any) -> Any:
         if not self._own_cluster:
-            return list(callbacks)
-        return [one for one in callbacks if type(one).__name__ != "PlacementGroupCleanerCallback"]
+            return super()._initialize_and_run_controller(**arguments)
+        # Ray would give the controller an environment of its own, and so a new process (2 s). Here every process has that
+        # environment, because the driver started them all, and one that Ray keeps ready will do.
+        controller = ray.remote(num_cpus=0)(TrainController).remote(**arguments)
+        ray.get(controller.run.remote())
+        return ray.get(controller.get_result.remote())
 
 
 @dataclass

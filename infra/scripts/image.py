@@ -12,16 +12,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from infra.image_spec import CIFAR10, DOCKERFILE, EXTRA, Content, modules
+from infra.image_spec import CIFAR10, DOCKERFILE, Content, modules
 from infra.scripts.programs import Failure, run, run_main, say, succeeds, with_retries
-from tools.uv import UV_VERSION, find_uv
 from training.provenance import PROJECT
 
-NOT_IMPORTED = ("joblib", "libclang", "pillow", "scipy", "threadpoolctl")
-"""Packages of the lock that no pod imports. scikit-learn needs some of them; pods read the file of its digits alone."""
+CHUNK_BYTES = 2**20
 INDEX_VARIABLES = (
     *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"),
     *("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_INSECURE_HOST", "UV_NATIVE_TLS"),
@@ -45,21 +43,9 @@ def build() -> None:
     content = Content(os.environ["BASE_IMAGE"], os.environ["DATASET"], os.environ.get("DATASET_PATH") or None)
     say(f"building {image} on {content.base_image}: some minutes the first time")
     with _context(content) as folder:
-        arguments = [f"BASE_IMAGE={content.base_image}", f"UV_VERSION={UV_VERSION}"]
-        flags = [part for argument in arguments for part in ("--build-arg", argument)]
-        command = [
-            "docker",
-            "build",
-            "--network",
-            "host",
-            *flags,
-            "--file",
-            str(DOCKERFILE),
-            "--tag",
-            image,
-            str(folder),
-        ]
-        with_retries(f"build of {image}", lambda: run(*command))
+        base = ["--build-arg", f"BASE_IMAGE={content.base_image}"]
+        command = ["docker", "build", "--network", "host", *base, "--file", str(DOCKERFILE), "--tag", image]
+        with_retries(f"build of {image}", lambda: run(*command, str(folder)))
     say(f"{image} is {_size(image) / 1e9:.2f} GB")
 
 
@@ -79,11 +65,11 @@ def push() -> None:
 
 def load_images(profile: str, images: list[str]) -> None:
     """Bring images of this machine's engine to every node of a Minikube profile that lacks one of them."""
-    for node in nodes(profile):
-        missing = [image for image in images if not _has(node, image)]
-        if missing:
-            say(f"{node}: loading {', '.join(missing)}")
-            with_retries(f"load into {node}", lambda node=node, missing=missing: _import(node, missing))  # type: ignore[misc]
+    lacking = {node: missing for node in nodes(profile) if (missing := [one for one in images if not _has(node, one)])}
+    wanted = sorted({image for missing in lacking.values() for image in missing})
+    if wanted:
+        say(f"loading {', '.join(wanted)} into {', '.join(lacking)}")
+        with_retries("load of images", lambda: _import(list(lacking), wanted))
 
 
 def nodes(profile: str) -> list[str]:
@@ -98,15 +84,36 @@ def _has(node: str, image: str) -> bool:
     return bool({image, f"docker.io/{image}", f"docker.io/library/{image}"} & set(listed.split()))
 
 
-def _import(node: str, images: list[str]) -> None:
-    """Stream the images into the node: `minikube image load` writes a compressed copy of them first."""
-    with subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE) as save:
-        command = ["docker", "exec", "--interactive", node, "ctr", "--namespace", "k8s.io", "images", "import", "-"]
-        taken = subprocess.run(command, stdin=save.stdout, capture_output=True, text=True, check=False)
-    if save.returncode or taken.returncode:
-        raise Failure(
-            f"{', '.join(images)} could not be loaded into {node}: {taken.stderr.strip() or 'docker save failed'}"
-        )
+def _import(into: list[str], images: list[str]) -> None:
+    """Stream the images into all the nodes at once: `minikube image load` writes a compressed copy of them first."""
+    take = ["ctr", "--namespace", "k8s.io", "images", "import", "-"]
+    with ExitStack() as open_programs:
+        save = open_programs.enter_context(subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE))
+        takers = [
+            open_programs.enter_context(
+                subprocess.Popen(
+                    ["docker", "exec", "--interactive", node, *take], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+                )
+            )
+            for node in into
+        ]
+        _copy_to_all(save, takers)
+    failed = [node for node, taker in zip(into, takers, strict=True) if taker.returncode]
+    if save.returncode or failed:
+        raise Failure(f"{', '.join(images)} could not be loaded into {', '.join(failed) or 'any node'}")
+
+
+def _copy_to_all(source: "subprocess.Popen[bytes]", takers: list["subprocess.Popen[bytes]"]) -> None:
+    """One reader, many writers; a node that stops taking fails by its own exit code."""
+    while chunk := source.stdout.read(CHUNK_BYTES) if source.stdout else b"":
+        for taker in takers:
+            with suppress(BrokenPipeError):
+                if taker.stdin:
+                    taker.stdin.write(chunk)
+    for taker in takers:
+        with suppress(BrokenPipeError):
+            if taker.stdin:
+                taker.stdin.close()
 
 
 @contextmanager
@@ -115,7 +122,7 @@ def _context(content: Content) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="ray-worth-it-image-") as name:
         folder = Path(name)
         _write_host(folder / "host")
-        _write_requirements(folder / "requirements")
+        _copy([PROJECT / "pyproject.toml", PROJECT / "uv.lock"], folder / "locked")
         _copy(modules(), folder / "app" / "training")
         _copy([PROJECT / "uv.lock"], folder / "app")
         (folder / "data").mkdir()
@@ -123,29 +130,6 @@ def _context(content: Content) -> Iterator[Path]:
             source = Path(content.dataset_path) if content.dataset_path else _downloaded()
             _copy([path for path in sorted(source.iterdir()) if path.is_file()], folder / "data" / CIFAR10)
         yield folder
-
-
-def _write_requirements(folder: Path) -> None:
-    """The image's part of uv.lock with its hashes, from whichever index the machine has.
-
-    Not uv.lock itself: a change of what only the program needs would install everything again.
-    """
-    folder.mkdir()
-    left_out = [part for name in NOT_IMPORTED for part in ("--no-emit-package", name)]
-    command = [
-        str(find_uv()),
-        "export",
-        "--frozen",
-        "--no-default-groups",
-        "--extra",
-        EXTRA,
-        "--no-emit-project",
-        *left_out,
-    ]
-    listed = run(*command, "--no-header", "--no-annotate", quiet=True, cwd=PROJECT)
-    target = folder / "requirements.txt"
-    target.write_text(listed, encoding="utf-8")
-    os.utime(target, (0, 0))
 
 
 def _copy(files: list[Path], folder: Path) -> None:

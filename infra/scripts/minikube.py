@@ -131,6 +131,10 @@ def _environment(cluster: Cluster) -> dict[str, str]:
 
 def _delete(cluster: Cluster) -> None:
     run("minikube", "delete", "--profile", cluster.profile, seconds=START_SECONDS, environment=_environment(cluster))
+    # Seen with Docker 20.10: Minikube deletes its containers and volumes, and leaves the network.
+    label = f"label=name.minikube.sigs.k8s.io={cluster.profile}"
+    for network in run("docker", "network", "ls", "--quiet", "--filter", label, quiet=True).split():
+        run("docker", "network", "rm", network, quiet=True)
 
 
 def _refuse_change(made: Cluster, wanted: Cluster) -> None:

@@ -146,8 +146,12 @@ class Project:
         return [process for process, command in self._living() if not module or module == _module_of(command)]
 
     def survivors(self) -> list[list[str]]:
-        """Command lines of what still lives, without the language host's: it looks for its engine every 5 minutes."""
-        return [command for _, command in self._living() if not any("pulumi-language-python" in w for w in command)]
+        """Command lines of what still lives of runs and of the provider.
+
+        Pulumi itself takes 10 seconds after a second Ctrl-C; its language host looks for it every 5 minutes only.
+        """
+        others = ("pulumi-language-python", "pulumi up")
+        return [words for _, words in self._living() if not any(other in " ".join(words) for other in others)]
 
     def _living(self) -> Iterator[tuple[psutil.Process, list[str]]]:
         for process in psutil.process_iter():

@@ -63,7 +63,7 @@ def test_nothing_outlives_an_interrupted_run(project: Project, interrupt: Callab
         interrupt(project, up)
 
         wait_for("nothing lives on", lambda: not project.survivors(), 10)
-        assert 0 != up.wait(10)
+        assert 0 != up.wait(30)
 
     project.control("native-1", "")
     project.pulumi("cancel", "--yes")

@@ -1,0 +1,120 @@
+"""A run as a Job."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra import jobs_spec
+from infra.jobs_spec import JobSettings
+from infra.plan import RunPlan
+from infra.pod_spec import Placement, Size
+from tests.unit.pod_security import violations
+from training import entry
+from training.config import ARMS, Recipe
+
+SETTINGS = JobSettings(Size(0.4, "1Gi"), Placement("image:1"), 60, ("--dataset-path=/data/cifar",), {"A": "b"})
+RECIPE = Recipe(workers=3, worker_cpus=0.4, sync_batch_norm=True, dataset="cifar10")
+
+
+def plan(arm: str, recipe: Recipe = RECIPE) -> RunPlan:
+    """A planned run."""
+    return RunPlan(name=f"{arm}-1", arm=arm, repeat=1, recipe=recipe, own_key="own", measurement="all")
+
+
+def pod(arm: str) -> dict[str, Any]:
+    """The pod of an arm's Job."""
+    return dict(jobs_spec.job(plan(arm), SETTINGS)["template"]["spec"])
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_pods_pass_pod_security(arm: str) -> None:
+    """Pod Security looks at pods only: a Job would be accepted, and its pods refused."""
+    assert [] == violations(pod(arm))
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_job_runs_once_and_not_for_ever(arm: str) -> None:
+    """A second attempt would be another measurement."""
+    job = jobs_spec.job(plan(arm), SETTINGS)
+
+    assert (0, 3600, "Never") == (job["backoffLimit"], job["activeDeadlineSeconds"], pod(arm)["restartPolicy"])
+    assert "ttlSecondsAfterFinished" not in job
+
+
+@pytest.mark.parametrize("arm", ["baseline", "native"])
+def test_flags_are_those_that_the_entry_point_reads(arm: str) -> None:
+    """Every field of the recipe arrives as it was."""
+    (main,) = pod(arm)["containers"]
+    module, own, *flags = main["command"][2:]
+
+    request = entry.parse(arm, None, ["--result", "/results/result.json", *flags])
+
+    assert ("training.pod", arm) == (module, own)
+    assert "/data/cifar" == request.dataset_path
+    assert RECIPE.for_arm(arm) == request.recipe.for_arm(arm)
+
+
+def test_the_ray_arm_submits_under_the_job_s_name() -> None:
+    """An interrupted run can be found, and two Jobs never share a Ray job."""
+    (main,) = pod("ray")["containers"]
+    before, after = main["command"][: main["command"].index("--")], main["command"][main["command"].index("--") + 1 :]
+
+    assert "training.submit" in before
+    assert "--submission-id=$(JOB_NAME)" in before
+    assert RECIPE == entry.parse("ray", None, ["--result", "/results/r.json", *after]).recipe
+    assert jobs_spec.SUBMITTER.resources() == main["resources"]
+
+
+def test_only_the_submitter_gets_ray_s_token() -> None:
+    """By reference: its value is in no manifest."""
+    with_token = [arm for arm in ARMS if "RAY_AUTH_TOKEN" in str(pod(arm))]
+
+    assert ["ray"] == with_token
+    assert "secretKeyRef" in str(pod("ray"))
+
+
+def test_native_pods_have_names_that_resolve_before_they_are_ready() -> None:
+    """TensorFlow's workers wait for each other, so none is ever ready first."""
+    service = jobs_spec.service(plan("native"))
+    job = jobs_spec.job(plan("native"), SETTINGS)
+
+    assert service is not None
+    assert ("None", True) == (service["clusterIP"], service["publishNotReadyAddresses"])
+    assert service["selector"].items() <= job["template"]["metadata"]["labels"].items()
+    assert ("Indexed", 3, 3) == (job["completionMode"], job["completions"], job["parallelism"])
+    assert "native-1" == job["template"]["spec"]["subdomain"]
+
+
+def test_the_service_selects_this_run_alone() -> None:
+    """Pods of an earlier repeat, ended or not, must not answer."""
+    service = jobs_spec.service(replace(plan("native"), name="native-2"))
+
+    assert service is not None
+    assert (
+        not service["selector"].items()
+        <= jobs_spec.job(plan("native"), SETTINGS)["template"]["metadata"]["labels"].items()
+    )
+
+
+def test_arms_that_train_alike_have_alike_pods() -> None:
+    """The baseline gets the CPUs and memory of one worker, no more."""
+    sizes = [pod(arm)["containers"][0]["resources"] for arm in ("baseline", "native")]
+
+    assert [SETTINGS.worker.resources()] * 2 == sizes
+
+
+def test_a_change_of_the_measurement_makes_another_job() -> None:
+    """A Job's template can't be changed: a new hash in it replaces the Job."""
+    annotations = jobs_spec.job(plan("ray"), SETTINGS)["template"]["metadata"]["annotations"]
+
+    assert {jobs_spec.OWN_KEY: "own", jobs_spec.MEASUREMENT: "all"} == annotations
+
+
+def test_workers_do_not_change_the_baseline() -> None:
+    """So a kept baseline's Job stays as it is."""
+    more = replace(RECIPE, workers=4)
+
+    jobs = [jobs_spec.job(plan("baseline", recipe), SETTINGS) for recipe in (RECIPE, more)]
+
+    assert jobs[0] == jobs[1]
