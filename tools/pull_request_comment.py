@@ -54,9 +54,14 @@ def _counts(found: Difference, resources: int) -> str:
 
 
 def _blocks(found: Difference) -> list[list[str]]:
-    signs = ((" ", found.changed, ""), ("+", found.added, " (new)"), ("-", found.removed, " (gone)"))
-    return [[f"{sign} {name}{word}", *(f"{line[0]}   {line[2:]}" for line in lines)] for sign, of, word in signs
-            for name, lines in of.items()]  # fmt: skip
+    """What changed, then what is new, property by property; of what is gone the name alone."""
+    changed = [[f"  {name}", *_indented(lines)] for name, lines in found.changed.items()]
+    added = [[f"+ {name} (new)", *_indented(lines)] for name, lines in found.added.items()]
+    return changed + added + [[f"- {name} (gone)"] for name in found.removed]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"{line[0]}   {line[2:]}" for line in lines]
 
 
 def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]], limit_bytes: int) -> str:

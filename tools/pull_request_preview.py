@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ LONGEST = 160
 
 _ABSENT = object()
 _CONTEXT_LINES = 1
+_HASH = re.compile(r"[0-9a-f]{40,64}")
 _NOT_MADE = ("delete", "delete-replaced", "discard")
 
 
@@ -54,7 +56,11 @@ def read_preview(text: str) -> Preview:
         data = json.loads(text)
         steps = data.get("steps") or []
         resources = {_name(step["urn"]): _properties(step) for step in steps if step["op"] not in _NOT_MADE}
-        problems = [item["message"].strip() for item in data.get("diagnostics") or [] if item["severity"] == "error"]
+        problems = [
+            item["message"].strip().removeprefix("error: ")
+            for item in data.get("diagnostics") or []
+            if item["severity"] == "error"
+        ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PreviewError(f"no preview, but {text.strip()[:60]!r}: {error}") from None
     return Preview(resources, "\n".join(dict.fromkeys(problems)))
@@ -133,6 +139,9 @@ def _changed_lines(path: str, before: str, after: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
+    """JSON, in one line; of a hash as much as tells it from another."""
+    if isinstance(value, str) and _HASH.fullmatch(value):
+        return f'"{value[:12]}…"'
     return _cut(json.dumps(value, ensure_ascii=False))
 
 

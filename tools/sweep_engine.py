@@ -32,7 +32,10 @@ class UpdateFailed(Exception):  # noqa: N818 - the message is what is shown
 
 
 class SessionCommand(PulumiCommand):
-    """Runs what makes resources through `tools.session`, its output on the terminal; the rest as its parent does."""
+    """Runs what makes resources in the project, through `tools.session`; the rest as its parent does, where it is told.
+
+    The rest asks for secrets, and pulumi then writes a salt into the settings beside the project file: not into git's.
+    """
 
     def run(
         self,
@@ -46,7 +49,7 @@ class SessionCommand(PulumiCommand):
         if args[0] not in _LIVE:
             return super().run(args, cwd, additional_env, on_output, on_error)
         with _interruptions() as interrupted:
-            code = session.run([self.command, *args], {**os.environ, **additional_env}, Path(cwd))
+            code = session.run([self.command, *args], {**os.environ, **additional_env}, ROOT)
             if code != 0 and interrupted():
                 raise Interrupted
         result = CommandResult(stdout="", stderr="", code=code)
@@ -87,15 +90,13 @@ class SweepStack:
         self._stack = self._create_or_select()
 
     def _create_or_select(self) -> Stack:
-        """In a folder of its own, where it writes its salt and its selection; then it works on the project."""
+        """In a folder of its own, where pulumi writes its salt and its selection."""
         folder = stack_config.write_init_project()
         os.environ["PATH"] = self._environment["PATH"]  # PulumiCommand looks for the CLI there, and nowhere else
         workspace = LocalWorkspace(
             work_dir=str(folder), env_vars=dict(self._environment), pulumi_command=SessionCommand()
         )
-        stack = automation.Stack.create_or_select(self.name, workspace)
-        workspace.work_dir = str(ROOT)
-        return stack
+        return automation.Stack.create_or_select(self.name, workspace)
 
     def measure(self, overrides: Mapping[str, str]) -> str:
         """Update to the stack file's settings with these in addition; the comparison as JSON.
@@ -121,7 +122,6 @@ class SweepStack:
             self._stack.destroy(config_file=str(config), suppress_outputs=True)
         except CommandError as error:
             raise UpdateFailed(f"stack {self.name} could not be destroyed") from error
-        self._stack.workspace.work_dir = str(stack_config.write_init_project())
         self._stack.workspace.remove_stack(self.name)
 
     def _write_config(self, overrides: Mapping[str, str]) -> Path:

@@ -24,8 +24,8 @@ TRAIN_WORKER = "ray::RayTrainWorker"
 class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
     """A TensorflowTrainer whose driver and controller do not import TensorFlow (2 to 6 s each).
 
-    Nor does it start a manager of Ray Data sets, of which there are none; nor, where Ray was started for this run alone,
-    a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on.
+    Nor does it start a manager of Ray Data sets, of which there are none; nor, where Ray was started for this run
+    alone, a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on.
     """
 
     def __init__(self, *, own_cluster: bool, **arguments: Any) -> None:
@@ -42,8 +42,8 @@ class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
     def _initialize_and_run_controller(self, **arguments: Any) -> Any:
         if not self._own_cluster:
             return super()._initialize_and_run_controller(**arguments)
-        # Ray would give the controller an environment of its own, and so a new process (2 s). Here every process has that
-        # environment, because the driver started them all, and one that Ray keeps ready will do.
+        # Ray would give the controller an environment of its own, and so a new process (2 s). Here every process has
+        # that environment, because the driver started them all, and one that Ray keeps ready will do.
         controller = ray.remote(num_cpus=0)(TrainController).remote(**arguments)
         ray.get(controller.run.remote())
         return ray.get(controller.get_result.remote())

@@ -17,9 +17,9 @@ MISSING = {"native-1": "create", "ray-1": "create"}
 
 def send_interrupt_twice(project: Project, up: Up) -> None:
     """Ctrl-C twice: Pulumi has to have understood the first one."""
-    up.send_signal(signal.SIGINT)
+    os.killpg(up.pid, signal.SIGINT)  # as a terminal does: to the language host too
     wait_for("pulumi says what a second one does", lambda: UNDERSTOOD in project.shown())
-    up.send_signal(signal.SIGINT)
+    os.killpg(up.pid, signal.SIGINT)
 
 
 def kill_pulumi(project: Project, up: Up) -> None:
@@ -83,7 +83,7 @@ def test_the_first_signal_lets_the_run_finish(project: Project, number: signal.S
     with project.running_up() as up:
         wait_for("the run has begun", lambda: project.processes("training.native"), 60)
 
-        up.send_signal(number)
+        os.killpg(up.pid, number)
         wait_for("pulumi has understood", lambda: UNDERSTOOD in project.shown())
         project.control("native-1", "")
 

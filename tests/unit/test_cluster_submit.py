@@ -85,7 +85,7 @@ def serving(ray: FakeRay) -> Iterator[str]:
 def _in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submit, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(submit, "PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(submit.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
 
 
 def test_a_run_is_submitted_and_followed_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,7 +97,9 @@ def test_a_script_shows_the_lines_that_changed() -> None:
 
 
 def test_a_long_value_is_cut() -> None:
-    """With its length."""
+    """With its length; of a hash as much as tells it from another."""
+    (hashes,) = diff(preview(step("a", x="a" * 64)), preview(step("a", x="b" * 64))).changed.values()
+    assert [f'- x: "{12 * "a"}…"', f'+ x: "{12 * "b"}…"'] == hashes
     (lines,) = diff(preview(step("a", x="")), preview(step("a", x="y" * 5000))).changed.values()
 
     assert lines[1].endswith("… (5,002 characters)")
@@ -128,6 +130,13 @@ def test_the_comment_says_of_each_stack_what_changes() -> None:
     assert "<details><summary><b>local</b>: 1 added, 1 changed, of 2 resources</summary>" in text
     assert "<b>new</b>: the base has no such stack; the head makes 1 resources" in text
     assert "  pulumi-python:training:Run a\n-   x: 1\n+   x: 2\n+ pulumi-python:training:Run c (new)\n" in text
+
+
+def test_of_what_is_gone_the_name_is_shown_alone() -> None:
+    """Its properties can be read in the base."""
+    assert "- pulumi-python:training:Run a (gone)\n```" in comment(
+        {"local": preview(step("a", x=1))}, {"local": preview()}
+    )
 
 
 def test_a_failing_preview_is_shown_with_its_error() -> None:

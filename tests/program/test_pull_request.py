@@ -1,0 +1,48 @@
+"""Previews of the real program and engine, compared: what `preview.yml` does, without GitHub."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.program.engine import Project
+from tools import pull_request
+
+
+def previewed(project: Project, out: Path) -> Path:
+    """Previews of the project's stacks, less the clusters', whose plugins are not everywhere."""
+    for stack in ("ci", "kubernetes", "minikube"):
+        (project.folder / f"stacks/Pulumi.{stack}.yaml").unlink(missing_ok=True)
+    pull_request.preview(out, project.folder)
+    return out
+
+
+def test_the_comment_shows_what_a_changed_stack_file_changes(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No difference, one in a property, and settings that the head refuses; the checkout stays as it was."""
+    for name in ("PATH", "PULUMI_HOME", "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"):
+        monkeypatch.setenv(name, project.environment[name])
+    stack_file = project.folder / "stacks/Pulumi.local.yaml"
+    settings = stack_file.read_text()
+    base = previewed(project, tmp_path / "base")
+    same = previewed(project, tmp_path / "same")
+    untouched = stack_file.read_text()
+    stack_file.write_text(settings + '  ray-worth-it:epochs: "5"\n')
+    other = previewed(project, tmp_path / "other")
+    stack_file.write_text(settings + '  ray-worth-it:workers: "0"\n')
+    refused = previewed(project, tmp_path / "refused")
+
+    shown = []
+    for head in (same, other, refused):
+        pull_request.main(["diff", str(base), str(head)])
+        shown.append(capsys.readouterr().out)
+
+    assert settings == untouched
+    assert [] == [path for path in (project.folder / "stacks").iterdir() if path != stack_file]
+    assert "- **local**: no difference in" in shown[0]
+    assert "<b>local</b>: 9 changed, of 11 resources</summary>" in shown[1]
+    assert 9 == shown[1].count("\n+   recipe.epochs: 5\n")
+    assert "the preview of the head fails</summary>" in shown[2]
+    assert "pulumi config set workers" in shown[2]
+    assert [] == [text for text in shown if os.fspath(project.folder) in text]
