@@ -17,7 +17,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 
 from infra import guard
 from training import progress, result
-from training.config import Recipe, canonical, kebab
+from training.config import Recipe
 from training.provenance import PROJECT
 
 SHORTEST_REPORT_SECONDS = 2.0
@@ -108,8 +107,7 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _flags(props: dict[str, Any]) -> list[str]:
-    recipe = Recipe.from_dict(json.loads(props["recipe"]))
-    flags = [f"{kebab(entry.name)}={_text(getattr(recipe, entry.name))}" for entry in fields(recipe)]
+    flags = Recipe.from_dict(json.loads(props["recipe"])).flags()
     if props["datasetPath"]:
         flags.append(f"--dataset-path={props['datasetPath']}")
     if props["arm"] == "ray" and props["rayDashboard"]:
@@ -221,6 +219,3 @@ def _failure(name: str, cause: str, log: Path) -> str:
         f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` makes it again."
     )
 
-
-def _text(value: Any) -> str:
-    return canonical(value) if isinstance(value, bool) else str(value)
