@@ -3,16 +3,16 @@
 
 PYTHON ?= python3
 STACK ?= local
-export STACK SET JSON ALL
+export STACK SET JSON ALL KEEP PRINT RESULT COMPARE QUICK
 
 BOOTSTRAP := $(PYTHON) -m tools.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview smoke destroy outputs report env test check clean
+.PHONY: help up preview smoke destroy outputs report history watch tensorboard sweep bench env test check clean
 
 help: ## show the targets (this text)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
 
 up: ## bring the stack up, measure what is missing, print the comparison
 	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.stack up
@@ -29,8 +29,23 @@ destroy: ## delete what the stack holds; runs and results stay
 outputs: ## print the comparison of the stack (JSON=1: as JSON)
 	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.stack outputs
 
-report: ## write results/ for a measurement made with plain `pulumi up`
-	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.stack report
+report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
+	@$(BOOTSTRAP) --stack "$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
+
+history: ## list the results of the stack (COMPARE="1 latest": two side by side)
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
+
+watch: ## follow a running update from another terminal
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report watch
+
+tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder)
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report tensorboard
+
+sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS, PRECISION, any key); KEEP=1: destroy nothing
+	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.sweep
+
+bench: ## measure the arms against this machine's limit (QUICK=1: under 4 minutes; JSON=1: as JSON)
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report.bench $(if $(QUICK),--quick) $(if $(JSON),--json)
 
 env: ## print exports that let plain pulumi commands work on the same state (eval them)
 	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.environment print

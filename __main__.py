@@ -17,8 +17,9 @@ else:
     from infra.cluster_extra import require_cluster_extra
 
     require_cluster_extra(config.target)
-    # place → operator → RayCluster → dashboard → runs
-    raise pulumi.RunError(f"target {config.target} cannot run yet. Type: pulumi config set target local")
+    from infra.cluster import ClusterMeasurement
 
-for name, value in outputs.comparison(config, runs, measurement.results).items():
+    measurement = ClusterMeasurement("measurement", config, runs)
+
+for name, value in (outputs.comparison(config, runs, measurement.results) | measurement.outputs).items():
     pulumi.export(name, value)

@@ -27,6 +27,7 @@ from infra.plan import RunPlan
 from infra.pod_spec import Placement, Size
 from infra.ray_cluster import RayTrainingCluster
 from infra.ray_cluster_spec import RayClusterSettings
+from infra.scripts.minikube import trouble
 from infra.settings import ClusterSettings, Settings
 
 MIB = 2**20
@@ -70,6 +71,9 @@ class ClusterMeasurement(pulumi.ComponentResource):
     def _place(self) -> Minikube | None:
         if self._settings.target != "minikube":
             return None
+        found = "" if pulumi.runtime.is_dry_run() else trouble(self._cluster.minikube_profile)
+        if found:
+            raise pulumi.RunError(found)
         return Minikube("minikube", minikube_cluster(self._settings.stack, self._cluster), self._child())
 
     def _access(self, place: Minikube | None) -> Access:

@@ -1,6 +1,7 @@
 """The target `local`: the runs of a measurement as processes of this machine, one after another."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pulumi
 
@@ -35,6 +36,11 @@ class LocalMeasurement(pulumi.ComponentResource):
             )
         self.folders = pulumi.Output.all(**{run_name: run.id for run_name, run in self.runs.items()})
         self.register_outputs({"folders": self.folders})
+
+    @property
+    def outputs(self) -> dict[str, pulumi.Input[Any]]:
+        """The stack's outputs beside the comparison: this machine has no address to tell."""
+        return {}
 
     @property
     def results(self) -> dict[str, pulumi.Output[str]]:

@@ -218,4 +218,3 @@ def _failure(name: str, cause: str, log: Path) -> str:
     return (
         f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` makes it again."
     )
-

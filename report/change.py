@@ -4,6 +4,7 @@ A change counts only when its range leaves out "no change", which it does when t
 """
 
 from collections.abc import Iterator
+from math import comb
 from typing import Any, NamedTuple, cast
 
 from training.comparison_schema import ArmSummary, ComparisonData, Spread
@@ -96,6 +97,21 @@ def changes(before: ComparisonData, after: ComparisonData) -> list[Change]:
 
 def _of_arm(summary: ArmSummary | None, measure: Measure) -> Spread | None:
     return summary["spread"].get(measure.key) if summary else None
+
+
+def chance_of_apart(before: ComparisonData, after: ComparisonData) -> str:
+    """How a change that counts is to be read: how often ranges of equal things do not overlap.
+
+    Of n + m equal values in random order, all n lie on one side of the m in 2 of (n + m choose n) orders.
+    """
+    repeats = [data["speedup"]["n"] if data["speedup"] else 0 for data in (before, after)]
+    if min(repeats) < 2:
+        return "A change counts where the ranges over the repeats do not overlap; one repeat has no range."
+    chance = 2 / comb(sum(repeats), repeats[0])
+    return (
+        f"A change counts where the ranges over the repeats do not overlap. With {repeats[0]} and {repeats[1]} "
+        f"repeats, chance alone does that to {100 * chance:.0f} % of the measures of two equal measurements."
+    )
 
 
 def speedup_change(before: ComparisonData, after: ComparisonData) -> Change:

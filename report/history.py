@@ -2,7 +2,16 @@
 
 from pathlib import Path
 
-from report.change import RATIOS, Change, changes, made_differently, show_difference, show_spread, speedup_change
+from report.change import (
+    RATIOS,
+    Change,
+    chance_of_apart,
+    changes,
+    made_differently,
+    show_difference,
+    show_spread,
+    speedup_change,
+)
 from report.errors import HistoryError
 from report.stored import Stored, choose, stored_results
 from report.table import MISSING, aligned, wrap
@@ -38,7 +47,7 @@ def compare(project: Path, stack: str, first: str, second: str) -> str:
             "",
             aligned(rows, text_columns=(0, 1, 5)),
             "",
-            wrap("A change counts where the ranges over the repeats do not overlap; one repeat has no range."),
+            wrap(chance_of_apart(*both)),
             wrap(f"A: {both[0]['verdict']}", indent="   "),
             wrap(f"B: {both[1]['verdict']}", indent="   "),
         ]

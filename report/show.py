@@ -1,5 +1,6 @@
 """`make tensorboard` and `make report`: open what shows a result of a stack. Nothing is measured or published here."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from report.errors import ShowError
 from report.event_files import FOLDER, write_event_files
 from report.links import run_files
 from report.stored import PAGE, choose, stored_results
+from tools import uv
+from tools.project import ROOT, VENV
 
 
 def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
@@ -27,15 +30,29 @@ def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
 
 
 def start_tensorboard(folder: Path, arguments: list[str]) -> int:
-    """Run TensorBoard on a folder until Ctrl-C; its exit status."""
-    beside = Path(sys.executable).parent / "tensorboard"
-    program = str(beside) if beside.is_file() else shutil.which("tensorboard")
+    """Run TensorBoard on a folder until Ctrl-C; its exit status. Where it is missing, it is installed first."""
+    program = _find_tensorboard()
+    if program is None:
+        _install_tensorboard()
+        program = _find_tensorboard()
     if program is None:
         raise ShowError(
-            f"the event files are written ({folder}), but tensorboard is not installed: "
-            "`make tensorboard` does so, or `uv sync --inexact --group tensorboard`"
+            f"the event files are written ({folder}), but tensorboard could not be installed: "
+            "`uv sync --frozen --inexact --group tensorboard`"
         )
     return subprocess.run([program, "--logdir", str(folder), *arguments], check=False).returncode
+
+
+def _find_tensorboard() -> str | None:
+    beside = Path(sys.executable).parent / "tensorboard"
+    return str(beside) if beside.is_file() else shutil.which("tensorboard")
+
+
+def _install_tensorboard() -> None:
+    """As uv.lock names it, into the project's environment: a viewer is nothing that a measurement needs."""
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    command = [str(uv.find_uv()), "sync", "--frozen", "--inexact", "--group", "tensorboard"]
+    subprocess.run(command, cwd=ROOT, env=environment | {"UV_PROJECT_ENVIRONMENT": str(VENV)}, check=False)
 
 
 def page(project: Path, stack: str, wanted: str) -> Path:

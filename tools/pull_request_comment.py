@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from report.change import Change, changes, made_differently, show_difference, show_spread
+from report.change import Change, chance_of_apart, changes, made_differently, show_difference, show_spread
 from tools.pull_request_preview import Difference, Preview, difference
 from training.comparison_schema import ComparisonData
 
@@ -110,7 +110,7 @@ def measure_comment(base: ComparisonData | None, head: ComparisonData | None, wh
     decided = [change for change in found if change.is_decided]
     lines += [_headline(decided), "", _how(head), "", "| | | base | head | change | |", "|---|---|---|---|---|---|"]
     lines += [_row(change) for change in found]
-    lines += ["", "A change counts where the ranges do not overlap: its range then leaves out 0.", ""]
+    lines += ["", chance_of_apart(base, head), ""]
     made = made_differently(base, head)
     if made:
         lines += [
@@ -130,7 +130,7 @@ def _headline(decided: Sequence[Change]) -> str:
     if not decided:
         return "**No measurable difference.**"
     said = ", ".join(f"{change.arm} {change.measure.title} {change.verdict}".strip() for change in decided)
-    return f"**Measurable: {said}.**"
+    return f"**Ranges apart: {said}.**"
 
 
 def _how(head: ComparisonData) -> str:

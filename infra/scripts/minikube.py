@@ -75,6 +75,8 @@ def delete() -> None:
     if _exists(cluster.profile):
         _refuse_foreign(cluster, exists=True)
         _delete(cluster)
+    elif _made(cluster.profile):
+        _delete_network(cluster.profile)
     _marker(cluster.profile).unlink(missing_ok=True)
     (PROJECT / cluster.kubeconfig).unlink(missing_ok=True)
 
@@ -95,9 +97,15 @@ def lost(profile: str) -> str:
     )
 
 
-def is_lost(profile: str) -> bool:
-    """Whether a cluster that was made is gone."""
-    return _made(profile) is not None and _started(profile) and not _exists(profile)
+def trouble(profile: str) -> str:
+    """Why a cluster that was made can't be used, and what to do; empty when it runs, or is yet to be made."""
+    if not _started(profile):
+        return ""
+    if not _exists(profile):
+        return lost(profile)
+    if _runs(profile):
+        return ""
+    return f"the Minikube cluster {profile} is stopped (`make up` starts it):\n  minikube start --profile {profile}"
 
 
 def _wanted() -> Cluster:
@@ -131,8 +139,12 @@ def _environment(cluster: Cluster) -> dict[str, str]:
 
 def _delete(cluster: Cluster) -> None:
     run("minikube", "delete", "--profile", cluster.profile, seconds=START_SECONDS, environment=_environment(cluster))
-    # Seen with Docker 20.10: Minikube deletes its containers and volumes, and leaves the network.
-    label = f"label=name.minikube.sigs.k8s.io={cluster.profile}"
+    _delete_network(cluster.profile)
+
+
+def _delete_network(profile: str) -> None:
+    """Seen with Docker 20.10: Minikube deletes its containers and volumes, and leaves the network."""
+    label = f"label=name.minikube.sigs.k8s.io={profile}"
     for network in run("docker", "network", "ls", "--quiet", "--filter", label, quiet=True).split():
         run("docker", "network", "rm", network, quiet=True)
 

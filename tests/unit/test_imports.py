@@ -8,9 +8,19 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-CONTRACT = {  # fmt: skip
-    "clock", "config", "emit", "environment", "peers", "progress",
-    "provenance", "registry", "result", "rules", "schedule", "versions",
+CONTRACT = {
+    "clock",
+    "config",
+    "emit",
+    "environment",
+    "peers",
+    "progress",
+    "provenance",
+    "registry",
+    "result",
+    "rules",
+    "schedule",
+    "versions",
 }
 """Modules of `training` that everybody may read: standard library only."""
 READERS = {"comparison", "comparison_schema", "fairness", "projection", "ratios", "verdict"}

@@ -169,12 +169,21 @@ def test_what_minikube_can_t_change_is_refused(
 def test_a_cluster_deleted_by_other_means_is_named(machine: Machine) -> None:
     """With the way out: what was in it went with it."""
     minikube.create()
-    assert not minikube.is_lost(CLUSTER.profile)
+    assert "" == minikube.trouble(CLUSTER.profile)
     machine.profiles.clear()
 
-    assert minikube.is_lost(CLUSTER.profile)
+    assert "make destroy up" in minikube.trouble(CLUSTER.profile)
     with pytest.raises(Failure, match="make destroy up"):
         minikube.update()
+
+
+def test_a_stopped_cluster_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the line that starts it; one that was never made is no trouble."""
+    assert "" == minikube.trouble(CLUSTER.profile)
+    minikube.create()
+    monkeypatch.setattr(minikube, "_runs", lambda _: False)
+
+    assert f"minikube start --profile {CLUSTER.profile}" in minikube.trouble(CLUSTER.profile)
 
 
 def test_deleting_what_is_gone_is_no_error(machine: Machine, tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ def test_a_large_difference_fits_and_says_what_is_left_out(stacks: int, value: s
     text = comment(dict.fromkeys(names, empty), dict.fromkeys(names, large))
 
     assert LIMIT_BYTES >= len(text.encode()) > 0.9 * LIMIT_BYTES
+    assert stacks == sum(" (new)\n" in part for part in text.split("<details>"))
     assert stacks == text.count("<details>") == text.count("</details>") == text.count("more not shown")
     assert [] == [block for block in re.findall(r"^(`{3,})diff\n.*?\n\1$", text, re.S | re.M) if not block]
     left = [int(number) for number in re.findall(r"^(\d+) more not shown", text, re.M)]
@@ -199,7 +200,7 @@ def test_the_measurement_comment_has_every_change_with_its_range() -> None:
     text = measure_comment(measured(0.07).data, measured(0.05, code_hash="f" * 64).data)
 
     assert text.startswith("<!-- ray-worth-it: measure -->\n")
-    assert "**Measurable: speedup faster, " in text
+    assert "**Ranges apart: speedup faster, " in text
     assert "ray steady state faster" in text
     assert re.search(
         r"^\| steady state \| ray \| \d+\.\d+ s \(.* to .*\) \| .* \| -\d+\.\d % \(-.*\) \| \*\*faster\*\* \|$",
@@ -213,7 +214,10 @@ def test_the_measurement_comment_has_every_change_with_its_range() -> None:
 
 def test_no_change_is_said_in_the_headline() -> None:
     """And not left to be read from a table."""
-    assert "**No measurable difference.**" in measure_comment(measured().data, measured().data)
+    text = measure_comment(measured().data, measured().data)
+
+    assert "**No measurable difference.**" in text
+    assert "With 3 and 3 repeats, chance alone does that to 10 % of the measures" in text
 
 
 def test_a_side_that_could_not_be_measured_is_said() -> None:

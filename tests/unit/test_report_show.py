@@ -95,8 +95,9 @@ def test_an_epoch_that_was_all_warm_up_has_no_rate(tmp_path: Path) -> None:
 
 def test_writing_again_replaces(project: Path) -> None:
     """Two files of one run would be drawn as one zigzag."""
-    show.tensorboard_folder(project, "local", "latest")
     folder = show.tensorboard_folder(project, "local", "latest")
+    (folder / "ray-1/events.out.tfevents.1.host").touch()
+    show.tensorboard_folder(project, "local", "latest")
 
     assert 1 == len(list((folder / "ray-1").iterdir()))
 
@@ -146,17 +147,20 @@ def test_the_page_is_opened_or_its_path_printed(
 
 
 def test_tensorboard_is_started_on_the_folder(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program beside this Python, else the one on PATH, with what the user adds; none is said with what gets it."""
+    """The program beside this Python, else the one on PATH, with what the user adds; a missing one is installed."""
     program = tmp_path / "bin/tensorboard"
     program.parent.mkdir()
     monkeypatch.setenv("PATH", str(program.parent))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(ShowError, match="uv sync --inexact --group tensorboard"):
+    tried: list[str] = []
+    monkeypatch.setattr(show, "_install_tensorboard", lambda: tried.append("install"))
+    with pytest.raises(ShowError, match="uv sync --frozen --inexact --group tensorboard"):
         show.start_tensorboard(project, [])
 
     program.write_text(f'#!/bin/sh\nprintf "%s " "$@" > {tmp_path}/asked\nexit 3\n')
     program.chmod(0o700)
     assert 3 == show.start_tensorboard(project, ["--port", "1"])
+    assert ["install"] == tried
     assert f"--logdir {project} --port 1 " == (tmp_path / "asked").read_text()
 
 
