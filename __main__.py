@@ -10,16 +10,14 @@ for warning in config.warnings:
 runs = plan.plan_runs(config)
 
 if config.target == "local":
-    from infra.local import LocalMeasurement
-
-    measurement = LocalMeasurement("measurement", config, runs)
+    from infra.local import LocalMeasurement as Measurement
 else:
     from infra.cluster_extra import require_cluster_extra
 
     require_cluster_extra(config.target)
-    from infra.cluster import ClusterMeasurement
+    from infra.cluster import ClusterMeasurement as Measurement  # type: ignore[assignment]
 
-    measurement = ClusterMeasurement("measurement", config, runs)
+measurement = Measurement("measurement", config, runs)
 
 for name, value in (outputs.comparison(config, runs, measurement.results) | measurement.outputs).items():
     pulumi.export(name, value)

@@ -5,15 +5,13 @@ A Job is made once and never changed: what it depends on stands in its template,
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from infra import pod_spec
 from infra.plan import RunPlan
 from infra.pod_spec import RUN_LABEL, Manifest, Placement, Size
 from infra.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
 from training import peers, versions
-from training.config import canonical, kebab
 
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
@@ -85,12 +83,8 @@ def component(arm: str) -> str:
 
 def _recipe_flags(plan: RunPlan) -> list[str]:
     """For the baseline without the number of workers, which does not change it: so its Job can be kept."""
-    flags = [f"{kebab(field.name)}={_text(getattr(plan.recipe, field.name))}" for field in fields(plan.recipe)]
+    flags = plan.recipe.flags()
     return [flag for flag in flags if plan.arm != "baseline" or not flag.startswith("--workers=")]
-
-
-def _text(value: Any) -> str:
-    return canonical(value) if isinstance(value, bool) else str(value)
 
 
 def _labels(plan: RunPlan) -> dict[str, str]:

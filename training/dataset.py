@@ -140,7 +140,7 @@ def load_digits() -> Images:
 
 def load_cifar10(path: str) -> Images:
     """CIFAR-10 from a cifar-10-batches-py folder, or through Keras' download when `path` is empty."""
-    folder = Path(path) if path else _download_cifar10()
+    folder = Path(path) if path else download_cifar10()
     train = np.empty((5 * CIFAR10_BATCH, SIDE, SIDE, 3), np.uint8), np.empty(5 * CIFAR10_BATCH, np.int32)
     for i in range(5):
         rows = slice(i * CIFAR10_BATCH, (i + 1) * CIFAR10_BATCH)
@@ -148,7 +148,8 @@ def load_cifar10(path: str) -> Images:
     return Images(*train, *_read_batch(folder / "test_batch"), CIFAR10_CLASSES)
 
 
-def _download_cifar10() -> Path:
+def download_cifar10() -> Path:
+    """The folder of CIFAR-10's files, downloaded into Keras' cache unless it is there. Raises DatasetError."""
     from tf_keras.utils import get_file  # heavy, and only needed without a folder
 
     try:

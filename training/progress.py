@@ -8,11 +8,14 @@ Rank 0 writes; whoever wants to show progress reads. A line is one of
 """
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 NAME = "progress.jsonl"
+ECHO = "TRAINING_ECHO_PROGRESS"
+"""Environment variable that has progress printed too: nobody sees a pod's files, and its log can be followed."""
 
 
 class Progress:
@@ -26,6 +29,8 @@ class Progress:
         if self._path:
             with self._path.open("a", encoding="utf-8") as out:
                 out.write(json.dumps({"event": event, **values}) + "\n")
+            if os.environ.get(ECHO):
+                print(describe({"event": event, **values}), flush=True)
 
 
 def read_new(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:

@@ -21,6 +21,7 @@ import pulumi
 import yaml
 from pulumi.runtime import mocks, stack
 
+from infra import chart
 from tests.unit.results import make_result
 from training import provenance
 from training.config import Recipe, canonical
@@ -28,6 +29,19 @@ from training.config import Recipe, canonical
 ROOT = Path(__file__).resolve().parents[2]
 CORES, MEMORY_BYTES = 64, 2**38
 """A machine that every stack's settings fit on."""
+
+
+class FakeChart(chart.Chart):
+    """A chart that needs no repository, with one CRD."""
+
+    def crds(self) -> list[dict[str, Any]]:
+        """Its name is all that is asked of it."""
+        return [{"metadata": {"name": "rayclusters.ray.io"}}]
+
+
+def fake_chart(source: chart.Source, cache: Path = Path()) -> chart.Chart:
+    """In place of `infra.chart.find`."""
+    return FakeChart(cache / "kuberay-operator.tgz", source.version)
 
 
 class Recorder(mocks.Mocks):
@@ -117,6 +131,7 @@ def main() -> None:
     """Print the record of the stack named on the command line."""
     provenance.host = lambda: provenance.Host("a CPU", CORES, MEMORY_BYTES)
     psutil.cpu_count = lambda logical=True: CORES
+    chart.find = fake_chart
     name, *changes = sys.argv[1:]
     print(json.dumps(record(name, dict(change.split("=", 1) for change in changes)), sort_keys=True))
 

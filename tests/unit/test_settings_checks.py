@@ -98,7 +98,6 @@ def test_warm_up_ends_before_the_run_does() -> None:
     assert "a run has 63 steps" in only_problem(epochs="3", warmupSteps="63")
 
 
-
 def test_too_few_images_are_one_problem() -> None:
     """Where there is no step at all, nothing is said about warm-up."""
     assert len(problems(trainImages="50", globalBatchSize="2048")) == 1
