@@ -99,7 +99,7 @@ def _fit(request: entry.Request, entered: Stamp) -> dict[str, Any]:
             "recipe": recipe.to_dict(),
             "dataset_path": request.dataset_path,
             "folder": str(request.result.parent),
-            "own_cluster": not request.address,
+            "driver": None if request.address else os.getpid(),
             "bind_cpus": request.bind_cpus,
             "started": asdict(request.started),
             "entered": asdict(entered),
@@ -127,10 +127,10 @@ def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
     phases.add("ray", entered.seconds_until(Stamp.now()))
     host, cpus = provenance.host(), provenance.allowed_cpus() if config["bind_cpus"] else None
     environment.prepare(recipe, context.get_world_rank(), cpus)
-    if config["own_cluster"]:
+    if config["driver"]:
         from training.ray_trainer import yield_to_training
 
-        yield_to_training()
+        yield_to_training(config["driver"])
     with phases.measure("tensorflow"):
         from training.train import train
     launch = Launch(

@@ -6,6 +6,7 @@ docs/performance.md has what each part saves.
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,16 +72,18 @@ def _set_tf_config(addresses: list[str], rank: int) -> None:
     os.environ["TF_CONFIG"] = json.dumps(cluster)
 
 
-def yield_to_training() -> None:
-    """Give every process of this session but the training workers the lowest priority, thread by thread.
+def yield_to_training(driver: int) -> None:
+    """Give the process `driver` and all that it started, but for the training workers, the lowest priority.
 
     Ray's own processes would otherwise take turns with the workers on the CPUs they are bound to. They still run
-    whenever a worker waits. Does nothing where the system has no /proc.
+    whenever a worker waits. Thread by thread, as Linux has it; does nothing where there is no such thing.
     """
-    session = os.getsid(0)
-    for process in psutil.process_iter(["cmdline"]):
+    if not sys.platform.startswith("linux"):
+        return
+    started = psutil.Process(driver)
+    for process in (started, *started.children(recursive=True)):
         try:
-            if os.getsid(process.pid) == session and TRAIN_WORKER not in " ".join(process.info["cmdline"] or []):
+            if TRAIN_WORKER not in " ".join(process.cmdline()):
                 for thread in process.threads():
                     os.setpriority(os.PRIO_PROCESS, thread.id, LOWEST_PRIORITY)
         except (psutil.Error, OSError):
