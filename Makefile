@@ -54,7 +54,7 @@ test: ## all tests that this machine can run, with the reason for each that is s
 	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.environment exec --no-backend pytest -rs --junitxml=.state/test-results.xml tests
 
 check: ## lint, format and types
-	@$(BOOTSTRAP) --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
+	@$(BOOTSTRAP) --cluster --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
 
 clean: ## remove the state and all that was installed; refused while a stack holds resources (ALL=1: measurements too)
 	@$(PYTHON) -m tools.clean
