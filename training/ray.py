@@ -7,10 +7,12 @@ import os
 import shutil
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import ray
 
 from training import entry, environment, provenance
@@ -47,9 +49,7 @@ def run(request: entry.Request) -> TrainingResult:
     try:
         found = _fit(request, entered)
     finally:
-        ray.shutdown()
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
+        shut_down(temporary)
     result = TrainingResult.from_dict(found)
     return replace(result, wall_seconds=request.started.seconds_until(Stamp.now()))
 
@@ -69,6 +69,17 @@ def start_ray(request: entry.Request) -> Path | None:
         _temp_dir=str(temporary),
     )
     return temporary
+
+
+def shut_down(temporary: Path | None) -> None:
+    """Leave Ray; if it was started here, end what outlives it (an actor can, for half a minute) and its files."""
+    started = psutil.Process().children(recursive=True) if temporary else []
+    ray.shutdown()
+    for process in started:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    if temporary:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def cluster() -> RayCluster:
