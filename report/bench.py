@@ -128,7 +128,7 @@ def table(found: dict[str, dict[str, Any]]) -> str:
 def main() -> None:
     """Measure, write benchmarks/, print the table, or with --json the object alone."""
     parser = argparse.ArgumentParser(prog="python -m report.bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="float32 at batch 128 with few steps: under 4 minutes")
+    parser.add_argument("--quick", action="store_true", help="float32 at batch 128 with few steps: 4 minutes")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object, and nothing else")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     given = parser.parse_args()
