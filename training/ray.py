@@ -28,6 +28,8 @@ SETTINGS = {
     "RAY_worker_niceness": "0",  # Ray runs its workers at 15, where every other process of the machine goes first
     "RAY_WARN_BLOCKING_GET_INSIDE_ASYNC": "0",  # as Ray Train sets it for its controller
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how long after the last worker the controller may notice the end
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # which prints every line a second time
+    "RAY_COLOR_PREFIX": "0",  # escape sequences in logs that are read as files
     # Each of these is an actor: a process that starts beside the workers, and then polls.
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
     "RAY_TRAIN_METRICS_ENABLED": "0",

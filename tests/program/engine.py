@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("__main__.py", "Pulumi.yaml", "pyproject.toml", "uv.lock", "infra", "training", "stacks")
+COPIED = ("__main__.py", "Pulumi.yaml", ".python-version", "pyproject.toml", "uv.lock", "infra", "training", "stacks")
 MARK = "RAY_WORTH_IT_TEST"
 """An environment variable that every process started by a test inherits, and by which it is found again."""
 
@@ -22,7 +22,8 @@ MARK = "RAY_WORTH_IT_TEST"
 class Project:
     """One copy; `up` and its like are the CLI's commands, run to their end."""
 
-    def __init__(self, folder: Path, cli: Path, *, stub: bool) -> None:
+    def __init__(self, folder: Path, cli: Path, *, stub: bool, seconds: float = 240) -> None:
+        self._seconds = seconds
         self.folder = folder / "p"
         self.folder.mkdir()
         for name in COPIED:
@@ -68,7 +69,7 @@ class Project:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            timeout=240,
+            timeout=self._seconds,
             check=False,
         )
 
@@ -87,14 +88,26 @@ class Project:
 
     def preview(self) -> dict[str, str]:
         """What the next `up` does with each run that it does not leave as it is: create, replace, delete."""
-        steps = self._json("preview", "--json")["steps"]
-        planned = {step["urn"].rpartition("::")[2]: step["op"] for step in steps if "training:Run" in step["urn"]}
+        planned = {
+            step["urn"].rpartition("::")[2]: step["op"]
+            for step in self.preview_steps()
+            if "training:Run" in step["urn"]
+        }
         return dict(sorted(planned.items()))
+
+    def preview_steps(self) -> list[dict[str, Any]]:
+        """What the next `up` does, step by step, as `pulumi preview --json` has it."""
+        steps: list[dict[str, Any]] = self._json("preview", "--json")["steps"]
+        return steps
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs."""
         found: dict[str, Any] = self._json("stack", "output", "--json")
         return found
+
+    def comparison(self) -> dict[str, Any]:
+        """The output of that name."""
+        return dict(json.loads(self.outputs()["comparison"]))
 
     def state(self) -> dict[str, Any]:
         """The deployment as the backend keeps it."""

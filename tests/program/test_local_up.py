@@ -93,7 +93,7 @@ def test_a_kept_baseline_is_measured_again_when_it_is_no_longer_kept(project: Pr
     after = project.ids()
     assert before["baseline-1"] == after["baseline-1"]
     assert before["ray-1"] != after["ray-1"]
-    assert 3 == json.loads(project.outputs()["comparison"])["recipe"]["workers"]
+    assert 3 == project.comparison()["recipe"]["workers"]
 
     project.configure(keepBaseline="false")
     assert replaced("baseline-1") == project.preview()
@@ -124,7 +124,7 @@ def test_a_failed_run_is_explained_and_made_again(project: Project) -> None:
 
     project.control("native-1", "")
     project.up()
-    assert 2 == json.loads(project.outputs()["comparison"])["recipe"]["epochs"]
+    assert 2 == project.comparison()["recipe"]["epochs"]
     assert {} == project.preview()
 
 
@@ -154,7 +154,7 @@ def test_real_training_is_measured(new_project: NewProject) -> None:
 
     project.up()
 
-    comparison = json.loads(project.outputs()["comparison"])
+    comparison = project.comparison()
     assert comparison["speedup"]["median"] > 0
     assert 2 == comparison["ray"]["worldSize"]
     assert [] == project.survivors()

@@ -1,0 +1,70 @@
+"""What the machine under test has: programs and plugins, or the reason there is none; and where it gets images from."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+ASKED = "TEST_CLUSTER"
+"""Set by `make test-cluster`: bringing up a cluster is not what somebody expects of `make test`."""
+PROGRAMS = ("docker", "minikube")
+PLUGINS = ("command", "kubernetes")
+OFFLINE = "OFFLINE_CLUSTER_CACHE"
+"""Set by a cluster made without a registry: no addons, a pod network of its own, images in the engine alone."""
+OFFLINE_DEBIAN = "offline-cluster/debian:bookworm"
+OPERATOR = "quay.io/kuberay/operator:v1.6.2"
+BASE = "ray-worth-it/test-base:3.11"
+BASE_DOCKERFILE = f"""
+FROM {OFFLINE_DEBIAN}
+RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    python3 python3-venv ca-certificates && rm -rf /var/lib/apt/lists/*
+"""
+"""Stands in for python:3.11-slim where no registry can be reached: Debian's own Python."""
+
+
+def lacking() -> str:
+    """Why no cluster can be made here; empty when one can."""
+    if not os.environ.get(ASKED):
+        return "a cluster is brought up by `make test-cluster` alone (CLUSTER_ENV=file: sourced first)"
+    missing = [name for name in PROGRAMS if not shutil.which(name)]
+    if missing:
+        return (
+            f"not on PATH: {', '.join(missing)}; CLUSTER_ENV=file make test-cluster sources a file that puts it there"
+        )
+    without = [name for name in PLUGINS if not _has_plugin(name)]
+    if without:
+        return f"no Pulumi plugin {', '.join(without)}: `make preview STACK=ci` downloads what can be downloaded"
+    daemon = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
+    return f"docker: {daemon.stderr.strip()}" if daemon.returncode else ""
+
+
+def plugins() -> Path:
+    """Where Pulumi keeps those that it has downloaded."""
+    return Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
+
+
+def _has_plugin(name: str) -> bool:
+    return bool(shutil.which(f"pulumi-resource-{name}")) or any(plugins().glob(f"resource-{name}-v*"))
+
+
+def settings() -> dict[str, str]:
+    """What this site needs set beside the stack's own settings; makes the base image that it names."""
+    cache = os.environ.get(OFFLINE)
+    if not cache:
+        return {}
+    built = subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, check=False).returncode == 0
+    if not built:
+        subprocess.run(
+            ["docker", "build", "--network", "host", "--quiet", "--tag", BASE, "-"],
+            input=BASE_DOCKERFILE,
+            text=True,
+            check=True,
+        )
+    chart = next(Path(cache, "charts").glob("kuberay-operator-*.tgz"))
+    return {
+        "minikubeAddons": "none",
+        "minikubeCni": "auto",
+        "preloadImages": OPERATOR,
+        "kuberayChart": str(chart),
+        "baseImage": BASE,
+    }

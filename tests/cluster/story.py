@@ -1,0 +1,76 @@
+"""What the cluster tests do with their project, and what they ask of its cluster with kubectl."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.cluster import place
+from tests.program.engine import Project
+
+STACK = "ci"
+PROFILE = "ray-worth-it-ci-test"
+NAMESPACE = "ray-system"
+SECONDS = 1500
+"""For one `up`, the build of the image included."""
+
+
+class ClusterProject(Project):
+    """A copy of the project with the stack `ci`, under a profile of its own."""
+
+    def __init__(self, folder: Path, cli: Path) -> None:
+        super().__init__(folder, cli, stub=False, seconds=SECONDS)
+        self.kubeconfig = self.folder / ".state" / "kubeconfig" / STACK
+        # Minikube writes where KUBECONFIG says: a file of the test's, to see that nothing does
+        self.users = folder / "kubeconfig"
+        self.users.write_text("apiVersion: v1\nkind: Config\ncurrent-context: mine\n")
+        self.environment["KUBECONFIG"] = str(self.users)
+        if place.plugins().is_dir():
+            (folder / "home" / "plugins").symlink_to(place.plugins())
+
+    def create(self) -> None:
+        """Make the stack, and set what this place needs."""
+        self.pulumi("stack", "init", STACK)
+        self.configure(minikubeProfile=PROFILE, **place.settings())
+
+    def steps(self) -> dict[str, str]:
+        """What the next `up` would do, by resource; what stays is left out."""
+        steps = self.preview_steps()
+        return {step["urn"].rpartition("::")[2]: step["op"] for step in steps if step["op"] != "same"}
+
+    def clean(self) -> None:
+        """Destroy, and whatever is left by other means."""
+        self.pulumi("destroy", "--yes", "--skip-preview")
+        if PROFILE in self.leftovers():
+            subprocess.run(["minikube", "delete", "--profile", PROFILE], check=False)
+
+    def kubectl(self, *arguments: str, ok: bool = True) -> str:
+        """The output of a kubectl command in the cluster; `minikube kubectl` where there is no kubectl."""
+        program = ["kubectl"] if shutil.which("kubectl") else ["minikube", "--profile", PROFILE, "kubectl", "--"]
+        command = [*program, f"--kubeconfig={self.kubeconfig}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert ok == (done.returncode == 0), f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout + ("" if ok else done.stderr)
+
+    def objects(self, kind: str, *arguments: str) -> list[dict[str, Any]]:
+        """The objects of a kind in the stack's namespace."""
+        found = json.loads(self.kubectl("get", kind, f"--namespace={NAMESPACE}", "--output=json", *arguments))
+        return list(found["items"])
+
+    def token(self) -> str:
+        """What the printed command prints."""
+        command = str(self.outputs()["dashboardTokenCommand"])
+        done = subprocess.run(["bash", "-c", command], cwd=self.folder, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    @staticmethod
+    def leftovers() -> str:
+        """All that Docker and Minikube list: containers, volumes, networks, profiles."""
+        listings = (
+            ("docker", "ps", "--all", "--format", "{{.Names}}"),
+            ("docker", "volume", "ls", "--format", "{{.Name}}"),
+            ("docker", "network", "ls", "--format", "{{.Name}}"),
+            ("minikube", "profile", "list", "--output", "json", "--light"),
+        )
+        return "\n".join(subprocess.run(one, capture_output=True, text=True, check=False).stdout for one in listings)

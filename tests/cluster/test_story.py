@@ -1,0 +1,198 @@
+"""The full story on a real Minikube cluster, from nothing to nothing. The tests build on each other, in this order."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+
+from infra.ray_cluster_spec import CLUSTER_LABELS
+from tests.cluster.story import NAMESPACE, PROFILE, ClusterProject
+
+pytestmark = pytest.mark.usefixtures("project")
+ARMS = ("baseline", "native", "ray")
+CONNECT = """
+import socket, sys
+for target in sys.argv[1:]:
+    host, port = target.split(":")
+    try:
+        socket.create_connection((host, int(port)), 3)
+        print(target, "open")
+    except OSError as error:
+        print(target, "closed")
+"""
+SUBMISSION = """
+import sys, urllib.error, urllib.request
+headers = {"Content-Type": "application/json"}
+request = urllib.request.Request(sys.argv[1], b'{"entrypoint": "id"}', headers)
+try:
+    print(urllib.request.urlopen(request, timeout=10).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+def status_of(url: str, token: str = "") -> int:
+    """The HTTP status with which an address answers this machine."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        asked = urllib.request.Request(url, headers=headers)  # noqa: S310 (the stack's own http address)
+        with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_preview_needs_no_cluster(project: ClusterProject) -> None:
+    """All that is planned is shown before there is a cluster, and none is made for it."""
+    steps = project.steps()
+    assert steps["minikube-cluster"] == steps["ray-training-cluster"] == steps["ray-1"] == "create"
+    assert PROFILE not in project.leftovers()
+
+
+def test_up_brings_up_the_cluster_and_measures(project: ClusterProject) -> None:
+    """From nothing to a fair comparison, without touching the user's kubeconfig or printing the token."""
+    users = project.users.read_text()
+    shown = project.up()
+    comparison = project.comparison()
+    assert all(comparison[arm]["trainSeconds"] > 0 for arm in ARMS)
+    assert comparison["speedup"]["median"] > 0
+    assert all(comparison["checks"].values()), comparison["reasons"]
+    assert project.users.read_text() == users
+    assert project.token() not in shown
+
+
+def test_the_nodes_hold_one_ray_worker_each(project: ClusterProject) -> None:
+    """Two workers on one node would share its CPUs and not need the network."""
+    workers = project.objects("pods", "--selector=ray.io/node-type=worker")
+    assert len({pod["spec"]["nodeName"] for pod in workers}) == len(workers) == 2
+
+
+def test_no_pod_but_the_operator_has_a_token_of_the_cluster(project: ClusterProject) -> None:
+    """A training pod that is taken over can't ask the API server for anything."""
+    pods = {pod["metadata"]["name"]: pod["spec"] for pod in project.objects("pods")}
+    with_token = [
+        name for name, spec in pods.items() if any("projected" in volume for volume in spec.get("volumes", []))
+    ]
+    assert len(pods) >= 3 + len(ARMS)
+    assert all(name.startswith("kuberay-operator") for name in with_token)
+
+
+def test_the_dashboard_asks_for_the_token(project: ClusterProject) -> None:
+    """From outside the cluster, through the NodePort."""
+    url = f"{project.outputs()['dashboardUrl']}/api/jobs/"
+    assert status_of(url) == 401
+    assert status_of(url, "wrong") in {401, 403}
+    assert status_of(url, project.token()) == 200
+
+
+def test_other_pods_reach_no_port_of_ray(project: ClusterProject) -> None:
+    """From another namespace, and from a pod of this one that is not the submitter."""
+    heads = project.objects("pods", "--selector=ray.io/node-type=head")
+    workers = project.objects("pods", "--selector=ray.io/node-type=worker")
+    image = heads[0]["spec"]["containers"][0]["image"]
+    targets = [f"{heads[0]['status']['podIP']}:{port}" for port in (8265, 6379, 10001)]
+    targets += [f"{workers[0]['status']['podIP']}:{port}" for port in (10002, 10003)]
+    for namespace in ("default", NAMESPACE):
+        found = run_pod(project, namespace, image, ["python", "-c", CONNECT, *targets])
+        assert found.count("closed") == len(targets), found
+    one_of_the_cluster = run_pod(project, NAMESPACE, image, ["python", "-c", CONNECT, *targets[:3]], CLUSTER_LABELS)
+    assert one_of_the_cluster.count("open") == 3, one_of_the_cluster
+
+
+def test_a_job_without_the_token_is_refused(project: ClusterProject) -> None:
+    """Though the network lets a submitter through."""
+    head = project.objects("pods", "--selector=ray.io/node-type=head")[0]
+    address = f"http://{head['status']['podIP']}:8265/api/jobs/"
+    image = head["spec"]["containers"][0]["image"]
+    labels = {"app.kubernetes.io/component": "ray-submitter"}
+    assert run_pod(project, NAMESPACE, image, ["python", "-c", SUBMISSION, address], labels).strip() == "401"
+
+
+def test_neither_token_nor_keys_are_in_the_state(project: ClusterProject) -> None:
+    """The state holds the path of the kubeconfig, and the command that prints the token."""
+    state = json.dumps(project.state())
+    keys = [
+        line.split(": ")[1]
+        for line in project.kubeconfig.read_text().splitlines()
+        if "client-key" in line or "client-certificate" in line
+    ]
+    assert keys
+    assert project.token() not in state
+    assert not any(key in state for key in keys if not key.startswith("/"))
+
+
+def test_a_second_up_changes_nothing(project: ClusterProject) -> None:
+    """Neither in the preview nor when carried out."""
+    assert project.steps() == {}
+    assert "unchanged" in project.up()
+
+
+def test_three_workers_are_made_in_place_and_measured(project: ClusterProject) -> None:
+    """The RayCluster grows, and only what depends on the number of workers is made again."""
+    uid = project.objects("rayclusters")[0]["metadata"]["uid"]
+    project.configure(workers="3")
+    steps = project.steps()
+    assert steps.pop("ray-training-cluster") == "update"
+    assert set(steps) == {f"{arm}-1{part}" for arm in ARMS for part in ("", "-result")}
+    project.up()
+    assert project.objects("rayclusters")[0]["metadata"]["uid"] == uid
+    assert len(project.objects("pods", "--selector=ray.io/node-type=worker")) == 3
+    assert project.comparison()["recipe"]["workers"] == 3
+
+
+def test_a_cluster_that_is_down_leaves_preview_and_outputs(project: ClusterProject) -> None:
+    """As on a machine that previews a pull request."""
+    hidden = project.kubeconfig.with_suffix(".hidden")
+    project.kubeconfig.rename(hidden)
+    try:
+        assert project.steps() == {}
+        assert project.comparison()["recipe"]["workers"] == 3
+    finally:
+        hidden.rename(project.kubeconfig)
+
+
+def test_destroy_leaves_nothing(project: ClusterProject) -> None:
+    """No container, volume, network, profile, or key."""
+    project.pulumi("destroy", "--yes", "--skip-preview")
+    assert PROFILE not in project.leftovers()
+    assert project.state().get("resources") is None or not project.ids()
+    assert not project.kubeconfig.exists()
+
+
+def run_pod(
+    project: ClusterProject, namespace: str, image: str, command: list[str], labels: dict[str, str] | None = None
+) -> str:
+    """The output of a pod that is gone afterwards."""
+    spec = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "visitor", "namespace": namespace, "labels": labels or {}},
+        "spec": {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "containers": [
+                {
+                    "name": "visitor",
+                    "image": image,
+                    "command": command,
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                        "runAsNonRoot": True,
+                        "runAsUser": 1000,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                }
+            ],
+        },
+    }
+    manifest = project.folder / "visitor.json"
+    manifest.write_text(json.dumps(spec))
+    project.kubectl("apply", f"--filename={manifest}")
+    try:
+        where = f"--namespace={namespace}"
+        project.kubectl("wait", "pod/visitor", where, "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s")
+        return project.kubectl("logs", "pod/visitor", where)
+    finally:
+        project.kubectl("delete", "pod/visitor", f"--namespace={namespace}", "--grace-period=0", "--wait=true")
