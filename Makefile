@@ -9,7 +9,7 @@ BOOTSTRAP := $(PYTHON) -m tools.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview smoke destroy outputs report history watch tensorboard sweep bench env test check clean
+.PHONY: help up preview smoke destroy outputs doctor status diagnose dashboard report history watch tensorboard sweep bench env test test-cluster check clean
 
 help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -29,6 +29,18 @@ destroy: ## delete what the stack holds; runs and results stay
 outputs: ## print the comparison of the stack (JSON=1: as JSON)
 	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.stack outputs
 
+doctor: ## what the stack needs, each found against its minimum, with the fix
+	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.doctor
+
+status: ## nodes, pods, Ray and the current run of a cluster stack
+	@$(BOOTSTRAP) --stack "$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.status
+
+diagnose: ## all that is known of a cluster stack in one archive, without secrets
+	@$(BOOTSTRAP) --stack "$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.diagnose
+
+dashboard: ## where Ray's dashboard of a cluster stack answers, forwarded to this machine where it must be
+	@$(BOOTSTRAP) --stack "$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.dashboard
+
 report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
 	@$(BOOTSTRAP) --stack "$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
 
@@ -36,7 +48,7 @@ history: ## list the results of the stack (COMPARE="1 latest": two side by side)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
 
 watch: ## follow a running update from another terminal
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report watch
+	@$(BOOTSTRAP) --stack "$${STACK#sweep-}" --no-cli && $(IN_VENV) report watch
 
 tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report tensorboard
@@ -52,6 +64,10 @@ env: ## print exports that let plain pulumi commands work on the same state (eva
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
 	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.environment exec --no-backend pytest -rs --junitxml=.state/test-results.xml tests
+
+test-cluster: ## the full story on a real Minikube cluster (CLUSTER_ENV=file: sourced first)
+	@$(BOOTSTRAP) --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
+		exec .venv/bin/python -m tools.environment exec --no-backend pytest -rs --durations=0 tests/cluster'
 
 check: ## lint, format and types
 	@$(BOOTSTRAP) --cluster --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
