@@ -112,6 +112,12 @@ def test_builders_are_pure(path: Path) -> None:
     assert "pulumi" not in tops(imports(path))
 
 
+@pytest.mark.parametrize("path", modules("policy"), ids=named(modules("policy")))
+def test_policy_shares_nothing_with_what_it_judges(path: Path) -> None:
+    """A rule that reads the builders' constants would change with them."""
+    assert not {"infra", "training", "report", "tools"} & tops(imports(path))
+
+
 @pytest.mark.parametrize("path", modules("tools") + modules("report"), ids=named(modules("tools") + modules("report")))
 def test_infra_and_training_are_not_bound_to_their_users(path: Path) -> None:
     """tools/ and report/ read; nobody imports them but themselves."""

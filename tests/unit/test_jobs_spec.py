@@ -9,7 +9,7 @@ from infra import jobs_spec
 from infra.jobs_spec import JobSettings
 from infra.plan import RunPlan
 from infra.pod_spec import Placement, Size
-from tests.unit.pod_security import violations
+from policy.pod_security import violations
 from training import entry
 from training.config import ARMS, Recipe
 

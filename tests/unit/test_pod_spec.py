@@ -4,7 +4,7 @@ import pytest
 
 from infra import pod_spec
 from infra.pod_spec import Placement, Size
-from tests.unit.pod_security import violations
+from policy.pod_security import violations
 
 PLACE = Placement("image:1")
 MAIN = pod_spec.container("main", "image:1", Size(0.25, "1Gi"))

@@ -9,8 +9,8 @@ import pytest
 from infra import ray_cluster_spec
 from infra.pod_spec import Placement, Size
 from infra.ray_cluster_spec import RayClusterSettings
+from policy.pod_security import violations
 from tests.unit import crd
-from tests.unit.pod_security import violations
 
 SETTINGS = RayClusterSettings(
     workers=2,

@@ -1,7 +1,7 @@
-"""Pod Security `restricted` as a function, for tests of pods that the API server never sees in a unit test.
+"""Pod Security `restricted` as a function, for pods that no API server has seen yet.
 
 Source: kubernetes.io/docs/concepts/security/pod-security-standards, profile Restricted. The real one is asked in
-tests/cluster.
+tests/apiserver.
 """
 
 from typing import Any
@@ -10,16 +10,24 @@ from typing import Any
 def violations(pod: dict[str, Any]) -> list[str]:
     """What `restricted` would refuse in a pod's spec; empty when it is admitted."""
     found = [f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
-    found += [f"volume {v['name']}" for v in pod.get("volumes", []) if set(v) - {"name"} - _VOLUMES]
+    found += [f"volume {v['name']} is of a forbidden kind" for v in pod.get("volumes", []) if set(v) - _VOLUMES]
     security = pod.get("securityContext", {})
-    for container in [*pod.get("initContainers", []), *pod["containers"]]:
+    for container in containers(pod):
         own = container.get("securityContext", {})
-        found += [f"{container['name']}: {problem}" for problem in _problems(security, own)]
-        found += [f"{container['name']}: hostPort" for port in container.get("ports", []) if "hostPort" in port]
+        found += [f"{container['name']} {problem}" for problem in _problems(security, own)]
+        found += [f"{container['name']} has a hostPort" for port in container.get("ports", []) if port.get("hostPort")]
     return found
 
 
-_VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every container of a pod's spec, whenever it runs."""
+    return [one for kind in ("initContainers", "containers", "ephemeralContainers") for one in pod.get(kind, [])]
+
+
+_VOLUMES = {
+    "name",
+    *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"),
+}
 
 
 def _problems(pod: dict[str, Any], container: dict[str, Any]) -> list[str]:

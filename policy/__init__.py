@@ -1,0 +1,1 @@
+"""The policy pack: rules as plain functions, and what the engine runs. Nothing here declares anything."""

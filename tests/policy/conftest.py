@@ -1,0 +1,48 @@
+"""Previews of every stack by the real engine, with the plugins of this machine or with stand-ins for those it lacks."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 - fixtures
+from tests.program.engine import ROOT, Project
+from tests.unit.test_cluster_chart import archive
+
+PLUGINS = ("kubernetes", "command")
+
+Preview = Callable[..., str]
+
+
+@pytest.fixture
+def project(new_project: NewProject, tmp_path: Path) -> Project:  # noqa: F811
+    """A copy of the project that can preview cluster stacks: it has a chart, and every plugin."""
+    made = new_project()
+    (made.folder / "chart.tgz").write_bytes(archive())
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    for name in PLUGINS:
+        if shutil.which(f"pulumi-resource-{name}") is None:
+            _write_stand_in(folder / f"pulumi-resource-{name}")
+    made.environment["PATH"] += f":{folder}"
+    return made
+
+
+def _write_stand_in(program: Path) -> None:
+    run = f'exec env PYTHONPATH="{ROOT}" "{sys.executable}" -m tests.policy.stand_in_plugin'
+    program.write_text(f"#!/bin/sh\n{run}\n", encoding="utf-8")
+    program.chmod(0o755)
+
+
+@pytest.fixture
+def preview(project: Project) -> Preview:
+    """`pulumi preview --policy-pack policy` of a stack, which has to be admitted with `ok`, else refused."""
+
+    def run(stack: str, *, ok: bool = True) -> str:
+        project.pulumi("stack", "init", stack)
+        chart = f"kuberayChart={project.folder / 'chart.tgz'}"
+        return project.pulumi("preview", "--stack", stack, "--policy-pack", str(ROOT / "policy"), "-c", chart, ok=ok)
+
+    return run
