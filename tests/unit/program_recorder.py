@@ -21,7 +21,7 @@ import pulumi
 import yaml
 from pulumi.runtime import mocks, stack
 
-from infra import chart
+from infra import chart, existing_cluster, helm_release, kube, leftover_jobs
 from tests.unit.results import make_result
 from training import provenance
 from training.config import Recipe, canonical
@@ -45,10 +45,11 @@ def fake_chart(source: chart.Source, cache: Path = Path()) -> chart.Chart:
 
 
 class Recorder(mocks.Mocks):
-    """Keeps each resource's inputs by name."""
+    """Keeps each resource's inputs by name, and those of Kubernetes objects once more: components share their names."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, dict[str, Any]] = {}
+        self.objects: dict[str, dict[str, Any]] = {}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
         """No function of a provider is called by this program."""
@@ -57,6 +58,8 @@ class Recorder(mocks.Mocks):
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         """Its inputs are its outputs; a run has a result too."""
         self.inputs[args.name] = args.inputs
+        if "kind" in args.inputs:
+            self.objects[f"{args.inputs['kind']} {args.name}"] = args.inputs
         if args.typ.startswith("pulumi-python:dynamic/") and "recipe" in args.inputs:
             return f"{args.name}-id", args.inputs | {"result": result_of(args.inputs)}
         return f"{args.name}-id", args.inputs
@@ -111,6 +114,7 @@ def record(name: str, changes: dict[str, str]) -> dict[str, Any]:
     return {
         "urns": sorted(monitor.resources),
         "inputs": recorder.inputs,
+        "objects": recorder.objects,
         "after": monitor.after,
         "retained": monitor.retained,
         "exports": exports,
@@ -132,6 +136,11 @@ def main() -> None:
     provenance.host = lambda: provenance.Host("a CPU", CORES, MEMORY_BYTES)
     psutil.cpu_count = lambda logical=True: CORES
     chart.find = fake_chart
+    existing_cluster.described = lambda *_: "a cluster"
+    existing_cluster.findings = lambda *_: []
+    helm_release.mark_failed = lambda *_: []
+    leftover_jobs.delete_unfinished = lambda *_: []
+    kube.connect = lambda *_: None
     name, *changes = sys.argv[1:]
     print(json.dumps(record(name, dict(change.split("=", 1) for change in changes)), sort_keys=True))
 

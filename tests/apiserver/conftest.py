@@ -1,0 +1,59 @@
+"""One bare API server for the tests of this folder, with KubeRay's CRDs and the program's namespace in it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import kube
+from infra.chart import crds_digest
+from infra.crds import CrdsProvider
+from tests.apiserver import control_plane
+from tests.apiserver.control_plane import ROOT
+from tests.unit import crd
+from tests.unit.test_wiring import record
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Access to an API server that holds nothing yet."""
+    crd.chart()  # skips: without the CRDs there is nothing to ask
+    missing = control_plane.missing_programs()
+    if missing:
+        pytest.skip(f"{', '.join(missing)} neither on PATH nor put there by CLUSTER_ENV, a file that is sourced")
+    with control_plane.running(tmp_path_factory.mktemp("control-plane")) as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def crd_properties(kubeconfig: Path) -> dict[str, Any]:
+    """Inputs of the program's resource for the CRDs of its chart."""
+    chart = crd.chart()
+    version = re.search(r"kuberayVersion:\n.*\n +default: \"(.+)\"", (ROOT / "Pulumi.yaml").read_text())
+    return {
+        "digest": crds_digest(chart.crds()),
+        "chart": str(chart.path),
+        "repository": "",
+        "version": version and version[1],
+        "kubeconfig": str(kubeconfig),
+        "context": "",
+        "takeOver": False,
+    }
+
+
+@pytest.fixture(scope="session")
+def api(kubeconfig: Path, crd_properties: dict[str, Any]) -> Any:
+    """A client that knows the CRDs; they and the namespace were made as the program makes them."""
+    from kubernetes.client import CoreV1Api
+    from kubernetes.dynamic import DynamicClient
+
+    CrdsProvider().create(crd_properties)
+    client = kube.client(str(kubeconfig), None)
+    namespace = record("ci")["objects"]["Namespace network-namespace"]
+    core = CoreV1Api(client)
+    core.create_namespace(namespace)
+    # In a cluster a controller makes it; every pod has one, mounted or not.
+    core.create_namespaced_service_account(namespace["metadata"]["name"], {"metadata": {"name": "default"}})
+    return DynamicClient(client, cache_file=str(kubeconfig.with_name("discovery.json")))
