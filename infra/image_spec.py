@@ -19,6 +19,8 @@ from training.provenance import PROJECT
 NAME = "ray-worth-it/training"
 """The image's name where it needs no registry."""
 DOCKERFILE = PROJECT / "training" / "Dockerfile"
+BUILD_SCRIPTS = (PROJECT / "infra" / "scripts" / "strip_symbols.py",)
+"""What the Dockerfile runs."""
 ENTRIES = ("pod", "submit", "baseline", "native", "ray")
 """Modules of `training` that a pod starts."""
 DATA = "/data"
@@ -48,7 +50,7 @@ class Content:
         """12 hex digits that change with whatever changes in the image."""
         parts = {
             "base": self.base_image,
-            "dockerfile": DOCKERFILE.read_text(encoding="utf-8"),
+            "dockerfile": [path.read_text(encoding="utf-8") for path in (DOCKERFILE, *BUILD_SCRIPTS)],
             "modules": {str(path.relative_to(project)): _digest(path) for path in modules(project)},
             "packages": sorted(packages(project / "uv.lock")),
             "data": self._data(),

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from infra.image_spec import CIFAR10, DOCKERFILE, Content, modules
+from infra.image_spec import BUILD_SCRIPTS, CIFAR10, DOCKERFILE, Content, modules
 from infra.scripts.programs import Failure, run, run_main, say, succeeds, with_retries
 from training.provenance import PROJECT
 
@@ -72,6 +72,11 @@ def load_images(profile: str, images: list[str]) -> None:
         with_retries("load of images", lambda: _import(list(lacking), wanted))
 
 
+def bring_back(profile: str, images: list[str]) -> None:
+    """Load again what nodes have lost of images that this machine's engine has: a full disk costs a node its images."""
+    load_images(profile, [image for image in images if succeeds("docker", "image", "inspect", image)])
+
+
 def nodes(profile: str) -> list[str]:
     """The names of a profile's nodes, which are those of their containers."""
     listing = run("minikube", "--profile", profile, "node", "list", quiet=True)
@@ -123,6 +128,7 @@ def _context(content: Content) -> Iterator[Path]:
         folder = Path(name)
         _write_host(folder / "host")
         _copy([PROJECT / "pyproject.toml", PROJECT / "uv.lock"], folder / "locked")
+        _copy(list(BUILD_SCRIPTS), folder / "build")
         _copy(modules(), folder / "app" / "training")
         _copy([PROJECT / "uv.lock"], folder / "app")
         (folder / "data").mkdir()

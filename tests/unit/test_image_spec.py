@@ -62,6 +62,17 @@ def test_only_packages_in_the_image_change_it(project: Path, package: str, chang
     assert changes == (before != after)
 
 
+@pytest.mark.parametrize("name", ["DOCKERFILE", "BUILD_SCRIPTS"])
+def test_how_it_is_built_changes_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Dockerfile, and the script that it runs."""
+    before = CONTENT.tag()
+    changed = tmp_path / "changed"
+    changed.write_text("# changed\n")
+    monkeypatch.setattr(image_spec, name, changed if name == "DOCKERFILE" else (changed,))
+
+    assert before != CONTENT.tag()
+
+
 def test_base_and_data_change_it(tmp_path: Path) -> None:
     """Both are in the image."""
     (tmp_path / "data_batch_1").write_bytes(b"images")
@@ -102,6 +113,14 @@ def test_the_dockerfile_builds_anywhere() -> None:
 
     assert not [line for line in instructions if "--mount" in line]
     assert f"ARG UV_VERSION={UV_VERSION}" in text
+
+
+def test_what_the_dockerfile_leaves_out_is_locked() -> None:
+    """A package that is renamed would come back in silence."""
+    left_out = re.findall(r"--no-emit-package (\S+)", image_spec.DOCKERFILE.read_text())
+
+    assert left_out
+    assert set(left_out) <= {name.partition("==")[0] for name in image_spec.packages()}
 
 
 def test_the_last_stage_gets_nothing_of_the_machine_s_package_index() -> None:

@@ -1,0 +1,158 @@
+"""A real build of the image: what this machine needs to reach packages stays out of what goes to a registry.
+
+Of the packages a single small one is installed; the Dockerfile and its context are the real ones.
+"""
+
+import base64
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from infra.scripts import image
+from infra.scripts.programs import succeeds
+from infra.settings_table import KEYS
+from tests.cluster.place import BASE
+from training.provenance import PROJECT
+
+MARKER = "marker-of-a-credential"
+UPSTREAM = "https://pypi.org"
+PACKAGE = "six"
+TAG = "ray-worth-it/test-build:1"
+TEST_BASE = "ray-worth-it/test-build-base:1"
+LABEL = "ray-worth-it.test=build"
+"""On the base, and so on every stage: by it the stages that hold the credentials are found and removed."""
+
+
+def docker(*arguments: str, given: str = "") -> str:
+    """What a docker command prints; `given` is its stdin."""
+    return subprocess.run(["docker", *arguments], input=given, capture_output=True, text=True, check=True).stdout
+
+
+@dataclass
+class Index:
+    """A package index that wants a password, and sends who has it to the public one."""
+
+    port: int = 0
+    asked: list[str] = field(default_factory=list)
+    """The paths that were asked for with the password."""
+
+    @property
+    def address(self) -> str:
+        """With the password in it, as people write it into PIP_INDEX_URL."""
+        return f"http://user:{MARKER}@127.0.0.1:{self.port}/simple"
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    """Serves on the loopback, which the build shares."""
+    found = Index()
+    password = "Basic " + base64.b64encode(f"user:{MARKER}".encode()).decode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_known = self.headers.get("Authorization") == password
+            if is_known:
+                found.asked.append(self.path)
+            self.send_response(302 if is_known else 401)
+            self.send_header(*(("Location", UPSTREAM + self.path) if is_known else ("WWW-Authenticate", "Basic")))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found.port = server.server_port
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield found
+        server.shutdown()
+
+
+@pytest.fixture
+def base_image() -> Iterator[str]:
+    """An image with Python that the engine has, with a label; skips where there is no engine or no such image.
+
+    At the end all that was built on it goes.
+    """
+    if not succeeds("docker", "info"):
+        pytest.skip("no docker, or its daemon does not answer")
+    wanted = [KEYS["baseImage"].default, BASE]
+    found = [name for name in wanted if succeeds("docker", "image", "inspect", name)]
+    if not found:
+        pytest.skip(f"the engine has none of {', '.join(wanted)}: `docker pull {wanted[0]}`")
+    docker("build", "--tag", TEST_BASE, "-", given=f"FROM {found[0]}\nLABEL {LABEL}\n")
+    yield TEST_BASE
+    docker("rmi", "--force", TEST_BASE)
+    docker("image", "prune", "--force", "--filter", f"label={LABEL}")
+
+
+@pytest.fixture
+def small_project(tmp_path: Path) -> Path:
+    """A project whose image holds one package, locked as the real project locks it."""
+    (entry,) = re.findall(
+        rf'\[\[package\]\]\nname = "{PACKAGE}"\n.*?\n\n', (PROJECT / "uv.lock").read_text(), re.DOTALL
+    )
+    needs = f'[package.optional-dependencies]\nimage = [{{ name = "{PACKAGE}" }}]\n'
+    root = f'[[package]]\nname = "small"\nversion = "0"\nsource = {{ virtual = "." }}\n\n{needs}'
+    (tmp_path / "uv.lock").write_text(f'version = 1\nrevision = 3\nrequires-python = ">=3.11"\n\n{entry}{root}')
+    head = '[project]\nname = "small"\nversion = "0"\nrequires-python = ">=3.11"\n'
+    extra = f'[project.optional-dependencies]\nimage = ["{PACKAGE}"]\n'
+    (tmp_path / "pyproject.toml").write_text(head + extra)
+    return tmp_path
+
+
+@pytest.fixture
+def built(base_image: str, small_project: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The image, built by a machine whose every way to packages holds the secret; it is removed at the end."""
+    home = small_project / "home"
+    (home / ".config" / "uv").mkdir(parents=True)
+    (home / ".netrc").write_text(f"machine packages.example.com login user password {MARKER}\n")
+    (home / ".config" / "uv" / "uv.toml").write_text(f"# {MARKER}\n")
+    for name, value in {
+        "HOME": str(home),
+        "PIP_INDEX_URL": index.address,
+        "UV_DEFAULT_INDEX": index.address,
+        "IMAGE": TAG,
+        "BASE_IMAGE": base_image,
+        "DATASET": "digits",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(image, "PROJECT", small_project)
+    succeeds("docker", "rmi", "--force", TAG)
+    image.build()
+    yield TAG
+    docker("rmi", "--force", TAG)
+
+
+def test_no_credential_is_in_the_image_or_its_history(built: str, index: Index) -> None:
+    """They reach the stages that install, and neither a layer, nor a variable, nor a line of the history."""
+    assert {"/simple/uv/", f"/simple/{PACKAGE}/"} <= set(index.asked)
+
+    for told in (docker("history", "--no-trunc", built), docker("image", "inspect", built)):
+        assert MARKER not in told
+        assert f":{index.port}" not in told
+    with subprocess.Popen(["docker", "save", built], stdout=subprocess.PIPE) as saved:
+        assert saved.stdout
+        assert [] == occurrences(saved.stdout, MARKER.encode())
+    (found,) = json.loads(docker("image", "inspect", built))
+    assert "1000:1000" == found["Config"]["User"]
+    assert "1000" == docker("run", "--rm", built, "python", "-c", f"import os, {PACKAGE}; print(os.getuid())").strip()
+
+
+def occurrences(stream: "subprocess._FILE", wanted: bytes) -> list[int]:
+    """Where a text stands in a stream, also across two reads of it."""
+    found, kept, at = [], b"", 0
+    while chunk := stream.read(2**20):  # type: ignore[union-attr]
+        part = kept + chunk
+        if (index := part.find(wanted)) >= 0:
+            found.append(at + index)
+        kept = part[-len(wanted) :]
+        at += len(part) - len(kept)
+    return found
