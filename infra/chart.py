@@ -118,8 +118,6 @@ def _archive_crds(path: Path) -> list[str]:
 
 def _address(source: Source) -> str:
     """Where a repository's index says that the chart is."""
-    if source.repository.startswith("oci://"):
-        raise ValueError("oci:// is not read here: `helm pull` the chart, and set kuberayChart to its file")
     base = source.repository.rstrip("/") + "/"
     index = yaml.safe_load(_download(urllib.parse.urljoin(base, "index.yaml")))
     entries = [entry for entry in index["entries"][source.chart] if str(entry["version"]).lstrip("v") == source.version]

@@ -59,7 +59,14 @@ def _context(settings: "Settings") -> dict[str, Any]:
         "host": provenance.host().fingerprint() if settings.target == "local" else None,
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,
         "rayDashboard": settings.ray_dashboard,
+        **_image(settings),
     }
+
+
+def _image(settings: "Settings") -> dict[str, str]:
+    """The image that the user names: one that is built here follows from what the hashes cover already."""
+    named = settings.cluster.image if settings.cluster and settings.target == "kubernetes" else None
+    return {"image": named} if named else {}
 
 
 def _hash(parts: dict[str, Any]) -> str:

@@ -81,14 +81,20 @@ _OPERATOR = (
     ),
     Key(
         name="kuberayRepository",
-        rule=matching(r"https?://\S+|oci://\S+", "an http://, https:// or oci:// address"),
+        rule=matching(
+            r"https?://\S+",
+            "an http:// or https:// address; of an oci:// one `helm pull` the chart, and set kuberayChart to its .tgz",
+        ),
         default="https://ray-project.github.io/kuberay-helm/",
         targets=CLUSTER,
         help="Helm repository of the KubeRay chart",
     ),
     Key(
         name="kuberayChart",
-        rule=text("a chart's name in kuberayRepository, or a path to a chart"),
+        rule=matching(
+            r"(?!\w+://).+",
+            "a chart's name in kuberayRepository, or a path to a chart: `helm pull` one that is at an address",
+        ),
         default="kuberay-operator",
         targets=CLUSTER,
         help="the KubeRay chart: its name in kuberayRepository, or a path to a folder or .tgz",

@@ -37,9 +37,17 @@ def test_pull_secrets_need_a_namespace_that_exists() -> None:
 def test_a_chart_s_path_must_exist() -> None:
     """A chart's name is looked up in the repository; a path is looked at now."""
     assert "there is no file" in only_problem(**IMAGE, kuberayChart="charts/kuberay.tgz")
-    for chart in ("kuberay-operator", "oci://example.com/kuberay", "stacks"):
+    for chart in ("kuberay-operator", "stacks"):
         settings(**IMAGE, kuberayChart=chart)
     settings(**IMAGE, kuberayChart="charts/kuberay.tgz", operator="existing")
+
+
+@pytest.mark.parametrize("key", ["kuberayRepository", "kuberayChart"])
+def test_an_oci_address_is_refused_with_what_to_do_instead(key: str) -> None:
+    """Only Helm reads those; the program would find out at preview, and fail with the chart."""
+    found = only_problem(**IMAGE, **{key: "oci://registry.example.com/charts/kuberay-operator"})
+
+    assert "`helm pull`" in found
 
 
 def test_a_stack_whose_name_makes_no_profile_says_so() -> None:
