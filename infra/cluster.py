@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from infra import access as access_module
-from infra import chart, image_spec, jobs_spec
+from infra import before_up, chart, image_spec, jobs_spec
 from infra.access import Access
 from infra.chart import Source
 from infra.cluster_runs import ClusterRuns, WantedRuns
@@ -27,7 +27,6 @@ from infra.plan import RunPlan
 from infra.pod_spec import Placement, Size
 from infra.ray_cluster import RayTrainingCluster
 from infra.ray_cluster_spec import RayClusterSettings
-from infra.scripts.minikube import trouble
 from infra.settings import ClusterSettings, Settings
 
 MIB = 2**20
@@ -70,10 +69,9 @@ class ClusterMeasurement(pulumi.ComponentResource):
 
     def _place(self) -> Minikube | None:
         if self._settings.target != "minikube":
+            before_up.check_existing(self._settings)
             return None
-        found = "" if pulumi.runtime.is_dry_run() else trouble(self._cluster.minikube_profile)
-        if found:
-            raise pulumi.RunError(found)
+        before_up.check_minikube(self._settings)
         return Minikube("minikube", minikube_cluster(self._settings.stack, self._cluster), self._child())
 
     def _access(self, place: Minikube | None) -> Access:
@@ -94,6 +92,8 @@ class ClusterMeasurement(pulumi.ComponentResource):
             return settings.image, []
         content = Content(settings.base_image, self._settings.recipe.dataset, self._settings.dataset_path)
         image = f"{settings.image_registry or image_spec.NAME}:{content.tag()}"
+        if place is not None:
+            before_up.bring_back_images(settings.minikube_profile, [image, *settings.preload_images])
         nodes = Nodes(settings.minikube_profile, settings.minikube_nodes, place.started) if place else None
         made = TrainingImage("image", image, content, nodes, self._child())
         return image, [made.ready]

@@ -7,6 +7,7 @@ The state holds the provider pickled by reference: this module and its class kee
 """
 
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pulumi
@@ -62,7 +63,8 @@ def _apply(props: dict[str, Any]) -> None:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
     api = _api(props)
     if not props["takeOver"]:
-        _refuse_foreign(api, [crd["metadata"]["name"] for crd in crds])
+        made = {crd.metadata.name: crd.metadata.labels or {} for crd in api.list_custom_resource_definition().items}
+        refuse_foreign(made, [crd["metadata"]["name"] for crd in crds])
     for crd in crds:
         crd["metadata"].setdefault("labels", {})[LABEL] = OWNER
         # A server-side apply: the annotation of the other kind has a limit that a CRD of this size exceeds.
@@ -77,8 +79,8 @@ def _api(props: dict[str, Any]) -> Any:
     return ApiextensionsV1Api(client(props["kubeconfig"], props["context"] or None))
 
 
-def _refuse_foreign(api: Any, names: list[str]) -> None:
-    made = {crd.metadata.name: crd.metadata.labels or {} for crd in api.list_custom_resource_definition().items}
+def refuse_foreign(made: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> None:
+    """Raises ForeignCrdsError when one of `names` is among the CRDs that there are, with another's labels."""
     foreign = [name for name in names if name in made and made[name].get(LABEL) != OWNER]
     if foreign:
         raise ForeignCrdsError(

@@ -87,7 +87,7 @@ def _take_lock(progress: Path) -> bool:
 
     The lock is this process's: it goes when the process does, after all that it guards. Its file stays.
     """
-    lock = _open_lock(Path(tempfile.gettempdir()) / LOCK_NAME)
+    lock = open_lock()
     said = False
     while True:
         with suppress(BlockingIOError):
@@ -102,11 +102,12 @@ def _take_lock(progress: Path) -> bool:
             return False
 
 
-def _open_lock(path: Path) -> int:
-    """Opened for reading, which is enough to lock it: the file may be another user's.
+def open_lock() -> int:
+    """The machine's lock, not yet taken, opened for reading, which is enough to lock it: it may be another user's.
 
     Created only when it is absent: Linux refuses O_CREAT on another user's file in a sticky folder (protected_regular).
     """
+    path = Path(tempfile.gettempdir()) / LOCK_NAME
     with suppress(FileNotFoundError):
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     created = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)

@@ -106,4 +106,7 @@ def _new_folder(stack: str, name: str) -> Path:
 
 
 def _again(props: dict[str, Any]) -> str:
-    return f"To make this run again:  pulumi up --target-replace '{props['jobUrn']}' --target-dependents"
+    return (
+        f"To make this run again:  pulumi up --target-replace '{props['jobUrn']}' --target-dependents\n"
+        f"To have all that is known of the cluster in one archive:  STACK={props['stack']} make diagnose"
+    )

@@ -48,6 +48,8 @@ class Operator(pulumi.ComponentResource):
             values=operator_spec.values(settings.placement, access.namespace),
             skip_crds=True,
             timeout=300,
+            # In a cluster of our own: a release that an interrupted `up` left is taken up again (infra.helm_release).
+            replace=True if access.cluster is not None else None,
             opts=access.options(self, depends_on=[crds, *after]),
         )
         self.register_outputs({"release": self.release.name})

@@ -18,7 +18,7 @@ class Size:
     memory_bytes: int
 
     def __str__(self) -> str:
-        return f"{self.cpus:g} CPUs and {self.memory_bytes / GIB:g} GiB"
+        return f"{self.cpus:g} CPUs and {round(self.memory_bytes / GIB, 1):g} GiB"
 
 
 OPERATOR = Size(0.1, GIB // 2)

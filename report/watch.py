@@ -1,5 +1,6 @@
 """`make watch`: follows a running update from another terminal. It only reads: what it shows, it cannot disturb."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -12,10 +13,19 @@ from report import terminal
 from report.errors import ShowError
 from report.watch_source import LocalSource, Source
 from report.watch_view import Board
+from tools.project import CLUSTER_TARGETS
 
 POLL_SECONDS = 1.0
 
-SOURCES: dict[str, Callable[[Path, str], Source]] = {"local": LocalSource}
+
+def _cluster(project: Path, stack: str) -> Source:
+    from report.watch_cluster import ClusterSource  # with packages that `local` does without
+    from tools import stack_config
+
+    return ClusterSource(project, stack, stack_config.parse_overrides(os.environ.get("SET", "")))
+
+
+SOURCES: dict[str, Callable[[Path, str], Source]] = {"local": LocalSource, **dict.fromkeys(CLUSTER_TARGETS, _cluster)}
 """How the runs of a target are followed: made from the project's folder and the stack's name."""
 
 

@@ -1,14 +1,15 @@
 """Where progress comes from: a `Source` gives what is new of the runs of one measurement. Shows nothing.
 
-`LocalSource` reads the files that runs on this machine write. A cluster's source gives the same `News` from its pods'
-logs, with the events of `training.progress`, and takes its place in `report.watch.SOURCES`.
+`LocalSource` reads the files that runs on this machine write; `report.watch_cluster` gives the same `News` from the
+logs of a cluster's pods.
 """
 
 import re
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import psutil
 
@@ -17,11 +18,13 @@ from training import progress, result
 from training.config import ARMS
 
 State = Literal["running", "finished", "failed"]
+T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
 """A run's folder is there a moment before its first process is."""
 
-_FOLDER = re.compile(r"(?P<run>(?P<arm>[a-z]+)-(?P<repeat>\d+))-(?P<stamp>\d{8}T\d{6}Z)-[0-9a-f]+")
+_RUN = r"(?P<arm>[a-z]+)-(?P<repeat>\d+)"
+_FOLDER = re.compile(rf"(?P<run>{_RUN})-(?P<stamp>\d{{8}}T\d{{6}}Z)-[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -55,15 +58,15 @@ class LocalSource:
     def __init__(self, project: Path, stack: str) -> None:
         self._project = project
         self._runs = project / "runs" / stack
-        self._latest = project / "results" / stack / LATEST
-        self._published = self._published_now()
+        self._stack = stack
+        self._published = published(project, stack)
         self._offsets: dict[str, int] = {}
         self._running: set[str] = set()
         self._failed = False
 
     def poll(self) -> list[News]:
         """What the newest measurement's runs have written since the last call."""
-        folders = newest_measurement(path for path in self._runs.glob("*/") if _FOLDER.fullmatch(path.name))
+        folders = newest_measurement((path for path in self._runs.glob("*/") if _FOLDER.fullmatch(path.name)), started)
         news = [self._news(folder) for folder in folders]
         self._failed = any(its.state == "failed" and its.key in self._running for its in news)
         self._running |= {its.key for its in news if its.state == "running"}
@@ -71,10 +74,7 @@ class LocalSource:
 
     def is_over(self) -> bool:
         """Published since this source was made, or a run that went on then has ended without a result."""
-        return self._failed or self._published_now() != self._published
-
-    def _published_now(self) -> str:
-        return self._latest.readlink().name if self._latest.is_symlink() else ""
+        return self._failed or published(self._project, self._stack) != self._published
 
     def _news(self, folder: Path) -> News:
         state = _state(folder)  # before the events: what a finished run wrote last is then among them
@@ -87,27 +87,35 @@ class LocalSource:
         return News(folder.name, parts["run"], state, log, events)
 
 
-def newest_measurement(folders: Any) -> list[Path]:
-    """The run folders of the newest measurement, oldest first.
+def published(project: Path, stack: str) -> str:
+    """The name of the result that `latest` points at; empty when there is none."""
+    latest = project / "results" / stack / LATEST
+    return latest.readlink().name if latest.is_symlink() else ""
+
+
+def newest_measurement(runs: Iterable[T], started_of: Callable[[T], tuple[str, str]]) -> list[T]:
+    """The runs of the newest measurement, oldest first; `started_of` gives a run's start, as sortable text, and name.
 
     The runs of a measurement are made in a fixed order (`infra.plan`): going back in time, where a run does not come
     before the one after it in that order, an older measurement ends.
     """
-    chosen: list[Path] = []
-    for folder in sorted(folders, key=_started, reverse=True):
-        if chosen and _place(folder) >= _place(chosen[-1]):
+    placed = [(stamp, _place(name), run) for run in runs for stamp, name in [started_of(run)]]
+    chosen: list[tuple[str, tuple[int, int], T]] = []
+    for one in sorted(placed, key=lambda its: its[:2], reverse=True):
+        if chosen and one[1] >= chosen[-1][1]:
             break
-        chosen.append(folder)
-    return chosen[::-1]
+        chosen.append(one)
+    return [run for _, _, run in chosen[::-1]]
 
 
-def _started(folder: Path) -> tuple[str, tuple[int, int]]:
+def started(folder: Path) -> tuple[str, str]:
+    """The start of a run and its name, from the name of its folder."""
     parts = _FOLDER.fullmatch(folder.name)
-    return (parts["stamp"] if parts else "", _place(folder))
+    return (parts["stamp"], parts["run"]) if parts else ("", "")
 
 
-def _place(folder: Path) -> tuple[int, int]:
-    parts = _FOLDER.fullmatch(folder.name)
+def _place(name: str) -> tuple[int, int]:
+    parts = re.fullmatch(_RUN, name)
     if parts is None:
         return (0, 0)
     return (int(parts["repeat"]), ARMS.index(parts["arm"]) if parts["arm"] in ARMS else len(ARMS))

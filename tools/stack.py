@@ -16,6 +16,7 @@ from typing import Any
 
 from tools import environment, session, stack_config, state
 from tools.project import (
+    CLUSTER_TARGETS,
     ROOT,
     SMOKE,
     ToolError,
@@ -28,6 +29,8 @@ from tools.project import (
     target_of,
 )
 
+_HELM_RELEASE = "kubernetes:helm.sh/v3:Release::"
+"""In the URN of what Helm installs, of which Helm keeps a record of its own in the cluster."""
 _SMOKE_SETTINGS = {"epochs": "1", "repeats": "1", "trainImages": "256", "warmupSteps": "1"}
 
 
@@ -38,14 +41,24 @@ class Stack:
         self.name = checked_stack_name(name)
         self.overrides = {**_SMOKE_SETTINGS, **overrides} if name == SMOKE else overrides
         self.settings = stack_file(name).read_text(encoding="utf-8")
-        target = overrides.get("target", target_of(self.settings))
-        self.environment = environment.for_pulumi(os.environ, target)
+        self.target = overrides.get("target", target_of(self.settings))
+        self.environment = environment.for_pulumi(os.environ, self.target)
 
     def up(self) -> int:
         """Update, then show and publish the comparison; after a failure the last complete one."""
-        status = self.update()
+        status = self._update_minikube() if self.target == "minikube" else self.update()
         self.show(self.comparison(), failed=status != 0)
+        if status != 0 and self.target in CLUSTER_TARGETS:
+            say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
         return status
+
+    def _update_minikube(self) -> int:
+        """Update with this machine to itself, and a cluster that was stopped started first."""
+        from tools import minikube  # what it imports is of use for this target alone
+
+        with minikube.alone_on_machine():
+            minikube.resume(self.name, self.overrides)
+            return self.update()
 
     def update(self) -> int:
         """`pulumi up`, after what a killed one left was cleared."""
@@ -128,6 +141,10 @@ class Stack:
         targets = ["--target", root] if root else []
         clear = ["refresh", "--yes", "--non-interactive", "--clear-pending-creates", *targets]
         self._pulumi(*clear, "--config-file", str(config))
+        if self.target == "minikube" and any(_HELM_RELEASE in urn for urn in begun):
+            from tools import minikube  # what it imports is of use for this target alone
+
+            minikube.release_made_in_vain(self.name, self.overrides)
 
     def _deployment(self) -> dict[str, Any]:
         return dict(json.loads(self._pulumi("stack", "export")).get("deployment") or {})

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,7 +43,8 @@ def main() -> int:
     folder, sweep = _find_or_begin(arguments.stack, _asked(arguments, settings, base, target))
     stack = SweepStack(sweep.stack, settings, target)
     try:
-        sweep = _measure_all(sweep, folder, stack)
+        with _alone(target):
+            sweep = _measure_all(sweep, folder, stack)
     except Interrupted:
         say(f"interrupted. The same command goes on where this stopped; stack {sweep.stack} is kept until then")
         return 130
@@ -54,6 +56,15 @@ def main() -> int:
         _say_how_to_destroy(sweep.stack)
     terminal.write((folder / TEXT).read_text(encoding="utf-8") + f"\n{page}")
     return 0 if sweep.is_complete else 1
+
+
+def _alone(target: str) -> AbstractContextManager[None]:
+    """This machine to itself for all settings on target minikube; on local each run takes it for itself."""
+    if target != "minikube":
+        return nullcontext()
+    from tools import minikube  # what it imports is of use for this target alone
+
+    return minikube.alone_on_machine()
 
 
 def _arguments() -> argparse.Namespace:

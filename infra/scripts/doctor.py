@@ -1,6 +1,6 @@
-"""What this machine has of what a stack needs: found against minimum, with the fix. Changes nothing.
+"""What this machine has of what a Minikube stack needs: found against minimum, with the fix. Changes nothing.
 
-`up` makes the same checks before it starts anything, and stops at the first that fails.
+`up` makes these checks before it starts anything, and stops at the first that fails; `make doctor` shows all of them.
 """
 
 import os
@@ -98,10 +98,17 @@ def memory(cluster: Cluster) -> Finding:
 
 def disk() -> Finding:
     """Where Docker keeps its images; where that is in another machine (Docker Desktop), this folder's disk."""
-    root = Path(run("docker", "info", "--format", "{{.DockerRootDir}}", quiet=True, seconds=30).strip())
+    root = _docker_root()
     free = shutil.disk_usage(root if root.is_dir() else Path.cwd()).free
     fix = "Make room:  docker system prune    (removes what no container uses)"
     return Finding("disk", f"{free / 1e9:.0f} GB free", f"{DISK_BYTES / 1e9:.0f} GB", free >= DISK_BYTES, fix)
+
+
+def _docker_root() -> Path:
+    try:
+        return Path(run("docker", "info", "--format", "{{.DockerRootDir}}", quiet=True, seconds=30).strip())
+    except Failure:
+        return Path.cwd()  # that Docker does not answer is another finding
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -28,6 +28,11 @@ def create() -> None:
     doctor.refuse(cluster)
     exists = _exists(cluster.profile)
     _refuse_foreign(cluster, exists)
+    if exists and not started(cluster.profile):
+        # Minikube, started again, keeps the nodes there are and makes no others, or waits for one that never comes.
+        say(f"{cluster.profile} was left half made: deleting it and starting again")
+        _delete(cluster)
+        exists = False
     made = _made(cluster.profile)
     _mark(cluster, started=False)
     try:
@@ -43,6 +48,7 @@ def create() -> None:
     else:
         if made and unchangeable(made, cluster):
             _refuse_change(made, cluster)
+    _add_nodes(cluster)
     _finish(cluster)
 
 
@@ -55,17 +61,7 @@ def update() -> None:
         raise Failure(lost(cluster.profile))
     _refuse_change(made, cluster)
     _start(replace(cluster, nodes=made.nodes))
-    for _ in range(cluster.nodes - made.nodes):
-        say(f"{cluster.profile}: adding a node")
-        run(
-            "minikube",
-            "--profile",
-            cluster.profile,
-            "node",
-            "add",
-            seconds=START_SECONDS,
-            environment=_environment(cluster),
-        )
+    _add_nodes(cluster)
     _finish(cluster)
 
 
@@ -99,10 +95,16 @@ def lost(profile: str) -> str:
 
 def trouble(profile: str) -> str:
     """Why a cluster that was made can't be used, and what to do; empty when it runs, or is yet to be made."""
-    if not _started(profile):
+    if not started(profile):
         return ""
     if not _exists(profile):
         return lost(profile)
+    made = _made(profile)
+    if made and len(nodes(profile)) < made.nodes:
+        return (
+            f"the Minikube cluster {profile} has {len(nodes(profile))} of {made.nodes} nodes; to add one:\n"
+            f"  MINIKUBE_MEMORY={made.memory_mib}mb minikube --profile {profile} node add"
+        )
     if _runs(profile):
         return ""
     return f"the Minikube cluster {profile} is stopped (`make up` starts it):\n  minikube start --profile {profile}"
@@ -119,11 +121,20 @@ def _start(cluster: Cluster) -> None:
     kubeconfig.chmod(0o600)
 
 
+def _add_nodes(cluster: Cluster) -> None:
+    """Those that are missing. Without the variable the second node, and each after it, would get a default memory."""
+    for _ in range(cluster.nodes - len(nodes(cluster.profile))):
+        say(f"{cluster.profile}: adding a node")
+        command = ["minikube", "--profile", cluster.profile, "node", "add"]
+        size = {"MINIKUBE_MEMORY": f"{cluster.memory_mib}mb"}
+        run(*command, seconds=START_SECONDS, environment=_environment(cluster) | size)
+
+
 def _finish(cluster: Cluster) -> None:
     """All that a running cluster still needs; its address on stdout, which Pulumi keeps."""
     with_retries("API server", lambda: _answer(cluster))
-    load_images(cluster.profile, list(cluster.images))
     _mark(cluster, started=True)
+    load_images(cluster.profile, list(cluster.images))
     print(run("minikube", "--profile", cluster.profile, "ip", quiet=True).strip())
 
 
@@ -207,7 +218,8 @@ def _made(profile: str) -> Cluster | None:
     return Cluster.from_dict(data) if isinstance(data, dict) else None
 
 
-def _started(profile: str) -> bool:
+def started(profile: str) -> bool:
+    """Whether the cluster was once brought up whole."""
     return _read_marker(profile).get("started") is True
 
 

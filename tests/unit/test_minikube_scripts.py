@@ -1,6 +1,7 @@
 """What is done to a Minikube cluster, and what never: the programs are replaced by a record of their command lines."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,9 +32,11 @@ class Machine:
         self.profiles: set[str] = set()
         self.commands: list[str] = []
         self.broken_starts = 0
+        self.nodes: list[str] = []
+        self.nodes_of_a_start = CLUSTER.nodes
         self._folder = folder
 
-    def run(self, *command: str, **_: object) -> str:
+    def run(self, *command: str, environment: Mapping[str, str] | None = None, **_: object) -> str:
         """Note a command, and answer as the program would."""
         line = " ".join(command)
         if "profile list" in line:
@@ -42,16 +45,23 @@ class Machine:
             return self._start(line, command[command.index("--profile") + 1])
         if command[:2] == ("minikube", "delete"):
             self.profiles.discard(command[-1])
+            self.nodes = []
         if line.endswith(" ip"):
             return "192.168.49.2\n"
-        if "node list" in line or "network" in line:
+        if "container inspect" in line:
+            return "true\n"
+        if "network" in line:
             return ""
+        if line.endswith("node add"):
+            self.nodes.append(f"another of {(environment or {}).get('MINIKUBE_MEMORY')}")
         self.commands.append(line)
         return ""
 
     def _start(self, line: str, profile: str) -> str:
         self.commands.append(line)
         self.profiles.add(profile)
+        while len(self.nodes) < self.nodes_of_a_start:
+            self.nodes.append(f"{profile}-m{len(self.nodes) + 1:02}")
         if self.broken_starts:
             self.broken_starts -= 1
             raise Failure("half made")
@@ -71,7 +81,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine with no profile, on which every check passes."""
     made = Machine(tmp_path)
     monkeypatch.setattr(minikube, "run", made.run)
-    monkeypatch.setattr(minikube, "nodes", lambda _: [])
+    monkeypatch.setattr(minikube, "nodes", lambda _: made.nodes)
     monkeypatch.setattr(minikube, "load_images", lambda *_: None)
     monkeypatch.setattr(minikube, "PROJECT", tmp_path)
     monkeypatch.setattr(doctor, "refuse", lambda _: None)
@@ -123,25 +133,41 @@ def test_a_profile_of_another_is_never_touched(machine: Machine) -> None:
 
 
 def test_a_half_made_cluster_is_made_anew(machine: Machine) -> None:
-    """It is this stack's, and nothing is known to be in it."""
-    machine.broken_starts = 1
+    """Started again, Minikube keeps the nodes there are and makes no others, or waits for one for minutes."""
+    machine.broken_starts = machine.nodes_of_a_start = 1
     with pytest.raises(Failure):
         minikube.create()
+    machine.nodes_of_a_start = 2
+    minikube.create()
+    assert 1 == len(machine.said("delete"))
+    assert 2 == len(machine.nodes)
+
+
+def test_a_cluster_that_was_whole_is_taken_up_or_made_anew(machine: Machine) -> None:
+    """As when the stack's state was lost: what can't be started any more goes."""
+    minikube.create()
+    minikube.create()
+    assert [] == machine.said("delete")
     machine.broken_starts = 1
     minikube.create()
+    assert 1 == len(machine.said("delete"))
 
-    assert ["start", "start", "delete", "start"] == [
-        line.split()[1] for line in machine.commands if "status" not in line
-    ]
+
+def test_a_node_that_was_deleted_by_other_means_is_named(machine: Machine) -> None:
+    """Pods would wait for it until their deadline."""
+    minikube.create()
+    machine.nodes.pop()
+    assert "has 1 of 2 nodes" in minikube.trouble(CLUSTER.profile)
 
 
 def test_nodes_are_added_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One call a node, beside those there are."""
+    """One call a node, beside those there are, with the memory of the others: Minikube would give a default."""
     minikube.create()
     want(replace(CLUSTER, nodes=4), monkeypatch)
     minikube.update()
 
     assert 2 == len(machine.said("add"))
+    assert ["another of 6144mb"] * 2 == machine.nodes[2:]
 
 
 @pytest.mark.parametrize(

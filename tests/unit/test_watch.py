@@ -15,7 +15,7 @@ from rich.console import Console
 from report import watch as watching
 from report.errors import ShowError
 from report.watch import source_of, watch
-from report.watch_source import LocalSource, News, newest_measurement
+from report.watch_source import LocalSource, News, newest_measurement, started
 from report.watch_view import Board
 from training.progress import Progress
 
@@ -58,7 +58,9 @@ def test_the_newest_measurement_ends_where_the_order_does(tmp_path: Path, made: 
     """Runs have a fixed order: going back, a run that is not earlier in it belongs to an older measurement."""
     folders = [make_folder(tmp_path, run, f"1200{number:02d}") for number, run in enumerate(made.split())]
 
-    assert expected.split() == [path.name.rpartition("-2025")[0] for path in newest_measurement(reversed(folders))]
+    assert expected.split() == [
+        path.name.rpartition("-2025")[0] for path in newest_measurement(reversed(folders), started)
+    ]
 
 
 def test_news_are_told_once(tmp_path: Path) -> None:

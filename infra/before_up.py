@@ -1,0 +1,78 @@
+"""What is looked at, said and refused before an update makes anything. A preview asks no cluster: it may have none."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+from infra import access, existing_cluster, helm_release, kube, leftover_jobs, operator_spec
+from infra.kube import KubeError
+from infra.scripts import image as image_script
+from infra.scripts.minikube import started, trouble
+from infra.scripts.programs import Failure
+from infra.settings import Settings
+from training.provenance import PROJECT
+
+
+def check_existing(settings: Settings) -> None:
+    """Target `kubernetes`: say which cluster it is, and refuse one that can't hold the measurement, with RunError."""
+    assert settings.cluster is not None  # noqa: S101 (the target has it)
+    kubeconfig, context = settings.cluster.kubeconfig, settings.cluster.kube_context
+    try:
+        pulumi.log.info(f"the cluster: {existing_cluster.described(kubeconfig, context)}")
+        if pulumi.runtime.is_dry_run():
+            return
+        found = existing_cluster.findings(kube.connect(kubeconfig or "", context), settings)
+    except KubeError as error:
+        if pulumi.runtime.is_dry_run():
+            pulumi.log.info(f"the cluster is not known here: {error}")
+            return
+        raise pulumi.RunError(f"the cluster can't be asked: {error}; nothing was changed") from None
+    lifted = [one for one in found if one.liftable and settings.allow_oversubscription]
+    for one in lifted:
+        pulumi.log.warn(one.what)
+    refused = [str(one) for one in found if one not in lifted]
+    if refused:
+        raise pulumi.RunError("\n\n".join(["this cluster can't be used so; nothing was changed.", *refused]))
+
+
+def check_minikube(settings: Settings) -> None:
+    """Target `minikube`: refuse a cluster that is gone or stopped, with RunError; clear what a killed `up` left."""
+    assert settings.cluster is not None  # noqa: S101 (the target has it)
+    if pulumi.runtime.is_dry_run():
+        return
+    profile, kubeconfig = settings.cluster.minikube_profile, access.kubeconfig_path(settings.stack)
+    try:
+        found = trouble(profile)
+    except Failure as failure:
+        raise pulumi.RunError(str(failure)) from None
+    if found:
+        raise pulumi.RunError(found)
+    if not (PROJECT / kubeconfig).is_file():
+        return
+    try:
+        _clear(kube.connect(kubeconfig, profile), settings.cluster.namespace)
+    except KubeError as error:
+        if started(profile):
+            raise pulumi.RunError(f"the cluster can't be asked: {error}") from None
+        pulumi.log.debug(f"nothing was looked for in a cluster that is half made: {error}")
+
+
+def _clear(api: Any, namespace: str) -> None:
+    """What an update that was killed left, and what would be in the way of this one."""
+    jobs = leftover_jobs.delete_unfinished(api, namespace)
+    if jobs:
+        pulumi.log.info(f"deleted what an interrupted update left running: {', '.join(jobs)}")
+    pending = helm_release.mark_failed(api, namespace, operator_spec.RELEASE)
+    if pending:
+        pulumi.log.info(f"an interrupted installation of the operator is made again ({', '.join(pending)})")
+
+
+def bring_back_images(profile: str, images: Sequence[str]) -> None:
+    """Target `minikube`: give the nodes what they lost of these, or pods would wait for them until their deadline."""
+    if pulumi.runtime.is_dry_run() or not started(profile):
+        return
+    try:
+        image_script.bring_back(profile, list(images))
+    except Failure as failure:
+        raise pulumi.RunError(str(failure)) from None

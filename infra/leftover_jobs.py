@@ -1,0 +1,48 @@
+"""Jobs that an interrupted update left running: Pulumi knows nothing of one whose creation it was killed in.
+
+The next update would make another beside it, and both would share the cores that are to be measured. While no update
+runs, no Job of a run has to.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from infra import kube
+from infra.kube import KubeError
+from infra.pod_spec import RUN_LABEL
+
+GONE_SECONDS = 60.0
+POLL_SECONDS = 0.5
+
+
+def unfinished(api: Any, namespace: str) -> list[str]:
+    """The names of the runs' Jobs that have not ended; raises KubeError."""
+    jobs = kube.items(api, _path(namespace))
+    return [str(job["metadata"]["name"]) for job in jobs if _is_run(job) and not _has_ended(job)]
+
+
+def delete_unfinished(api: Any, namespace: str) -> list[str]:
+    """Delete them, wait until their pods are gone, and give their names; raises KubeError."""
+    names = unfinished(api, namespace)
+    for name in names:
+        kube.delete(api, f"{_path(namespace)}/{name}")
+    deadline = time.monotonic() + GONE_SECONDS
+    while names and set(names) & set(unfinished(api, namespace)):
+        if time.monotonic() > deadline:
+            raise KubeError(f"these Jobs of an interrupted update do not end: {', '.join(names)}")
+        time.sleep(POLL_SECONDS)
+    return names
+
+
+def _path(namespace: str) -> str:
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs"
+
+
+def _is_run(job: Mapping[str, Any]) -> bool:
+    return RUN_LABEL in (job["spec"]["template"]["metadata"].get("labels") or {})
+
+
+def _has_ended(job: Mapping[str, Any]) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)

@@ -1,0 +1,173 @@
+"""An API server for tests, over real HTTP: it has the objects it is given, filters by label, merges patches, deletes.
+
+Not Kubernetes: it validates nothing. What a real one makes of the same requests is tested on a real cluster.
+"""
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+from infra.pod_spec import RUN_LABEL
+
+NAMESPACE = "ray-system"
+TOKEN = "d3b07384d113edec49eaa6238ad5ff00"  # noqa: S105 (made up)
+
+
+class Api:
+    """Objects by path, and texts (logs) by path; a path that is a list answers with what was put below it."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.texts: dict[str, str] = {}
+        self.forbidden: set[str] = set()
+        self.asked: list[str] = []
+        self.url = ""
+
+    def put(self, group: str, kind: str, item: dict[str, Any], namespace: str = "") -> None:
+        """Add an object: `put("/api/v1", "pods", pod, "ray-system")`."""
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        self.objects[f"{group}{scope}/{kind}/{item['metadata']['name']}"] = item
+
+    def answer(self, method: str, path: str, query: Mapping[str, list[str]], change: Any = None) -> tuple[int, str]:
+        """Status and body."""
+        self.asked.append(f"{method} {path}")
+        if path in self.forbidden:
+            return 403, json.dumps({"message": f"{path} is forbidden"})
+        if path in self.texts:
+            return 200, self.texts[path]
+        if path in self.objects:
+            if method == "DELETE":
+                return 200, json.dumps(self.objects.pop(path))
+            if method == "PATCH":
+                _merge(self.objects[path], change)
+            return 200, json.dumps(self.objects[path])
+        group, _, kind = path.rpartition("/")
+        pattern = re.compile(rf"{group}(?:/namespaces/[^/]+)?/{kind}/[^/]+")
+        items = [item for name, item in self.objects.items() if pattern.fullmatch(name)]
+        if path == "/version" or items or kind in _LISTS:
+            chosen = [item for item in items if _matches(item, query.get("labelSelector", [""])[0])]
+            return 200, json.dumps({"items": chosen})
+        return 404, json.dumps({"message": f"{path} not found"})
+
+
+_LISTS = {"pods", "jobs", "nodes", "secrets", "events", "services", "deployments"}
+
+
+def _matches(item: Mapping[str, Any], selector: str) -> bool:
+    """Of the selector language what is used here: `key=value`, `key`, `key in (a,b)`."""
+    labels = item["metadata"].get("labels") or {}
+    for part in re.findall(r"[^,(]+(?:\([^)]*\))?", selector):
+        key, wanted = re.fullmatch(r"([^ =]+)(?:=(.*)| in \((.*)\))?", part.strip()).groups()[0], part  # type: ignore[union-attr]
+        if " in (" in wanted:
+            allowed = wanted[wanted.index("(") + 1 : -1].split(",")
+        else:
+            allowed = [wanted.partition("=")[2]] if "=" in wanted else [labels.get(key, "")]
+        if key not in labels or labels[key] not in allowed:
+            return False
+    return True
+
+
+def _merge(item: dict[str, Any], change: Mapping[str, Any]) -> None:
+    """A merge patch without its nulls (RFC 7396)."""
+    for key, value in change.items():
+        if isinstance(value, dict):
+            _merge(item.setdefault(key, {}), value)
+        else:
+            item[key] = value
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[Api, str]]:
+    """A running server, and the path of a kubeconfig for it."""
+    api = Api()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            length = int(self.headers.get("Content-Length", 0))
+            change = json.loads(self.rfile.read(length)) if length else None
+            status, body = api.answer(self.command, url.path, parse_qs(url.query), change)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body.encode())))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_DELETE = do_PATCH = do_GET  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        api.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield api, str(write_kubeconfig(folder / "kubeconfig", api.url))
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def write_kubeconfig(path: Path, url: str) -> Path:
+    """One context, `test`."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "there", "user": "me"}}],
+        "clusters": [{"name": "there", "cluster": {"server": url}}],
+        "users": [{"name": "me", "user": {"token": "kubeconfig-token-of-mine"}}],
+    }
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+def node(name: str, cpu: str = "4", memory: str = "8Gi", **spec: Any) -> dict[str, Any]:
+    """A node that is ready."""
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": memory},
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "nodeInfo": {"kubeletVersion": "v1.34.4"},
+        },
+    }
+
+
+def pod(name: str, phase: str = "Running", labels: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    """A pod with one container; `state` is the container's, `created` the time of its making."""
+    state = more.get("state", {"running": {}})
+    return {
+        "metadata": {
+            "name": name,
+            "labels": labels or {},
+            "creationTimestamp": more.get("created", "2025-03-01T12:00:00Z"),
+        },
+        "spec": {"nodeName": "one", "containers": [{"name": "main"}]},
+        "status": {"phase": phase, "containerStatuses": [{"name": "main", "restartCount": 0, "state": state}]},
+    }
+
+
+def job(name: str, run: str, condition: str = "", **status: Any) -> dict[str, Any]:
+    """A Job of a run, which has ended where it has a condition."""
+    conditions = {"conditions": [{"type": condition, "status": "True"}]} if condition else {}
+    template = {"metadata": {"labels": {RUN_LABEL: run} if run else {}}}
+    metadata = {"name": name, "creationTimestamp": "2025-03-01T12:00:00Z"}
+    return {"metadata": metadata, "spec": {"template": template}, "status": status | conditions}
+
+
+def secret(name: str, values: dict[str, str], labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A Secret with these values."""
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+    return {"metadata": {"name": name, "labels": labels or {}}, "type": "Opaque", "data": data}

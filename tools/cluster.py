@@ -1,0 +1,90 @@
+"""The cluster of a stack, for what looks at it from outside an update: where it is, and why it can't be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra import access, kube
+from infra.kube import KubeError
+from infra.pod_spec import PROJECT, PROJECT_LABEL
+from infra.scripts.minikube import trouble
+from infra.scripts.programs import Failure
+from infra.settings import ClusterSettings, Settings
+from tools import stack_settings
+from tools.project import CLUSTER_TARGETS, ROOT, ToolError
+
+OURS = f"{PROJECT_LABEL}={PROJECT}"
+"""Selects the pods that the program declares."""
+
+
+@dataclass(frozen=True)
+class StackCluster:
+    """A stack with a cluster, and how that is reached."""
+
+    stack: str
+    settings: Settings
+    cluster: ClusterSettings
+    kubeconfig: str
+    """Path, from the project's folder; empty: the standard rules."""
+    context: str | None
+
+    @property
+    def namespace(self) -> str:
+        """Where everything of the stack is."""
+        return self.cluster.namespace
+
+    @property
+    def kubectl(self) -> str:
+        """The beginning of a kubectl command about the stack's namespace."""
+        flags = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig else []
+        flags += [f"--context={self.context}"] if self.context else []
+        return " ".join(["kubectl", *flags, f"--namespace={self.namespace}"])
+
+
+def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
+    """The cluster of a stack as its settings have it; ToolError for one that has none, or whose settings are wrong."""
+    settings = stack_settings.load(stack, overrides)
+    if settings.cluster is None:
+        raise ToolError(
+            f"stack {stack} has target {settings.target}, and no cluster; those with target"
+            f" {' and '.join(CLUSTER_TARGETS)} have one, as in:  STACK=minikube make …"
+        )
+    chosen = settings.cluster
+    if settings.target == "minikube":
+        return StackCluster(stack, settings, chosen, access.kubeconfig_path(stack), chosen.minikube_profile)
+    return StackCluster(stack, settings, chosen, chosen.kubeconfig or "", chosen.kube_context)
+
+
+def client_of_made(found: StackCluster) -> Any:
+    """A client, before any question; None for a Minikube that is not made yet. ToolError for a bad kubeconfig."""
+    if found.settings.target == "minikube" and not (ROOT / found.kubeconfig).is_file():
+        return None
+    try:
+        return kube.connect(found.kubeconfig, found.context)
+    except KubeError as error:
+        raise ToolError(f"stack {found.stack}: {error}") from None
+
+
+def connect(found: StackCluster) -> Any:
+    """A client of a cluster that answers; ToolError that says what is the matter with it, and what to type."""
+    api = client_of_made(found)
+    if api is None:
+        raise ToolError(f"stack {found.stack}: its cluster is not made yet:  STACK={found.stack} make up")
+    try:
+        kube.get(api, "/version")
+    except KubeError as error:
+        raise ToolError(f"stack {found.stack}: {_why_down(found)}{error}") from None
+    return api
+
+
+def _why_down(found: StackCluster) -> str:
+    """What Minikube knows of a cluster that does not answer, with a line's end; empty when it knows nothing."""
+    if found.settings.target != "minikube":
+        return ""
+    try:
+        why = trouble(found.cluster.minikube_profile)
+    except Failure as failure:
+        why = str(failure)
+    return f"{why}\n" if why else ""

@@ -1,0 +1,99 @@
+"""`make dashboard`: where Ray's dashboard of a stack's cluster answers, made to answer on loopback where it must be.
+
+A Minikube's NodePort is reached from Linux; from macOS and Windows it is not, and `kubernetes` has none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import selectors
+import socket
+import threading
+from typing import Any
+
+from infra import dashboard_spec, kube
+from infra.kube import KubeError
+from infra.port_forward import connection
+from infra.ray_cluster_spec import DASHBOARD_PORT
+from tools import cluster, ray_api, stack_config
+from tools.project import ToolError, run_main, say
+from tools.ray_api import RayError
+from tools.status import endpoint
+
+LOOPBACK = "127.0.0.1"
+CHUNK_BYTES = 65536
+
+
+def is_reachable(address: str, port: int) -> bool:
+    """Whether something accepts connections there."""
+    try:
+        with socket.create_connection((address, port), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def forward(api: Any, namespace: str, listener: socket.socket) -> None:
+    """Hand every connection of the listener on to the head that runs at that moment; never returns."""
+    while True:
+        accepted, _ = listener.accept()
+        threading.Thread(target=_serve, args=(api, namespace, accepted), daemon=True).start()
+
+
+def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
+    from kubernetes.client.exceptions import ApiException
+
+    with accepted:
+        try:
+            pod = ray_api.head(api, namespace)
+            with connection(api, namespace, pod, DASHBOARD_PORT) as remote:
+                copy_both_ways(accepted, remote)
+        except (KubeError, RayError, ApiException, OSError) as error:
+            say(f"a connection was closed: {error}")
+
+
+def copy_both_ways(one: Any, other: Any) -> None:
+    """Until either side has ended."""
+    with selectors.DefaultSelector() as ready:
+        ready.register(one, selectors.EVENT_READ, other)
+        ready.register(other, selectors.EVENT_READ, one)
+        while True:
+            for key, _ in ready.select():
+                chunk = key.fileobj.recv(CHUNK_BYTES)  # type: ignore[union-attr]  # they are sockets
+                if not chunk:
+                    return
+                key.data.sendall(chunk)
+
+
+def main() -> int:
+    """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
+    parser = argparse.ArgumentParser(prog="python -m tools.dashboard", description=__doc__)
+    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
+    arguments = parser.parse_args()
+    found = cluster.find(arguments.stack, stack_config.parse_overrides(arguments.set))
+    api = cluster.connect(found)
+    token = dashboard_spec.token_command(found.kubeconfig, found.context, found.namespace)
+    try:
+        ray_api.head(api, found.namespace)
+        url = endpoint(found, kube.items(api, "/api/v1/nodes"))
+    except (KubeError, RayError) as error:
+        raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
+    if found.settings.target == "minikube":
+        address, _, port = url.removeprefix("http://").partition(":")
+        if is_reachable(address, int(port)):
+            print(f"dashboard: {url}\nits token: {token}")
+            return 0
+    try:
+        listener = socket.create_server((LOOPBACK, DASHBOARD_PORT))
+    except OSError as error:
+        raise ToolError(f"port {DASHBOARD_PORT} of {LOOPBACK} can't be used ({error}): end what uses it") from None
+    print(f"dashboard: {dashboard_spec.FORWARDED_URL}, until Ctrl-C\nits token: {token}", flush=True)
+    with listener:
+        forward(api, found.namespace, listener)
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)

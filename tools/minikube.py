@@ -1,0 +1,55 @@
+"""What `make up` does around an update of a Minikube stack: this machine to itself, and a stopped cluster started.
+
+Two measurements at once on one machine would spoil each other. The lock is the one that each run on target `local`
+takes; here it is held for the whole update, whose runs are pods that nobody could hold back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from infra import helm_release, operator_spec
+from infra.guard import open_lock
+from infra.kube import KubeError
+from infra.scripts import minikube
+from infra.scripts.programs import Failure
+from tools import cluster, stack_settings
+from tools.project import ToolError, say
+
+_ANY = (*helm_release.PENDING, "deployed")
+
+
+@contextmanager
+def alone_on_machine() -> Iterator[None]:
+    """Hold the machine's lock; waits for it, and says so. It goes with this process, however that ends."""
+    lock = open_lock()
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another measurement runs on this machine, and this would spoil it: waiting for its end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def release_made_in_vain(stack: str, overrides: dict[str, str]) -> None:
+    """Mark the operator's release as failed, because Pulumi was killed before it noted it: `up` installs it again."""
+    found = cluster.find(stack, overrides)
+    with suppress(ToolError, KubeError):  # without a cluster there is no release either
+        helm_release.mark_failed(cluster.connect(found), found.namespace, operator_spec.RELEASE, _ANY)
+
+
+def resume(stack: str, overrides: dict[str, str]) -> None:
+    """Start the stack's cluster if it was stopped; what was never made is `up`'s to make. Raises ToolError."""
+    settings = stack_settings.load(stack, overrides)
+    if settings.cluster is None:
+        return
+    try:
+        minikube.resume(settings.cluster.minikube_profile)
+    except Failure as failure:
+        raise ToolError(f"stack {stack}: {failure}") from None
