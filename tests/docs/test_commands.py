@@ -1,0 +1,104 @@
+"""Every command in the documents is one that this project knows; and what the check itself would let through."""
+
+import re
+
+import pytest
+
+from tests.docs import known, markdown
+from tests.docs.markdown import Command
+
+DOCUMENTS = markdown.documents()
+PROGRAMS = re.compile(r"(?:[A-Z_]+=\S+ )*(?:make|pulumi|kubectl|minikube|(?:\.venv/bin/)?python3? -m) \S")
+"""How inline code begins that is a command."""
+EXAMPLES = {"pulumi config set dataset stripes"}
+"""Of what CONTRIBUTING shows how to add."""
+
+
+def wrong(found: list[Command]) -> list[str]:
+    """What is wrong, with its place."""
+    return [f"{its.place}: `{its.text}`: {problem}" for its in found for problem in known.problems(its.text)]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_of_a_block_is_known(document: str) -> None:
+    """Targets, settings and their values, modules and their flags, paths; what is shown to fail aside."""
+    found = markdown.commands(document, markdown.read(document))
+
+    assert [] == wrong([its for its in found if its.info != "fails"])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_in_the_text_is_known(document: str) -> None:
+    """Likewise in backticks; one with … or <…> in it is a pattern."""
+    found = markdown.inline_code(document, markdown.read(document))
+
+    commands = [its for its in found if PROGRAMS.match(its.text) and its.text not in EXAMPLES]
+
+    assert [] == wrong([its for its in commands if not re.search("[…<]", its.text)])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_path_in_the_text_is_there(document: str) -> None:
+    """A file of the project that is named in backticks exists."""
+    found = markdown.inline_code(document, markdown.read(document))
+
+    assert [] == [f"{its.place}: {problem}" for its in found for problem in known.missing_paths([its.text])]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_block_that_is_not_run_says_why(document: str) -> None:
+    """The only words after a fence's language are `fails`, or `no-run` and a reason."""
+    infos = {its.info for its in markdown.commands(document, markdown.read(document))}
+
+    assert all(re.fullmatch(r"|fails|no-run \S.*", info) for info in infos), infos
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("make upp", "make has no target upp"),
+        ("make destroy upp", "make has no target upp"),
+        ('make preview SET="worker=3"', "worker is no setting"),
+        ('make preview SET="workers=0"', "workers = 0: allowed is a whole number from 1 to 256"),
+        ("make up STACKK=local", "make knows no variable STACKK"),
+        ("STACK=minikub make up", "there is no stacks/Pulumi.minikub.yaml"),
+        ('make sweep WORKER="1 2"', "WORKER is no setting"),
+        ('make sweep BATCH="64 many"', "globalBatchSize = many"),
+        ("pulumi config set epoch 3", "epoch is no setting"),
+        ("pulumi config set epochs 0", "epochs = 0"),
+        ("pulumi config rm epoch", "epoch is no setting"),
+        ("pulumi previw", "pulumi previw is no command"),
+        ("pulumi stack outputs", "pulumi stack has no command 'outputs'"),
+        ('eval "$(make -s envv)"', "make has no target envv"),
+        ("make up && make watchh", "make has no target watchh"),
+        ("JSON=1 make -s outputs | jsonq .speedup", "jsonq is no program"),
+        ("python -m training.bassline --result /tmp/x.json", "there is no module training.bassline to run"),
+        (".venv/bin/python -m training.ray --epoks 3 --result /tmp/x.json", "unrecognized arguments: --epoks"),
+        ("python -m training.ray --epochs 0 --result /tmp/x.json", "--epochs: '0' is not allowed"),
+        ("diff training/native.py training/rays.py", "training/rays.py is not in the project"),
+        ("cp stacks/Pulumi.lokal.yaml stacks/Pulumi.ci.yaml", "stacks/Pulumi.lokal.yaml is not in the project"),
+        ("kubectl gett pods", "kubectl gett is no command"),
+        ('make preview SET="workers=3', "it is no shell command"),
+    ],
+)
+def test_a_broken_command_is_found(command: str, problem: str) -> None:
+    """Each kind of mistake once."""
+    assert any(problem in found for found in known.problems(command)), known.problems(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'eval "$(make -s env)"',
+        'make sweep WORKERS="1 2 3" SET="epochs=2 repeats=1 allowOversubscription=true"',
+        'make sweep learningRate="0.001 0.01" KEEP=1',
+        "STACK=sweep-local make history COMPARE='1 latest'",
+        "JSON=1 make -s outputs | .venv/bin/python -m json.tool | grep speedup > runs/x.txt",
+        "python -m training.native --seed 2 --model cnn --epochs 4 --result /tmp/x/result.json",
+        "pulumi refresh --yes --non-interactive --clear-pending-creates",
+        "ls runs/local results/local/latest/ stacks/*.yaml",
+    ],
+)
+def test_a_command_that_works_is_let_through(command: str) -> None:
+    """The check does not cry wolf."""
+    assert [] == known.problems(command)
