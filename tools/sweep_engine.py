@@ -136,15 +136,23 @@ class SweepStack:
 
     def _recover(self, config: Path) -> None:
         """Clear what a killed update left: its lock, and the resources whose creation it had begun."""
+        try:
+            self._clear()
+            deployment = self._stack.export_stack().deployment or {}
+            if state.pending_creates(deployment):
+                say(f"stack {self.name}: dropping what an interrupted update had begun")
+                root = state.root_urn(deployment)
+                targets = [root] if root else None
+                self._stack.refresh(config_file=str(config), clear_pending_creates=True, target=targets)
+        except CommandError as error:  # the stack is locked by an update that runs, for one
+            said = [line.strip() for line in str(error).splitlines() if "error: " in line]
+            raise ToolError(f"stack {self.name}: {said[0] if said else last_line(str(error))}") from error
+
+    def _clear(self) -> None:
         backend = state.file_backend(self._environment.get("PULUMI_BACKEND_URL", ""))
         if backend and state.has_only_stale_locks(backend, project_name(), self.name):
             say(f"stack {self.name}: removing the lock of an update that was killed")
             self._stack.cancel()
-        deployment = self._stack.export_stack().deployment or {}
-        if state.pending_creates(deployment):
-            say(f"stack {self.name}: dropping what an interrupted update had begun")
-            root = state.root_urn(deployment)
-            self._stack.refresh(config_file=str(config), clear_pending_creates=True, target=[root] if root else None)
 
     def _why_failed(self) -> str:
         return f"see pulumi's message above; its runs' logs are in runs/{self.name}/"
