@@ -60,9 +60,9 @@ def check_minikube(settings: Settings) -> None:
 
 def _clear(api: Any, namespace: str) -> None:
     """What an update that was killed left, and what would be in the way of this one."""
-    jobs = leftover_jobs.delete_unfinished(api, namespace)
+    jobs = leftover_jobs.end_unfinished(api, namespace)
     if jobs:
-        pulumi.log.info(f"deleted what an interrupted update left running: {', '.join(jobs)}")
+        pulumi.log.info(f"ended what an interrupted update left running: {', '.join(jobs)}")
     pending = helm_release.mark_failed(api, namespace, operator_spec.RELEASE)
     if pending:
         pulumi.log.info(f"an interrupted installation of the operator is made again ({', '.join(pending)})")

@@ -80,9 +80,13 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
     namespace = settings.cluster.namespace
     left = leftover_jobs.unfinished(api, namespace)
     if left:
-        jobs = " ".join(left)
-        end = f"kubectl delete job --namespace {namespace} {jobs}"
-        yield Finding(f"in namespace {namespace} a run goes on that an interrupted update has left ({jobs})", (end,))
+        # Not deleted: an update of one that Pulumi knows would fail.
+        passed = """--type=merge --patch='{"spec": {"activeDeadlineSeconds": 1}}'"""
+        ends = tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in left)
+        what = (
+            f"in namespace {namespace} a run goes on that an interrupted update has left ({' '.join(left)}); to end it"
+        )
+        yield Finding(what, ends)
 
 
 def _operator(api: Any, settings: Settings) -> Iterator[Finding]:

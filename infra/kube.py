@@ -56,12 +56,6 @@ def patch(api: Any, path: str, change: Mapping[str, Any]) -> None:
     _send(api, path, api.param_serialize("PATCH", path, header_params=headers, body=change, **_AUTH))
 
 
-def delete(api: Any, path: str) -> None:
-    """Delete one object, which is there until what it owns is gone; raises KubeError."""
-    chosen, headers = [("propagationPolicy", "Foreground")], {"Accept": "*/*"}
-    _send(api, path, api.param_serialize("DELETE", path, query_params=chosen, header_params=headers, **_AUTH))
-
-
 _AUTH: dict[str, Any] = {"auth_settings": ["BearerToken"]}
 
 

@@ -22,11 +22,14 @@ def unfinished(api: Any, namespace: str) -> list[str]:
     return [str(job["metadata"]["name"]) for job in jobs if _is_run(job) and not _has_ended(job)]
 
 
-def delete_unfinished(api: Any, namespace: str) -> list[str]:
-    """Delete them, wait until their pods are gone, and give their names; raises KubeError."""
+def end_unfinished(api: Any, namespace: str) -> list[str]:
+    """End them by a deadline that has passed, wait until their pods are gone, and give their names; raises KubeError.
+
+    Not deleted: one that Pulumi knows would then fail its update with `not found`. One that has failed it replaces.
+    """
     names = unfinished(api, namespace)
     for name in names:
-        kube.delete(api, f"{_path(namespace)}/{name}")
+        kube.patch(api, f"{_path(namespace)}/{name}", {"spec": {"activeDeadlineSeconds": 1}})
     deadline = time.monotonic() + GONE_SECONDS
     while names and set(names) & set(unfinished(api, namespace)):
         if time.monotonic() > deadline:

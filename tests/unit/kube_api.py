@@ -7,7 +7,7 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,6 +30,7 @@ class Api:
         self.texts: dict[str, str] = {}
         self.forbidden: set[str] = set()
         self.asked: list[str] = []
+        self.on_patch: Callable[[dict[str, Any]], None] = _controlled
         self.url = ""
 
     def put(self, group: str, kind: str, item: dict[str, Any], namespace: str = "") -> None:
@@ -49,6 +50,7 @@ class Api:
                 return 200, json.dumps(self.objects.pop(path))
             if method == "PATCH":
                 _merge(self.objects[path], change)
+                self.on_patch(self.objects[path])
             return 200, json.dumps(self.objects[path])
         group, _, kind = path.rpartition("/")
         pattern = re.compile(rf"{group}(?:/namespaces/[^/]+)?/{kind}/[^/]+")
@@ -83,6 +85,12 @@ def _merge(item: dict[str, Any], change: Mapping[str, Any]) -> None:
             _merge(item.setdefault(key, {}), value)
         else:
             item[key] = value
+
+
+def _controlled(item: dict[str, Any]) -> None:
+    """What the Job controller makes of a deadline that has passed."""
+    if "activeDeadlineSeconds" in item.get("spec", {}):
+        item["status"]["conditions"] = [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]
 
 
 @contextmanager

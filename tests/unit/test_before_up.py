@@ -138,7 +138,7 @@ def test_what_a_killed_update_left_is_cleared(
 
     assert [(NAMESPACE, operator_spec.RELEASE)] == marked
     assert [
-        "info: deleted what an interrupted update left running: ray-1-x",
+        "info: ended what an interrupted update left running: ray-1-x",
         "info: an interrupted installation of the operator is made again",
     ] == [line.partition(" (")[0] for line in said]
 

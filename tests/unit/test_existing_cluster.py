@@ -147,7 +147,7 @@ def test_a_run_that_goes_on_is_refused(cluster: tuple[Api, Any]) -> None:
 
     api.put("/apis/batch/v1", "jobs", job("ray-1-c", "ray-1", active=1), NAMESPACE)
     (refused,) = found(client)
-    assert f"kubectl delete job --namespace {NAMESPACE} ray-1-c" in refused
+    assert f"kubectl patch job ray-1-c --namespace {NAMESPACE} --type=merge" in refused
 
 
 def test_crds_of_somebody_else_are_refused(cluster: tuple[Api, Any]) -> None:
