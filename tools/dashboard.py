@@ -5,8 +5,6 @@ A Minikube's NodePort is reached from Linux; from macOS and Windows it is not, a
 
 from __future__ import annotations
 
-import argparse
-import os
 import selectors
 import socket
 import threading
@@ -16,7 +14,7 @@ from infra import dashboard_spec, kube
 from infra.kube import KubeError
 from infra.port_forward import connection
 from infra.ray_cluster_spec import DASHBOARD_PORT
-from tools import cluster, ray_api, stack_config
+from tools import cluster, ray_api, stack_settings
 from tools.project import ToolError, run_main, say
 from tools.ray_api import RayError
 from tools.status import endpoint
@@ -68,11 +66,7 @@ def copy_both_ways(one: Any, other: Any) -> None:
 
 def main() -> int:
     """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
-    parser = argparse.ArgumentParser(prog="python -m tools.dashboard", description=__doc__)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
-    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    arguments = parser.parse_args()
-    found = cluster.find(arguments.stack, stack_config.parse_overrides(arguments.set))
+    found = cluster.find(*stack_settings.asked("dashboard", __doc__))
     api = cluster.connect(found)
     token = dashboard_spec.token_command(found.kubeconfig, found.context, found.namespace)
     try:

@@ -5,10 +5,8 @@ What can't be had is named in the archive, with the reason: half a cluster is wh
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
-import os
 import tarfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +17,7 @@ import yaml
 
 from infra import kube
 from infra.kube import KubeError
-from tools import cluster, stack_config
+from tools import cluster, stack_settings
 from tools.cluster import StackCluster
 from tools.diagnose_ray import session_logs
 from tools.diagnose_versions import versions
@@ -164,11 +162,7 @@ def _scrubber(api: Any, namespace: str) -> Scrubber:
 
 def main() -> int:
     """Write the archive of the stack of STACK and print its path."""
-    parser = argparse.ArgumentParser(prog="python -m tools.diagnose", description=__doc__)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
-    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    arguments = parser.parse_args()
-    found = cluster.find(arguments.stack, stack_config.parse_overrides(arguments.set))
+    found = cluster.find(*stack_settings.asked("diagnose", __doc__))
     print(write(found, ROOT / "runs" / found.stack))
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import shutil
@@ -20,7 +19,7 @@ from infra.scripts import doctor
 from infra.scripts.doctor import GIB, Finding
 from infra.settings import Settings
 from report import terminal
-from tools import pulumi_cli, stack_config, stack_settings
+from tools import pulumi_cli, stack_settings
 from tools.environment import path_additions
 from tools.project import ROOT, ToolError, capture, run_main
 from tools.text_table import columns
@@ -115,12 +114,9 @@ def table(found: list[Finding]) -> str:
 
 def main() -> int:
     """Print the table of the stack of STACK; 1 when something is missing."""
-    parser = argparse.ArgumentParser(prog="python -m tools.doctor", description=__doc__)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
-    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    arguments = parser.parse_args()
+    stack, overrides = stack_settings.asked("doctor", __doc__)
     try:
-        settings = stack_settings.load(arguments.stack, stack_config.parse_overrides(arguments.set))
+        settings = stack_settings.load(stack, overrides)
     except ToolError:
         terminal.write(table([python(), pulumi()]))
         raise

@@ -5,6 +5,8 @@ For what looks at a stack and changes nothing; the engine is not asked.
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Mapping
 
 import psutil
@@ -13,6 +15,7 @@ import yaml
 from infra.settings import Settings, parse
 from infra.settings_draft import Facts, InvalidSettingsError
 from report.stored import SWEEP_PREFIX
+from tools import stack_config
 from tools.project import ROOT, ToolError, project_name, stack_file
 from training import provenance
 
@@ -43,3 +46,12 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
 def _text(value: object) -> str:
     """As Pulumi has it: YAML's true and 2 are texts there."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def asked(tool: str, purpose: str | None) -> tuple[str, dict[str, str]]:
+    """The stack and the values of this call: from `tool`'s command line, else from make's STACK and SET."""
+    parser = argparse.ArgumentParser(prog=f"python -m tools.{tool}", description=purpose)
+    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
+    arguments = parser.parse_args()
+    return arguments.stack, stack_config.parse_overrides(arguments.set)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +9,7 @@ from infra import dashboard_spec, kube
 from infra.kube import KubeError
 from infra.ray_cluster_spec import NAME as RAY_CLUSTER
 from report import terminal
-from tools import cluster, ray_api, stack_config
+from tools import cluster, ray_api, stack_settings
 from tools.cluster import StackCluster
 from tools.project import ToolError, run_main
 from tools.ray_api import RayError
@@ -63,11 +61,7 @@ def endpoint(found: StackCluster, nodes: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Print the status of the cluster of STACK; 1 when it can't be asked."""
-    parser = argparse.ArgumentParser(prog="python -m tools.status", description=__doc__)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
-    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    arguments = parser.parse_args()
-    found = cluster.find(arguments.stack, stack_config.parse_overrides(arguments.set))
+    found = cluster.find(*stack_settings.asked("status", __doc__))
     api = cluster.connect(found)
     try:
         status = read(api, found.namespace)
