@@ -102,16 +102,23 @@ def load() -> Settings:
 
 
 def _facts() -> Facts:
-    """The facts of this stack and this machine."""
-    host, prefix = provenance.host(), f"{pulumi.get_project()}:"
+    """The facts of the stack that the engine runs this program for."""
+    prefix = f"{pulumi.get_project()}:"
+    secret = frozenset(key.removeprefix(prefix) for key in get_config_secret_keys_env())
+    return machine_facts(pulumi.get_project(), pulumi.get_stack(), secret)
+
+
+def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Facts:
+    """The facts of a stack on this machine."""
+    host = provenance.host()
     return Facts(
-        project=pulumi.get_project(),
-        stack=pulumi.get_stack(),
+        project=project,
+        stack=stack,
         folder=provenance.PROJECT,
         cpus_allowed=host.cpus_allowed,
         physical_cores=psutil.cpu_count(logical=False) or host.cpus_allowed,
         memory_bytes=host.memory_bytes,
-        secret_keys=frozenset(key.removeprefix(prefix) for key in get_config_secret_keys_env()),
+        secret_keys=secret_keys,
     )
 
 

@@ -9,36 +9,25 @@ import argparse
 import os
 from collections.abc import Mapping
 
-import psutil
 import yaml
 
-from infra.settings import Settings, parse
-from infra.settings_draft import Facts, InvalidSettingsError
+from infra.settings import Settings, machine_facts, parse
+from infra.settings_draft import InvalidSettingsError
 from report.stored import SWEEP_PREFIX
 from tools import stack_config
-from tools.project import ROOT, ToolError, project_name, stack_file
-from training import provenance
+from tools.project import ToolError, project_name, stack_file
 
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     """The settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all problems."""
     text = stack_file(stack.removeprefix(SWEEP_PREFIX)).read_text(encoding="utf-8")
-    project, host = project_name(), provenance.host()
+    project = project_name()
     given = (yaml.safe_load(text) or {}).get("config") or {}
     values = {key.rpartition(":")[2]: value for key, value in given.items() if key.rpartition(":")[0] in ("", project)}
     secret = {key for key, value in values.items() if isinstance(value, dict)}
-    facts = Facts(
-        project=project,
-        stack=stack,
-        folder=ROOT,
-        cpus_allowed=host.cpus_allowed,
-        physical_cores=psutil.cpu_count(logical=False) or host.cpus_allowed,
-        memory_bytes=host.memory_bytes,
-        secret_keys=frozenset(secret),
-    )
     texts = {key: _text(value) for key, value in values.items() if key not in secret}
     try:
-        return parse({**texts, **overrides}, facts)
+        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret)))
     except InvalidSettingsError as error:
         raise ToolError(str(error)) from None
 
