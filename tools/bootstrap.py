@@ -6,13 +6,12 @@ Runs with the system's Python (3.9 or newer) before anything is installed. A war
 from __future__ import annotations
 
 import argparse
-import fcntl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tools import pulumi_cli, uv
-from tools.project import CLUSTER_TARGETS, TOOLS, run_main, say, stack_file, target_of
+from tools.project import CLUSTER_TARGETS, TOOLS, lock_or_wait, run_main, stack_file, target_of
 
 
 def main() -> int:
@@ -35,11 +34,7 @@ def main() -> int:
 def _alone() -> Iterator[None]:
     """Two calls at once would install over each other: the second waits, and says so."""
     with (TOOLS / "lock").open("w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another make is installing tools here: waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock_or_wait(lock, "another make is installing tools here: waiting for it")
         yield
 
 

@@ -6,7 +6,6 @@ takes; here it is held for the whole update, whose runs are pods that nobody cou
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +16,7 @@ from infra.kube import KubeError
 from infra.scripts import minikube
 from infra.scripts.programs import Failure
 from tools import cluster, stack_settings
-from tools.project import ToolError, say
+from tools.project import ToolError, lock_or_wait
 
 _ANY = (*helm_release.PENDING, "deployed")
 
@@ -27,11 +26,7 @@ def alone_on_machine() -> Iterator[None]:
     """Hold the machine's lock; waits for it, and says so. It goes with this process, however that ends."""
     lock = open_lock()
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another measurement runs on this machine, and this would spoil it: waiting for its end")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock_or_wait(lock, "another measurement runs on this machine, and this would spoil it: waiting for its end")
         yield
     finally:
         os.close(lock)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import IO, NoReturn, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -32,6 +33,15 @@ class ToolError(Exception):
 def say(message: str) -> None:
     """One line for the user, on stderr: stdout belongs to what was asked for."""
     print(message, file=sys.stderr, flush=True)
+
+
+def lock_or_wait(lock: int | IO[str], message: str) -> None:
+    """Lock an open file for this process alone; where another has it, say the message and wait for its end."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(message)
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def capture(
