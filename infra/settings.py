@@ -6,6 +6,7 @@ what must agree between keys (`infra.settings_checks`, `infra.settings_cluster_c
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from typing import Any
 
 import psutil
@@ -119,6 +120,7 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Fact
         physical_cores=psutil.cpu_count(logical=False) or host.cpus_allowed,
         memory_bytes=host.memory_bytes,
         secret_keys=secret_keys,
+        dashboard_installed=find_spec("aiohttp_cors") is not None,
     )
 
 
@@ -157,7 +159,9 @@ def _settings(draft: Draft) -> Settings:
 
 def _recipe(draft: Draft) -> Recipe:
     values = {camel(its.name): draft[camel(its.name)] for its in fields(Recipe)}
-    return Recipe.from_dict(values | {"dataset": dataset_of(draft)})
+    # A gradient computed in bfloat16 has no more digits to send, so workers exchange what they compute in
+    derived = {"dataset": dataset_of(draft), "gradientPrecision": draft["gradientPrecision"] or draft["precision"]}
+    return Recipe.from_dict(values | derived)
 
 
 def _cluster(draft: Draft) -> ClusterSettings:

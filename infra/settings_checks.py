@@ -204,6 +204,17 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
 
 
 _IMAGE_KEYS = ("target", "dataset", "datasetPath", "trainImages", "globalBatchSize")
+
+
+def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
+    if draft.target == "local" and draft["rayDashboard"] and not draft.facts.dashboard_installed:
+        yield Problem(
+            draft.shown("rayDashboard"),
+            "false, unless the packages of Ray's dashboard are installed beside Ray",
+            (set_line("rayDashboard", "false"), "uv sync --frozen --inexact --extra image"),
+        )
+
+
 CHECKS = (
     Check(_batch_holds_workers, ("workers", "globalBatchSize")),
     Check(_cpus_are_whole, ("target", "workerCpus")),
@@ -213,6 +224,7 @@ CHECKS = (
     Check(_steps_are_timed, (*_IMAGE_KEYS, "epochs", "warmupSteps")),
     Check(_dataset_path_exists, ("datasetPath",)),
     Check(_cifar10_is_whole, ("target", "dataset", "datasetPath")),
+    Check(_dashboard_can_be_served, ("target", "rayDashboard")),
     Check(_models_have_a_place, ("target", "saveModel")),
     Check(_seeds_stay_valid, ("seed", "repeats")),
 )

@@ -25,6 +25,8 @@ class Facts:
     memory_bytes: int
     secret_keys: frozenset[str] = frozenset()
     """Keys set with --secret, whose values no message may show."""
+    dashboard_installed: bool = True
+    """What Ray's dashboard needs beside Ray can be imported here."""
 
 
 @dataclass(frozen=True)

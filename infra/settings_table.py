@@ -22,8 +22,9 @@ _DEFAULTS_BY_TARGET: dict[str, dict[Target, str]] = {
 
 On clusters: an epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty.
 """
-_EXAMPLES = {"trainImages": "1024"}
-_DERIVED = {"trainImages": "all"}
+_EXAMPLES = {"trainImages": "1024", "gradientPrecision": "float32"}
+_DERIVED: dict[str, tuple[str, Any]] = {"trainImages": ("all", 0), "gradientPrecision": ("that of precision", None)}
+"""Recipe keys without a default: what holds then, in words, and as a value (None: `infra.settings` knows it)."""
 
 
 def _as_text(value: Any) -> str:
@@ -33,9 +34,9 @@ def _as_text(value: Any) -> str:
 
 
 def _recipe_key(name: str, its: Field[Any]) -> Key:
-    """A recipe's field as a config key; a default that `_DERIVED` names is the recipe's own way to say so."""
+    """A recipe's field as a config key."""
     assert its.default is not MISSING  # noqa: S101 - every field of a recipe has a default
-    derived = _DERIVED.get(name, "")
+    derived, unset = _DERIVED.get(name, ("", None))
     return Key(
         name=name,
         rule=its.metadata["rule"],
@@ -44,7 +45,7 @@ def _recipe_key(name: str, its: Field[Any]) -> Key:
         defaults=_DEFAULTS_BY_TARGET.get(name, {}),
         example=_EXAMPLES.get(name, ""),
         derived=derived,
-        unset=its.default if derived else None,
+        unset=unset,
         targets=LOCAL if name == "saveModel" else TARGETS,
     )
 

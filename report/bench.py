@@ -3,6 +3,9 @@
 The *limit* is N baselines at once, each on its own CPU with 1/N of the images and of the batch, and no synchronisation:
 no distributed training of this model on this machine can be faster. Arms are interleaved, and ratios taken within a
 repeat, because machines drift. Measures; passes no judgement.
+
+Beside the arms, a column may have native runs of its own: with gradients exchanged in another type; and with more
+workers, compared with what `training.projection` says of them from this repeat's other runs and its all-reduce probe.
 """
 
 import argparse
@@ -14,36 +17,42 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from training import provenance, result
+from training import projection, provenance, result
+from training.comparison_schema import Run
 from training.config import Recipe
 from training.environment import share_of_cpus
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 ARMS = ("baseline", "limit", "native", "ray")
-QUICK_IMAGES, FULL_IMAGES = 1536, 2560
+QUICK_IMAGES, FULL_IMAGES = 1024, 1536
 WARMUP_STEPS = 2
 REPEATS = 3
+MORE_WORKERS = (3, 4)
+OTHER_GRADIENTS = "otherGradients"
+"""The name of a native run that exchanges gradients in the type that its column does not compute in."""
 TIMEOUT_SECONDS = 900
 
 
 @dataclass(frozen=True)
 class Case:
-    """One column of the benchmark."""
+    """One column of the benchmark; `more` are native runs beside its arms, by name."""
 
     key: str
     recipe: Recipe
+    more: dict[str, Recipe] = field(default_factory=dict)
+    plain_fit: bool = True
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Every arm once, in one go."""
+    """Every arm once, in one go; without `model.fit` its rate is None."""
 
     runs: dict[str, result.TrainingResult]
-    fit_images_per_second: float
+    fit_images_per_second: float | None
 
     def seconds(self, arm: str) -> float:
         """Steady-state seconds of an arm."""
@@ -51,6 +60,10 @@ class Repeat:
         if found is None:
             raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('trainSeconds')}")
         return found
+
+    def step_seconds(self, arm: str) -> float:
+        """Mean timed step of an arm."""
+        return self.seconds(arm) / self.runs[arm].timed_steps
 
 
 def cases(*, quick: bool) -> list[Case]:
@@ -63,11 +76,15 @@ def cases(*, quick: bool) -> list[Case]:
     if quick:
         return [Case("float32", base)]
     found = []
-    for precision in ("float32", "bfloat16"):
-        for batch in (128, 512):
-            key = precision if batch == base.global_batch_size else f"{precision}/{batch}"
-            epochs = 1 if batch == base.global_batch_size else 3  # an epoch has five such steps only
-            found.append(Case(key, replace(base, precision=precision, global_batch_size=batch, epochs=epochs)))
+    for precision, other in (("float32", "bfloat16"), ("bfloat16", "float32")):
+        recipe = replace(base, precision=precision, gradient_precision=precision)
+        more = {OTHER_GRADIENTS: replace(recipe, gradient_precision=other)}
+        if precision == "float32":
+            more |= {_with(workers): replace(recipe, workers=workers) for workers in MORE_WORKERS}
+        found.append(Case(precision, recipe, more))
+        # An epoch has three such steps only
+        large = replace(recipe, global_batch_size=512, epochs=3)
+        found.append(Case(f"{precision}/512", large, plain_fit=False))
     return found
 
 
@@ -79,12 +96,15 @@ def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat
         for arm in ARMS:
             runs[arm] = _limit(case.recipe) if arm == "limit" else _run(arm, case.recipe)
             say(f"{case.key}, repeat {repeat}/{repeats}: {arm} {runs[arm].train_seconds:.2f} s")
-        found.append(Repeat(runs, _plain_fit(case.recipe)))
+        for name, recipe in case.more.items():
+            runs[name] = _run("native", recipe)
+            say(f"{case.key}, repeat {repeat}/{repeats}: {name} {runs[name].train_seconds:.2f} s")
+        found.append(Repeat(runs, _plain_fit(case.recipe) if case.plain_fit else None))
     return found
 
 
 def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
-    """Ratios and figures with their median and range over the repeats."""
+    """Ratios and figures with their median and range over the repeats; what was not measured is absent."""
     ratios: dict[str, Callable[[Repeat], float]] = {
         "speedup": lambda r: r.seconds("baseline") / r.seconds("ray"),
         "nativeSpeedup": lambda r: r.seconds("baseline") / r.seconds("native"),
@@ -92,37 +112,67 @@ def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
         "ofLimit": lambda r: r.seconds("limit") / r.seconds("ray"),
         "nativeOfLimit": lambda r: r.seconds("limit") / r.seconds("native"),
         "rayOverhead": lambda r: r.seconds("ray") / r.seconds("native"),
-        "baselineOverFit": lambda r: (r.runs["baseline"].images_per_second or 0) / r.fit_images_per_second,
         "startupSeconds": lambda r: r.runs["ray"].startup_seconds,
         "nativeStartupSeconds": lambda r: r.runs["native"].startup_seconds,
         "baselineStartupSeconds": lambda r: r.runs["baseline"].startup_seconds,
         "memory": lambda r: _peak(r.runs["ray"]) / _peak(r.runs["baseline"]),
     }
+    if repeats[0].fit_images_per_second:
+        ratios["baselineOverFit"] = lambda r: (
+            (r.runs["baseline"].images_per_second or 0) / (r.fit_images_per_second or 0)
+        )
+    if OTHER_GRADIENTS in repeats[0].runs:
+        ratios["otherGradientsOfLimit"] = lambda r: r.seconds("limit") / r.seconds(OTHER_GRADIENTS)
+    for workers in MORE_WORKERS:
+        if _with(workers) in repeats[0].runs:
+            ratios[f"speedup{workers}"] = lambda r, n=workers: r.step_seconds("baseline") / r.step_seconds(_with(n))  # type: ignore[misc]
+            ratios[f"predicted{workers}"] = lambda r, n=workers: r.step_seconds("baseline") / predicted(r, n)  # type: ignore[misc]
+            ratios[f"error{workers}"] = lambda r, n=workers: predicted(r, n) / r.step_seconds(_with(n)) - 1  # type: ignore[misc]
     figures = {name: _spread([ratio(one) for one in repeats]) for name, ratio in ratios.items()}
     last = repeats[-1].runs
     return figures | {
         "allReduceSeconds": last["native"].all_reduce,
         "startupPhases": {arm: last[arm].startup_phases for arm in ("baseline", "native", "ray")},
-        "stepSeconds": {
-            arm: _spread([one.seconds(arm) / one.runs[arm].timed_steps for one in repeats]) for arm in ARMS
-        },
+        "stepSeconds": {name: _spread([one.step_seconds(name) for one in repeats]) for name in last},
     }
+
+
+def predicted(repeat: Repeat, workers: int) -> float:
+    """Seconds of a native step with so many workers, from this repeat's runs with fewer.
+
+    Where the machine has fewer CPUs than that, they take turns.
+    """
+    runs = {arm: Run(name=arm, arm=arm, repeat=1, summary=repeat.runs[arm].to_dict()) for arm in ("baseline", "native")}
+    native = repeat.runs["native"]
+    ring = projection.fit_ring(native.all_reduce or {}, native.recipe["workers"])
+    model, _ = projection.fit([runs], native.recipe, ring)
+    return model.step_seconds(workers, ring, min(workers, native.provenance.cpus_allowed))
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
     """One line a figure, one column a case."""
     names = {
         "limit": "limit of this machine, ×", "speedup": "Ray, speedup ×", "ofLimit": "  of the limit",
-        "nativeSpeedup": "native, speedup ×", "nativeOfLimit": "  of the limit", "rayOverhead": "Ray / native",
+        "nativeSpeedup": "native, speedup ×", "nativeOfLimit": "  of the limit",
+        "otherGradientsOfLimit": "  gradients in the other type", "rayOverhead": "Ray / native",
         "baselineOverFit": "baseline / model.fit, images/s", "memory": "Ray worker / baseline, peak memory",
         "startupSeconds": "Ray, start to first step, s", "nativeStartupSeconds": "native, start to first step, s",
         "baselineStartupSeconds": "baseline, start to first step, s",
     }  # fmt: skip
+    for workers in MORE_WORKERS:
+        names |= {
+            f"speedup{workers}": f"native with {workers} workers, ×", f"predicted{workers}": "  predicted, ×",
+            f"error{workers}": "  predicted / measured step - 1",
+        }  # fmt: skip
     lines = [f"{'median (lowest to highest)':<36}" + "".join(f"{key:>24}" for key in found)]
     for name, words in names.items():
-        cells = (f"{c[name]['median']:.3f} ({c[name]['low']:.3f}–{c[name]['high']:.3f})" for c in found.values())
-        lines.append(f"{words:<36}" + "".join(f"{cell:>24}" for cell in cells))
+        cells = [_cell(column.get(name)) for column in found.values()]
+        lines += [f"{words:<36}" + "".join(f"{cell:>24}" for cell in cells)] if any(cells) else []
     return "\n".join(lines)
+
+
+def _cell(figure: dict[str, float] | None) -> str:
+    return f"{figure['median']:.3f} ({figure['low']:.3f}–{figure['high']:.3f})" if figure else ""
 
 
 def main() -> None:
@@ -202,6 +252,11 @@ def _plain_fit(recipe: Recipe) -> float:
         check=True,
     )
     return float(json.loads(said.stdout.splitlines()[-1])["imagesPerSecond"])
+
+
+def _with(workers: int) -> str:
+    """The name of a native run with another number of workers."""
+    return f"native{workers}"
 
 
 def _held_out(images: int) -> int:

@@ -1,4 +1,7 @@
-"""What the entry points have in common: the recipe as flags, and a result written whole. Not the arms themselves."""
+"""What the entry points have in common: the recipe as flags, a process that trains, and a result written whole.
+
+Not how an arm's processes come to be.
+"""
 
 import argparse
 import os
@@ -8,9 +11,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from training import environment, provenance
 from training.clock import Phases, Stamp, process_start
 from training.config import Recipe, kebab
 from training.result import TrainingResult
+from training.session import Launch
 
 STARTED = "TRAINING_STARTED"
 """Environment variable by which a launcher tells its processes when it started itself."""
@@ -74,11 +79,35 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
 def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
     """Make a result and write it; an error that explains itself is printed without a traceback and exits with 1."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         result = make()
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     if result:
         result.write(path)
+
+
+def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more: Any) -> TrainingResult | None:
+    """Be rank `rank` of `world` training processes: CPUs and environment first, TensorFlow after them, then train.
+
+    `more`: fields of Launch that only this arm has.
+    """
+    host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
+    environment.prepare(request.recipe, rank, cpus)
+    with request.phases.measure("tensorflow"):
+        from training.train import train
+    launch = Launch(
+        arm=arm,
+        rank=rank,
+        world=world,
+        host=host,
+        started=request.started,
+        phases=request.phases,
+        dataset_path=request.dataset_path,
+        folder=request.result.parent,
+        **more,
+    )
+    return train(request.recipe, launch)
 
 
 def pass_on_start(started: Stamp) -> dict[str, str]:

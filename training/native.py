@@ -10,10 +10,9 @@ import subprocess
 import sys
 import time
 
-from training import entry, environment, provenance
+from training import entry
 from training.clock import Stamp
 from training.result import TrainingResult
-from training.session import Launch
 
 POLL_SECONDS = 0.05
 GRACE_SECONDS = 5.0
@@ -57,21 +56,7 @@ def run_worker(request: entry.Request) -> TrainingResult | None:
     request.phases.add("launch", request.started.seconds_until(Stamp.now()) - sum(request.phases.seconds.values()))
     config = json.loads(os.environ["TF_CONFIG"])
     rank, world = int(config["task"]["index"]), len(config["cluster"]["worker"])
-    host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
-    environment.prepare(request.recipe, rank, cpus)
-    with request.phases.measure("tensorflow"):
-        from training.train import train
-    launch = Launch(
-        arm="native",
-        rank=rank,
-        world=world,
-        host=host,
-        started=request.started,
-        phases=request.phases,
-        dataset_path=request.dataset_path,
-        folder=request.result.parent,
-    )
-    return train(request.recipe, launch)
+    return entry.take_part(request, "native", rank, world)
 
 
 def _start(request: entry.Request, rank: int, ports: list[int]) -> subprocess.Popen[bytes]:

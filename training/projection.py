@@ -16,6 +16,7 @@ A step of N synchronous workers takes
 What is assumed and not measured stands in the output beside the prediction. Standard library only.
 """
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,14 +61,20 @@ class Model:
     gradient_bytes: int
     exposed_share: float
 
-    def step_seconds(self, workers: int, ring: Ring) -> float:
-        """Predicted seconds of one step of the whole batch."""
-        waiting = self.exposed_share * ring.seconds(workers, self.gradient_bytes)
-        return self.compute_seconds(workers) + waiting + self.straggler_seconds(workers)
+    def step_seconds(self, workers: int, ring: Ring, places: int | None = None) -> float:
+        """Predicted seconds of one step of the whole batch.
 
-    def compute_seconds(self, workers: int) -> float:
-        """The largest share of the batch, at the baseline's pace."""
-        return self.baseline_step_seconds * batch_split(self.batch, workers)[0] / self.batch
+        `places`: workers that can compute at once, in whose places the others take turns (rank r in place r modulo
+        places): what one place computes and sends adds up. None: a place for each.
+        """
+        turns = math.ceil(workers / (places or workers))
+        waiting = turns * self.exposed_share * ring.seconds(workers, self.gradient_bytes)
+        return self.compute_seconds(workers, places) + waiting + self.straggler_seconds(workers)
+
+    def compute_seconds(self, workers: int, places: int | None = None) -> float:
+        """The largest share of the batch that one place has, at the baseline's pace."""
+        images = sum(batch_split(self.batch, workers)[:: places or workers])
+        return self.baseline_step_seconds * images / self.batch
 
     def straggler_seconds(self, workers: int) -> float:
         """Expected wait for the slowest of N, whose spread shrinks with their share."""

@@ -8,18 +8,17 @@ import shutil
 import tempfile
 import threading
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import ray
+from ray._private.node import Node
 
-from training import entry, environment, provenance
-from training.clock import Phases, Stamp
-from training.config import Recipe
+from training import entry, environment
+from training.clock import Stamp
 from training.result import RayCluster, TrainingResult
-from training.session import Launch
 
 LONGEST_TEMPORARY = 40
 """Characters. Ray adds some 60 of its own, and the path of a socket ends at 107."""
@@ -63,6 +62,7 @@ def start_ray(request: entry.Request) -> Path | None:
         return None
     temporary = Path(tempfile.mkdtemp(prefix="ray-", dir=_short_folder()))
     os.environ.update(environment.variables(request.recipe.compute_threads()))
+    _leave_out(dashboard=request.dashboard)
     ray.init(
         num_cpus=request.recipe.workers * request.recipe.compute_threads(),
         include_dashboard=request.dashboard,
@@ -95,6 +95,13 @@ def cluster() -> RayCluster:
     )
 
 
+def _leave_out(*, dashboard: bool) -> None:
+    """Have Ray start no autoscaler here, and no API server unless its dashboard is wanted: nobody would ask them."""
+    Node.start_monitor = lambda _: None
+    if not dashboard:
+        Node.start_api_server = lambda _, **__: None
+
+
 def _import_trainer() -> None:
     import training.ray_trainer  # noqa: F401
 
@@ -109,15 +116,10 @@ def _fit(request: entry.Request, entered: Stamp) -> dict[str, Any]:
         own_cluster=not request.address,
         train_loop_per_worker=_train_worker,
         train_loop_config={
-            "recipe": recipe.to_dict(),
-            "dataset_path": request.dataset_path,
-            "folder": str(request.result.parent),
+            "request": request,
             "driver": None if request.address else os.getpid(),
-            "bind_cpus": request.bind_cpus,
-            "started": asdict(request.started),
-            "entered": asdict(entered),
-            "phases": request.phases.seconds,
-            "cluster": asdict(cluster()),
+            "entered": entered,
+            "cluster": cluster(),
         },
         scaling_config=ray.train.ScalingConfig(
             num_workers=recipe.workers, resources_per_worker={"CPU": recipe.compute_threads()}
@@ -134,31 +136,21 @@ def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
     """One of the workers, in a process that Ray started."""
     import ray.train
 
-    recipe, entered = Recipe.from_dict(config["recipe"]), Stamp(**config["entered"])
+    request: entry.Request = config["request"]
     context = ray.train.get_context()
-    phases = Phases(dict(config["phases"]))
-    phases.add("ray", entered.seconds_until(Stamp.now()))
-    host, cpus = provenance.host(), provenance.allowed_cpus() if config["bind_cpus"] else None
-    environment.prepare(recipe, context.get_world_rank(), cpus)
+    request.phases.add("ray", config["entered"].seconds_until(Stamp.now()))
     if config["driver"]:
         from training.ray_trainer import yield_to_training
 
         yield_to_training(config["driver"])
-    with phases.measure("tensorflow"):
-        from training.train import train
-    launch = Launch(
-        arm="ray",
-        rank=context.get_world_rank(),
-        world=context.get_world_size(),
-        host=host,
-        started=Stamp(**config["started"]),
-        phases=phases,
-        dataset_path=config["dataset_path"],
-        folder=Path(config["folder"]),
+    result = entry.take_part(
+        request,
+        "ray",
+        context.get_world_rank(),
+        context.get_world_size(),
         report=ray.train.report,
-        ray=RayCluster(**config["cluster"]),
+        ray=config["cluster"],
     )
-    result = train(recipe, launch)
     return result.to_dict() if result else None
 
 

@@ -7,6 +7,8 @@ docs/performance.md has what each part saves.
 import json
 import os
 import sys
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +17,10 @@ import ray
 from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend, BackendConfig
 from ray.train.v2._internal.execution.controller import TrainController
+from ray.train.v2._internal.execution.scaling_policy.fixed import FixedScalingPolicy
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 from ray.train.v2.tensorflow.tensorflow_trainer import TensorflowTrainer
 
-LOWEST_PRIORITY = 19
 TRAIN_WORKER = "ray::RayTrainWorker"
 
 
@@ -26,7 +28,8 @@ class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
     """A TensorflowTrainer whose driver and controller do not import TensorFlow (2 to 6 s each).
 
     Nor does it start a manager of Ray Data sets, of which there are none; nor, where Ray was started for this run
-    alone, a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on.
+    alone, a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on, and a coordinator of
+    autoscaling.
     """
 
     def __init__(self, *, own_cluster: bool, **arguments: Any) -> None:
@@ -45,9 +48,20 @@ class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
             return super()._initialize_and_run_controller(**arguments)
         # Ray would give the controller an environment of its own, and so a new process (2 s). Here every process has
         # that environment, because the driver started them all, and one that Ray keeps ready will do.
+        arguments["scaling_policy"] = _FixedWorkers(self.scaling_config)
         controller = ray.remote(num_cpus=0)(TrainController).remote(**arguments)
         ray.get(controller.run.remote())
         return ray.get(controller.get_result.remote())
+
+
+class _FixedWorkers(FixedScalingPolicy):  # type: ignore[misc]
+    """A fixed number of workers on a cluster that does not grow: no coordinator of autoscaling has to be an actor."""
+
+    def after_controller_start(self, train_run_context: Any) -> None:
+        """Ray's own asks the coordinator for the workers' resources here, and every 20 s."""
+
+    def _maybe_send_resource_request(self) -> None:
+        pass
 
 
 @dataclass
@@ -73,18 +87,17 @@ def _set_tf_config(addresses: list[str], rank: int) -> None:
 
 
 def yield_to_training(driver: int) -> None:
-    """Give the process `driver` and all that it started, but for the training workers, the lowest priority.
+    """Have the system run Ray's own threads only when no training thread wants the CPU (Linux's SCHED_IDLE).
 
-    Ray's own processes would otherwise take turns with the workers on the CPUs they are bound to. They still run
-    whenever a worker waits. Thread by thread, as Linux has it; does nothing where there is no such thing.
+    Those are all threads of the process `driver` and of what it started, training workers included, but for the thread
+    that calls this: the threads of TensorFlow, which come later, are its children. Does nothing on other systems.
     """
     if not sys.platform.startswith("linux"):
         return
     started = psutil.Process(driver)
     for process in (started, *started.children(recursive=True)):
-        try:
-            if TRAIN_WORKER not in " ".join(process.cmdline()):
+        with suppress(psutil.Error, OSError):  # gone meanwhile
+            if process.pid == os.getpid() or TRAIN_WORKER not in " ".join(process.cmdline()):
                 for thread in process.threads():
-                    os.setpriority(os.PRIO_PROCESS, thread.id, LOWEST_PRIORITY)
-        except (psutil.Error, OSError):
-            continue  # gone meanwhile
+                    if thread.id != threading.get_native_id():
+                        os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))

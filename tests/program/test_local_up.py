@@ -68,9 +68,9 @@ def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:
         ({"repeats": "1", "nativeArm": "false"}, {"native-1": "delete"}),
         ({"nativeArm": "true", "keepBaseline": "true"}, {}),
         ({"epochs": "2"}, replaced(*ALL)),
-        ({"epochs": "3", "rayDashboard": "true"}, replaced("native-1", "ray-1")),
+        ({"epochs": "3", "workers": "1"}, replaced("native-1", "ray-1")),
         ({"keepBaseline": "false"}, replaced(*ALL)),
-        ({"rayDashboard": "false"}, {}),
+        ({"workers": "2"}, {}),
     ):
         project.configure(**changes)
         assert (changes, expected) == (changes, project.preview())

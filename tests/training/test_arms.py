@@ -3,8 +3,10 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +25,7 @@ FLAGS = [
 """207 images train in five steps, the last of seven."""
 CPUS = provenance.allowed_cpus()
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="two workers need two CPUs")
+WORKER = "ray::RayTrainWorker"
 Run = Callable[[str], result.TrainingResult]
 
 
@@ -151,6 +154,26 @@ def test_ray_leaves_no_process_and_no_temporary_file(folders: dict[str, Path]) -
     ]
 
     assert [] == [name for name in left if name and name.startswith(("ray::", "raylet", "gcs_server"))]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
+def test_ray_s_own_processes_are_few_and_wait_for_training(tmp_path: Path) -> None:
+    """Nothing that only polls is started, and what Ray needs runs when no training thread wants the CPU."""
+    command = [sys.executable, "-m", "training.ray", "--result", str(tmp_path / "result.json"), *FLAGS]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while not (tmp_path / "progress.jsonl").exists() and running.poll() is None:
+            time.sleep(0.05)
+        policies = {
+            (" ".join(process.cmdline()).strip(), thread.id): os.sched_getscheduler(thread.id)
+            for process in psutil.Process(running.pid).children(recursive=True)
+            for thread in process.threads()
+        }
+
+    names = {name for name, _ in policies}
+    assert {WORKER, "ray::TrainController.run"} <= names
+    assert [] == [name for name in names if re.search(r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup", name)]
+    assert {os.SCHED_IDLE} == {policy for (name, _), policy in policies.items() if name != WORKER}
+    assert {os.SCHED_IDLE, os.SCHED_OTHER} == {policy for (name, _), policy in policies.items() if name == WORKER}
 
 
 def _session_of(pid: int) -> int | None:

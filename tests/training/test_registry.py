@@ -23,10 +23,10 @@ def test_a_newcomers_data_set_and_model_train(snippets: list[str], tmp_path: Pat
         "from training.registry import Source, Shape, dataset, model\n"
     )
     footer = (
-        "from training import baseline, entry, config\n"
+        "from training import entry, config\n"
         "assert 'stripes' in config.recipe_fields()['dataset'].metadata['rule'].allowed\n"
         "asked = entry.parse('baseline', None)\n"
-        "entry.run(lambda: baseline.run(asked), asked.result)\n"
+        "entry.run(lambda: entry.take_part(asked, 'baseline'), asked.result)\n"
     )
     program = tmp_path / "program.py"
     program.write_text(header + "\n".join(snippets) + footer)

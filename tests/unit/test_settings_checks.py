@@ -1,5 +1,6 @@
 """How settings go together: each rule broken once, and each of its fixes tried."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,21 @@ def test_a_model_is_saved_on_local_only() -> None:
 def test_the_last_repeat_has_a_seed() -> None:
     """Repeat r uses seed + r - 1, which must be a seed too."""
     assert "repeat 3 uses seed + 2" in only_problem(seed="2147483646")
+
+
+def test_ray_s_dashboard_needs_its_packages() -> None:
+    """They are an extra on local, and in every pod's image: without them each ray run would fail after minutes."""
+    without = replace(machine(), dashboard_installed=False)
+
+    (problem,) = problems(without, rayDashboard="true")
+
+    assert problem.fixes == ("pulumi config set rayDashboard false", "uv sync --frozen --inexact --extra image")
+    assert settings(rayDashboard="true").ray_dashboard
+    assert settings(without).recipe.workers == 2
+
+
+def test_workers_exchange_gradients_in_the_type_they_compute_in() -> None:
+    """Unless it is said."""
+    assert settings().recipe.gradient_precision == "float32"
+    assert settings(precision="bfloat16").recipe.gradient_precision == "bfloat16"
+    assert settings(precision="bfloat16", gradientPrecision="float32").recipe.gradient_precision == "float32"
