@@ -121,6 +121,16 @@ def test_uneven_shares_cost_what_the_largest_takes() -> None:
     assert model.step_seconds(5, RING) == pytest.approx(0.13)
 
 
+def test_workers_without_a_place_of_their_own_take_turns() -> None:
+    """On two CPUs, three workers with 22, 21 and 21 of 64 images compute 43 on one; four send twice as often."""
+    model = Model(64, 0.64, 0.0, 4096, exposed_share=0.5)
+
+    assert model.compute_seconds(3, places=2) == pytest.approx(0.43)
+    assert model.compute_seconds(4, places=2) == pytest.approx(model.compute_seconds(2))
+    assert model.step_seconds(4, RING, places=2) == pytest.approx(0.32 + 2 * 0.5 * RING.seconds(4, 4096))
+    assert model.step_seconds(4, RING, places=4) == model.step_seconds(4, RING)
+
+
 def test_stragglers_grow_with_workers_and_shrink_with_their_share() -> None:
     """One worker waits for nobody."""
     model = Model(64, 0.1, 0.01, 4, exposed_share=0.0)
