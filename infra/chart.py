@@ -1,4 +1,4 @@
-"""The KubeRay chart: fetched once into the project's state folder, and the CRDs in it. No Pulumi, no cluster.
+"""The KubeRay chart: fetched once into the project's state folder, and the CRDs in it. Asks no cluster.
 
 Preview needs it, because the CRDs are made from it and Helm never upgrades those.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import yaml
 
 from training.provenance import PROJECT
@@ -23,8 +24,8 @@ SECONDS = 30.0
 ATTEMPTS = 3
 
 
-class ChartError(Exception):
-    """A chart that can't be had, or is not what it should be; the message names the setting."""
+class ChartError(pulumi.RunError):
+    """A chart that can't be had, or is not what it should be; the message names the setting. Pulumi shows that alone."""
 
 
 @dataclass(frozen=True)
