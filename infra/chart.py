@@ -25,7 +25,7 @@ ATTEMPTS = 3
 
 
 class ChartError(pulumi.RunError):
-    """A chart that can't be had, or is not what it should be; the message names the setting. Pulumi shows that alone."""
+    """A chart that can't be had, or is not what it should be. The message names the setting; Pulumi shows it alone."""
 
 
 @dataclass(frozen=True)
