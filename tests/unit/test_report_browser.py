@@ -1,4 +1,7 @@
-"""The HTML report in a real browser: no console error, nothing overlaps or overflows, on a phone and a desktop."""
+"""The HTML report and a sweep's in a real browser, on a phone and a desktop, light and dark.
+
+No console error, nothing overlaps or overflows, and every text stands out from its background as WCAG 2.2 AA has it.
+"""
 
 import json
 import re
@@ -11,8 +14,11 @@ from typing import Any
 import pytest
 
 from report.html import render
+from report.sweep import numbers
+from report.sweep_page import render as render_sweep
 from tests.unit.results import make_recipe
 from tests.unit.test_report_html import measured
+from tests.unit.test_sweep import FakeStack, begun, project, run  # noqa: F401 (project is a fixture)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
@@ -26,8 +32,32 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: `
 PROBE = """<script>
 const hit = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
   && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+function channels(colour) {
+  const [r, g, b, alpha = 1] = colour.match(/[\\d.]+/g).map(Number);
+  return {rgb: [r, g, b], alpha};
+}
+const luminance = rgb => rgb.map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+function behind(element) {
+  for (; element; element = element.parentElement) {
+    const {rgb, alpha} = channels(getComputedStyle(element).backgroundColor);
+    if (alpha > 0.99) return rgb;
+  }
+  return [255, 255, 255];
+}
+function contrast(element) {
+  const style = getComputedStyle(element), svg = element instanceof SVGElement;
+  const [low, high] = [channels(svg ? style.fill : style.color).rgb, behind(svg ? element.ownerSVGElement : element)]
+    .map(luminance).sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+function tooPale(element) {
+  const style = getComputedStyle(element), size = parseFloat(style.fontSize);
+  const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+  return contrast(element) < (large ? 3 : 4.5);
+}
 const overflow = document.documentElement.scrollWidth - innerWidth;
-const found = {width: innerWidth, overflow, overlaps: [], outside: []};
+const found = {width: innerWidth, overflow, overlaps: [], outside: [], pale: []};
 for (const picture of document.querySelectorAll("svg")) {
   const frame = picture.getBoundingClientRect(), texts = [...picture.querySelectorAll("text")];
   const boxes = texts.map(text => [text.textContent.trim(), text.getBoundingClientRect()]);
@@ -38,6 +68,11 @@ for (const picture of document.querySelectorAll("svg")) {
     for (const [other, place] of boxes.slice(index + 1))
       if (hit(box, place)) found.overlaps.push(picture.getAttribute("aria-label") + ": " + text + " / " + other);
   });
+}
+for (const element of document.body.querySelectorAll("*")) {
+  const own = [...element.childNodes].filter(node => node.nodeType === 3 && node.textContent.trim());
+  if (own.length && !/^(script|style|title)$/i.test(element.tagName) && tooPale(element))
+    found.pale.push(own[0].textContent.trim() + " " + contrast(element).toFixed(2));
 }
 document.title = JSON.stringify(found);
 </script>"""
@@ -74,19 +109,30 @@ def probed(page: str, folder: Path, width: int, theme: str) -> tuple[dict[str, A
     return json.loads(unescape(title[1])), [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
 
 
+@pytest.fixture
+def sweep_page(project: Path) -> str:  # noqa: F811
+    """A sweep over workers 1 to 4, of which 3 failed."""
+    done = run(begun({"workers": ["1", "2", "3", "4"]}), project / "sweep", FakeStack(project, failing="3"))
+    return render_sweep(done, numbers(done, project))
+
+
+@pytest.mark.parametrize("kind", ["page", "sweep_page"])
 @pytest.mark.parametrize("width", [380, 1400])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_overlaps_and_nothing_overflows(page: str, tmp_path: Path, width: int, theme: str) -> None:
-    """Labels stay apart and inside their picture, the page never scrolls sideways, the console is silent."""
-    found, console = probed(page, tmp_path, width, theme)
+def test_everything_can_be_read(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, width: int, theme: str
+) -> None:
+    """Labels stay apart and inside their picture, the page never scrolls sideways, nothing is pale."""
+    found, console = probed(request.getfixturevalue(kind), tmp_path, width, theme)
 
-    assert found == {"width": width, "overflow": 0, "overlaps": [], "outside": []}
+    assert found == {"width": width, "overflow": 0, "overlaps": [], "outside": [], "pale": []}
     assert console == []
 
 
-def test_the_probe_sees_what_overlaps_and_overflows(page: str, tmp_path: Path) -> None:
-    """With larger letters and a wide block the same probe complains."""
+def test_the_probe_sees_what_cannot_be_read(page: str, tmp_path: Path) -> None:
+    """With larger letters, a wide block and pale colours the same probe complains."""
     broken = page.replace("svg text {", "svg text { font-size: 22px !important;")
+    broken = broken.replace("--muted: #5c5c68", "--muted: #8c8c98")
     broken = broken.replace("</body>", "<p style='width:2000px'>wide</p><script>undefinedName()</script></body>")
 
     found, console = probed(broken, tmp_path, 380, "light")
@@ -94,4 +140,5 @@ def test_the_probe_sees_what_overlaps_and_overflows(page: str, tmp_path: Path) -
     assert found["overflow"] > 1000
     assert found["overlaps"]
     assert found["outside"]
+    assert found["pale"]
     assert console
