@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -96,11 +96,24 @@ class Row:
         """A ratio of the comparison."""
         return cast("dict[str, Any]", self.data)[name] if self.data else None
 
+    def test_accuracy(self, arm: str) -> float | None:
+        """Of the arm, from 0 to 1: the median of its runs."""
+        summary = self._summary(arm)
+        return summary["testAccuracy"] if summary else None
+
+    def median_seconds_to_accuracy(self, arm: str) -> float | None:
+        """Of the arm's runs; None where one of them is gone."""
+        found = self.seconds_to_accuracy.get(arm)
+        return found["median"] if found else None
+
     def worker_seconds(self, arm: str) -> float | None:
         """Cost: workers of the arm × wall seconds of its median run, start-up included."""
-        summary = cast("ArmSummary | None", cast("dict[str, Any]", self.data or {}).get(arm))
+        summary = self._summary(arm)
         wall = summary["wallSeconds"] if summary else None
         return summary["worldSize"] * wall if summary and wall is not None else None
+
+    def _summary(self, arm: str) -> ArmSummary | None:
+        return cast("ArmSummary | None", cast("dict[str, Any]", self.data or {}).get(arm))
 
 
 @dataclass(frozen=True)
@@ -164,7 +177,7 @@ def _to_accuracy(runs: Mapping[str, Sequence[dict[str, Any]]], accuracy: float) 
 
 def text(sweep: Sweep, shown: Numbers) -> str:
     """The sweep as a table; what failed and why below it."""
-    rows = [["", "speedup", "range", "efficiency", "end to end", *_titles("s to acc."), *_titles("worker-s")]]
+    rows = [["", "speedup", "range", "efficiency", "end to end", "accuracy", "s to acc.", "worker-s"]]
     rows += [_cells(row) for row in shown.rows]
     axes = "; ".join(f"{key} {' '.join(values)}" for key, values in sweep.axes.items())
     parts = [f"{sweep.stack}: sweep of {axes}", aligned(rows, text_columns=(0, 2)), _legend(shown)]
@@ -175,22 +188,24 @@ def text(sweep: Sweep, shown: Numbers) -> str:
     return "\n\n".join([*parts, *verdicts, *failed]) + "\n"
 
 
-def _titles(what: str) -> list[str]:
-    return [f"{arm} {what}" for arm in ("baseline", "ray")]
-
-
 def _cells(row: Row) -> list[str]:
     speedup = row.ratio("speedup")
-    to_accuracy = [row.seconds_to_accuracy.get(arm) for arm in ("baseline", "ray")]
     return [
         row.point.label,
         _median(speedup, ".2f", "×"),
         f"{speedup['low']:.2f}–{speedup['high']:.2f}" if speedup and speedup["n"] > 1 else "",
         _median(row.ratio("efficiency"), ".2f"),
         _median(row.ratio("endToEndSpeedup"), ".2f", "×"),
-        *(_median(value, ".1f") for value in to_accuracy),
-        *(MISSING if cost is None else f"{cost:,.0f}" for cost in map(row.worker_seconds, ("baseline", "ray"))),
+        _by_arm(row.test_accuracy, ".3f"),
+        _by_arm(row.median_seconds_to_accuracy, ".1f"),
+        _by_arm(row.worker_seconds, ",.0f"),
     ]
+
+
+def _by_arm(value: Callable[[str], float | None], form: str) -> str:
+    """`baseline / ray`."""
+    found = [value(arm) for arm in ("baseline", "ray")]
+    return " / ".join(MISSING if one is None else f"{one:{form}}" for one in found)
 
 
 def _median(value: Spread | None, form: str, unit: str = "") -> str:
@@ -200,7 +215,8 @@ def _median(value: Spread | None, form: str, unit: str = "") -> str:
 def _legend(shown: Numbers) -> str:
     reached = f"{100 * shown.accuracy:.1f} %, which every run reached" if shown.accuracy is not None else "not known"
     return wrap(
-        f"Medians. s to acc.: training seconds until a validation accuracy of {reached}. "
+        f"Medians; two values are baseline / ray. accuracy: on the test images. s to acc.: training seconds until a "
+        f"validation accuracy of {reached}. "
         "worker-s: workers × seconds from start to result, the cost of a run."
     )
 

@@ -47,21 +47,15 @@ def _pictures(shown: Numbers) -> list[tuple[str, str]]:
     drawn = [
         ("Speedup", _ratio(measured, "speedup", "speedup", float)),
         ("Efficiency", _ratio(measured, "efficiency", "efficiency (speedup / workers)", lambda _: 1.0)),
-        ("Cost", _by_arm(measured, "cost", "worker-seconds a run", arms_of(shown), _cost)),
+        ("Cost", _by_arm(measured, "cost", "worker-seconds a run", arms_of(shown), Row.worker_seconds)),
     ]
     if shown.accuracy is not None:
         label = f"training s to {100 * shown.accuracy:.1f} %"
-        drawn.insert(2, ("Time to accuracy", _by_arm(measured, "accuracy", label, arms_of(shown), _to_accuracy)))
+        drawn.insert(
+            2,
+            ("Time to accuracy", _by_arm(measured, "accuracy", label, arms_of(shown), Row.median_seconds_to_accuracy)),
+        )
     return drawn
-
-
-def _cost(row: Row, arm: str) -> float | None:
-    return row.worker_seconds(arm)
-
-
-def _to_accuracy(row: Row, arm: str) -> float | None:
-    value = row.seconds_to_accuracy.get(arm)
-    return value["median"] if value else None
 
 
 def _ratio(rows: Sequence[Row], name: str, label: str, ideal: Callable[[int], float]) -> str:
