@@ -28,7 +28,7 @@ from training.environment import share_of_cpus
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 ARMS = ("baseline", "limit", "native", "ray")
-QUICK_IMAGES, FULL_IMAGES = 1024, 1536
+QUICK_IMAGES, FULL_IMAGES = 768, 1536
 WARMUP_STEPS = 2
 REPEATS = 3
 MORE_WORKERS = (3, 4)
@@ -83,7 +83,7 @@ def cases(*, quick: bool) -> list[Case]:
             more |= {_with(workers): replace(recipe, workers=workers) for workers in MORE_WORKERS}
         found.append(Case(precision, recipe, more))
         # An epoch has three such steps only
-        large = replace(recipe, global_batch_size=512, epochs=3)
+        large = replace(recipe, global_batch_size=512, epochs=2)
         found.append(Case(f"{precision}/512", large, plain_fit=False))
     return found
 
