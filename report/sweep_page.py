@@ -64,7 +64,7 @@ def _ratio(rows: Sequence[Row], name: str, label: str, ideal: Callable[[int], fl
         counts = sorted({row.workers for row in rows if row.workers})
         picture.axes.plot(counts, [ideal(n) for n in counts], ".", ls=(0, (1, 3)), color=MUTED, label="ideal")
         for (others, of_line), colour in numbered(list(_lines(rows).items())):
-            _line(picture, of_line, name, others or "ray", colour)
+            _line(picture, of_line, name, others or "ray", colour if others else ARM_COLOURS["ray"])
         picture.axes.set_xticks(counts)
         picture.axes.set_ylim(bottom=0)
         picture.legend(columns=1 if len(_lines(rows)) > 1 else 2)
