@@ -203,9 +203,6 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
         )
 
 
-_IMAGE_KEYS = ("target", "dataset", "datasetPath", "trainImages", "globalBatchSize")
-
-
 def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
     if draft.target == "local" and draft["rayDashboard"] and not draft.facts.dashboard_installed:
         yield Problem(
@@ -215,6 +212,7 @@ def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
         )
 
 
+_IMAGE_KEYS = ("target", "dataset", "datasetPath", "trainImages", "globalBatchSize")
 CHECKS = (
     Check(_batch_holds_workers, ("workers", "globalBatchSize")),
     Check(_cpus_are_whole, ("target", "workerCpus")),

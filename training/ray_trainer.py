@@ -46,9 +46,9 @@ class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
     def _initialize_and_run_controller(self, **arguments: Any) -> Any:
         if not self._own_cluster:
             return super()._initialize_and_run_controller(**arguments)
+        arguments["scaling_policy"] = _FixedWorkers(self.scaling_config)
         # Ray would give the controller an environment of its own, and so a new process (2 s). Here every process has
         # that environment, because the driver started them all, and one that Ray keeps ready will do.
-        arguments["scaling_policy"] = _FixedWorkers(self.scaling_config)
         controller = ray.remote(num_cpus=0)(TrainController).remote(**arguments)
         ray.get(controller.run.remote())
         return ray.get(controller.get_result.remote())
