@@ -34,6 +34,7 @@ REPEATS = 3
 MORE_WORKERS = (3, 4)
 OTHER_GRADIENTS = "otherGradients"
 """The name of a native run that exchanges gradients in the type that its column does not compute in."""
+PLAIN_FIT = "model.fit"
 TIMEOUT_SECONDS = 900
 
 
@@ -89,18 +90,35 @@ def cases(*, quick: bool) -> list[Case]:
 
 
 def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat]:
-    """Every arm in turn, `repeats` times."""
+    """Everything of a case in turn, `repeats` times; each repeat begins with another arm, so that none is always first.
+
+    A machine is not the same after a run on one CPU as after one on all, and it drifts.
+    """
     found = []
     for repeat in range(1, repeats + 1):
-        runs = {}
-        for arm in ARMS:
-            runs[arm] = _limit(case.recipe) if arm == "limit" else _run(arm, case.recipe)
-            say(f"{case.key}, repeat {repeat}/{repeats}: {arm} {runs[arm].train_seconds:.2f} s")
-        for name, recipe in case.more.items():
-            runs[name] = _run("native", recipe)
-            say(f"{case.key}, repeat {repeat}/{repeats}: {name} {runs[name].train_seconds:.2f} s")
-        found.append(Repeat(runs, _plain_fit(case.recipe) if case.plain_fit else None))
+        runs: dict[str, result.TrainingResult] = {}
+        fit = None
+        for name in _rotated((*ARMS, *case.more, *((PLAIN_FIT,) if case.plain_fit else ())), repeat - 1):
+            if name == PLAIN_FIT:
+                fit = _plain_fit(case.recipe)
+                said = f"{fit:.1f} images/s"
+            else:
+                runs[name] = _made(case, name)
+                said = f"{runs[name].train_seconds:.2f} s"
+            say(f"{case.key}, repeat {repeat}/{repeats}: {name} {said}")
+        found.append(Repeat(runs, fit))
     return found
+
+
+def _rotated(names: Sequence[str], by: int) -> Sequence[str]:
+    by %= len(names)
+    return [*names[by:], *names[:by]]
+
+
+def _made(case: Case, name: str) -> result.TrainingResult:
+    if name == "limit":
+        return _limit(case.recipe)
+    return _run("native", case.more[name]) if name in case.more else _run(name, case.recipe)
 
 
 def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:

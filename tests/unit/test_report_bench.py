@@ -7,6 +7,7 @@ import pytest
 
 from report import bench
 from tests.unit.results import make_result
+from training.config import Recipe
 from training.result import StepSeconds
 
 
@@ -108,3 +109,26 @@ def test_quick_keys_are_the_documented_ones() -> None:
     """Scripts read `float32` and `bfloat16`."""
     assert ["float32"] == [case.key for case in bench.cases(quick=True)]
     assert ["float32", "float32/512", "bfloat16", "bfloat16/512"] == [case.key for case in bench.cases(quick=False)]
+
+
+def test_every_repeat_begins_with_another_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arm that always came first, or last, would have the machine in another state than the others."""
+    order: list[str] = []
+
+    def made(_: bench.Case, name: str) -> Any:
+        order.append(name)
+        return make_result("ray")
+
+    def plain_fit(_: Recipe) -> float:
+        order.append("model.fit")
+        return 100.0
+
+    monkeypatch.setattr(bench, "_made", made)
+    monkeypatch.setattr(bench, "_plain_fit", plain_fit)
+    (case,) = bench.cases(quick=True)
+    repeats = bench.measure(case, 3, lambda _: None)
+
+    rounds = [order[start : start + 5] for start in (0, 5, 10)]
+    assert ["baseline", "limit", "native"] == [names[0] for names in rounds]
+    assert all(sorted(names) == sorted((*bench.ARMS, "model.fit")) for names in rounds)
+    assert [100.0] * 3 == [repeat.fit_images_per_second for repeat in repeats]
