@@ -18,7 +18,7 @@ from training.environment import bound_cpus
 from training.registry import MODELS, Shape
 from training.result import Provenance, SavedModel, StepSeconds, TrainingResult, Worker
 from training.session import Record, Session
-from training.usage import peak_memory_bytes
+from training.usage import container_cpu_since, peak_memory_bytes
 
 MODEL_FILE = "model.keras"
 PROBE_BYTES = (64 * 1024, 8 * 1024 * 1024)
@@ -145,6 +145,7 @@ def _worker(session: Session, record: Record) -> Worker:
         mean_cpus=record.timed_cpu_seconds / record.timed_seconds if record.step_trace else None,
         throttled_seconds=session.usage.throttled(),
         samples=session.usage.samples,
+        container_cpu=container_cpu_since(session.launch.container_cpu),
     )
 
 

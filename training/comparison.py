@@ -125,10 +125,13 @@ def _values(
     failed = [name for name, (passed, _) in checks.items() if passed is False]
     if failed or not repeats:
         why = f"not comparable: {', '.join(failed)} failed" if failed else "no repeat has a run of every arm"
-        reasons |= dict.fromkeys(_NUMBERS, why)
-        return dict.fromkeys(_NUMBERS)
+        reasons |= dict.fromkeys((*_NUMBERS, "idleRayCpus"), why)
+        return dict.fromkeys((*_NUMBERS, "idleRayCpus"))
     values: dict[str, Any] = {**ratios.measure(repeats, context.recipe["workers"], reasons)}
-    return values | {"breakEvenEpochs": ratios.break_even_epochs(repeats, values["speedup"], reasons)}
+    return values | {
+        "breakEvenEpochs": ratios.break_even_epochs(repeats, values["speedup"], reasons),
+        "idleRayCpus": ratios.idle_ray_cpus(repeats, reasons),
+    }
 
 
 def _arm_summary(arm: str, repeats: Sequence[Repeat], reasons: dict[str, str]) -> dict[str, Any]:

@@ -144,6 +144,10 @@ class ComparisonData(TypedDict):
     rayOverhead: Annotated[Spread | None, "ray / native steady-state seconds (1.0: none)"]
     accuracyGap: Annotated[Spread | None, "baseline - ray test accuracy in percentage points (positive: Ray is worse)"]
     breakEvenEpochs: Annotated[float | None, "extra start-up of Ray / seconds that it saves an epoch"]
+    idleRayCpus: Annotated[
+        Spread | None,
+        "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included",
+    ]
     verdict: Annotated[
         str, "a sentence: faster, slower, no measurable difference, not decided or not comparable, and why"
     ]

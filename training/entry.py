@@ -16,6 +16,7 @@ from training.clock import Phases, Stamp, process_start
 from training.config import Recipe, kebab
 from training.result import TrainingResult
 from training.session import Launch
+from training.usage import container_cpu, cpu_seconds
 
 STARTED = "TRAINING_STARTED"
 """Environment variable by which a launcher tells its processes when it started itself."""
@@ -92,6 +93,8 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
 
     `more`: fields of Launch that only this arm has.
     """
+    environment.defer_garbage_collection()
+    read = container_cpu_at_start(request)
     host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
     environment.prepare(request.recipe, rank, cpus)
     with request.phases.measure("tensorflow"):
@@ -105,9 +108,15 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
         phases=request.phases,
         dataset_path=request.dataset_path,
         folder=request.result.parent,
+        container_cpu=read,
         **more,
     )
     return train(request.recipe, launch)
+
+
+def container_cpu_at_start(request: Request) -> list[float] | None:
+    """What the container of this process had used before it; None outside a pod, where the CPUs are bound."""
+    return None if request.bind_cpus else container_cpu(less=cpu_seconds())
 
 
 def pass_on_start(started: Stamp) -> dict[str, str]:

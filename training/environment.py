@@ -1,5 +1,6 @@
 """What a training process is given before TensorFlow is imported: CPUs, threads and Keras. The same in every arm."""
 
+import gc
 import os
 
 from training.config import Recipe
@@ -29,6 +30,17 @@ def prepare(recipe: Recipe, rank: int, cpus: list[int] | None) -> None:
     os.environ.update(variables(recipe.compute_threads()))
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, share_of_cpus(cpus, rank, recipe.compute_threads()))
+
+
+def defer_garbage_collection() -> None:
+    """No garbage collection until `resume_garbage_collection`: what imports and tracing make is there to stay."""
+    gc.disable()
+
+
+def resume_garbage_collection() -> None:
+    """Collect from now on, and never look again at what is there already."""
+    gc.freeze()
+    gc.enable()
 
 
 def bound_cpus() -> list[int] | None:

@@ -5,12 +5,16 @@ What could not be measured is None here; the reason goes into a dict that the ca
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from training.comparison_schema import RATIOS, Run, Spread
 
 Repeat = dict[str, Run]
 """The runs of one repeat by arm, no arm missing."""
+
+CLOCKS_SECONDS = 2.0
+"""How far the clocks of a cluster's nodes may be apart; a run's start is kept in whole seconds."""
 
 Seconds = Callable[[dict[str, Any]], float | None]
 
@@ -104,6 +108,45 @@ def break_even_epochs(repeats: Sequence[Repeat], speedup: Spread | None, reasons
         reasons["breakEvenEpochs"] = f"Ray saves nothing: {_range(speedup)} as fast"
         return None
     return max(0.0, statistics.median(present_extra) / statistics.median(present_saved))
+
+
+def idle_ray_cpus(repeats: Sequence[Repeat], reasons: dict[str, str]) -> Spread | None:
+    """CPUs that all Ray pods together took between two Ray runs, while the other arms ran: one value a gap.
+
+    From the last reading of a Ray run to the first of the next, in the same pods. None, with a reason, without a gap.
+    """
+    ends = [_readings(repeat["ray"], last=True) for repeat in repeats]
+    starts = [_readings(repeat["ray"], last=False) for repeat in repeats]
+    if not any(ends):
+        reasons["idleRayCpus"] = "no Ray pods stand beside the other arms"
+        return None
+    found = [
+        sum((starts[i][pod][1] - seconds) / (starts[i][pod][0] - at) for pod, (at, seconds) in ends[i - 1].items())
+        for i in range(1, len(repeats))
+        if ends[i - 1] and ends[i - 1].keys() == starts[i].keys() and _between(repeats[i]["baseline"], ends[i - 1])
+    ]
+    if not found:
+        reasons["idleRayCpus"] = "read between two Ray runs of the same pods with the other arms between: set repeats 2"
+        return None
+    return spread(found)
+
+
+def _readings(ray: Run, *, last: bool) -> dict[str, tuple[float, float]]:
+    """When each Ray pod's CPU time was read, and the seconds; empty if that of one is not known."""
+    cluster: dict[str, Any] = ray.summary["ray"] or {}
+    read = {worker["node"]: worker.get("containerCpu") for worker in ray.summary["workers"]}
+    read[cluster.get("head", "")] = cluster.get("headCpu")
+    return {pod: tuple(both[-1 if last else 0]) for pod, both in read.items()} if all(read.values()) else {}
+
+
+def _between(baseline: Run, ends: Mapping[str, tuple[float, float]]) -> bool:
+    """Not so where a baseline was kept: its Ray run then followed another."""
+    return started(baseline) > max(at for at, _ in ends.values()) - CLOCKS_SECONDS
+
+
+def started(run: Run) -> float:
+    """When a run started, in seconds since the epoch."""
+    return datetime.fromisoformat(str(run.summary["startedAt"])).timestamp()
 
 
 def _wall_seconds(summary: dict[str, Any]) -> float | None:

@@ -4,6 +4,7 @@ Without an address it starts Ray in this process's session and shuts it down at 
 """
 
 import os
+import platform
 import shutil
 import tempfile
 import threading
@@ -19,6 +20,7 @@ from ray._private.node import Node
 from training import entry, environment
 from training.clock import Stamp
 from training.result import RayCluster, TrainingResult
+from training.usage import container_cpu_since
 
 LONGEST_TEMPORARY = 40
 """Characters. Ray adds some 60 of its own, and the path of a socket ends at 107."""
@@ -41,18 +43,23 @@ OBJECT_STORE_BYTES = 100 * 2**20
 
 def run(request: entry.Request) -> TrainingResult:
     """Start or join Ray, train, shut down, and give rank 0's result with this process's own end-to-end time."""
-    entered = Stamp.now()
+    entered, read = Stamp.now(), entry.container_cpu_at_start(request)
+    environment.defer_garbage_collection()
     os.environ.update(SETTINGS)
     importing = threading.Thread(target=_import_trainer)  # half a second that Ray's start leaves unused
     importing.start()
     temporary = start_ray(request)
     importing.join()
+    environment.resume_garbage_collection()
     try:
         found = _fit(request, entered)
     finally:
         shut_down(temporary)
     result = TrainingResult.from_dict(found)
-    return replace(result, wall_seconds=request.started.seconds_until(Stamp.now()))
+    if result.ray is None:
+        raise RuntimeError("rank 0 lost what Ray said of its cluster")
+    head = replace(result.ray, head=platform.node(), head_cpu=container_cpu_since(read))
+    return replace(result, ray=head, wall_seconds=request.started.seconds_until(Stamp.now()))
 
 
 def start_ray(request: entry.Request) -> Path | None:

@@ -69,6 +69,9 @@ class Worker:
     """Time the cgroup held this process back during the run."""
     samples: list[list[float]] = field(default_factory=list)
     """[seconds since the first step, CPUs in use, resident bytes], about once a second."""
+    container_cpu: list[list[float]] | None = None
+    """[seconds since the epoch, CPU seconds of the process's container so far]: at the start of the process,
+    without its own; and at the end of training. Null outside a pod."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,10 @@ class RayCluster:
     cpus: float
     memory_bytes: float
     object_store_bytes: float
+    head: str = ""
+    """The head's pod."""
+    head_cpu: list[list[float]] | None = None
+    """Of the head's container, as a worker's `container_cpu`."""
 
 
 @dataclass(frozen=True, kw_only=True)

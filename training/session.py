@@ -37,6 +37,8 @@ class Launch:
     report: Callable[[dict[str, Any]], None] | None = None
     """Called on every rank after each epoch."""
     ray: RayCluster | None = None
+    container_cpu: list[float] | None = None
+    """What `usage.container_cpu` read at the start; None outside a pod."""
 
 
 @dataclass

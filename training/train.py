@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from training import account, dataset
+from training import account, dataset, environment
 from training.clock import Stamp
 from training.config import Recipe
 from training.loop import Loop
@@ -26,6 +26,7 @@ INTER_OP_THREADS = 2
 def train(recipe: Recipe, launch: Launch) -> TrainingResult | None:
     """Train, evaluate and measure; rank 0 gives the result, other ranks None. Raises DatasetError before it trains."""
     session = set_up(recipe, launch)
+    environment.resume_garbage_collection()
     progress = Progress(launch.folder if launch.rank == 0 else None)
     progress.write(
         "start", arm=launch.arm, workers=launch.world, epochs=recipe.epochs, images=session.images,

@@ -11,6 +11,8 @@ import psutil
 
 INTERVAL_SECONDS = 1.0
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
+CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
+"""Version 1's; version 2 has it among the statistics."""
 
 
 class Usage:
@@ -65,13 +67,35 @@ def peak_memory_bytes() -> int:
 
 def throttled_seconds() -> float | None:
     """Time the cgroup's CPU quota has held its processes back so far (v2 and v1); None where there is no such count."""
+    counts = _cgroup_counts()
+    if "throttled_usec" in counts:
+        return counts["throttled_usec"] / 1e6
+    return counts["throttled_time"] / 1e9 if "throttled_time" in counts else None
+
+
+def container_cpu(less: float = 0.0) -> list[float] | None:
+    """Now, in seconds since the epoch, and the CPU seconds of the whole container so far, `less` so many.
+
+    None where the cgroup has no such count. Outside a container this may be the count of the machine.
+    """
+    counts = _cgroup_counts()
+    try:
+        used = counts["usage_usec"] / 1e6 if "usage_usec" in counts else int(CGROUP_USAGE.read_text()) / 1e9
+    except (OSError, ValueError):
+        return None
+    return [time.time(), used - less]
+
+
+def container_cpu_since(at_start: list[float] | None) -> list[list[float]] | None:
+    """What `container_cpu` gave at the start, and what it gives now; None unless both could be read."""
+    now = container_cpu() if at_start else None
+    return [at_start, now] if at_start and now else None
+
+
+def _cgroup_counts() -> dict[str, int]:
     for path in CGROUP_STATS:
         try:
-            counts = dict(line.split() for line in path.read_text().splitlines())
+            return {name: int(count) for name, count in map(str.split, path.read_text().splitlines())}
         except (OSError, ValueError):
             continue
-        if "throttled_usec" in counts:
-            return int(counts["throttled_usec"]) / 1e6
-        if "throttled_time" in counts:
-            return int(counts["throttled_time"]) / 1e9
-    return None
+    return {}

@@ -4,12 +4,11 @@ It computes no ratio and raises nothing. Standard library only.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal
 
 from training.comparison_schema import Context, Run, Spread
 from training.fairness import Check
-from training.ratios import Repeat, common_accuracy, seconds_to_accuracy, spread
+from training.ratios import Repeat, common_accuracy, seconds_to_accuracy, spread, started
 
 Kind = Literal["faster", "slower", "no measurable difference", "not decided", "not comparable"]
 
@@ -69,6 +68,7 @@ def qualifiers(
     found = {
         "accuracy": _accuracy_gap(values["accuracyGap"]),
         "throttling": _throttling(runs),
+        "idleRay": _idle_ray(values["idleRayCpus"]),
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
         "affinity": _no_affinity(runs, context),
         "olderBaseline": _older_baseline(repeats) if context.keep_baseline else "",
@@ -123,6 +123,10 @@ def _throttling(runs: Sequence[Run]) -> str:
     return f"Throttled: the CPU quota held back {', '.join(throttled)}" if throttled else ""
 
 
+def _idle_ray(cpus: Spread | None) -> str:
+    return f"The idle Ray pods took {cpus['median']:.2f} CPUs while the other arms ran" if cpus else ""
+
+
 def _held_back(run: Run) -> float:
     return max((float(worker["throttledSeconds"] or 0) for worker in run.summary["workers"]), default=0.0)
 
@@ -146,12 +150,8 @@ def _older_baseline(repeats: Sequence[Repeat]) -> str:
 
 def _idle_seconds(repeat: Repeat) -> float:
     """From the end of the baseline to the start of the next arm of its repeat."""
-    ended = _start(repeat["baseline"]) + float(repeat["baseline"].summary["wallSeconds"])
-    return min(_start(run) for arm, run in repeat.items() if arm != "baseline") - ended
-
-
-def _start(run: Run) -> float:
-    return datetime.fromisoformat(str(run.summary["startedAt"])).timestamp()
+    ended = started(repeat["baseline"]) + float(repeat["baseline"].summary["wallSeconds"])
+    return min(started(run) for arm, run in repeat.items() if arm != "baseline") - ended
 
 
 def _duration(seconds: float) -> str:

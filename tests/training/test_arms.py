@@ -247,3 +247,28 @@ def test_help_names_every_setting_of_the_recipe(arm: str, tmp_path: Path) -> Non
 
     for name in Recipe().to_dict():
         assert "--" + "".join(f"-{c.lower()}" if c.isupper() else c for c in name) in said
+
+
+def test_the_container_is_read_where_no_cpu_is_bound(results: dict[str, result.TrainingResult]) -> None:
+    """In a pod its cgroup counts; a run on this machine shares one with everything else, and reads none."""
+    assert [None] * 5 == [worker.container_cpu for one in results.values() for worker in one.workers]
+    assert results["ray"].ray is not None
+    assert results["ray"].ray.head_cpu is None
+
+
+COLLECTING = """
+import gc, sys
+from training import entry
+asked = entry.parse("baseline", None)
+entry.take_part(asked, "baseline", report=lambda _: print("collecting:", gc.isenabled(), gc.get_freeze_count() > 9999))
+"""
+
+
+def test_garbage_is_collected_while_training_and_not_before(tmp_path: Path) -> None:
+    """What imports and tracing made is never looked at again; what training leaves is."""
+    flags = ["--result", str(tmp_path / "result.json"), "--no-bind-cpus", *FLAGS]
+    ended = subprocess.run(
+        [sys.executable, "-c", COLLECTING, *flags], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=True
+    )
+
+    assert ["collecting: True True"] * 2 == [line for line in ended.stdout.splitlines() if "collecting" in line]

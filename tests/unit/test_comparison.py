@@ -22,7 +22,7 @@ from training.config import Recipe
 
 DESIGNED_KEYS = {
     "schemaVersion", "speedup", "efficiency", "endToEndSpeedup", "rayOverhead", "accuracyGap", "breakEvenEpochs",
-    "verdict", "baseline", "native", "ray", "recipe", "checks", "reasons", "projection",
+    "idleRayCpus", "verdict", "baseline", "native", "ray", "recipe", "checks", "reasons", "projection",
 }  # fmt: skip
 
 

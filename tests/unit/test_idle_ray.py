@@ -1,0 +1,81 @@
+"""The CPU that idle Ray pods take while the other arms run: which readings make it, and when there is none."""
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.unit.results import as_run, make_context, make_result, make_run, stamp
+from training.comparison import Run, compare
+from training.result import RayCluster
+
+RAY_SECONDS = 20.0
+
+
+def ray_run(repeat: int, used: float, pods: tuple[str, ...] = ("head", "worker-0", "worker-1")) -> Run:
+    """A Ray run in pods, each of which has used so many seconds when it starts, and 18 more at its end."""
+    result = make_result("ray", repeat)
+    began = datetime.fromisoformat(stamp("ray", repeat)).timestamp()
+    readings = [[began, used], [began + RAY_SECONDS, used + 18]]
+    workers = [
+        replace(worker, node=pod, container_cpu=readings) for worker, pod in zip(result.workers, pods[1:], strict=True)
+    ]
+    cluster = RayCluster(nodes=3, cpus=2.0, memory_bytes=4e9, object_store_bytes=1e9, head=pods[0], head_cpu=readings)
+    return as_run(replace(result, workers=workers, ray=cluster), repeat)
+
+
+def compared(rays: list[Run], **context: Any) -> dict[str, Any]:
+    """The comparison of these Ray runs with the other arms of their repeats."""
+    others = [make_run(arm, run.repeat) for run in rays for arm in ("baseline", "native")]
+    told = make_context(target="minikube", repeats=len(rays), **context)
+    found: dict[str, Any] = json.loads(compare([*others, *rays], told).to_json())
+    return found
+
+
+def test_it_is_what_all_pods_used_between_two_ray_runs() -> None:
+    """A Ray run starts every 75 s and takes 20: in the 55 s between, three pods use 2 s and then 3 s each."""
+    found = compared([ray_run(1, 10.0), ray_run(2, 30.0), ray_run(3, 51.0)])
+
+    low, high = 3 * 2 / 55, 3 * 3 / 55
+    expected = {"median": (low + high) / 2, "low": low, "high": high, "n": 2}
+    assert found["idleRayCpus"] == pytest.approx(expected)
+    assert "The idle Ray pods took 0.14 CPUs while the other arms ran" in found["verdict"]
+
+
+@pytest.mark.parametrize(
+    "rays",
+    [
+        [ray_run(1, 10.0)],
+        [ray_run(1, 10.0), ray_run(2, 30.0, ("head", "worker-0", "another"))],
+        [ray_run(1, 10.0), ray_run(2, 30.0, ("another", "worker-0", "worker-1"))],
+    ],
+    ids=["one repeat", "a worker was replaced", "the head was replaced"],
+)
+def test_without_two_runs_of_the_same_pods_there_is_none(rays: list[Run]) -> None:
+    """A reason instead, and no word of it in the verdict."""
+    found = compared(rays)
+
+    assert found["idleRayCpus"] is None
+    assert "set repeats 2" in found["reasons"]["idleRayCpus"]
+    assert "idle Ray" not in found["verdict"]
+
+
+def test_a_kept_baseline_ran_beside_other_ray_runs() -> None:
+    """Between these Ray runs was none of the baselines that they are compared with."""
+    rays = [ray_run(1, 10.0), ray_run(2, 30.0)]
+    old = [make_run("baseline", repeat, started_at=stamp("baseline", repeat, later=-3600)) for repeat in (1, 2)]
+    others = [make_run("native", repeat) for repeat in (1, 2)]
+    told = make_context(target="minikube", repeats=2, keep_baseline=True)
+    found = json.loads(compare([*old, *others, *rays], told).to_json())
+
+    assert found["idleRayCpus"] is None
+
+
+def test_on_this_machine_there_are_no_ray_pods() -> None:
+    """Results of the local target have no such readings."""
+    found = json.loads(compare([make_run(arm) for arm in ("baseline", "native", "ray")], make_context()).to_json())
+
+    assert found["idleRayCpus"] is None
+    assert found["reasons"]["idleRayCpus"] == "no Ray pods stand beside the other arms"

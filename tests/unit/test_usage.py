@@ -1,0 +1,53 @@
+"""What a process reads of its container's cgroup, in both versions of cgroups and where there is none."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from training import usage
+
+VERSION_2 = "usage_usec 2500000\nuser_usec 2000000\nnr_throttled 3\nthrottled_usec 1250000\n"
+VERSION_1 = "nr_periods 10\nnr_throttled 3\nthrottled_time 1250000000\n"
+
+
+@pytest.fixture(params=["2", "1"])
+def cgroup(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of either version: 2.5 s used, held back for 1.25 s."""
+    stats = tmp_path / "cpu.stat"
+    stats.write_text(VERSION_2 if request.param == "2" else VERSION_1)
+    if request.param == "1":
+        (tmp_path / "cpuacct.usage").write_text("2500000000\n")
+    monkeypatch.setattr(usage, "CGROUP_STATS", (tmp_path / "absent", stats))
+    monkeypatch.setattr(usage, "CGROUP_USAGE", tmp_path / "cpuacct.usage")
+    return tmp_path
+
+
+def test_both_versions_count_what_a_container_used_and_was_held_back(cgroup: Path) -> None:
+    """Microseconds in one, nanoseconds in the other."""
+    read = usage.container_cpu(less=0.5)
+
+    assert read is not None
+    assert read[1] == 2.0
+    assert abs(read[0] - time.time()) < 60
+    assert usage.throttled_seconds() == 1.25
+
+
+def test_a_container_is_read_at_the_start_and_now(cgroup: Path) -> None:
+    """Not at all where the start was not read: then nobody asks."""
+    assert usage.container_cpu_since(None) is None
+    both = usage.container_cpu_since([1.0, 0.5])
+
+    assert both is not None
+    assert both[0] == [1.0, 0.5]
+    assert both[1][1] == 2.5
+
+
+def test_without_a_cgroup_there_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None, never 0."""
+    monkeypatch.setattr(usage, "CGROUP_STATS", (tmp_path / "absent",))
+    monkeypatch.setattr(usage, "CGROUP_USAGE", tmp_path / "absent")
+
+    assert usage.container_cpu() is None
+    assert usage.container_cpu_since([1.0, 0.5]) is None
+    assert usage.throttled_seconds() is None
