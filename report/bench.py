@@ -90,9 +90,9 @@ def cases(*, quick: bool) -> list[Case]:
 
 
 def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat]:
-    """Everything of a case in turn, `repeats` times; each repeat begins with another arm, so that none is always first.
+    """Everything of a case in turn, `repeats` times; each repeat begins with another arm, so that none is always last.
 
-    A machine is not the same after a run on one CPU as after one on all, and it drifts.
+    Machines drift: what always came last would seem slower, or faster, than what came first.
     """
     found = []
     for repeat in range(1, repeats + 1):

@@ -16,6 +16,7 @@ from training.registry import MODELS, Shape
 def main() -> None:
     """Take the recipe as JSON, fit one epoch for warm-up and one on the clock."""
     recipe = Recipe.from_dict(json.loads(sys.argv[1]))
+    environment.defer_garbage_collection()
     environment.prepare(recipe, 0, provenance.allowed_cpus())
     import tensorflow as tf
 
@@ -30,6 +31,7 @@ def main() -> None:
     )
     images = _pipeline(tf, data, recipe)
     model.fit(images.take(2), verbose=0)
+    environment.resume_garbage_collection()
     began = time.monotonic()
     model.fit(images, verbose=0)
     print(json.dumps({"imagesPerSecond": len(data.train_rows) / (time.monotonic() - began)}))

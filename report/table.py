@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from training.comparison_schema import ArmSummary, ComparisonData, Link, Spread
+from training.comparison_schema import NO_RAY_PODS, ONE_RAY_RUN, ArmSummary, ComparisonData, Link, Spread
 from training.config import ARMS
 
 WIDTH = 80
@@ -100,7 +100,7 @@ def _remarks(data: ComparisonData) -> str:
 def _is_news(name: str, data: ComparisonData) -> bool:
     group, _, rest = name.partition(".")
     if name == "idleRayCpus":
-        return False  # on this machine there never are any
+        return data["reasons"][name] not in {NO_RAY_PODS, ONE_RAY_RUN}
     return group in {"checks", "repeats"} or (not rest and name in data) or rest in {key for _, key, _ in _MEASURES}
 
 

@@ -18,6 +18,7 @@ from training.ratios import Repeat
 __all__ = ["CompareError", "Comparison", "Context", "Run", "compare"]
 
 _NUMBERS = (*RATIOS, "breakEvenEpochs")
+_IDLE = "idleRayCpus"
 _COPIED = (
     "trainSeconds",
     "imagesPerSecond",
@@ -68,6 +69,8 @@ class Comparison:
                 f"the comparison's schemaVersion is {version!r} and this program reads {SCHEMA_VERSION}: "
                 "run `make up` to compare again"
             )
+        if _IDLE not in data:  # which the first comparisons of this version had not
+            data[_IDLE], data["reasons"] = None, {_IDLE: "measured before it was read"} | data.get("reasons", {})
         missing = sorted(set(ComparisonData.__annotations__) - set(data))
         if missing:
             raise CompareError(f"the comparison lacks {', '.join(missing)}: run `make up` to compare again")
@@ -125,12 +128,12 @@ def _values(
     failed = [name for name, (passed, _) in checks.items() if passed is False]
     if failed or not repeats:
         why = f"not comparable: {', '.join(failed)} failed" if failed else "no repeat has a run of every arm"
-        reasons |= dict.fromkeys((*_NUMBERS, "idleRayCpus"), why)
-        return dict.fromkeys((*_NUMBERS, "idleRayCpus"))
+        reasons |= dict.fromkeys((*_NUMBERS, _IDLE), why)
+        return dict.fromkeys((*_NUMBERS, _IDLE))
     values: dict[str, Any] = {**ratios.measure(repeats, context.recipe["workers"], reasons)}
     return values | {
         "breakEvenEpochs": ratios.break_even_epochs(repeats, values["speedup"], reasons),
-        "idleRayCpus": ratios.idle_ray_cpus(repeats, reasons),
+        _IDLE: ratios.idle_ray_cpus(repeats, reasons, pods=context.target != "local"),
     }
 
 

@@ -15,6 +15,11 @@ RATIOS = ("speedup", "endToEndSpeedup", "efficiency", "rayOverhead", "accuracyGa
 """Names of the values that are computed within a repeat; each is a Spread."""
 
 
+NO_RAY_PODS = "no Ray pods stand beside the other arms"
+ONE_RAY_RUN = "it is read between two Ray runs: set repeats 2"
+"""Why `idleRayCpus` is null on this machine, and with one repeat: nothing that a reader has to be told."""
+
+
 class CompareError(ValueError):
     """Runs that must not be compared, or a comparison that cannot be read."""
 
@@ -146,7 +151,8 @@ class ComparisonData(TypedDict):
     breakEvenEpochs: Annotated[float | None, "extra start-up of Ray / seconds that it saves an epoch"]
     idleRayCpus: Annotated[
         Spread | None,
-        "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included",
+        "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included; "
+        "`n` counts the gaps between Ray runs",
     ]
     verdict: Annotated[
         str, "a sentence: faster, slower, no measurable difference, not decided or not comparable, and why"

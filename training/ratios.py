@@ -6,13 +6,16 @@ What could not be measured is None here; the reason goes into a dict that the ca
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
-from training.comparison_schema import RATIOS, Run, Spread
+from training.comparison_schema import NO_RAY_PODS, ONE_RAY_RUN, RATIOS, Run, Spread
 
 Repeat = dict[str, Run]
 """The runs of one repeat by arm, no arm missing."""
 
+BETWEEN_SECONDS = 30.0
+"""Most that an arm takes in a measurement beside its wall seconds: its pod, and reading its result."""
 CLOCKS_SECONDS = 2.0
 """How far the clocks of a cluster's nodes may be apart; a run's start is kept in whole seconds."""
 
@@ -110,38 +113,43 @@ def break_even_epochs(repeats: Sequence[Repeat], speedup: Spread | None, reasons
     return max(0.0, statistics.median(present_extra) / statistics.median(present_saved))
 
 
-def idle_ray_cpus(repeats: Sequence[Repeat], reasons: dict[str, str]) -> Spread | None:
+def idle_ray_cpus(repeats: Sequence[Repeat], reasons: dict[str, str], *, pods: bool) -> Spread | None:
     """CPUs that all Ray pods together took between two Ray runs, while the other arms ran: one value a gap.
 
-    From the last reading of a Ray run to the first of the next, in the same pods. None, with a reason, without a gap.
+    From the last reading of a Ray run to the first of the next. `pods`: whether Ray is in pods at all. Where a gap
+    gives no value, `reasons` says why; None if none does.
     """
-    ends = [_readings(repeat["ray"], last=True) for repeat in repeats]
-    starts = [_readings(repeat["ray"], last=False) for repeat in repeats]
-    if not any(ends):
-        reasons["idleRayCpus"] = "no Ray pods stand beside the other arms"
+    found = [rate for before, after in pairwise(repeats) if (rate := _idle_rate(before, after)) is not None]
+    if not pods:
+        reasons["idleRayCpus"] = NO_RAY_PODS
+    elif not all(_readings(repeat["ray"], last=True) for repeat in repeats):
+        reasons["idleRayCpus"] = "the CPU time of the Ray pods could not be read"
+    elif len(repeats) == 1:
+        reasons["idleRayCpus"] = ONE_RAY_RUN
+    elif len(found) < len(repeats) - 1:
+        reasons["idleRayCpus"] = "in a gap between two Ray runs there was more than the other arms, or other pods"
+    return spread(found) if found else None
+
+
+def _idle_rate(before: Repeat, after: Repeat) -> float | None:
+    """CPUs of all Ray pods from one Ray run to the next; None where more than the other arms was between."""
+    ends, starts = _readings(before["ray"], last=True), _readings(after["ray"], last=False)
+    if not ends or ends.keys() != starts.keys() or after["ray"].repeat != before["ray"].repeat + 1:
         return None
-    found = [
-        sum((starts[i][pod][1] - seconds) / (starts[i][pod][0] - at) for pod, (at, seconds) in ends[i - 1].items())
-        for i in range(1, len(repeats))
-        if ends[i - 1] and ends[i - 1].keys() == starts[i].keys() and _between(repeats[i]["baseline"], ends[i - 1])
-    ]
-    if not found:
-        reasons["idleRayCpus"] = "read between two Ray runs of the same pods with the other arms between: set repeats 2"
-        return None
-    return spread(found)
+    ended, others = max(at for at, _ in ends.values()), [run for arm, run in after.items() if arm != "ray"]
+    most = sum(float(run.summary["wallSeconds"]) + BETWEEN_SECONDS for run in others)
+    kept = min(map(started, others)) < ended - CLOCKS_SECONDS
+    used = {pod: starts[pod][1] - seconds for pod, (_, seconds) in ends.items()}
+    if kept or max(at for at, _ in starts.values()) - ended > most or min(used.values()) < 0:
+        return None  # an older arm; a run that was given up, or a pause; a container that began anew
+    return sum(seconds / (starts[pod][0] - ends[pod][0]) for pod, seconds in used.items())
 
 
 def _readings(ray: Run, *, last: bool) -> dict[str, tuple[float, float]]:
     """When each Ray pod's CPU time was read, and the seconds; empty if that of one is not known."""
-    cluster: dict[str, Any] = ray.summary["ray"] or {}
-    read = {worker["node"]: worker.get("containerCpu") for worker in ray.summary["workers"]}
-    read[cluster.get("head", "")] = cluster.get("headCpu")
+    pods = [ray.summary.get("rayHead") or {}, *ray.summary["workers"]]
+    read = {pod.get("node"): pod.get("containerCpu") for pod in pods}
     return {pod: tuple(both[-1 if last else 0]) for pod, both in read.items()} if all(read.values()) else {}
-
-
-def _between(baseline: Run, ends: Mapping[str, tuple[float, float]]) -> bool:
-    """Not so where a baseline was kept: its Ray run then followed another."""
-    return started(baseline) > max(at for at, _ in ends.values()) - CLOCKS_SECONDS
 
 
 def started(run: Run) -> float:

@@ -19,7 +19,7 @@ from ray._private.node import Node
 
 from training import entry, environment
 from training.clock import Stamp
-from training.result import RayCluster, TrainingResult
+from training.result import RayCluster, RayHead, TrainingResult
 from training.usage import container_cpu_since
 
 LONGEST_TEMPORARY = 40
@@ -56,10 +56,9 @@ def run(request: entry.Request) -> TrainingResult:
     finally:
         shut_down(temporary)
     result = TrainingResult.from_dict(found)
-    if result.ray is None:
-        raise RuntimeError("rank 0 lost what Ray said of its cluster")
-    head = replace(result.ray, head=platform.node(), head_cpu=container_cpu_since(read))
-    return replace(result, ray=head, wall_seconds=request.started.seconds_until(Stamp.now()))
+    both = container_cpu_since(read)
+    head = RayHead(node=platform.node(), container_cpu=both) if both else None
+    return replace(result, ray_head=head, wall_seconds=request.started.seconds_until(Stamp.now()))
 
 
 def start_ray(request: entry.Request) -> Path | None:

@@ -82,10 +82,15 @@ class RayCluster:
     cpus: float
     memory_bytes: float
     object_store_bytes: float
-    head: str = ""
-    """The head's pod."""
-    head_cpu: list[list[float]] | None = None
-    """Of the head's container, as a worker's `container_cpu`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayHead:
+    """The pod in which Ray's head and the driver of this run are."""
+
+    node: str
+    container_cpu: list[list[float]]
+    """As a worker's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +162,8 @@ class TrainingResult:
     checks: dict[str, bool | None]
     """What was verified during the run; null: not verified, with a reason."""
     ray: RayCluster | None = None
+    ray_head: RayHead | None = None
+    """Null where Ray is not in pods."""
     saved_model: SavedModel | None = None
     step_trace: list[float] = field(default_factory=list)
     """Seconds of every timed step of rank 0, in order."""

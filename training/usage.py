@@ -1,4 +1,4 @@
-"""CPU, memory and throttling of this process, sampled while it trains. Not of the machine, and not of children."""
+"""CPU, memory and throttling of this process, sampled while it trains, and the CPU time of its container."""
 
 import re
 import resource
@@ -74,7 +74,7 @@ def throttled_seconds() -> float | None:
 
 
 def container_cpu(less: float = 0.0) -> list[float] | None:
-    """Now, in seconds since the epoch, and the CPU seconds of the whole container so far, `less` so many.
+    """Now, in seconds since the epoch, and the CPU seconds of the whole container so far, minus `less`.
 
     None where the cgroup has no such count. Outside a container this may be the count of the machine.
     """

@@ -8,6 +8,7 @@ import pytest
 
 from infra.ray_cluster_spec import CLUSTER_LABELS
 from tests.cluster.story import NAMESPACE, PROFILE, ClusterProject
+from training.comparison_schema import ONE_RAY_RUN
 
 pytestmark = pytest.mark.usefixtures("project")
 ARMS = ("baseline", "native", "ray")
@@ -58,6 +59,7 @@ def test_up_brings_up_the_cluster_and_measures(project: ClusterProject) -> None:
     assert all(comparison[arm]["trainSeconds"] > 0 for arm in ARMS)
     assert comparison["speedup"]["median"] > 0
     assert all(comparison["checks"].values()), comparison["reasons"]
+    assert comparison["reasons"]["idleRayCpus"] == ONE_RAY_RUN  # and not that some Ray pod could not be read
     assert project.users.read_text() == users
     assert project.token() not in shown
 

@@ -3,27 +3,30 @@
 import json
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from report.table import render
 from tests.unit.results import as_run, make_context, make_result, make_run, stamp
-from training.comparison import Run, compare
-from training.result import RayCluster
+from training.comparison import Comparison, Run, compare
+from training.comparison_schema import ComparisonData
+from training.result import RayHead
 
 RAY_SECONDS = 20.0
 
 
-def ray_run(repeat: int, used: float, pods: tuple[str, ...] = ("head", "worker-0", "worker-1")) -> Run:
+def ray_run(
+    repeat: int, used: float, pods: tuple[str, ...] = ("head", "worker-0", "worker-1"), later: float = 0.0
+) -> Run:
     """A Ray run in pods, each of which has used so many seconds when it starts, and 18 more at its end."""
-    result = make_result("ray", repeat)
-    began = datetime.fromisoformat(stamp("ray", repeat)).timestamp()
+    result = make_result("ray", repeat, started_at=stamp("ray", repeat, later))
+    began = datetime.fromisoformat(result.started_at).timestamp()
     readings = [[began, used], [began + RAY_SECONDS, used + 18]]
     workers = [
         replace(worker, node=pod, container_cpu=readings) for worker, pod in zip(result.workers, pods[1:], strict=True)
     ]
-    cluster = RayCluster(nodes=3, cpus=2.0, memory_bytes=4e9, object_store_bytes=1e9, head=pods[0], head_cpu=readings)
-    return as_run(replace(result, workers=workers, ray=cluster), repeat)
+    return as_run(replace(result, workers=workers, ray_head=RayHead(node=pods[0], container_cpu=readings)), repeat)
 
 
 def compared(rays: list[Run], **context: Any) -> dict[str, Any]:
@@ -45,21 +48,62 @@ def test_it_is_what_all_pods_used_between_two_ray_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "rays",
+    "second",
     [
-        [ray_run(1, 10.0)],
-        [ray_run(1, 10.0), ray_run(2, 30.0, ("head", "worker-0", "another"))],
-        [ray_run(1, 10.0), ray_run(2, 30.0, ("another", "worker-0", "worker-1"))],
+        ray_run(2, 30.0, ("head", "worker-0", "another")),
+        ray_run(2, 30.0, ("another", "worker-0", "worker-1")),
+        ray_run(2, 15.0),
+        ray_run(2, 130.0, later=60),
+        ray_run(3, 51.0),
     ],
-    ids=["one repeat", "a worker was replaced", "the head was replaced"],
-)
-def test_without_two_runs_of_the_same_pods_there_is_none(rays: list[Run]) -> None:
-    """A reason instead, and no word of it in the verdict."""
-    found = compared(rays)
+    ids=[
+        "a worker was replaced", "the head was replaced", "the containers began anew", "another run, or a pause",
+        "the repeat between is missing",
+    ],
+)  # fmt: skip
+def test_only_the_same_pods_with_the_other_arms_alone_between_make_it(second: Run) -> None:
+    """Else a reason, in the table as well, and no word of it in the verdict."""
+    found = compared([ray_run(1, 10.0), second])
+
+    assert found["idleRayCpus"] is None
+    assert "more than the other arms, or other pods" in found["reasons"]["idleRayCpus"]
+    assert "idleRayCpus: in a gap" in render(cast("ComparisonData", found))
+    assert "idle Ray" not in found["verdict"]
+
+
+def test_a_gap_that_gives_none_leaves_those_that_do() -> None:
+    """With the reason that there are fewer than repeats would make."""
+    found = compared([ray_run(1, 10.0), ray_run(2, 30.0), ray_run(3, 40.0)])
+
+    assert found["idleRayCpus"]["n"] == 1
+    assert "idleRayCpus" in found["reasons"]
+
+
+def test_one_repeat_has_no_gap_and_the_table_says_nothing_of_it() -> None:
+    """The verdict says already that one repeat has no range."""
+    found = compared([ray_run(1, 10.0)])
 
     assert found["idleRayCpus"] is None
     assert "set repeats 2" in found["reasons"]["idleRayCpus"]
-    assert "idle Ray" not in found["verdict"]
+    assert "idleRayCpus" not in render(cast("ComparisonData", found))
+
+
+def test_what_could_not_be_read_is_said() -> None:
+    """On a cluster there are Ray pods, whether their cgroup can be read or not."""
+    found = compared([make_run("ray", 1), make_run("ray", 2)])
+
+    assert found["idleRayCpus"] is None
+    assert "could not be read" in found["reasons"]["idleRayCpus"]
+
+
+def test_an_older_comparison_can_still_be_read() -> None:
+    """One that was written before there was this value."""
+    older = compared([ray_run(1, 10.0)])
+    del older["idleRayCpus"]
+
+    read = Comparison.from_json(json.dumps(older)).data
+    assert read["idleRayCpus"] is None
+    assert "set repeats 2" in read["reasons"]["idleRayCpus"]
 
 
 def test_a_kept_baseline_ran_beside_other_ray_runs() -> None:

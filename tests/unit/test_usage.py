@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from training import usage
+from training import entry, usage
 
 VERSION_2 = "usage_usec 2500000\nuser_usec 2000000\nnr_throttled 3\nthrottled_usec 1250000\n"
 VERSION_1 = "nr_periods 10\nnr_throttled 3\nthrottled_time 1250000000\n"
@@ -51,3 +51,13 @@ def test_without_a_cgroup_there_is_no_number(tmp_path: Path, monkeypatch: pytest
     assert usage.container_cpu() is None
     assert usage.container_cpu_since([1.0, 0.5]) is None
     assert usage.throttled_seconds() is None
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_an_entry_point_reads_its_container_where_no_cpu_is_bound(bound: bool, cgroup: Path, tmp_path: Path) -> None:
+    """In a pod; what the process itself has used until then belongs to its run."""
+    flags = ["--result", str(tmp_path / "result.json"), *([] if bound else ["--no-bind-cpus"])]
+    read = entry.container_cpu_at_start(entry.parse("baseline", None, flags))
+
+    assert bound == (read is None)
+    assert read is None or 2.5 - time.process_time() <= read[1] < 2.5
