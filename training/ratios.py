@@ -134,7 +134,7 @@ def idle_ray_cpus(repeats: Sequence[Repeat], reasons: dict[str, str], *, pods: b
 def _idle_rate(before: Repeat, after: Repeat) -> float | None:
     """CPUs of all Ray pods from one Ray run to the next; None where more than the other arms was between."""
     ends, starts = _readings(before["ray"], last=True), _readings(after["ray"], last=False)
-    if not ends or ends.keys() != starts.keys() or after["ray"].repeat != before["ray"].repeat + 1:
+    if not ends or ends.keys() != starts.keys():
         return None
     ended, others = max(at for at, _ in ends.values()), [run for arm, run in after.items() if arm != "ray"]
     most = sum(float(run.summary["wallSeconds"]) + BETWEEN_SECONDS for run in others)
