@@ -22,6 +22,7 @@ import yaml
 from pulumi.runtime import mocks, stack
 
 from infra import chart, existing_cluster, helm_release, kube, leftover_jobs
+from infra.scripts import minikube
 from tests.unit.results import make_result
 from training import provenance
 from training.config import Recipe, canonical
@@ -136,6 +137,7 @@ def main() -> None:
     provenance.host = lambda: provenance.Host("a CPU", CORES, MEMORY_BYTES)
     psutil.cpu_count = lambda logical=True: CORES
     chart.find = fake_chart
+    minikube._read_marker = lambda profile: {}  # whatever cluster of that name this machine has
     existing_cluster.described = lambda *_: "a cluster"
     existing_cluster.findings = lambda *_: []
     helm_release.mark_failed = lambda *_: []
