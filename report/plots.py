@@ -15,6 +15,9 @@ from training.result import Epoch, TrainingResult, Worker
 STEPS_SHOWN = 0.995
 """Share of the steps on the axis of the distribution: one very slow step would flatten the rest."""
 
+LONGEST_NAME = 24
+"""Characters of a class name; more would leave no room for what is drawn."""
+
 _WORKER_LINES: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot")
 
 
@@ -67,7 +70,7 @@ def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callabl
 
 def class_accuracy(runs: Sequence[ShownRun]) -> str:
     """Mean accuracy of each class, arm by arm."""
-    classes = runs[0].result.class_names
+    classes = _shown_names(runs[0].result.class_names)
     height = 1.3 + 0.22 * len(classes)
     with drawing("class-accuracy", "Test accuracy by class", ("test accuracy, %", "class"), height=height) as picture:
         for offset, arm in enumerate(_arms(runs)):
@@ -91,7 +94,7 @@ def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
     """The confusion matrix of an arm over all its runs: percent of the true class, in figures and in shade."""
     of_arm = [run.result for run in runs if run.result.arm == arm]
     counts = np.sum([result.confusion_matrix for result in of_arm], axis=0)
-    classes = of_arm[0].class_names
+    classes = _shown_names(of_arm[0].class_names)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     description = f"Confusion matrix of {arm}"
     with drawing(f"confusion-{arm}", description, ("predicted class", "true class"), height=3.7) as picture:
@@ -210,6 +213,12 @@ def _worker(picture: Picture, run: ShownRun, worker: Worker, value: Callable[[li
     values = [value(sample) for sample in worker.samples]
     label = f"{arm}, rank {worker.rank}" if named else arm
     picture.axes.plot(seconds, values, color=ARM_COLOURS[arm], linestyle=line, label=label)
+
+
+def _shown_names(names: Sequence[str]) -> list[str]:
+    """Class names as labels: short, and without the characters that no SVG may hold (controls, lone surrogates)."""
+    printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
+    return [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in printable]
 
 
 def _arms(runs: Sequence[ShownRun]) -> list[str]:

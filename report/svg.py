@@ -49,6 +49,7 @@ _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "report",
     "text.color": INK,
+    "text.parse_math": False,  # a class may be named $x^{$, which is no formula
     "xtick.color": MUTED,
     "xtick.labelcolor": INK,
     "xtick.labelsize": 8.5,
@@ -100,14 +101,19 @@ def _text(figure: Figure) -> str:
 def _inline(text: str, name: str, description: str) -> str:
     """The `<svg>` element alone: own ids, theme colours, no outside address (not even a name space)."""
     text = text[text.index("<svg") :].rstrip()
-    text = re.sub(r'\s*xmlns(:xlink)?="[^"]*"', "", text).replace("xlink:href", "href")
-    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
-    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
-    text = re.sub(r"#0[123][0-9a-f]{2}00\b", lambda match: f"var({_VARIABLES[match[0]]})", text)
-    text = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", text)
     text = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    # In tags alone: between them are names that may look like anything, with < and > escaped
+    text = re.sub(r"<[^>]*>", lambda tag: _inline_tag(tag[0], name), text)
     opening = f'<svg role="img" aria-label="{description}" '
     return text.replace("<svg ", opening, 1)
+
+
+def _inline_tag(tag: str, name: str) -> str:
+    tag = re.sub(r'\s*xmlns(:xlink)?="[^"]*"', "", tag).replace("xlink:href", "href")
+    tag = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', tag)
+    tag = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", tag)
+    tag = re.sub(r"#0[123][0-9a-f]{2}00\b", lambda match: f"var({_VARIABLES[match[0]]})", tag)
+    return re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", tag)
 
 
 def numbered(values: Sequence[Any], first: int = 0) -> list[tuple[Any, str]]:

@@ -224,6 +224,29 @@ def test_text_from_runs_is_escaped(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in page
 
 
+def test_hostile_class_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    """Names that look like formulas, colours, ids or markup, that no SVG may hold, or that are far too long."""
+    names = [
+        r"$x^{$",
+        r"\$\frac{$",
+        "$$",
+        "#010500",
+        'id="a"',
+        "<!-- b -->",
+        "]]>&lt;",
+        "c\x00\x1b\n",
+        "\ud800",
+        "d" * 999,
+    ]
+    page = render(measured(tmp_path, class_names=names), "local", tmp_path)
+    page.encode()  # can be written
+    shown = [*names[:7], "c\ufffd\ufffd\ufffd", "\ufffd", "d" * 23 + "…"]
+
+    for picture in ("class-accuracy", "confusion-ray"):
+        texts = [text.text for text in ET.fromstring(svgs(page)[picture]).iter("text")]  # noqa: S314 - drawn by this program
+        assert [name for name in shown if name not in texts] == []
+
+
 def test_rendering_is_deterministic(tmp_path: Path) -> None:
     """The same comparison gives the same bytes: a report can be compared and cached."""
     comparison = measured(tmp_path)
