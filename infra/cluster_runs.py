@@ -30,8 +30,6 @@ class ClusterRuns(pulumi.ComponentResource):
 
     runs: dict[str, JobResult]
     """By name."""
-    folders: pulumi.Output[dict[str, str]]
-    """Where each run has left its files, relative to the project."""
 
     def __init__(
         self,
@@ -49,8 +47,7 @@ class ClusterRuns(pulumi.ComponentResource):
             job = self._job(plan, previous)
             self.runs[plan.name] = self._result(plan, job)
             previous = [self.runs[plan.name]]
-        self.folders = pulumi.Output.all(**{run_name: run.id for run_name, run in self.runs.items()})
-        self.register_outputs({"folders": self.folders})
+        self.register_outputs({"runs": list(self.runs)})
 
     def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> k8s.batch.v1.Job:
         wanted, access = self._wanted, self._access

@@ -16,8 +16,6 @@ class LocalMeasurement(pulumi.ComponentResource):
 
     runs: dict[str, TrainingRun]
     """By name."""
-    folders: pulumi.Output[dict[str, str]]
-    """Where each run has left its files, relative to the project."""
 
     def __init__(
         self, name: str, settings: Settings, plans: Iterable[RunPlan], opts: pulumi.ResourceOptions | None = None
@@ -34,8 +32,7 @@ class LocalMeasurement(pulumi.ComponentResource):
                     retain_on_delete=True,  # its files stay, and a moved module cannot break `destroy`
                 ),
             )
-        self.folders = pulumi.Output.all(**{run_name: run.id for run_name, run in self.runs.items()})
-        self.register_outputs({"folders": self.folders})
+        self.register_outputs({"runs": list(self.runs)})
 
     @property
     def outputs(self) -> dict[str, pulumi.Input[Any]]:

@@ -9,9 +9,6 @@ from report.html import shown_spread, templates
 from report.stored import SWEEP_PREFIX
 from report.svg import ARM_COLOURS, ARM_MARKERS, MUTED, Picture, drawing, numbered
 from report.sweep import Numbers, Row, Sweep, arms_of
-from training.comparison_schema import Spread
-
-Value = Callable[[Row], Spread | None]
 
 RATIOS = (
     ("Speedup", "speedup", 2, "×"),

@@ -8,15 +8,11 @@ from typing import Any
 
 from infra import access, kube
 from infra.kube import KubeError
-from infra.pod_spec import PROJECT, PROJECT_LABEL
 from infra.scripts.minikube import trouble
 from infra.scripts.programs import Failure
 from infra.settings import ClusterSettings, Settings
 from tools import stack_settings
 from tools.project import CLUSTER_TARGETS, ROOT, ToolError
-
-OURS = f"{PROJECT_LABEL}={PROJECT}"
-"""Selects the pods that the program declares."""
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,9 @@ Standard library only.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 
 SCHEMA_VERSION = 1
-
-Arm = Literal["baseline", "native", "ray"]
 
 RATIOS = ("speedup", "endToEndSpeedup", "efficiency", "rayOverhead", "accuracyGap")
 """Names of the values that are computed within a repeat; each is a Spread."""

@@ -169,7 +169,6 @@ class TrainingResult:
     """Seconds of every timed step of rank 0, in order."""
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
-    notes: list[str] = field(default_factory=list)
     reasons: dict[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 

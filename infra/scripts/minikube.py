@@ -1,6 +1,6 @@
 """What Pulumi runs to make, change and delete a Minikube cluster. Reads an `infra.minikube_spec.Cluster`.
 
-    python -m infra.scripts.minikube create|update|delete|resume
+    python -m infra.scripts.minikube create|update|delete
 
 A file in the project's state folder says which profile is this stack's; a profile without it is never touched.
 """
@@ -224,4 +224,4 @@ def started(profile: str) -> bool:
 
 
 if __name__ == "__main__":
-    run_main({"create": create, "update": update, "delete": delete, "resume": lambda: resume(os.environ["PROFILE"])})
+    run_main({"create": create, "update": update, "delete": delete})

@@ -26,7 +26,6 @@ CONTRACT = {
 READERS = {"comparison", "comparison_schema", "fairness", "projection", "ratios", "verdict"}
 """Likewise, but about results: no arm imports them."""
 TENSORFLOW = {"account", "dataset", "loop", "model", "train"}
-ENTRY_POINTS = {"baseline", "native", "ray"}
 RAY = {"ray", "ray_trainer", "submit"}
 
 
