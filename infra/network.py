@@ -24,14 +24,14 @@ class TrainingNamespace(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ray-worth-it:cluster:TrainingNamespace", name, {}, opts)
-        made = [self._namespace(name, access)] if settings.create_namespace else []
+        namespaces = [self._namespace(name, access)] if settings.create_namespace else []
         policies: dict[str, Any] = network_spec.policies(settings)
         self.ready = [
             k8s.networking.v1.NetworkPolicy(
                 policy,
-                metadata=access.metadata(name=policy),
+                metadata=access.metadata(name=network_spec.object_name(policy)),
                 spec=spec,
-                opts=access.options(self, depends_on=made),
+                opts=access.options(self, depends_on=namespaces),
             )
             for policy, spec in policies.items()
         ]

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from infra.chart import Chart, Source
 from infra.pod_spec import Manifest, Placement, Size
 
-RELEASE = "kuberay-operator"
+RELEASE = "ray-worth-it-operator"
+"""Not KubeRay's usual name: others may have a release of that in the namespace."""
+DEPLOYMENT = "kuberay-operator"
+OPERATOR_LABELS = {"app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/instance": RELEASE}
+"""By which its chart's pod is told from another release's; Helm sets them."""
 SIZE = Size(0.1, "512Mi")
 
 
@@ -22,7 +26,7 @@ class OperatorSettings:
 def values(placement: Placement, namespace: str) -> Manifest:
     """An operator that looks after one namespace, and passes its Pod Security."""
     return {
-        "fullnameOverride": RELEASE,
+        "fullnameOverride": DEPLOYMENT,
         "singleNamespaceInstall": True,
         "watchNamespace": [namespace],
         "resources": SIZE.resources(),
@@ -36,5 +40,5 @@ def values(placement: Placement, namespace: str) -> Manifest:
         },
         "imagePullSecrets": [{"name": name} for name in placement.pull_secrets],
         "nodeSelector": dict(placement.node_selector),
-        "tolerations": [dict(one) for one in placement.tolerations],
+        "tolerations": [dict(toleration) for toleration in placement.tolerations],
     }

@@ -154,7 +154,7 @@ _PLACE = (
         rule=boolean(),
         default="true",
         targets=CLUSTER,
-        help="make the namespace; false: it exists, and stays as it is",
+        help="make the namespace; false: it exists, and it and the pods of others in it stay as they are",
     ),
     Key(
         name="kubeconfig",

@@ -1,0 +1,56 @@
+"""What the real program declares in a cluster: whose things it touches there."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.test_wiring import STACKS, record
+
+OWN_CLUSTERS = [stack for stack in STACKS if stack not in ("local", "kubernetes")]
+TAKE_OVER = "pulumi.com/patchForce"
+
+
+def annotated(stack: str) -> dict[str, bool]:
+    """Each Kubernetes object of a stack, and whether it takes over one that exists."""
+    objects = record(stack)["objects"]
+    return {name: TAKE_OVER in one["metadata"].get("annotations", {}) for name, one in objects.items()}
+
+
+def test_in_a_cluster_that_exists_nothing_is_taken_over() -> None:
+    """No object, no CRD, no Helm release of another is made ours; the update fails instead."""
+    inputs = record("kubernetes")["inputs"]
+    objects = annotated("kubernetes")
+
+    assert [] == [name for name, taken_over in objects.items() if taken_over]
+    assert len(objects) > 10
+    assert inputs["operator-crds"]["takeOver"] is False
+    assert "replace" not in inputs["operator-release"]
+    assert inputs["cluster"].get("upsertExistingObjects") in (None, "false")
+
+
+@pytest.mark.parametrize("stack", OWN_CLUSTERS)
+def test_in_a_cluster_of_our_own_an_interrupted_update_is_continued(stack: str) -> None:
+    """What it left has the names of what is made now."""
+    inputs = record(stack)["inputs"]
+
+    assert [] == [name for name, taken_over in annotated(stack).items() if not taken_over]
+    assert inputs["operator-crds"]["takeOver"] is True
+    assert inputs["operator-release"]["replace"] is True
+
+
+def test_a_namespace_of_others_is_not_declared_and_policies_select_our_pods() -> None:
+    """`createNamespace false`: a policy of ours that selects everybody's pods would cut theirs off."""
+    objects: dict[str, Any] = record("kubernetes", "createNamespace=false", "namespace=shop")["objects"]
+    policies = {name: one for name, one in objects.items() if one["kind"] == "NetworkPolicy"}
+    selectors = {name: one["spec"]["podSelector"].get("matchLabels", {}) for name, one in policies.items()}
+
+    assert "Namespace" not in {one["kind"] for one in objects.values()}
+    assert {"shop"} == {one["metadata"]["namespace"] for one in policies.values()}
+    assert "NetworkPolicy default-deny" in policies
+    assert [] == [
+        name
+        for name, labels in selectors.items()
+        if "ray-worth-it" not in labels.get("app.kubernetes.io/part-of", "")
+        and "ray-worth-it" not in labels.get("app.kubernetes.io/instance", "")
+    ]
+    assert all(one["metadata"]["name"].startswith("ray-worth-it-") for one in policies.values())
