@@ -25,6 +25,7 @@ def comparison(
         repeats=settings.repeats,
         oversubscription=settings.oversubscription,
         keep_baseline=settings.keep_baseline,
+        settings=settings.given,
     )
     measured = pulumi.Output.all(**results).apply(partial(compare_results, context, plans))
     return {name: measured[name] for name in (*SCALARS, "comparison")}

@@ -79,6 +79,8 @@ class Settings:
     """Not enforced on `local`."""
     oversubscription: str | None
     """What the verdict says about cores that are shared by permission."""
+    given: dict[str, str]
+    """The texts of the keys that are not their defaults; without secrets."""
     warnings: tuple[str, ...]
     """To be logged by the program."""
     refused_at_up: tuple[str, ...]
@@ -151,6 +153,7 @@ def _settings(draft: Draft) -> Settings:
         dataset_path=str(dataset_path) if dataset_path else None,
         worker_memory_bytes=draft["workerMemory"].bytes,
         oversubscription=shared[0] if shared and allowed else None,
+        given=draft.changed(),
         warnings=(*(shared if allowed else ()), *map(str, refused)),
         refused_at_up=tuple(map(str, refused)),
         cluster=_cluster(draft) if draft.target != "local" else None,

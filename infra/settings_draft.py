@@ -2,6 +2,7 @@
 `infra.settings_checks`. Pulumi is not needed here."""
 
 import difflib
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 
 from infra.settings_key import Target
 from infra.settings_table import KEYS
+
+_ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,17 @@ class Draft:
         if not text:
             return f"{key} not set ({KEYS[key].derived})"
         return f"{key} = {text}" + (" (the default)" if text == default else "")
+
+    def changed(self) -> dict[str, str]:
+        """The texts that are not their key's default, by key; without secrets, also those that an address holds."""
+        texts = {key: text for key in KEYS if (text := self.given.get(key, "").strip())}
+        return {
+            key: text
+            for key, text in texts.items()
+            if text != KEYS[key].default_for(self.target)
+            and key not in self.facts.secret_keys
+            and not _ADDRESS_WITH_PASSWORD.search(text)
+        }
 
 
 def set_line(key: str, value: object) -> str:

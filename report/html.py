@@ -3,6 +3,7 @@
 What needs a run's histories is drawn from the run's file where it still lies unchanged; the page names what is missing.
 """
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -13,9 +14,10 @@ from markupsafe import Markup
 from report import plots
 from report.links import RunFile, run_files
 from report.plots import ShownRun
+from report.stored import SWEEP_PREFIX
 from training.comparison import Comparison
 from training.comparison_schema import ArmSummary, ComparisonData, Spread
-from training.config import ARMS, recipe_fields
+from training.config import ARMS
 from training.result import ResultError, read
 
 CHECKS = {
@@ -231,14 +233,9 @@ def _provenance(data: ComparisonData) -> list[tuple[str, str]]:
 
 
 def _commands(data: ComparisonData, stack: str) -> list[str]:
-    """What measures this again: the recipe's keys that are not their defaults."""
-    defaults = {key: field.default for key, field in recipe_fields().items()}
-    changed = {key: value for key, value in data["recipe"].items() if value != defaults.get(key)}
-    settings = {**changed, "repeats": len(data["ray"]["runs"]) if data["ray"] else 1}
-    settings |= {} if data["native"] else {"nativeArm": False}
-    values = " ".join(f"{key}={_setting(value)}" for key, value in settings.items())
-    return [f'STACK={stack} SET="{values}" make up', f"STACK={stack} make outputs"]
-
-
-def _setting(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """What measures this again: the stack with every setting that was not its default, and what shows it."""
+    values = " ".join(f"{key}={shlex.quote(text)}" for key, text in data["settings"].items())
+    quoted = shlex.quote(values) if set(values) & set('"$`\\!') else f'"{values}"'
+    words = [f"STACK={stack.removeprefix(SWEEP_PREFIX)}"]
+    words += [f"SET={quoted}"] if values else []
+    return [" ".join([*words, "make up"]), f"{words[0]} make outputs"]

@@ -100,6 +100,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         **{arm: _arm_summary(arm, repeats, reasons) if repeats and arm in arms else None for arm in ARMS},
         "verdict": verdict.sentence(values, repeats, checks, qualifiers, context),
         "recipe": context.recipe,
+        "settings": context.settings,
         "checks": {name: passed for name, (passed, _) in checks.items()},
         "projection": project(repeats, context.recipe, reasons),
         "reasons": reasons,

@@ -36,7 +36,8 @@ class Run:
 class Context:
     """What the runs do not know: how they were asked for.
 
-    `recipe` is the stack's, of repeat 1; `oversubscription` says in words what was oversubscribed, or is None.
+    `recipe` is the stack's, of repeat 1; `oversubscription` says in words what was oversubscribed, or is None;
+    `settings` are the stack's that are not their defaults, as texts.
     """
 
     recipe: dict[str, Any]
@@ -45,6 +46,7 @@ class Context:
     repeats: int
     oversubscription: str | None
     keep_baseline: bool
+    settings: dict[str, str]
 
 
 class Spread(TypedDict):
@@ -159,6 +161,7 @@ class ComparisonData(TypedDict):
     native: Annotated[ArmSummary | None, "TensorFlow's own distribution; null when `nativeArm` is off"]
     ray: Annotated[ArmSummary | None, "Ray Train"]
     recipe: Annotated[dict[str, Any], "what the runs trained, of repeat 1"]
+    settings: Annotated[dict[str, str], "settings that are not their defaults, as `SET` takes them; no secret ones"]
     checks: Annotated[dict[str, bool | None], "fairness checks; null: not verified, false: the arms are not comparable"]
     reasons: Annotated[dict[str, str], "why a value is null, a check false, a repeat dropped or the verdict qualified"]
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]

@@ -122,6 +122,7 @@ def make_context(recipe: Recipe | None = None, **changes: Any) -> Context:
         repeats=3,
         oversubscription=None,
         keep_baseline=False,
+        settings={},
     )
     return replace(context, **changes)
 

@@ -22,7 +22,8 @@ from training.config import Recipe
 
 DESIGNED_KEYS = {
     "schemaVersion", "speedup", "efficiency", "endToEndSpeedup", "rayOverhead", "accuracyGap", "breakEvenEpochs",
-    "idleRayCpus", "verdict", "baseline", "native", "ray", "recipe", "checks", "reasons", "projection",
+    "idleRayCpus", "verdict", "baseline", "native", "ray", "recipe", "settings", "checks", "reasons",
+    "projection",
 }  # fmt: skip
 
 

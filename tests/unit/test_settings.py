@@ -1,6 +1,7 @@
 """Settings of a stack as a whole: defaults, types, several problems at once, and what Pulumi hands over."""
 
 import json
+from contextlib import suppress
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import yaml
 
 from infra import settings as module
 from infra.settings import ClusterSettings, Settings, SettingsError, load, parse
-from infra.settings_draft import InvalidSettingsError
-from infra.settings_key import TARGETS
+from infra.settings_draft import InvalidSettingsError, read
+from infra.settings_key import TARGETS, Key
 from infra.settings_table import KEYS
 from tests.unit.settings_machine import ROOT, applied, machine, only_problem, problems, settings
 from training.config import Recipe, camel
@@ -54,6 +55,35 @@ def test_every_key_is_typed_somewhere() -> None:
     read_otherwise = {"workerMemory"}
 
     assert set(KEYS) - read_otherwise <= names
+
+
+def test_every_setting_that_is_not_its_default_is_told() -> None:
+    """So that a report can say what measures again: each key alone, in the text that was given."""
+    for name, key in KEYS.items():
+        text = _another(key)
+        assert read({name: text}, machine())[0].changed() == {name: text}
+        assert read({name: key.default_for("local")}, machine())[0].changed() == {}
+
+
+def _another(key: Key) -> str:
+    """A value of this key that is allowed and not the default."""
+    texts = (key.example, "2", "3", "32000", "true", "false", "none", "bfloat16", "flip-crop", "cosine", "linear",
+             "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16",
+             "minikube", "cnn", "synthetic", "2Gi", "4Gi", "mine")  # fmt: skip
+    for text in texts:
+        with suppress(ValueError):
+            key.rule.parse(text)
+            if text and text != key.default:
+                return text
+    pytest.fail(f"no other value of {key.name} is known here")
+
+
+def test_secret_settings_are_not_told() -> None:
+    """Neither those set with --secret, nor an address that holds a password."""
+    found = settings(machine(secret=frozenset({"kubeContext"})), kubeContext="hidden", epochs="3",
+                     kuberayRepository="https://me:word@charts.example.com/")  # fmt: skip
+
+    assert found.given == {"epochs": "3"}
 
 
 def test_values_arrive_typed() -> None:
