@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.results import make_context, make_provenance, make_recipe, make_run
 from tools import pull_request
-from tools.project import ROOT, ToolError
+from tools.project import ToolError
 from tools.pull_request_comment import LIMIT_BYTES, measure_comment, preview_comment
 from tools.pull_request_github import PullRequest, from_environment, keep_comment
 from tools.pull_request_preview import SECRET, UNKNOWN, Difference, PreviewError, difference, read_preview
@@ -376,21 +376,3 @@ def test_diff_prints_the_comment_and_writes_the_whole(tmp_path: Path, capsys: py
 
     assert LIMIT_BYTES >= len(capsys.readouterr().out.encode())
     assert 3000 == whole.read_text().count(" (new)\n")
-
-
-WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_pin_actions_and_ask_for_little(path: Path) -> None:
-    """Full commit SHAs with the version beside them; nothing by default; who runs a pull request's code can't write."""
-    text = path.read_text(encoding="utf-8")
-    used = re.findall(r"uses: (\S+)(.*)", text)
-
-    assert used
-    assert [] == [
-        action for action, note in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action) or "# v" not in note
-    ]
-    assert "\npermissions: {}\n" in text
-    assert "pull_request_target" not in text
-    assert text.count("actions/checkout@") == text.count("persist-credentials: false")

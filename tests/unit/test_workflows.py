@@ -1,0 +1,138 @@
+"""The workflows of GitHub: whoever runs a pull request's code has nothing to steal and nothing to write with.
+
+The rules are computed from the parsed YAML. What changes a workflow for the worse is tried below.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools.project import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+BASE = "${{ github.event.pull_request.base.sha }}"
+TRIGGERS = {"pull_request"}
+"""Those on which a fork's pull request gets neither secrets nor a token that writes."""
+READ_ONLY = {"contents": "read"}
+CREDENTIALS = re.compile(r"\bsecrets\b|\bgithub\s*\.\s*token\b|GITHUB_TOKEN|\btoJSON\(\s*github\b", re.IGNORECASE)
+POSTS = re.compile(r"python3 -m tools\.pull_request post \w+/comment\.md")
+"""All that a job that may write runs: a script of the base, with a file to read."""
+
+
+def violations(workflow: dict[Any, Any]) -> list[str]:
+    """What in a workflow would let a pull request's code have a secret, or write."""
+    problems = []
+    triggers = workflow.get("on", workflow.get(True))  # YAML 1.1 reads `on` as true
+    if set(triggers if isinstance(triggers, dict | list) else [triggers]) - TRIGGERS:
+        problems.append(f"it is started by {triggers}")
+    if workflow.get("permissions") != {}:
+        problems.append("its jobs have permissions by default")
+    if CREDENTIALS.search(_text({key: value for key, value in workflow.items() if key != "jobs"})):
+        problems.append("every job has a credential")
+    for name, job in workflow["jobs"].items():
+        problems += [f"{name} {problem}" for problem in _job_violations(job)]
+    return problems
+
+
+def _job_violations(job: dict[str, Any]) -> Iterator[str]:
+    if "uses" in job:
+        yield "runs another workflow, of which nothing is known here"
+        return
+    steps = job["steps"]
+    for step in steps:
+        yield from _step_violations(step)
+    if _runs_the_pull_request(job):
+        if (job.get("permissions") or {}) != READ_ONLY:
+            yield f"runs the pull request's code with the permissions {job.get('permissions')}"
+        if CREDENTIALS.search(_text(job)):
+            yield "runs the pull request's code with a credential"
+    else:
+        commands = [step["run"].strip() for step in steps if "run" in step]
+        for command in commands:
+            if not POSTS.fullmatch(command):
+                yield f"may write, and runs {command!r}"
+
+
+def _step_violations(step: dict[str, Any]) -> Iterator[str]:
+    action, inputs = str(step.get("uses", "")), step.get("with", {})
+    if action and not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action):
+        yield f"uses {action}, which is not pinned to a commit"
+    if action.startswith("actions/checkout@") and inputs.get("persist-credentials") is not False:
+        yield "leaves the token in the checkout"
+    if action.startswith("actions/download-artifact@") and not re.fullmatch(r"[\w-]+", str(inputs.get("path", ""))):
+        yield "unpacks an artifact over the checkout"
+
+
+def _runs_the_pull_request(job: dict[str, Any]) -> bool:
+    """Whether any of its code can be the pull request's: every checkout but that of the base's commit."""
+    checkouts = [step for step in job["steps"] if str(step.get("uses", "")).startswith("actions/checkout@")]
+    return any(step.get("with", {}).get("ref") != BASE or "repository" in step["with"] for step in checkouts)
+
+
+def _text(part: Any) -> str:
+    return yaml.safe_dump(part, width=10**6)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_no_job_with_the_pull_request_s_code_has_a_secret_or_may_write(path: Path) -> None:
+    """And the one that may write runs the base's code alone."""
+    text = path.read_text(encoding="utf-8")
+
+    assert [] == violations(yaml.safe_load(text))
+    assert [] == [line for line in text.splitlines() if " uses: " in line and "# v" not in line]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_each_workflow_has_a_job_of_each_kind(path: Path) -> None:
+    """Otherwise the rules above would hold for want of anything that they are about."""
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+
+    assert {True, False} == {_runs_the_pull_request(job) for job in jobs}
+
+
+HEAD = "${{ github.event.pull_request.head.sha }}"
+COMMENTS = f"          ref: {BASE}\n          persist-credentials: false\n      - uses: actions/download-artifact"
+CHECKS_OUT_HEAD = f"          ref: {HEAD}\n          path: head\n          persist-credentials: false\n"
+MEASURES = "        run: .venv/bin/python -m tools.pull_request measure"
+READS = "    permissions:\n      contents: read\n    steps:"
+WORSE = {
+    "the job with the pull request's code may write": (READS, READS.replace("read", "write")),
+    "it may get a token of OpenID": (READS, READS.replace("contents: read", "id-token: write")),
+    "it has everything": (READS, "    permissions: write-all\n    steps:"),
+    "it says nothing, and the default is all": ("permissions: {}\n", ""),
+    "the default is to write": ("permissions: {}\n", "permissions:\n  contents: write\n"),
+    "the job that comments runs the head": (COMMENTS, COMMENTS.replace(BASE, HEAD)),
+    "the job that comments runs the merge commit": (COMMENTS, COMMENTS.replace(f"ref: {BASE}", "fetch-depth: 1")),
+    "the job that comments runs a fork": (COMMENTS, f"          repository: a/fork\n{COMMENTS}"),
+    "the job that comments runs what it was given": ("      - run: python3 -m tools.pull_request", "      - run: sh"),
+    "what it was given replaces the base's code": ("path: measured\n      - run", "path: .\n      - run"),
+    "a secret in a job's environment": (READS, f"    env:\n      T: ${{{{ secrets.PULUMI_ACCESS_TOKEN }}}}\n{READS}"),
+    "a secret in an action's input": (
+        CHECKS_OUT_HEAD,
+        f"{CHECKS_OUT_HEAD}          token: ${{{{ secrets['PAT'] }}}}\n",
+    ),
+    "a secret in a command": (MEASURES, MEASURES.replace("run: ", "run: T=${{secrets.X}} ")),
+    "the workflow's token in a step": (MEASURES, f"        env:\n          T: ${{{{ github.token }}}}\n{MEASURES}"),
+    "a secret for every job": ("jobs:\n", "env:\n  T: ${{ secrets.PULUMI_ACCESS_TOKEN }}\njobs:\n"),
+    "the token stays in the checkout": (CHECKS_OUT_HEAD, CHECKS_OUT_HEAD.replace("false", "true")),
+    "forks get secrets": ("  pull_request:\n", "  pull_request_target:\n"),
+    "another repository's workflow": (
+        "  comment:\n",
+        "  other:\n    uses: a/b/.github/workflows/x.yml@v1\n  comment:\n",
+    ),
+    "an action that can change": ("upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "upload-artifact@v7"),
+}
+"""What a change could do to measure.yml, each with the text that it replaces once."""
+
+
+@pytest.mark.parametrize(("old", "new"), WORSE.values(), ids=list(WORSE))
+def test_each_way_to_a_secret_or_to_writing_is_seen(old: str, new: str) -> None:
+    """The rules above are not vacuous."""
+    text = (ROOT / ".github/workflows/measure.yml").read_text(encoding="utf-8")
+    assert old in text
+
+    assert violations(yaml.safe_load(text.replace(old, new, 1)))
