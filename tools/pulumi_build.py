@@ -15,8 +15,8 @@ from pathlib import Path
 from tools import uv
 from tools.project import ROOT, TOOLS, VENV, ToolError, capture, last_line, retry, say
 
-PIP_VERSION = "26.3"
-
+_PIP = ROOT / "tools" / "pip.txt"
+"""pip's version with its hashes, made as training/uv.txt is."""
 _CLI_MODULE = ROOT / "tools" / "pulumi-cli"
 _CLI_PACKAGE = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 _HOST_MODULE = ROOT / "tools" / "pulumi-language-python"
@@ -65,7 +65,8 @@ def _compile(module: Path, package: str, program: Path) -> None:
 def _install_pip(folder: Path) -> None:
     """pip as a plain folder, which the language host's shim puts on the host's own module path."""
     target = ["--target", str(folder), "--python", str(VENV / "bin" / "python")]
-    result = capture([str(uv.find_uv()), "pip", "install", "--quiet", *target, f"pip=={PIP_VERSION}"])
+    command = [str(uv.find_uv()), "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:"]
+    result = capture([*command, *target, "--requirement", str(_PIP)])
     if result.returncode != 0:
         raise ToolError(f"pip: {last_line(result.stderr)}")
 

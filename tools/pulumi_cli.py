@@ -6,13 +6,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import pulumi_build
-from tools.project import TOOLS, VENV, ToolError, capture, last_line, retry, say
+from tools import pulumi_build, vendor_download
+from tools.project import TOOLS, ToolError, capture, retry, say
 
 MINIMUM = (3, 220, 0)
 
@@ -20,7 +19,6 @@ _OURS = TOOLS / "pulumi"
 _PARTIAL = TOOLS / "pulumi.partial"
 _ORIGIN = "origin.json"
 _IN_USE = TOOLS / "cli-in-use.json"
-_DOWNLOAD_TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -124,21 +122,16 @@ def _keep(origin: str) -> Cli:
 
 def _download(folder: Path) -> None:
     def attempt() -> None:
-        command = [str(VENV / "bin" / "python"), "-m", "tools.vendor_download", str(folder)]
-        try:
-            result = capture(command, timeout_seconds=_DOWNLOAD_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise ToolError(f"timed out after {_DOWNLOAD_TIMEOUT_SECONDS} s") from error
-        if result.returncode != 0:
-            raise ToolError(last_line(result.stderr))
+        shutil.rmtree(folder, ignore_errors=True)
+        vendor_download.download(folder)
 
-    say("Pulumi CLI: trying the vendor's download")
-    retry("Pulumi CLI", attempt, is_final=_is_offline)
+    say(f"Pulumi CLI: trying the vendor's archive of {vendor_download.VERSION}")
+    retry("Pulumi CLI", attempt, is_final=_is_final)
 
 
-def _is_offline(error: ToolError) -> bool:
-    """Whether asking again within seconds is no use: no name, no route, refused, or nobody answers."""
-    return any(sign in str(error) for sign in ("urlopen error", "timed out", "HTTP Error 4"))
+def _is_final(error: ToolError) -> bool:
+    """Whether asking again within seconds is no use: no name, no route, refused, nobody answers, or another archive."""
+    return any(sign in str(error) for sign in ("urlopen error", "timed out", "HTTP Error 4", "checksum", "no archive"))
 
 
 def _announce(cli: Cli, why_not_on_path: str) -> None:

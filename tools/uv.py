@@ -13,7 +13,10 @@ from pathlib import Path
 
 from tools.project import ROOT, TOOLS, VENV, ToolError, capture, last_line, retry, say
 
-UV_VERSION = "0.13.8"
+REQUIREMENT = ROOT / "training" / "uv.txt"
+"""The one version that is installed, here and in the image, with the hash of each of its files on PyPI. To change it:
+`echo uv==VERSION | uv pip compile --generate-hashes --no-header --no-annotate --output-file training/uv.txt -`."""
+UV_VERSION = REQUIREMENT.read_text(encoding="utf-8").split()[0].partition("==")[2]
 MINIMUM_UV = (0, 9)
 
 _STAMP = VENV / ".synced"
@@ -57,7 +60,10 @@ def _install(target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=TOOLS, prefix="uv-install-") as folder:
         pip = _pip(Path(folder))
         command = [*pip, "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", f"{folder}/uv"]
-        result = capture([*command, f"uv=={UV_VERSION}"])
+        verified = ["--require-hashes", "--only-binary", ":all:", "--requirement", str(REQUIREMENT)]
+        result = capture([*command, *verified])
+        if "DO NOT MATCH THE HASHES" in result.stderr:
+            raise ToolError(f"the package index has another uv {UV_VERSION} than {REQUIREMENT.relative_to(ROOT)} names")
         if result.returncode != 0:
             raise ToolError(f"pip: {last_line(result.stderr)}")
         (Path(folder) / "uv" / "bin" / "uv").replace(target)

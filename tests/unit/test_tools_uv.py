@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from tools import uv
-from tools.project import ToolError
+from tools.project import ROOT, ToolError
 
 Commands = list[list[str]]
 
@@ -111,3 +114,32 @@ def test_a_uv_that_is_too_old_gives_way_to_ours(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     assert uv.find_uv() == ours
+
+
+def test_another_file_under_uv_s_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real pip compares its hash with the committed one, wherever it comes from, and nothing is kept."""
+    program = f"uv-{uv.UV_VERSION}.data/scripts/uv"
+    information = f"uv-{uv.UV_VERSION}.dist-info"
+    with zipfile.ZipFile(tmp_path / f"uv-{uv.UV_VERSION}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(program, "#!/bin/sh\necho somebody else's\n")
+        wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: uv\nVersion: {uv.UV_VERSION}\n")
+        wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{information}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setattr(uv, "TOOLS", tmp_path)
+    monkeypatch.setattr(sys, "executable", sys.__dict__["_base_executable"])  # has pip
+
+    with pytest.raises(ToolError, match="the package index has another uv"):
+        uv._install(tmp_path / "uv" / "uv-test")
+    assert [] == list((tmp_path / "uv").iterdir())
+
+
+@pytest.mark.parametrize("file", ["training/uv.txt", "tools/pip.txt"])
+def test_what_is_installed_before_the_lock_can_be_read_has_hashes(file: str) -> None:
+    """One version, and nothing but it."""
+    requirement, *hashes = (ROOT / file).read_text(encoding="utf-8").replace("\\\n", "").split()
+
+    assert re.fullmatch(r"(uv|pip)==[\d.]+", requirement)
+    assert hashes
+    assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes)
