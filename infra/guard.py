@@ -45,6 +45,11 @@ def main() -> int:
     parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
     parser.add_argument("command", nargs="+")
     given = parser.parse_args()
+    if os.getpid() != os.getsid(0):
+        parser.error(
+            "it ends every process of its session, and this session is not its own; to run one arm by hand:\n"
+            "  python -m training.baseline --result runs/by-hand/baseline/result.json"
+        )
     try:
         if not _take_lock(given.progress):
             return ABANDONED

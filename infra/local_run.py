@@ -92,7 +92,8 @@ class TrainingRunProvider(ResourceProvider):
 def _new_folder(stack: str, name: str) -> Path:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     folder = PROJECT / "runs" / stack / f"{name}-{stamp}-{uuid.uuid4().hex[:6]}"
-    folder.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700)  # whatever a log or Ray's own files tell, they tell it to this user
     return folder
 
 

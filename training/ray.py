@@ -5,11 +5,13 @@ Without an address it starts Ray in this process's session and shuts it down at 
 
 import os
 import platform
+import secrets
 import shutil
+import sys
 import tempfile
 import threading
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,9 @@ from training.clock import Stamp
 from training.result import RayCluster, RayHead, TrainingResult
 from training.usage import container_cpu_since
 
-LONGEST_TEMPORARY = 40
-"""Characters. Ray adds some 60 of its own, and the path of a socket ends at 107."""
+LONGEST_TEMPORARY = 24
+"""Characters. A socket's path ends at 107 (103 on macOS), and there follow 15 of ours and up to 64 of Ray's:
+`/ray-xxxxxxxx/r/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store`."""
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # Ray runs its workers at 15, where every other process of the machine goes first
@@ -37,6 +40,11 @@ SETTINGS = {
     "RAY_TRAIN_ENABLE_STATE_ACTOR_RECONCILIATION": "0",
 }
 """Environment of the driver, before Ray starts; docs/performance.md has what each saves."""
+LOOPBACK = "127.0.0.2" if sys.platform.startswith("linux") else "127.0.0.1"
+"""Where a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by the address that
+other machines reach (`ray._private.services.resolve_ip_for_localhost`), and keeps every other address of loopback."""
+TOKEN = "ray-token"  # noqa: S105 (a file's name)
+"""The file beside the result with the token of a Ray that was started here, while that runs."""
 OBJECT_STORE_BYTES = 100 * 2**20
 """Of an own cluster: training data does not pass through it."""
 
@@ -48,46 +56,80 @@ def run(request: entry.Request) -> TrainingResult:
     os.environ.update(SETTINGS)
     importing = threading.Thread(target=_import_trainer)  # half a second that Ray's start leaves unused
     importing.start()
-    temporary = start_ray(request)
+    own = start_ray(request)
     importing.join()
     environment.resume_garbage_collection()
     try:
         found = _fit(request, entered)
     finally:
-        shut_down(temporary)
+        shut_down(own)
     result = TrainingResult.from_dict(found)
     both = container_cpu_since(read)
     head = RayHead(node=platform.node(), container_cpu=both) if both else None
     return replace(result, ray_head=head, wall_seconds=request.started.seconds_until(Stamp.now()))
 
 
-def start_ray(request: entry.Request) -> Path | None:
-    """Connect to the address, or start Ray here; gives the folder of its temporary files, if it is ours to remove."""
+@dataclass(frozen=True)
+class OwnRay:
+    """What a Ray that was started here has on the disk: a folder that no other user can look into, and its token."""
+
+    private: Path
+    token: Path
+
+    @classmethod
+    def prepare(cls, request: entry.Request) -> "OwnRay":
+        """Make the folder and a new token, and have the Ray that starts in this process ask for that.
+
+        Ray's own choice is ~/.ray/auth_token, readable by everybody. With no RAY_AUTH_MODE `ray.init` asks for a token.
+        Source: https://docs.ray.io/en/latest/ray-security/token-auth.html
+        """
+        own = cls(Path(tempfile.mkdtemp(prefix="ray-", dir=_short_folder())), request.result.parent / TOKEN)
+        own.token.unlink(missing_ok=True)
+        with os.fdopen(os.open(own.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as token:
+            token.write(secrets.token_hex(32))
+        for chosen_elsewhere in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+            os.environ.pop(chosen_elsewhere, None)
+        os.environ["RAY_AUTH_TOKEN_PATH"] = str(own.token)
+        return own
+
+    def remove(self) -> None:
+        """Both."""
+        shutil.rmtree(self.private, ignore_errors=True)
+        self.token.unlink(missing_ok=True)
+
+
+def start_ray(request: entry.Request) -> OwnRay | None:
+    """Connect to the address, or start Ray here; gives what that one has on the disk."""
     if request.address:
         ray.init(address=request.address)
         return None
-    temporary = Path(tempfile.mkdtemp(prefix="ray-", dir=_short_folder()))
+    own = OwnRay.prepare(request)
     os.environ.update(environment.variables(request.recipe.compute_threads()))
     _leave_out(dashboard=request.dashboard)
-    ray.init(
-        num_cpus=request.recipe.workers * request.recipe.compute_threads(),
-        include_dashboard=request.dashboard,
-        object_store_memory=OBJECT_STORE_BYTES,
-        _node_ip_address="127.0.0.1",
-        _temp_dir=str(temporary),
-    )
-    return temporary
+    try:
+        ray.init(
+            address="local",  # whatever RAY_ADDRESS says
+            num_cpus=request.recipe.workers * request.recipe.compute_threads(),
+            include_dashboard=request.dashboard,
+            object_store_memory=OBJECT_STORE_BYTES,
+            _node_ip_address=LOOPBACK,
+            _temp_dir=str(own.private / "r"),  # which Ray opens to every user of the machine, but not the one around it
+        )
+    except BaseException:
+        shut_down(own)
+        raise
+    return own
 
 
-def shut_down(temporary: Path | None) -> None:
+def shut_down(own: OwnRay | None) -> None:
     """Leave Ray; if it was started here, end what outlives it (an actor can, for half a minute) and its files."""
-    started = psutil.Process().children(recursive=True) if temporary else []
+    started = psutil.Process().children(recursive=True) if own else []
     ray.shutdown()
     for process in started:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    if temporary:
-        shutil.rmtree(temporary, ignore_errors=True)
+    if own:
+        own.remove()
 
 
 def cluster() -> RayCluster:

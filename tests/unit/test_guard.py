@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -166,6 +167,21 @@ def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_pat
 
     assert [] == alive
     assert 0o644 == (tmp_path / guard.LOCK_NAME).stat().st_mode & 0o777
+
+
+def test_a_guard_without_a_session_of_its_own_ends_nothing(tmp_path: Path) -> None:
+    """Called by hand, it would end the shell that calls it, and all else that runs in that terminal."""
+    by_hand = shlex.join(
+        [sys.executable, "-m", "infra.guard", "--deadline=9", f"--progress={tmp_path}", "--", sys.executable, "-c", ""]
+    )
+    shell = subprocess.run(
+        ["sh", "-c", f"sleep 60 & {by_hand}; echo its code: $?; kill $! && echo the neighbour was alive"],
+        cwd=ROOT, start_new_session=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+        check=False,
+    )  # fmt: skip
+
+    assert ["its code: 2", "the neighbour was alive"] == shell.stdout.splitlines()
+    assert "python -m training.baseline" in shell.stderr
 
 
 def test_a_zombie_counts_as_gone() -> None:

@@ -69,6 +69,15 @@ def test_the_entry_point_reads_the_same_recipe(arm: str) -> None:
     assert "1800" == command[command.index("--deadline") + 1]
 
 
+def test_a_run_s_folder_is_this_user_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log and Ray's files tell of this machine; the folder around it is made when it is missing."""
+    monkeypatch.setattr(local_run, "PROJECT", tmp_path)
+    folder = local_run._new_folder("local", "ray-1")
+
+    assert tmp_path / "runs" / "local" == folder.parent
+    assert 0o700 == folder.stat().st_mode & 0o777
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [
