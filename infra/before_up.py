@@ -11,6 +11,7 @@ from infra.scripts import image as image_script
 from infra.scripts.minikube import started, trouble
 from infra.scripts.programs import Failure
 from infra.settings import Settings
+from training import machine_lock
 from training.provenance import PROJECT
 
 
@@ -41,6 +42,7 @@ def check_minikube(settings: Settings) -> None:
     assert settings.cluster is not None  # noqa: S101 (the target has it)
     if pulumi.runtime.is_dry_run():
         return
+    _have_machine()
     profile, kubeconfig = settings.cluster.minikube_profile, access.kubeconfig_path(settings.stack)
     try:
         found = trouble(profile)
@@ -56,6 +58,17 @@ def check_minikube(settings: Settings) -> None:
         if started(profile):
             raise pulumi.RunError(f"the cluster can't be asked: {error}") from None
         pulumi.log.debug(f"nothing was looked for in a cluster that is half made: {error}")
+
+
+def _have_machine() -> None:
+    """Hold the machine's lock while the program lives, which is as long as the update: its runs are this machine's.
+
+    With `make up` that took it before, there is nothing to wait for.
+    """
+    try:
+        machine_lock.hold(lambda text: print(text, flush=True))  # Pulumi's own log would say it after the wait
+    except machine_lock.LockError as error:
+        raise pulumi.RunError(str(error)) from None
 
 
 def _clear(api: Any, namespace: str) -> None:

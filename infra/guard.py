@@ -8,19 +8,18 @@ process of the session until none is left. A process group would not do: Ray giv
 """
 
 import argparse
-import fcntl
 import os
 import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from training import machine_lock
 from training.progress import Progress
 
 DEADLINE = 124
@@ -30,7 +29,6 @@ ABANDONED = 125
 SIGNALLED = 128
 """Added to the number of the signal that ended the command, as shells do. Its own exit code is passed on as it is."""
 
-LOCK_NAME = "ray-worth-it.lock"
 GRACE_SECONDS = 2.0
 """From SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone within 10."""
 GIVE_UP_SECONDS = 30.0
@@ -51,9 +49,15 @@ def main() -> int:
             "  python -m training.baseline --result runs/by-hand/baseline/result.json"
         )
     try:
-        if not _take_lock(given.progress):
+        progress = Progress(given.progress)
+        lock = machine_lock.take(
+            say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
+        )
+        if lock is None:
             return ABANDONED
         return _run(given.command, given.deadline)
+    except machine_lock.LockError as error:
+        sys.exit(f"error: {error}")
     finally:
         end_session(os.getsid(0))
 
@@ -85,39 +89,6 @@ def session_members(session: int) -> list[int]:
             ):
                 found.append(pid)
     return found
-
-
-def _take_lock(progress: Path) -> bool:
-    """Wait for the machine's lock, and say so once; False when the starter went away meanwhile.
-
-    The lock is this process's: it goes when the process does, after all that it guards. Its file stays.
-    """
-    lock = open_lock()
-    said = False
-    while True:
-        with suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        if not said:
-            Progress(progress).write(
-                "note", text="waits: another measurement runs on this machine, and would spoil this"
-            )
-            said = True
-        if _starter_is_gone(POLL_SECONDS):
-            return False
-
-
-def open_lock() -> int:
-    """The machine's lock, not yet taken, opened for reading, which is enough to lock it: it may be another user's.
-
-    Created only when it is absent: Linux refuses O_CREAT on another user's file in a sticky folder (protected_regular).
-    """
-    path = Path(tempfile.gettempdir()) / LOCK_NAME
-    with suppress(FileNotFoundError):
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    created = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-    os.fchmod(created, 0o644)  # whatever the umask: other users have to open it
-    return created
 
 
 def _run(command: list[str], deadline_seconds: float) -> int:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from training import projection, provenance, result
+from training import machine_lock, projection, provenance, result
 from training.comparison_schema import Run
 from training.config import Recipe
 from training.environment import share_of_cpus
@@ -202,11 +202,19 @@ def main() -> None:
     given = parser.parse_args()
     if len(provenance.allowed_cpus()) < Recipe().workers:
         sys.exit(f"error: the benchmark needs {Recipe().workers} CPUs, and this process may use one")
+    try:
+        machine_lock.hold(_say)
+    except machine_lock.LockError as error:
+        sys.exit(f"error: {error}")
     found = {}
     for case in cases(quick=given.quick):
-        found[case.key] = summarise(measure(case, given.repeats, lambda line: print(line, file=sys.stderr, flush=True)))
+        found[case.key] = summarise(measure(case, given.repeats, _say))
     path = _write(found, given.repeats)
     print(json.dumps(found) if given.json else f"{provenance.host().fingerprint()}\n{table(found)}\n{path}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _write(found: dict[str, Any], repeats: int) -> Path:

@@ -5,7 +5,6 @@ A Minikube's NodePort is reached from Linux; from macOS and Windows it is not, a
 
 from __future__ import annotations
 
-import selectors
 import socket
 import threading
 from typing import Any
@@ -18,9 +17,7 @@ from tools import cluster, ray_api, stack_settings
 from tools.project import ToolError, run_main, say
 from tools.ray_api import RayError
 from tools.status import endpoint
-
-LOOPBACK = "127.0.0.1"
-CHUNK_BYTES = 65536
+from training.port_forward import LOOPBACK, copy_both_ways
 
 
 def is_reachable(address: str, port: int) -> bool:
@@ -49,19 +46,6 @@ def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
                 copy_both_ways(accepted, remote)
         except (KubeError, RayError, ApiException, OSError) as error:
             say(f"a connection was closed: {error}")
-
-
-def copy_both_ways(one: Any, other: Any) -> None:
-    """Until either side has ended."""
-    with selectors.DefaultSelector() as ready:
-        ready.register(one, selectors.EVENT_READ, other)
-        ready.register(other, selectors.EVENT_READ, one)
-        while True:
-            for key, _ in ready.select():
-                chunk = key.fileobj.recv(CHUNK_BYTES)  # type: ignore[union-attr]  # they are sockets
-                if not chunk:
-                    return
-                key.data.sendall(chunk)
 
 
 def main() -> int:

@@ -6,17 +6,16 @@ takes; here it is held for the whole update, whose runs are pods that nobody cou
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 from infra import helm_release, operator_spec
-from infra.guard import open_lock
 from infra.kube import KubeError
 from infra.scripts import minikube
 from infra.scripts.programs import Failure
 from tools import cluster, stack_settings
-from tools.project import ToolError, lock_or_wait
+from tools.project import ToolError, say
+from training import machine_lock
 
 _ANY = (*helm_release.PENDING, "deployed")
 
@@ -24,12 +23,12 @@ _ANY = (*helm_release.PENDING, "deployed")
 @contextmanager
 def alone_on_machine() -> Iterator[None]:
     """Hold the machine's lock; waits for it, and says so. It goes with this process, however that ends."""
-    lock = open_lock()
     try:
-        lock_or_wait(lock, "another measurement runs on this machine, and this would spoil it: waiting for its end")
+        lock = machine_lock.take(say)
+    except machine_lock.LockError as error:
+        raise ToolError(str(error)) from None
+    with lock or nullcontext():
         yield
-    finally:
-        os.close(lock)
 
 
 def release_made_in_vain(stack: str, overrides: dict[str, str]) -> None:

@@ -4,4 +4,4 @@ from training import entry
 
 if __name__ == "__main__":
     asked = entry.parse("baseline", __doc__)
-    entry.run(lambda: entry.take_part(asked, "baseline"), asked.result)
+    entry.run(lambda: entry.take_part(entry.on_this_machine(asked), "baseline"), asked.result)

@@ -23,6 +23,10 @@ class Stamp:
         """This moment."""
         return cls(time.monotonic(), time.time(), boot_id())
 
+    def later(self, seconds: float) -> "Stamp":
+        """So many seconds after this."""
+        return Stamp(self.monotonic + seconds, self.wall + seconds, self.boot)
+
     def seconds_until(self, later: "Stamp") -> float:
         """Seconds to `later`: monotonic on one host, wall clocks (as good as their synchronisation) between two."""
         if self.boot and self.boot == later.boot:

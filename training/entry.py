@@ -5,15 +5,19 @@ Not how an arm's processes come to be.
 
 import argparse
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from training import environment, provenance
+from training import environment, isolation, machine_lock, provenance
 from training.clock import Phases, Stamp, process_start
 from training.config import Recipe, kebab
+from training.progress import Progress
+from training.registry import DATASETS
 from training.result import TrainingResult
 from training.session import Launch
 from training.usage import container_cpu, cpu_seconds
@@ -45,7 +49,9 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
     parser.add_argument("--result", type=Path, required=True, help="file to write; progress goes beside it")
     parser.add_argument("--dataset-path", default="", help="a cifar-10-batches-py folder")
     parser.add_argument(
-        "--no-bind-cpus", action="store_true", help="leave CPU affinity alone, as under a pod's CPU limit"
+        "--no-bind-cpus",
+        action="store_true",
+        help="in a pod: leave CPU affinity, the machine's lock and network alone",
     )
     if arm == "ray":
         parser.add_argument("--address", default="", help="address of a running Ray cluster; empty: start one here")
@@ -86,6 +92,33 @@ def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
         sys.exit(f"error: {error}")
     if result:
         result.write(path)
+
+
+def on_this_machine(request: Request) -> Request:
+    """The request of a run that has this machine and a network to itself from now on; its clock begins now.
+
+    What may take minutes first is no part of the run: waiting for another measurement, downloading its data. In a pod
+    and on a Ray cluster that runs elsewhere there is nothing of that. Before any thread. Raises OSError.
+    """
+    if not request.bind_cpus or request.address:
+        return request
+    began = time.monotonic()
+    request.result.parent.mkdir(parents=True, exist_ok=True)
+    machine_lock.hold(lambda text: print(text, file=sys.stderr, flush=True))
+    if DATASETS[request.recipe.dataset].fetch:
+        fetched = subprocess.run(
+            [sys.executable, "-m", "training.fetch", request.recipe.dataset, request.dataset_path],
+            cwd=provenance.PROJECT, check=False,
+        )  # fmt: skip
+        if fetched.returncode:
+            sys.exit(fetched.returncode)
+    waited = time.monotonic() - began
+    reason = isolation.enter()
+    if reason:
+        text = f"without a firewall other machines reach this run's ports, which ask for no password: {reason}"
+        Progress(request.result.parent).write("note", text=text)
+        print(text, file=sys.stderr, flush=True)
+    return replace(request, started=request.started.later(waited))
 
 
 def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more: Any) -> TrainingResult | None:

@@ -90,8 +90,8 @@ def main() -> None:
         entry.run(lambda: run_worker(request), request.result)
         return
     try:
-        launch_workers(request)
-    except RuntimeError as error:
+        launch_workers(entry.on_this_machine(request))
+    except (RuntimeError, OSError) as error:
         sys.exit(f"error: {error}")
 
 

@@ -19,8 +19,9 @@ import psutil
 import ray
 from ray._private.node import Node
 
-from training import entry, environment
+from training import entry, environment, isolation, port_forward
 from training.clock import Stamp
+from training.progress import Progress
 from training.result import RayCluster, RayHead, TrainingResult
 from training.usage import container_cpu_since
 
@@ -43,10 +44,26 @@ SETTINGS = {
 LOOPBACK = "127.0.0.2" if sys.platform.startswith("linux") else "127.0.0.1"
 """Where a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by the address that
 other machines reach (`ray._private.services.resolve_ip_for_localhost`), and keeps every other address of loopback."""
+DASHBOARD_PORT = 8265
+"""Ray's own choice."""
 TOKEN = "ray-token"  # noqa: S105 (a file's name)
 """The file beside the result with the token of a Ray that was started here, while that runs."""
 OBJECT_STORE_BYTES = 100 * 2**20
 """Of an own cluster: training data does not pass through it."""
+
+
+def run_on_this_machine(request: entry.Request) -> TrainingResult:
+    """`run` in a network of its own, out of which only the dashboard is reached, from this machine."""
+    listener = port_forward.listen(DASHBOARD_PORT) if request.dashboard and not request.address else None
+    request = entry.on_this_machine(request)
+    if listener and isolation.is_alone():
+        port_forward.start(listener, port_forward.LOOPBACK, DASHBOARD_PORT)
+        where = f"http://{port_forward.LOOPBACK}:{listener.getsockname()[1]}"
+        text = f"Ray's dashboard: {where}, its token: cat {request.result.parent / TOKEN}"
+        Progress(request.result.parent).write("note", text=text)
+    elif listener:
+        listener.close()
+    return run(request)
 
 
 def run(request: entry.Request) -> TrainingResult:
@@ -209,4 +226,4 @@ def _short_folder() -> str | None:
 
 if __name__ == "__main__":
     asked = entry.parse("ray", __doc__)
-    entry.run(lambda: run(asked), asked.result)
+    entry.run(lambda: run_on_this_machine(asked), asked.result)

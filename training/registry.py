@@ -47,6 +47,8 @@ class DatasetEntry:
     train_images: int
     any_size: bool
     """It has as many as `trainImages` asks for."""
+    fetch: Callable[[Source], None] | None = None
+    """Downloads what is not here yet: a run on this machine reaches no network (`training.isolation`)."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,12 @@ MODELS: dict[str, ModelEntry] = {}
 
 
 def dataset(
-    name: str, *, train_images: int, any_size: bool = False
+    name: str, *, train_images: int, any_size: bool = False, fetch: Callable[[Source], None] | None = None
 ) -> Callable[[Callable[[Source], Images]], Callable[[Source], Images]]:
     """Register a loader under `name`."""
 
     def register(load: Callable[[Source], Images]) -> Callable[[Source], Images]:
-        DATASETS[name] = DatasetEntry(name, load, train_images, any_size)
+        DATASETS[name] = DatasetEntry(name, load, train_images, any_size, fetch)
         return load
 
     return register
@@ -94,7 +96,15 @@ def digits(_: Source) -> Images:
     return load_digits()
 
 
-@dataset("cifar10", train_images=50_000)
+def fetch_cifar10(source: Source) -> None:
+    """Have CIFAR-10 in Keras' cache unless `datasetPath` names a folder."""
+    from training.dataset import download_cifar10
+
+    if not source.path:
+        download_cifar10()
+
+
+@dataset("cifar10", train_images=50_000, fetch=fetch_cifar10)
 def cifar10(source: Source) -> Images:
     """CIFAR-10: 50,000 and 10,000 colour images; from `datasetPath`, or downloaded. Source: Krizhevsky 2009."""
     from training.dataset import load_cifar10

@@ -13,6 +13,7 @@ CONTRACT = {
     "config",
     "emit",
     "environment",
+    "machine_lock",
     "peers",
     "progress",
     "provenance",

@@ -1,0 +1,156 @@
+"""The machine's lock: one measurement at a time, whoever's it is. It goes with the process that has it.
+
+On Linux it is the name of an abstract Unix socket: no file that another user could make first as something else, no
+folder that differs by user, and the kernel says who has it. The name is one of a network namespace: containers with
+networks of their own do not see each other's. Another user can take the name and keep it, and is named then.
+Elsewhere it is a file in this user's own folder, and holds off this user's measurements alone.
+"""
+
+import fcntl
+import os
+import pwd
+import socket
+import stat
+import struct
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+NAME = "\0ray-worth-it/measurement"
+FILE = "ray-worth-it.lock"
+POLL_SECONDS = 0.2
+BACKLOG = 4096
+"""Processes that can ask who has the lock, each once: the queue is never emptied."""
+DARWIN_USER_TEMP_DIR = 65537
+"""Of macOS' confstr(3): a folder of this user alone, whatever TMPDIR says."""
+
+_held: list[ExitStack] = []
+
+
+class LockError(OSError):
+    """There can't be a lock; the message says what is in its place."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that has the lock, as far as the system tells: 0 and None where it does not."""
+
+    pid: int
+    user: int | None
+
+    def __str__(self) -> str:
+        """Who it is; and for another user's, what can be done should it never end."""
+        if not self.pid:
+            return "process unknown: `ss -xlp | grep ray-worth-it` as root names it"
+        whose = f"process {self.pid} of {_name_of(self.user)}"
+        if self.user in (None, os.geteuid()):
+            return whose
+        return f"{whose}; if that measures nothing, root or {_name_of(self.user)} can end it: kill {self.pid}"
+
+
+def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None) -> ExitStack | None:
+    """Take the lock and give what frees it; says at once whom it waits for, if it has to. Raises LockError.
+
+    `wait` waits for so many seconds, and gives False when nobody wants the lock any more: then this gives None. Where
+    this process or one that it comes from has the lock, there is nothing to take, and nothing to free.
+    """
+    said = False
+    while True:
+        taken = _try_to_take()
+        if isinstance(taken, ExitStack):
+            return taken
+        if taken.pid in _family():
+            return ExitStack()
+        if not said:
+            say(f"waits: another measurement runs on this machine, and would spoil this ({taken})")
+            said = True
+        if wait is None:
+            time.sleep(POLL_SECONDS)
+        elif not wait(POLL_SECONDS):
+            return None
+
+
+def hold(say: Callable[[str], None]) -> None:
+    """Take the lock for the rest of this process's life. Raises LockError."""
+    lock = take(say)
+    if lock:
+        _held.append(lock)
+
+
+def _try_to_take() -> ExitStack | Holder:
+    return take_name(NAME) if sys.platform.startswith("linux") else take_file(_own_folder() / FILE)
+
+
+def take_name(name: str) -> ExitStack | Holder:
+    """Have an abstract Unix socket of that name, or who has it."""
+    mine = socket.socket(socket.AF_UNIX)
+    try:
+        mine.bind(name)
+    except OSError:
+        mine.close()
+        return _owner_of(name)
+    mine.listen(BACKLOG)
+    return _freed_by(mine.close)
+
+
+def _owner_of(name: str) -> Holder:
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.setblocking(False)  # whatever has that name, it may answer nobody
+        try:
+            asking.connect(name)
+            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        except OSError:
+            return Holder(0, None)
+    pid, user, _ = struct.unpack("3i", credentials)
+    return Holder(pid, user)
+
+
+def take_file(path: Path) -> ExitStack | Holder:
+    """Lock a regular file of this user, made where there is none, or who has it. Raises LockError."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LockError(f"the machine's lock, {path}, can't be opened ({error.strerror}): remove it") from None
+    status = os.fstat(lock)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        os.close(lock)
+        raise LockError(f"the machine's lock, {path}, is not a file of this user: remove it")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with os.fdopen(lock) as held:
+            said = held.read()
+        return Holder(int(said) if said.isascii() and said.isdigit() else 0, os.geteuid())
+    os.truncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    return _freed_by(lambda: os.close(lock))
+
+
+def _freed_by(free: Callable[[], None]) -> ExitStack:
+    stack = ExitStack()
+    stack.callback(free)
+    return stack
+
+
+def _own_folder() -> Path:
+    return Path((os.confstr(DARWIN_USER_TEMP_DIR) if sys.platform == "darwin" else None) or Path.home())
+
+
+def _family() -> set[int]:
+    """This process and those that it comes from."""
+    import psutil  # not of the standard library, and needed only where the lock is taken already
+
+    with suppress(psutil.Error):
+        return {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    return {os.getpid()}
+
+
+def _name_of(user: int | None) -> str:
+    if user is None:
+        return "nobody known"
+    with suppress(KeyError):
+        return f"user {pwd.getpwuid(user).pw_name}"
+    return f"user {user}"
