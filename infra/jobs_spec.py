@@ -6,12 +6,13 @@ A Job is made once and never changed: what it depends on stands in its template,
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from infra import pod_spec
 from infra.plan import RunPlan
 from infra.pod_spec import RUN_LABEL, Manifest, Placement, Size
 from infra.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
-from training import peers, versions
+from training import peers, progress, provenance, versions
 
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
@@ -21,6 +22,7 @@ AWAIT_EXTRA_SECONDS = 300
 SUBMITTER = Size(0.1, "512Mi")
 GRACE_SECONDS = 10
 JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
+NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY}}
 ANNOTATIONS = {"pulumi.com/replaceUnready": "true"}
 """A Job that failed is made again by the next `up`."""
@@ -34,7 +36,7 @@ class JobSettings:
     placement: Placement
     timeout_minutes: int
     dataset_flags: tuple[str, ...]
-    environment: Mapping[str, str]
+    environment: Mapping[str, Any]
 
     @property
     def deadline_seconds(self) -> int:
@@ -42,9 +44,13 @@ class JobSettings:
         return self.timeout_minutes * 60
 
 
-def environment(expected_versions: Mapping[str, str]) -> dict[str, str]:
-    """What every training process finds in its environment."""
-    return {versions.EXPECTED: json.dumps(dict(expected_versions), sort_keys=True), "TRAINING_ECHO_PROGRESS": "1"}
+def environment(expected_versions: Mapping[str, str]) -> dict[str, Any]:
+    """What every training process finds in its environment: texts, and what Kubernetes puts in."""
+    return {
+        versions.EXPECTED: json.dumps(dict(expected_versions), sort_keys=True),
+        progress.ECHO: "1",
+        provenance.NODE: NODE_NAME,
+    }
 
 
 def job(plan: RunPlan, settings: JobSettings) -> Manifest:

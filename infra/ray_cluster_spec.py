@@ -6,8 +6,9 @@ compute threads, also where its quota is a fraction of a CPU.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from infra import pod_spec
 from infra.pod_spec import Manifest, Placement, Size
@@ -49,7 +50,7 @@ class RayClusterSettings:
     worker: Size
     ray_version: str
     placement: Placement
-    environment: Mapping[str, str]
+    environment: Mapping[str, Any]
     """What training processes find in theirs."""
 
 
@@ -61,7 +62,7 @@ def spec(settings: RayClusterSettings) -> Manifest:
         "headGroupSpec": {
             "serviceType": "ClusterIP",
             "rayStartParams": {"num-cpus": "0", "dashboard-host": ALL_ADDRESSES, **_store()},
-            "template": _template(settings, "ray-head", settings.head, _head_ports()),
+            "template": _template(settings, "ray-head", settings.head, ports=_head_ports()),
         },
         "workerGroupSpecs": [
             {
@@ -71,7 +72,8 @@ def spec(settings: RayClusterSettings) -> Manifest:
                 "minReplicas": settings.workers,
                 "maxReplicas": settings.workers,
                 "rayStartParams": {"num-cpus": str(math.ceil(settings.worker.cpus)), **_store()},
-                "template": _template(settings, "ray-worker", settings.worker, []),
+                # As the native arm's pods are: by what trains, and the head trains nothing.
+                "template": _template(settings, "ray-worker", settings.worker, spread=WORKER_LABELS),
             }
         ],
     }
@@ -92,11 +94,18 @@ def _head_ports() -> list[Manifest]:
     return [{"name": name, "containerPort": port} for name, port in ports.items()]
 
 
-def _template(settings: RayClusterSettings, name: str, size: Size, ports: list[Manifest]) -> Manifest:
+def _template(
+    settings: RayClusterSettings,
+    name: str,
+    size: Size,
+    *,
+    ports: Sequence[Manifest] = (),
+    spread: Mapping[str, str] | None = None,
+) -> Manifest:
     environment = {**RAY_VARIABLES, **settings.environment}
     main = pod_spec.container(name, settings.placement.image, size, environment=environment)
-    main |= {"ports": ports} if ports else {}
+    main |= {"ports": list(ports)} if ports else {}
     return {
         "metadata": {"labels": pod_spec.labels(name)},
-        "spec": pod_spec.pod(main, settings.placement, spread=CLUSTER_LABELS),
+        "spec": pod_spec.pod(main, settings.placement, spread=spread),
     }

@@ -137,7 +137,9 @@ def _gather(session: Session, record: Record) -> tuple[list[Worker], list[str]]:
 def _worker(session: Session, record: Record) -> Worker:
     return Worker(
         rank=session.launch.rank,
-        node=platform.node(),
+        node=provenance.node(),
+        pod=provenance.pod(),
+        cpu_model=session.launch.host.cpu_model,
         images=record.own_images,
         compute_threads=tf.config.threading.get_intra_op_parallelism_threads(),
         affinity=bound_cpus(),

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
+NODE = "TRAINING_NODE"
+"""Environment variable of a pod with the name of its Kubernetes node; absent outside of pods."""
 LOCKED = ("numpy", "ray", "scikit-learn", "tensorflow", "tensorflow-cpu", "tf-keras")
 """Packages that decide what training computes; with what they in turn require, they are the run's dependencies."""
 
@@ -34,6 +36,16 @@ class Host:
 def host() -> Host:
     """This machine."""
     return Host(_cpu_model(), len(allowed_cpus()), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def node() -> str:
+    """The name of the machine: of the Kubernetes node, in a pod."""
+    return os.environ.get(NODE) or platform.node()
+
+
+def pod() -> str | None:
+    """The name of the pod that this process is in; None outside of pods."""
+    return platform.node() if NODE in os.environ else None
 
 
 def allowed_cpus() -> list[int]:

@@ -148,7 +148,7 @@ def _idle_rate(before: Repeat, after: Repeat) -> float | None:
 def _readings(ray: Run, *, last: bool) -> dict[str, tuple[float, float]]:
     """When each Ray pod's CPU time was read, and the seconds; empty if that of one is not known."""
     pods = [ray.summary.get("rayHead") or {}, *ray.summary["workers"]]
-    read = {pod.get("node"): pod.get("containerCpu") for pod in pods}
+    read = {pod.get("pod"): pod.get("containerCpu") for pod in pods}
     return {pod: tuple(both[-1 if last else 0]) for pod, both in read.items()} if all(read.values()) else {}
 
 

@@ -82,7 +82,7 @@ def run(request: entry.Request) -> TrainingResult:
         shut_down(own)
     result = TrainingResult.from_dict(found)
     both = container_cpu_since(read)
-    head = RayHead(node=platform.node(), container_cpu=both) if both else None
+    head = RayHead(pod=platform.node(), container_cpu=both) if both else None
     return replace(result, ray_head=head, wall_seconds=request.started.seconds_until(Stamp.now()))
 
 

@@ -56,6 +56,9 @@ class Worker:
 
     rank: int
     node: str
+    """Name of the machine; of a cluster's node, and not of the pod."""
+    cpu_model: str
+    """Of that machine."""
     images: int
     """Training images that this worker itself processed."""
     compute_threads: int
@@ -72,6 +75,8 @@ class Worker:
     container_cpu: list[list[float]] | None = None
     """[seconds since the epoch, CPU seconds of the process's container so far]: at the start of the process,
     without its own; and at the end of training. Null outside a pod."""
+    pod: str | None = None
+    """Null outside a pod."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +93,7 @@ class RayCluster:
 class RayHead:
     """The pod in which Ray's head and the driver of this run are."""
 
-    node: str
+    pod: str
     container_cpu: list[list[float]]
     """As a worker's."""
 

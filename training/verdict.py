@@ -3,6 +3,7 @@
 It computes no ratio and raises nothing. Standard library only.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -186,8 +187,38 @@ def _time_to_accuracy(repeats: Sequence[Repeat]) -> str:
 
 
 def _different_hosts(runs: Sequence[Run]) -> str:
-    models = sorted({run.summary["provenance"]["cpuModel"] for run in runs})
-    return f"The runs saw different CPU models: {', '.join(models)}" if len(models) > 1 else ""
+    """What differs between the machines of the ranks and of the arms: CPU models, nodes, how many ranks share one."""
+    models: dict[str, set[str]] = {}
+    for run in runs:
+        for worker in run.summary["workers"]:
+            models.setdefault(worker["cpuModel"], set()).add(f"{run.arm} rank {worker['rank']}")
+    distributed = [run for run in runs if len(run.summary["workers"]) > 1] or list(runs)
+    placements: dict[str, set[str]] = {}
+    for run in distributed:
+        placements.setdefault(_placement(run), set()).add(run.arm)
+    elsewhere = {node for run in runs for node in _nodes(run)} - {node for run in distributed for node in _nodes(run)}
+    texts = [f"The ranks had different CPU models: {_who_had(models)}"] if len(models) > 1 else []
+    texts += [f"The runs were placed differently: {_who_had(placements)}"] if len(placements) > 1 else []
+    texts += (
+        [f"One process ran on {', '.join(sorted(elsewhere))}, where no worker of the others ran"] if elsewhere else []
+    )
+    return "; ".join(texts)
+
+
+def _nodes(run: Run) -> list[str]:
+    return [str(worker["node"]) for worker in run.summary["workers"]]
+
+
+def _placement(run: Run) -> str:
+    """The nodes of a run, and how many ranks each had where some had more than one: `a, b` or `2 + 1 ranks on a, b`."""
+    counts = Counter(_nodes(run))
+    nodes = ", ".join(sorted(counts))
+    shared = " + ".join(str(count) for count in sorted(counts.values(), reverse=True))
+    return nodes if max(counts.values()) == 1 else f"{shared} ranks on {nodes}"
+
+
+def _who_had(arms: Mapping[str, set[str]]) -> str:
+    return ", ".join(f"{what} ({', '.join(sorted(who))})" for what, who in sorted(arms.items()))
 
 
 def _fewer_repeats(compared: int, wanted: int) -> str:

@@ -128,6 +128,7 @@ def made_up(arm: str, recipe: Recipe) -> result.TrainingResult:
             result.Worker(
                 rank=rank,
                 node="here",
+                cpu_model=host.cpu_model,
                 images=256 // workers,
                 compute_threads=1,
                 affinity=[rank],

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -100,6 +101,14 @@ def test_a_worker_has_the_cpus_and_threads_of_its_rank(results: dict[str, result
         assert share_of_cpus(CPUS, worker.rank, 1) == worker.affinity
         assert worker.mean_cpus is not None
         assert worker.mean_cpus < 1.1
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_worker_says_where_it_ran(results: dict[str, result.TrainingResult], arm: str) -> None:
+    """Each rank for itself: outside of pods this machine, with its CPU model."""
+    here = (platform.node(), provenance.host().cpu_model, None)
+
+    assert {here} == {(worker.node, worker.cpu_model, worker.pod) for worker in results[arm].workers}
 
 
 @pytest.mark.parametrize("arm", ARMS)

@@ -153,6 +153,7 @@ def _worker(rank: int, images: int, recipe: Recipe) -> Worker:
     return Worker(
         rank=rank,
         node="this-machine",
+        cpu_model="Example CPU",
         images=images,
         compute_threads=recipe.compute_threads(),
         affinity=[rank],

@@ -24,9 +24,9 @@ def ray_run(
     began = datetime.fromisoformat(result.started_at).timestamp()
     readings = [[began, used], [began + RAY_SECONDS, used + 18]]
     workers = [
-        replace(worker, node=pod, container_cpu=readings) for worker, pod in zip(result.workers, pods[1:], strict=True)
+        replace(worker, pod=pod, container_cpu=readings) for worker, pod in zip(result.workers, pods[1:], strict=True)
     ]
-    return as_run(replace(result, workers=workers, ray_head=RayHead(node=pods[0], container_cpu=readings)), repeat)
+    return as_run(replace(result, workers=workers, ray_head=RayHead(pod=pods[0], container_cpu=readings)), repeat)
 
 
 def compared(rays: list[Run], **context: Any) -> dict[str, Any]:

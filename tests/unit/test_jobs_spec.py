@@ -118,3 +118,19 @@ def test_workers_do_not_change_the_baseline() -> None:
     jobs = [jobs_spec.job(plan("baseline", recipe), SETTINGS) for recipe in (RECIPE, more)]
 
     assert jobs[0] == jobs[1]
+
+
+def test_native_pods_share_a_node_only_if_they_must() -> None:
+    """Those of this run: two on one node would not need the network, and would share its memory bandwidth."""
+    (constraint,) = pod("native")["topologySpreadConstraints"]
+    run = jobs_spec.job(plan("native"), SETTINGS)["template"]["metadata"]["labels"]
+
+    assert (1, "kubernetes.io/hostname") == (constraint["maxSkew"], constraint["topologyKey"])
+    assert {"ray-worth-it/run": "native-1"} == constraint["labelSelector"]["matchLabels"]
+    assert constraint["labelSelector"]["matchLabels"].items() <= run.items()
+    assert not {"topologySpreadConstraints"} & (set(pod("baseline")) | set(pod("ray")))
+
+
+def test_a_training_process_knows_its_node() -> None:
+    """Its host's name is the pod's: the node's name is what the verdict compares."""
+    assert {"fieldRef": {"fieldPath": "spec.nodeName"}} == jobs_spec.environment({})["TRAINING_NODE"]

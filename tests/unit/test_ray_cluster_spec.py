@@ -6,11 +6,14 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from infra import ray_cluster_spec
+from infra import jobs_spec, ray_cluster_spec
+from infra.jobs_spec import JobSettings
+from infra.plan import RunPlan
 from infra.pod_spec import Placement, Size
 from infra.ray_cluster_spec import RayClusterSettings
 from policy.pod_security import violations
 from tests.unit import crd
+from training.config import Recipe
 
 SETTINGS = RayClusterSettings(
     workers=2,
@@ -102,3 +105,18 @@ def test_ray_s_workers_have_the_priority_of_every_other_process() -> None:
 
     assert {"name": "RAY_worker_niceness", "value": "0"} in main["env"]
     assert {"name": "A", "value": "b"} in main["env"]
+
+
+def test_workers_are_placed_as_native_s_pods_are() -> None:
+    """By what trains: counted with the head, both workers of two nodes could be on the one that the head is not on."""
+    native = RunPlan(name="native-1", arm="native", repeat=1, recipe=Recipe(), own_key="", measurement="")
+    settings = JobSettings(SETTINGS.worker, SETTINGS.placement, 60, (), {})
+    (of_native,) = jobs_spec.job(native, settings)["template"]["spec"]["topologySpreadConstraints"]
+    head, worker = (template["spec"] for template in templates())
+    (of_ray,) = worker["topologySpreadConstraints"]
+
+    assert {"ray.io/cluster": "ray-training-cluster", "ray.io/node-type": "worker"} == of_ray["labelSelector"][
+        "matchLabels"
+    ]
+    assert of_native | {"labelSelector": None} == of_ray | {"labelSelector": None}
+    assert "topologySpreadConstraints" not in head

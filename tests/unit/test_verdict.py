@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.results import make_context, make_provenance, make_recipe, make_run, make_runs, stamp
+from tests.unit.results import make_context, make_recipe, make_run, make_runs, stamp
 from training.comparison import Comparison, Run, compare
 from training.comparison_schema import Spread
 from training.verdict import Kind, decide
@@ -176,13 +176,63 @@ def test_one_worker_has_no_replicas_to_speak_of() -> None:
     assert "Not verified" not in text
 
 
-def test_different_cpu_models_qualify() -> None:
-    """A cluster may place an arm on another kind of node."""
-    runs = changed(
-        make_runs(), "ray", provenance=make_run(provenance=make_provenance(cpu_model="Other")).summary["provenance"]
-    )
+def placed(runs: list[Run], arm: str, *nodes: str, cpu_model: str = "Example CPU") -> list[Run]:
+    """The runs, with the ranks of one arm on these nodes; the CPU model is the last rank's."""
+    workers = [
+        worker | {"node": node, "cpuModel": cpu_model if rank == len(nodes) - 1 else "Example CPU"}
+        for rank, (worker, node) in enumerate(zip(make_run(arm).summary["workers"], nodes, strict=True))
+    ]
+    return changed(runs, arm, workers=workers)
 
-    assert "different CPU models: Example CPU, Other" in verdict(runs)
+
+def test_a_different_cpu_model_of_any_rank_qualifies() -> None:
+    """A cluster may place one worker on another kind of node, and all wait for it."""
+    runs = placed(make_runs(), "ray", "this-machine", "this-machine", cpu_model="Other")
+
+    first = "Example CPU (baseline rank 0, native rank 0, native rank 1, ray rank 0)"
+    assert f"different CPU models: {first}, Other (ray rank 1)" in verdict(runs)
+    assert "CPU models" not in verdict(make_runs())
+
+
+@pytest.mark.parametrize(
+    ("native", "ray", "expected"),
+    [
+        (("a", "b"), ("b", "a"), ""),
+        (("a", "b"), ("a", "a"), "placed differently: 2 ranks on a (ray), a, b (native)"),
+        (("a", "b"), ("a", "c"), "placed differently: a, b (native), a, c (ray)"),
+    ],
+)
+def test_distributed_arms_on_other_nodes_qualify(native: tuple[str, ...], ray: tuple[str, ...], expected: str) -> None:
+    """Two workers of one node share its memory bandwidth, and reduce over loopback."""
+    text = verdict(placed(placed(placed(make_runs(), "baseline", "a"), "native", *native), "ray", *ray))
+
+    assert expected in text
+    assert ("placed differently" in text) == bool(expected)
+
+
+def test_ranks_that_share_nodes_alike_need_no_word() -> None:
+    """Of three workers on two nodes it makes no difference which node has two."""
+    recipe = make_recipe(workers=3)
+    runs = {arm: make_run(arm, 1, recipe) for arm in ("baseline", "native", "ray")}
+    nodes = {"baseline": "a", "native": "aab", "ray": "bba"}
+    moved = [
+        replace(
+            run,
+            summary=run.summary
+            | {"workers": [w | {"node": n} for w, n in zip(run.summary["workers"], nodes[arm], strict=True)]},
+        )
+        for arm, run in runs.items()
+    ]
+
+    assert "placed" not in compare(moved, make_context(recipe, repeats=1)).data["verdict"]
+
+
+def test_one_process_on_a_node_that_no_worker_had_qualifies() -> None:
+    """It is then compared with other machines."""
+    runs = placed(placed(placed(make_runs(), "native", "a", "b"), "ray", "a", "b"), "baseline", "c")
+
+    assert "One process ran on c, where no worker of the others ran" in verdict(runs)
+    assert "where no worker" not in verdict(placed(runs, "baseline", "b"))
 
 
 def test_qualifiers_stand_in_reasons_too() -> None:
