@@ -1,11 +1,13 @@
-"""The KubeRay chart: fetched once into the project's state folder, and the CRDs in it. Asks no cluster.
+"""The KubeRay chart: fetched once into the project's state folder, verified at every use, and the CRDs in it.
 
-Preview needs it, because the CRDs are made from it and Helm never upgrades those.
+Preview needs it, because the CRDs are made from it and Helm never upgrades those. Asks no cluster. A chart that is
+named by its path is the user's own, and is taken as it is unless `kuberayChartDigest` is set.
 """
 
 import hashlib
 import json
 import os
+import re
 import tarfile
 import urllib.error
 import urllib.parse
@@ -22,6 +24,10 @@ from training.provenance import PROJECT
 CACHE = PROJECT / ".state" / "charts"
 SECONDS = 30.0
 ATTEMPTS = 3
+DIGESTS = {("kuberay-operator", "1.6.2"): "660e709573ea49455fea0b34b40a38afc217b8354bcf0f17aab2a3249d3c1b5f"}
+"""SHA-256 of the archives that KubeRay published, by name and version: of the default version. Of any other, the digest
+is that in the repository's index, which is fetched over TLS."""
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 
 class ChartError(pulumi.RunError):
@@ -35,6 +41,14 @@ class Source:
     chart: str
     repository: str
     version: str
+    digest: str = ""
+    """The SHA-256 of its .tgz that the user pins; empty: the one in DIGESTS, or else the index's."""
+
+    def pinned(self) -> tuple[str, str]:
+        """The digest that is known before anything is fetched, and who says so; empty when none is."""
+        if self.digest:
+            return self.digest.removeprefix("sha256:"), "kuberayChartDigest"
+        return DIGESTS.get((self.chart, self.version), ""), "this program"
 
 
 @dataclass(frozen=True)
@@ -64,23 +78,68 @@ def crds_digest(crds: list[dict[str, Any]]) -> str:
 
 
 def find(source: Source, cache: Path = CACHE) -> Chart:
-    """The chart of a source; from a repository it is kept, and fetched no more. Raises ChartError."""
-    chart, version = source.chart, source.version
-    path = PROJECT / Path(chart).expanduser()
+    """The chart of a source, verified; from a repository it is kept, and fetched no more. Raises ChartError."""
+    path = PROJECT / Path(source.chart).expanduser()
     if path.exists():
-        return _checked(Chart(path, version))
-    kept = cache / f"{chart}-{version}.tgz"
-    if not kept.is_file():
+        return _checked(Chart(_own(path, source), source.version))
+    kept = cache / f"{source.chart}-{source.version}.tgz"
+    if not _is_verified(kept, source):
         try:
-            _keep(_download(_address(source)), kept)
+            _keep(*_fetched(source), kept)
         except (OSError, ValueError, KeyError) as error:
             raise ChartError(
-                f"the chart {chart} {version} could not be fetched from {source.repository} ({error}).\n"
+                f"the chart {source.chart} {source.version} could not be fetched from {source.repository} ({error}).\n"
                 "Where that can't be reached, get the chart's .tgz and say where it is:\n"
-                f"  pulumi config set kuberayChart PATH/{chart}-{version}.tgz\n"
+                f"  pulumi config set kuberayChart PATH/{source.chart}-{source.version}.tgz\n"
                 "or name a mirror:  pulumi config set kuberayRepository https://…"
             ) from None
-    return _checked(Chart(kept, version))
+    return _checked(Chart(kept, source.version))
+
+
+def _own(path: Path, source: Source) -> Path:
+    """A chart that the user names by its path: compared with what the user pins, and with nothing else."""
+    if source.digest and path.is_dir():
+        raise ChartError(
+            f"{path} is a folder, which has no digest: name a .tgz, or\n  pulumi config rm kuberayChartDigest"
+        )
+    if source.digest:
+        _compare(path.read_bytes(), source, *source.pinned())
+    return path
+
+
+def _is_verified(kept: Path, source: Source) -> bool:
+    """Whether the kept copy is what would be fetched; a damaged one, or another repository's, is fetched again."""
+    try:
+        record = json.loads(_record(kept).read_text(encoding="utf-8"))
+        digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return False
+    pinned, _ = source.pinned()
+    return bool(digest == (pinned or (record["repository"] == source.repository and record["digest"])))
+
+
+def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
+    """The archive, compared with its digest, and what is to be known of it when it is used again."""
+    entry = _entry(source)
+    content = _download(urllib.parse.urljoin(_base(source), str(entry["urls"][0])))
+    digest, says = source.pinned()
+    if not digest:
+        digest, says = str(entry.get("digest") or "").removeprefix("sha256:"), f"the index of {source.repository}"
+    _compare(content, source, digest, says)
+    return content, {"repository": source.repository, "digest": digest}
+
+
+def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
+    """Raises ChartError unless the archive has the digest."""
+    digest = hashlib.sha256(content).hexdigest()
+    if digest == expected:
+        return
+    wrong = f"its SHA-256 is {digest}, and {says} says {expected}" if expected else f"{says} has no digest of it"
+    raise ChartError(
+        f"the chart {source.chart} {source.version} was refused: {wrong}.\n"
+        "When you know that it is the right one, compared with a source that you trust:\n"
+        f"  pulumi config set kuberayChartDigest {digest}"
+    )
 
 
 def _checked(chart: Chart) -> Chart:
@@ -117,20 +176,40 @@ def _archive_crds(path: Path) -> list[str]:
         return [file.read().decode() for file in files if file]
 
 
-def _address(source: Source) -> str:
-    """Where a repository's index says that the chart is."""
-    base = source.repository.rstrip("/") + "/"
-    index = yaml.safe_load(_download(urllib.parse.urljoin(base, "index.yaml")))
+def _base(source: Source) -> str:
+    return source.repository.rstrip("/") + "/"
+
+
+def _entry(source: Source) -> dict[str, Any]:
+    """What a repository's index says about the chart."""
+    index = yaml.safe_load(_download(urllib.parse.urljoin(_base(source), "index.yaml")))
     entries = [entry for entry in index["entries"][source.chart] if str(entry["version"]).lstrip("v") == source.version]
     if not entries:
         raise ValueError(f"it has no version {source.version}")
-    return urllib.parse.urljoin(base, str(entries[0]["urls"][0]))
+    return dict(entries[0])
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Leads from TLS to nowhere without it."""
+
+    def redirect_request(self, *answer: Any) -> Any:
+        *rest, address = answer
+        return super().redirect_request(*rest, _trusted(address))
+
+
+def _trusted(address: str) -> str:
+    """The address, if nobody between here and there can change what comes; raises ValueError."""
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme == "https" or (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
+        return address
+    raise ValueError(f"{address} is neither https:// nor on this machine")
 
 
 def _download(address: str) -> bytes:
+    opener = urllib.request.build_opener(_Redirects)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            with urllib.request.urlopen(address, timeout=SECONDS) as answer:  # noqa: S310 (the user's own repository)
+            with opener.open(_trusted(address), timeout=SECONDS) as answer:
                 return bytes(answer.read())
         except urllib.error.HTTPError:
             raise
@@ -140,8 +219,14 @@ def _download(address: str) -> bytes:
     raise AssertionError("unreachable")
 
 
-def _keep(content: bytes, path: Path) -> None:
+def _record(kept: Path) -> Path:
+    """Beside a kept chart: where it came from, and the digest that it was compared with."""
+    return kept.with_suffix(".json")
+
+
+def _keep(content: bytes, record: dict[str, str], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(content)
-    partial.replace(path)
+    for file, data in ((path, content), (_record(path), json.dumps(record).encode())):
+        partial = file.with_name(f"{file.name}.{os.getpid()}")
+        partial.write_bytes(data)
+        partial.replace(file)

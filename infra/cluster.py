@@ -107,7 +107,8 @@ class ClusterMeasurement(pulumi.ComponentResource):
         namespace = TrainingNamespace("network", wanted, access, self._child())
         if not install:
             return namespace.ready
-        source = Source(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version)
+        digest = settings.kuberay_chart_digest or ""
+        source = Source(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version, digest)
         wanted_operator = OperatorSettings(source, chart.find(source), placement)
         operator = Operator("operator", wanted_operator, access, namespace.ready, self._child())
         return [*namespace.ready, operator.release]

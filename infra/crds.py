@@ -58,7 +58,7 @@ class CrdsProvider(ResourceProvider):
 
 
 def _apply(props: dict[str, Any]) -> None:
-    crds = find(Source(props["chart"], props["repository"], props["version"])).crds()
+    crds = find(Source(props["chart"], props["repository"], props["version"], props["chartDigest"])).crds()
     if crds_digest(crds) != props["digest"]:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
     api = _api(props)

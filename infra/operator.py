@@ -34,6 +34,7 @@ class Operator(pulumi.ComponentResource):
                 "chart": settings.source.chart,
                 "repository": settings.source.repository,
                 "version": settings.source.version,
+                "chartDigest": settings.source.digest,
                 "kubeconfig": access.kubeconfig,
                 "context": access.context or "",
                 "takeOver": access.cluster is not None,

@@ -46,6 +46,7 @@ class ClusterSettings:
     kuberay_version: str
     kuberay_repository: str
     kuberay_chart: str
+    kuberay_chart_digest: str | None
     base_image: str
     image: str | None
     image_registry: str | None

@@ -82,8 +82,8 @@ _OPERATOR = (
     Key(
         name="kuberayRepository",
         rule=matching(
-            r"https?://\S+",
-            "an http:// or https:// address; of an oci:// one `helm pull` the chart, and set kuberayChart to its .tgz",
+            r"https://\S+|http://(localhost|127(\.\d+){3}|\[::1\])([:/]\S*)?",
+            "an https:// address, or http:// on this machine; of oci:// `helm pull` the chart, and set kuberayChart",
         ),
         default="https://ray-project.github.io/kuberay-helm/",
         targets=CLUSTER,
@@ -98,6 +98,14 @@ _OPERATOR = (
         default="kuberay-operator",
         targets=CLUSTER,
         help="the KubeRay chart: its name in kuberayRepository, or a path to a folder or .tgz",
+    ),
+    Key(
+        name="kuberayChartDigest",
+        rule=matching(r"(sha256:)?[0-9a-f]{64}", "a SHA-256 as 64 hexadecimal digits"),
+        derived="the project's of the default chart, else the index's",
+        example="0" * 64,
+        targets=CLUSTER,
+        help="SHA-256 that the .tgz of kuberayChart has to have",
     ),
 )
 _IMAGES = (

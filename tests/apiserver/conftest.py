@@ -36,6 +36,7 @@ def crd_properties(kubeconfig: Path) -> dict[str, Any]:
         "digest": crds_digest(chart.crds()),
         "chart": str(chart.path),
         "repository": "",
+        "chartDigest": "",
         "version": version and version[1],
         "kubeconfig": str(kubeconfig),
         "context": "",
