@@ -2,11 +2,12 @@
 
 import pulumi
 
-from infra import outputs, plan, settings
+from infra import image_base, outputs, plan, settings
 
 config = settings.load()
 for warning in config.warnings:
     pulumi.log.warn(warning)
+config = image_base.pinned(config)
 runs = plan.plan_runs(config)
 
 if config.target == "local":

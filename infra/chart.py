@@ -192,9 +192,8 @@ def _entry(source: Source) -> dict[str, Any]:
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Leads from TLS to nowhere without it."""
 
-    def redirect_request(self, *answer: Any) -> Any:
-        *rest, address = answer
-        return super().redirect_request(*rest, _trusted(address))
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:  # noqa: PLR0913, PLR0917 (urllib's)
+        return super().redirect_request(req, fp, code, msg, headers, _trusted(newurl))
 
 
 def _trusted(address: str) -> str:

@@ -19,8 +19,8 @@ from training.provenance import PROJECT
 NAME = "ray-worth-it/training"
 """The image's name where it needs no registry."""
 DOCKERFILE = PROJECT / "training" / "Dockerfile"
-BUILD_SCRIPTS = (PROJECT / "infra" / "scripts" / "strip_symbols.py",)
-"""What the Dockerfile runs."""
+BUILD_FILES = (PROJECT / "infra" / "scripts" / "strip_symbols.py", PROJECT / "training" / "uv.txt")
+"""What the Dockerfile runs, and the uv that it installs."""
 ENTRIES = ("pod", "submit", "baseline", "native", "ray")
 """Modules of `training` that a pod starts."""
 DATA = "/data"
@@ -37,6 +37,7 @@ class Content:
     """What goes into an image, apart from the Dockerfile."""
 
     base_image: str
+    """With its digest or ID (`infra.image_base`)."""
     dataset: str
     dataset_path: str | None
     """A folder of this machine with the files of CIFAR-10; None: they are downloaded."""
@@ -50,7 +51,7 @@ class Content:
         """12 hex digits that change with whatever changes in the image."""
         parts = {
             "base": self.base_image,
-            "dockerfile": [path.read_text(encoding="utf-8") for path in (DOCKERFILE, *BUILD_SCRIPTS)],
+            "dockerfile": [path.read_text(encoding="utf-8") for path in (DOCKERFILE, *BUILD_FILES)],
             "modules": {str(path.relative_to(project)): _digest(path) for path in modules(project)},
             "packages": sorted(packages(project / "uv.lock")),
             "data": self._data(),

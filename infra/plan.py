@@ -64,9 +64,11 @@ def _context(settings: "Settings") -> dict[str, Any]:
 
 
 def _image(settings: "Settings") -> dict[str, str]:
-    """The image that the user names: one that is built here follows from what the hashes cover already."""
-    named = settings.cluster.image if settings.cluster and settings.target == "kubernetes" else None
-    return {"image": named} if named else {}
+    """The image that the user names, or the base of one that is built here: what is put on it, other hashes cover."""
+    if settings.cluster is None:
+        return {}
+    named = settings.cluster.image if settings.target == "kubernetes" else None
+    return {"image": named} if named else {"baseImage": settings.cluster.base_image}
 
 
 def _hash(parts: dict[str, Any]) -> str:

@@ -112,9 +112,9 @@ _IMAGES = (
     Key(
         name="baseImage",
         rule=image(),
-        default="python:3.11-slim",
+        default="python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7",
         targets=CLUSTER,
-        help="image that the training image is built on",
+        help="image that the training image is built on; of one without a digest the engine is asked for it",
     ),
     Key(
         name="image",

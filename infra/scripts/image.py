@@ -15,23 +15,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from infra.image_spec import BUILD_SCRIPTS, CIFAR10, DOCKERFILE, Content, modules
+from infra import image_base, image_index
+from infra.image_spec import BUILD_FILES, CIFAR10, DOCKERFILE, Content, modules
 from infra.scripts.programs import Failure, run, run_main, say, succeeds, with_retries
 from training.provenance import PROJECT
 
 CHUNK_BYTES = 2**20
-INDEX_VARIABLES = (
-    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"),
-    *("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_INSECURE_HOST", "UV_NATIVE_TLS"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
-)
-"""How this machine reaches packages: passed on to the stage of the build that installs them, and to no other."""
-CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
-CONFIGURATIONS = {
-    "pip.conf": ("/etc/pip.conf", "~/.config/pip/pip.conf", "~/.pip/pip.conf"),
-    "uv.toml": ("/etc/uv/uv.toml", "~/.config/uv/uv.toml"),
-    "netrc": ("~/.netrc",),
-}
+INDEX = "RAY_WORTH_IT_INDEX"
+"""The variable that hands the way to packages to BuildKit."""
+INDEX_MOUNT = "RUN --mount=type=secret,id=index,target=/run/index "
+INDEX_LABEL = "ray-worth-it.index=secret"
+"""On each image of the classic builder with the secret in it, and on nothing else: by it they are removed."""
 
 
 def build() -> None:
@@ -42,11 +36,53 @@ def build() -> None:
         return
     content = Content(os.environ["BASE_IMAGE"], os.environ["DATASET"], os.environ.get("DATASET_PATH") or None)
     say(f"building {image} on {content.base_image}: some minutes the first time")
+    base = image_base.built_from(content.base_image)
+    command = ["docker", "build", "--network", "host", "--build-arg", f"BASE_IMAGE={base}", "--tag", image]
+    index = image_index.variables()
+    build_from = _build_with_secret if has_buildkit() else _build_classically
     with _context(content) as folder:
-        base = ["--build-arg", f"BASE_IMAGE={content.base_image}"]
-        command = ["docker", "build", "--network", "host", *base, "--file", str(DOCKERFILE), "--tag", image]
-        with_retries(f"build of {image}", lambda: run(*command, str(folder)))
+        build_from(command, index, folder)
     say(f"{image} is {_size(image) / 1e9:.2f} GB")
+
+
+def has_buildkit() -> bool:
+    """Whether `docker build` knows secrets; `DOCKER_BUILDKIT=0` asks for the classic builder."""
+    return os.environ.get("DOCKER_BUILDKIT") != "0" and succeeds("docker", "buildx", "version")
+
+
+def _build_with_secret(command: list[str], index: dict[str, str], folder: Path) -> None:
+    """The way to packages is mounted while they are installed: no layer, cache or file of this machine has it."""
+    environment = os.environ | {"DOCKER_BUILDKIT": "1", INDEX: image_index.shell(index)}
+    secret = ["--secret", f"id=index,env={INDEX}", "--file", str(DOCKERFILE)]
+    with_retries("build of the image", lambda: run(*command, *secret, str(folder), environment=environment))
+
+
+def _build_classically(command: list[str], index: dict[str, str], folder: Path) -> None:
+    """The classic builder has no mounts: the stages that saw a password are removed at the end."""
+    secret = folder / "secret" / "index"
+    secret.parent.mkdir()
+    secret.touch(0o600)
+    secret.write_text(image_index.shell(index), encoding="utf-8")
+    dockerfile = folder / "Dockerfile"
+    dockerfile.write_text(classic(DOCKERFILE.read_text(encoding="utf-8")), encoding="utf-8")
+    has_credentials = image_index.has_credentials(index)
+    if has_credentials:
+        say(
+            "this engine has no BuildKit: the package index's credentials are in stages of this build until it ends, "
+            "and are removed then. With Docker's buildx they are in none"
+        )
+    environment = os.environ | {"DOCKER_BUILDKIT": "0"}
+    file = ["--file", str(dockerfile)]
+    try:
+        with_retries("build of the image", lambda: run(*command, *file, str(folder), environment=environment))
+    finally:
+        if has_credentials:
+            run("docker", "image", "prune", "--force", "--filter", f"label={INDEX_LABEL}", quiet=True)
+
+
+def classic(dockerfile: str) -> str:
+    """The Dockerfile for a builder without mounts: the secret is copied into the stages, which get a label."""
+    return dockerfile.replace(INDEX_MOUNT, f"LABEL {INDEX_LABEL}\nCOPY secret/ /run/\nRUN ")
 
 
 def load() -> None:
@@ -126,9 +162,9 @@ def _context(content: Content) -> Iterator[Path]:
     """A folder with what the build needs and nothing else."""
     with tempfile.TemporaryDirectory(prefix="ray-worth-it-image-") as name:
         folder = Path(name)
-        _write_host(folder / "host")
+        _write_certificates(folder / "host")
         _copy([PROJECT / "pyproject.toml", PROJECT / "uv.lock"], folder / "locked")
-        _copy(list(BUILD_SCRIPTS), folder / "build")
+        _copy(list(BUILD_FILES), folder / "build")
         _copy(modules(), folder / "app" / "training")
         _copy([PROJECT / "uv.lock"], folder / "app")
         (folder / "data").mkdir()
@@ -148,20 +184,13 @@ def _copy(files: list[Path], folder: Path) -> None:
         os.utime(target, (0, 0))
 
 
-def _write_host(folder: Path) -> None:
-    """This machine's way to packages: variables, configuration files, certificates."""
+def _write_certificates(folder: Path) -> None:
+    """This machine's own, by which it knows its package index. They are no secret."""
     folder.mkdir()
-    variables = {name: os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)}
-    for name, places in CONFIGURATIONS.items():
-        found = [path for place in places if (path := Path(place).expanduser()).is_file()]
-        (folder / name).write_text("\n".join(path.read_text(encoding="utf-8") for path in found), encoding="utf-8")
-    variables |= {"PIP_CONFIG_FILE": "/host/pip.conf", "UV_CONFIG_FILE": "/host/uv.toml", "NETRC": "/host/netrc"}
-    certificates = next((Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)), None)
-    if certificates and certificates.is_file():
-        shutil.copyfile(certificates, folder / "certificates.pem")
-        variables |= dict.fromkeys(CERTIFICATES, "/host/certificates.pem")
-    lines = [f"{name}='{value}'" for name, value in sorted(variables.items())]
-    (folder / "environment").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    certificates = image_index.certificates()
+    if certificates:
+        _copy([certificates], folder)
+        (folder / certificates.name).rename(folder / Path(image_index.CERTIFICATES_IN_BUILD).name)
 
 
 def _downloaded() -> Path:

@@ -9,7 +9,8 @@ import pytest
 
 from infra import image_spec
 from infra.image_spec import Content
-from tools.uv import UV_VERSION
+from infra.scripts import image as image_script
+from infra.settings_table import KEYS
 from training.provenance import PROJECT
 
 CONTENT = Content("python:3.11-slim", "digits", None)
@@ -62,7 +63,7 @@ def test_only_packages_in_the_image_change_it(project: Path, package: str, chang
     assert changes == (before != after)
 
 
-@pytest.mark.parametrize("name", ["DOCKERFILE", "BUILD_SCRIPTS"])
+@pytest.mark.parametrize("name", ["DOCKERFILE", "BUILD_FILES"])
 def test_how_it_is_built_changes_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Dockerfile, and the script that it runs."""
     before = CONTENT.tag()
@@ -106,13 +107,45 @@ def test_the_image_holds_what_its_entries_import() -> None:
     assert not {"verdict", "comparison"} & names
 
 
-def test_the_dockerfile_builds_anywhere() -> None:
-    """The classic builder has no mounts; the uv in it is the one that made the lock."""
-    text = image_spec.DOCKERFILE.read_text()
-    instructions = [line for line in text.splitlines() if not line.startswith("#")]
+def instructions(text: str) -> list[str]:
+    """Each instruction of a Dockerfile in one line."""
+    code = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    return [" ".join(line.split()) for line in code.replace("\\\n", " ").splitlines() if line.strip()]
 
-    assert not [line for line in instructions if "--mount" in line]
-    assert f"ARG UV_VERSION={UV_VERSION}" in text
+
+@pytest.mark.parametrize("builder", ["BuildKit", "classic"])
+def test_whatever_the_image_installs_is_compared_with_a_hash(builder: str) -> None:
+    """uv with those beside the Dockerfile, everything else with those of uv.lock; no package is named in a command."""
+    text = image_spec.DOCKERFILE.read_text()
+    commands = instructions(text if builder == "BuildKit" else image_script.classic(text))
+    installs = [part for line in commands for part in line.split("&&") if re.search(r"\bpip3? +install\b", part)]
+
+    assert ["/build/uv.txt", "/requirements.txt"] == [part.split("--requirement ")[1].split()[0] for part in installs]
+    for part in installs:
+        assert "--require-hashes" in part
+        assert not re.search(r"==|https?:|git\+|--no-verify-hashes", part)
+    assert [] == [line for line in commands if re.search(r"\b(curl|wget|apt(-get)?|ADD)\b", line)]
+    (export,) = (line for line in commands if "uv export" in line)
+    assert "--frozen" in export
+    assert "--no-hashes" not in export
+
+
+def test_the_base_is_named_with_its_digest() -> None:
+    """Also by who builds the image without the program."""
+    assert f"ARG BASE_IMAGE={KEYS['baseImage'].default}" in instructions(image_spec.DOCKERFILE.read_text())
+    assert re.search(r"@sha256:[0-9a-f]{64}$", KEYS["baseImage"].default)
+
+
+def test_the_classic_builder_has_the_same_stages() -> None:
+    """It gets the secret in a file, under a label by which its stages are removed, and in the last one neither."""
+    text = image_spec.DOCKERFILE.read_text()
+    classic = image_script.classic(text)
+
+    assert (
+        2 == text.count(image_script.INDEX_MOUNT) == classic.count(f"LABEL {image_script.INDEX_LABEL}\nCOPY secret/ ")
+    )
+    assert "--mount" not in classic
+    assert image_script.INDEX_LABEL not in classic.rpartition("FROM ")[2]
 
 
 def test_what_the_dockerfile_leaves_out_is_locked() -> None:
@@ -127,5 +160,4 @@ def test_the_last_stage_gets_nothing_of_the_machine_s_package_index() -> None:
     """Its layers and its history go to a registry."""
     final = image_spec.DOCKERFILE.read_text().rpartition("FROM ")[2]
 
-    assert "host" not in final
-    assert "ARG" not in final
+    assert not re.search("host|ARG|mount|secret|/run", final)

@@ -103,13 +103,14 @@ def test_another_host_repeats_local_runs_alone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_another_image_is_another_measurement() -> None:
-    """Of every arm; an image that is built here is covered by the hashes of what is in it."""
+    """Of every arm; of an image that is built here the base, because other hashes cover what is put on it."""
     before, after = (settings(target="kubernetes", image=f"registry.example.com/it:{tag}") for tag in (1, 2))
     built = settings(target="kubernetes", imageRegistry="registry.example.com/it")
 
     assert set(keys(plan_runs(before)).values()).isdisjoint(keys(plan_runs(after)).values())
     assert measurements(before).isdisjoint(measurements(after))
-    assert measurements(built) == measurements(replace(built, cluster=replace(built.cluster, base_image="python:3.11")))  # type: ignore[type-var]
+    rebased = replace(built, cluster=replace(built.cluster, base_image="python:3.11"))  # type: ignore[type-var]
+    assert measurements(built).isdisjoint(measurements(rebased))
 
 
 def test_the_data_sets_files_are_part_of_every_key(tmp_path: Path) -> None:
