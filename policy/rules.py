@@ -21,6 +21,8 @@ DASHBOARD_PORT = 8265
 ENFORCED = "pod-security.kubernetes.io/enforce"
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_CONTENT_TAG = re.compile(r"[0-9a-f]{12}")
+_CHART = re.compile(r"/(?!.*://).*-\d+\.\d+\.\d+\.tgz")
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,17 @@ Rule = Callable[[Declared], Iterator[str]]
 
 
 def pinned_images(resource: Declared) -> Iterator[str]:
-    """Another image under the same name would be another measurement, and nobody would see it."""
+    """Another image under the same name would be another measurement, and nobody would see it.
+
+    What is built here has a hash of its content for a tag; what somebody else pushed has a digest. A chart is a file of
+    this machine, which the program has verified: one by name or address would be fetched by Helm, as it comes.
+    """
     for pod in _pods(resource.properties):
         for container in pod_security.containers(pod):
             if not _is_pinned(str(container.get("image", ""))):
-                yield f"{container['name']} has the image {container.get('image')!r}: give it a tag or a digest"
-    if resource.type == RELEASE:
-        chart, version = str(resource.properties.get("chart", "")), resource.properties.get("version")
-        if not version and not re.search(r"-\d+\.\d+\.\d+\.tgz$|/", chart):
-            yield f"the chart {chart!r} has no version"
+                yield f"{container['name']} has the image {container.get('image')!r}: give it a digest, @sha256:…"
+    if resource.type == RELEASE and not _CHART.fullmatch(str(resource.properties.get("chart", ""))):
+        yield f"the chart {resource.properties.get('chart')!r} is not the .tgz of one version on this machine"
 
 
 def requests_are_limits(resource: Declared) -> Iterator[str]:
@@ -146,7 +150,7 @@ def _pods(value: Any) -> Iterator[dict[str, Any]]:
 def _is_pinned(image: str) -> bool:
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
-    return bool(_DIGEST.fullmatch(digest)) if digest else tag not in ("", "latest")
+    return bool(_DIGEST.fullmatch(digest) if digest else _CONTENT_TAG.fullmatch(tag))
 
 
 def _is_positive(number: Any) -> bool:

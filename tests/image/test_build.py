@@ -5,8 +5,10 @@ Of the packages a single small one is installed; the Dockerfile and its context 
 
 import base64
 import json
+import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,13 +17,16 @@ from threading import Thread
 
 import pytest
 
+from infra.image_base import identity
 from infra.scripts import image
-from infra.scripts.programs import succeeds
+from infra.scripts.programs import Failure, succeeds
 from infra.settings_table import KEYS
 from tests.cluster.place import BASE
 from training.provenance import PROJECT
 
 MARKER = "marker-of-a-credential"
+FOREIGN = "marker-of-another-password"
+"""Of what has nothing to do with the index: it never leaves this machine's home."""
 UPSTREAM = "https://pypi.org"
 PACKAGE = "six"
 TAG = "ray-worth-it/test-build:1"
@@ -45,8 +50,8 @@ class Index:
 
     @property
     def address(self) -> str:
-        """With the password in it, as people write it into PIP_INDEX_URL."""
-        return f"http://user:{MARKER}@127.0.0.1:{self.port}/simple"
+        """As people write it into PIP_INDEX_URL who have the password in ~/.netrc."""
+        return f"http://127.0.0.1:{self.port}/simple"
 
 
 @pytest.fixture
@@ -108,42 +113,107 @@ def small_project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(params=["BuildKit", "classic"])
+def builder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the two that this machine has."""
+    if request.param == "classic":
+        monkeypatch.setenv("DOCKER_BUILDKIT", "0")
+    else:
+        monkeypatch.delenv("DOCKER_BUILDKIT", raising=False)
+        if not image.has_buildkit():
+            pytest.skip("no BuildKit: `docker buildx version` fails")
+    return str(request.param)
+
+
 @pytest.fixture
-def built(base_image: str, small_project: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The image, built by a machine whose every way to packages holds the secret; it is removed at the end."""
+def machine(base_image: str, small_project: Path, index: Index, builder: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with passwords in each place where people have them; its index's is in ~/.netrc. Its home is given."""
     home = small_project / "home"
     (home / ".config" / "uv").mkdir(parents=True)
-    (home / ".netrc").write_text(f"machine packages.example.com login user password {MARKER}\n")
-    (home / ".config" / "uv" / "uv.toml").write_text(f"# {MARKER}\n")
+    others = f"machine github.com login user password {FOREIGN}\n"
+    (home / ".netrc").write_text(f"{others}machine 127.0.0.1 login user password {MARKER}\n")
+    (home / ".config" / "uv" / "uv.toml").write_text(f'publish-url = "https://user:{FOREIGN}@example.com"\n')
     for name, value in {
         "HOME": str(home),
         "PIP_INDEX_URL": index.address,
         "UV_DEFAULT_INDEX": index.address,
+        "PIP_TRUSTED_HOST": "somebody's.example.com",
         "IMAGE": TAG,
-        "BASE_IMAGE": base_image,
+        "BASE_IMAGE": identity(base_image, pull=False),
         "DATASET": "digits",
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(image, "PROJECT", small_project)
     succeeds("docker", "rmi", "--force", TAG)
+    return home
+
+
+@pytest.fixture
+def built(machine: Path) -> Iterator[str]:
+    """The image, built on that machine; it is removed at the end."""
     image.build()
     yield TAG
     docker("rmi", "--force", TAG)
 
 
 def test_no_credential_is_in_the_image_or_its_history(built: str, index: Index) -> None:
-    """They reach the stages that install, and neither a layer, nor a variable, nor a line of the history."""
+    """They reach the commands that install, and neither a layer, nor a variable, nor a line of the history."""
     assert {"/simple/uv/", f"/simple/{PACKAGE}/"} <= set(index.asked)
 
     for told in (docker("history", "--no-trunc", built), docker("image", "inspect", built)):
         assert MARKER not in told
         assert f":{index.port}" not in told
-    with subprocess.Popen(["docker", "save", built], stdout=subprocess.PIPE) as saved:
-        assert saved.stdout
-        assert [] == occurrences(saved.stdout, MARKER.encode())
     (found,) = json.loads(docker("image", "inspect", built))
     assert "1000:1000" == found["Config"]["User"]
     assert "1000" == docker("run", "--rm", built, "python", "-c", f"import os, {PACKAGE}; print(os.getuid())").strip()
+
+
+def test_no_credential_is_left_in_the_engine_or_on_this_machine(
+    machine: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In no image that the build leaves, also those without a name; in no cache, where the engine's files can be read;
+    and in no temporary file.
+    """
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    before = set(docker("images", "--all", "--quiet", "--no-trunc").split())
+    image.build()
+    left = sorted(set(docker("images", "--all", "--quiet", "--no-trunc").split()) - before)
+    root = Path(docker("info", "--format", "{{.DockerRootDir}}").strip())
+
+    assert left
+    for secret in (MARKER, FOREIGN):
+        assert [] == [one for one in left if _saved_with(one, secret)]
+        if os.access(root, os.R_OK | os.X_OK):
+            assert "" == _files_with(root, secret)
+    assert [] == list(temporary.iterdir())
+    docker("rmi", "--force", TAG)
+
+
+@pytest.mark.parametrize("tampered", ["another hash", "no hash"])
+def test_a_package_that_the_lock_does_not_vouch_for_is_not_installed(
+    machine: Path, small_project: Path, tampered: str
+) -> None:
+    """Neither one whose hash differs, nor one that has none."""
+    lock = small_project / "uv.lock"
+    new = r'hash = "sha256:' + "0" * 64 + '"' if tampered == "another hash" else "size = 1"
+    lock.write_text(re.sub(r'hash = "sha256:[0-9a-f]{64}"', new, lock.read_text()).replace("size = 1, size", "size"))
+
+    with pytest.raises(Failure, match=r"(?i)hash"):
+        image.build()
+    assert not succeeds("docker", "image", "inspect", TAG)
+
+
+def _saved_with(name: str, secret: str) -> bool:
+    with subprocess.Popen(["docker", "save", name], stdout=subprocess.PIPE) as saved:
+        assert saved.stdout
+        return bool(occurrences(saved.stdout, secret.encode()))
+
+
+def _files_with(folder: Path, secret: str) -> str:
+    """Their names; what containers write meanwhile comes and goes."""
+    command = ["grep", "--recursive", "--files-with-matches", "--no-messages", "--fixed-strings", secret, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def occurrences(stream: "subprocess._FILE", wanted: bytes) -> list[int]:

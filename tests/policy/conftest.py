@@ -12,6 +12,7 @@ from tests.program.engine import ROOT, Project
 from tests.unit.test_cluster_chart import archive
 
 PLUGINS = ("kubernetes", "command")
+CHART = "kuberay-operator-1.6.2.tgz"
 
 Preview = Callable[..., str]
 
@@ -20,7 +21,7 @@ Preview = Callable[..., str]
 def project(new_project: NewProject, tmp_path: Path) -> Project:  # noqa: F811
     """A copy of the project that can preview cluster stacks: it has a chart, and every plugin."""
     made = new_project()
-    (made.folder / "chart.tgz").write_bytes(archive())
+    (made.folder / CHART).write_bytes(archive())
     folder = tmp_path / "plugins"
     folder.mkdir()
     for name in PLUGINS:
@@ -42,7 +43,7 @@ def preview(project: Project) -> Preview:
 
     def run(stack: str, *, ok: bool = True) -> str:
         project.pulumi("stack", "init", stack)
-        chart = f"kuberayChart={project.folder / 'chart.tgz'}"
+        chart = f"kuberayChart={project.folder / CHART}"
         return project.pulumi("preview", "--stack", stack, "--policy-pack", str(ROOT / "policy"), "-c", chart, ok=ok)
 
     return run

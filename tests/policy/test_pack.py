@@ -12,7 +12,7 @@ STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").
 
 LOOSENED = {
     "infra/pod_spec.py": {
-        '"image": image,': '"image": image.partition(":")[0],',
+        '"image": image,': '"image": image.partition(":")[0] + ":1.0",',
         '"limits": dict(amounts)}': '"limits": {**amounts, "memory": "64Gi"}}',
         '"automountServiceAccountToken": False': '"automountServiceAccountToken": True',
         '"readOnlyRootFilesystem": True': '"privileged": True',
@@ -54,6 +54,22 @@ def test_each_rule_refuses_what_breaks_it(project: Project, preview: Preview) ->
     refusals = dict(re.findall(r"\[mandatory\] +(\S+) +\((.+)\)", shown))
     assert {*RULES, "exposed-services"} == set(refusals), shown
     assert "kubernetes:core/v1:Service: ray-dashboard" == refusals["exposed-services"]
+
+
+def test_a_chart_that_helm_would_fetch_is_refused(project: Project, preview: Preview) -> None:
+    """Nobody would have compared it with anything."""
+    change(project, {"infra/operator.py": {"chart=str(settings.chart.path)": 'chart="kuberay-operator"'}})
+
+    assert "the chart 'kuberay-operator' is not the .tgz of one version" in preview("ci", ok=False)
+
+
+def test_an_image_of_a_registry_without_its_digest_is_refused(project: Project, preview: Preview) -> None:
+    """Its tag is pushed again some day. The setting allows it, for who tries something out."""
+    digest = re.search(r"@sha256:\w+", (project.folder / "stacks/Pulumi.kubernetes.yaml").read_text())
+    assert digest
+    change(project, {"stacks/Pulumi.kubernetes.yaml": {digest[0]: ":1.0.0"}})
+
+    assert "give it a digest" in preview("kubernetes", ok=False)
 
 
 def test_a_run_of_this_machine_without_a_deadline_is_refused(project: Project, preview: Preview) -> None:

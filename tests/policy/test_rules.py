@@ -13,7 +13,7 @@ POD: dict[str, Any] = {
     "containers": [
         {
             "name": "main",
-            "image": "registry.example.com:5000/training:1.0",
+            "image": "registry.example.com:5000/training:0123456789ab",
             "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         }
@@ -53,16 +53,34 @@ def namespace(**labels: str) -> Declared:
     return Declared(rules.NAMESPACE, "made", {"metadata": {"labels": labels}}, "cluster")
 
 
+def release(**changes: Any) -> Declared:
+    """The operator's release, changed."""
+    return Declared(rules.RELEASE, "operator", {**RELEASE, **changes}, "cluster")
+
+
+MUTABLE = (
+    *("training", "training:latest", "training:1.0", "registry.example.com:5000/training", "python:3.11-slim"),
+    *("training:0123456789abc", "0123456789ab:1.0.0", "training:0123456789ab@sha256:abc"),
+)
+"""Names under which another image can lie tomorrow."""
+FETCHED = (
+    *("kuberay-operator", "kuberay/kuberay-operator", "/charts/kuberay-operator", "./kuberay-operator-1.6.2.tgz"),
+    *(
+        "https://charts.example.com/kuberay-operator-1.6.2.tgz",
+        "oci://example.com/kuberay-operator",
+        "/charts/latest.tgz",
+    ),
+)
+"""Charts that Helm would fetch, and those that say of no version which they are."""
 VIOLATIONS: list[tuple[Rule, Declared]] = [
-    (rules.pinned_images, job(with_container(image="registry.example.com:5000/training"))),
-    (rules.pinned_images, job(with_container(image="training:latest"))),
     (rules.pinned_images, ray_cluster(with_container(image="training@sha256:abc"))),
     (rules.pinned_images, job({**POD, "initContainers": with_container(image="training")["containers"]})),
-    (rules.pinned_images, Declared(rules.RELEASE, "operator", {**RELEASE, "chart": "kuberay-operator"}, "cluster")),
+    *((rules.pinned_images, job(with_container(image=image))) for image in MUTABLE),
+    *((rules.pinned_images, release(chart=chart, version="1.6.2")) for chart in FETCHED),
     (rules.requests_are_limits, job(with_limits(cpu="2", memory="1Gi"))),
     (rules.requests_are_limits, ray_cluster(with_limits(cpu="1"))),
     (rules.requests_are_limits, job(with_container(resources={}))),
-    (rules.requests_are_limits, Declared(rules.RELEASE, "operator", {**RELEASE, "values": {}}, "cluster")),
+    (rules.requests_are_limits, release(values={})),
     (rules.deadlines, job(POD, activeDeadlineSeconds=None)),
     (rules.deadlines, job(POD, activeDeadlineSeconds=0)),
     (rules.deadlines, Declared(rules.LOCAL_RUN, "ray-1", {"timeoutMinutes": None})),
@@ -85,7 +103,7 @@ FINE = (
     job(POD),
     job(with_container(image=f"training@sha256:{'0' * 64}")),
     ray_cluster(POD),
-    Declared(rules.RELEASE, "operator", RELEASE, "cluster"),
+    release(),
     Declared(rules.LOCAL_RUN, "ray-1", {"timeoutMinutes": 60}),
     Declared("command:local:Command", "start", {"create": "true"}, "default"),
     namespace(**{rules.ENFORCED: "restricted"}),
