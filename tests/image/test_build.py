@@ -126,8 +126,12 @@ def builder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def machine(base_image: str, small_project: Path, index: Index, builder: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with passwords in each place where people have them; its index's is in ~/.netrc. Its home is given."""
+def machine(
+    base_image: str, small_project: Path, index: Index, builder: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A machine with passwords in each place where people have them; its index's is in ~/.netrc. Its home is given, and
+    the image that it builds is removed at the end.
+    """
     home = small_project / "home"
     (home / ".config" / "uv").mkdir(parents=True)
     others = f"machine github.com login user password {FOREIGN}\n"
@@ -145,31 +149,28 @@ def machine(base_image: str, small_project: Path, index: Index, builder: str, mo
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(image, "PROJECT", small_project)
     succeeds("docker", "rmi", "--force", TAG)
-    return home
+    yield home
+    succeeds("docker", "rmi", "--force", TAG)
 
 
-@pytest.fixture
-def built(machine: Path) -> Iterator[str]:
-    """The image, built on that machine; it is removed at the end."""
-    image.build()
-    yield TAG
-    docker("rmi", "--force", TAG)
-
-
-def test_no_credential_is_in_the_image_or_its_history(built: str, index: Index) -> None:
+@pytest.mark.usefixtures("machine")
+def test_no_credential_is_in_the_image_or_its_history(index: Index) -> None:
     """They reach the commands that install, and neither a layer, nor a variable, nor a line of the history."""
+    image.build()
+
     assert {"/simple/uv/", f"/simple/{PACKAGE}/"} <= set(index.asked)
 
-    for told in (docker("history", "--no-trunc", built), docker("image", "inspect", built)):
+    for told in (docker("history", "--no-trunc", TAG), docker("image", "inspect", TAG)):
         assert MARKER not in told
         assert f":{index.port}" not in told
-    (found,) = json.loads(docker("image", "inspect", built))
+    (found,) = json.loads(docker("image", "inspect", TAG))
     assert "1000:1000" == found["Config"]["User"]
-    assert "1000" == docker("run", "--rm", built, "python", "-c", f"import os, {PACKAGE}; print(os.getuid())").strip()
+    assert "1000" == docker("run", "--rm", TAG, "python", "-c", f"import os, {PACKAGE}; print(os.getuid())").strip()
 
 
+@pytest.mark.usefixtures("machine")
 def test_no_credential_is_left_in_the_engine_or_on_this_machine(
-    machine: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In no image that the build leaves, also those without a name; in no cache, where the engine's files can be read;
     and in no temporary file.
@@ -187,13 +188,11 @@ def test_no_credential_is_left_in_the_engine_or_on_this_machine(
         if os.access(root, os.R_OK | os.X_OK):
             assert "" == _files_with(root, secret)
     assert [] == list(temporary.iterdir())
-    docker("rmi", "--force", TAG)
 
 
+@pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("tampered", ["another hash", "no hash"])
-def test_a_package_that_the_lock_does_not_vouch_for_is_not_installed(
-    machine: Path, small_project: Path, tampered: str
-) -> None:
+def test_a_package_that_the_lock_does_not_vouch_for_is_not_installed(small_project: Path, tampered: str) -> None:
     """Neither one whose hash differs, nor one that has none."""
     lock = small_project / "uv.lock"
     new = r'hash = "sha256:' + "0" * 64 + '"' if tampered == "another hash" else "size = 1"
