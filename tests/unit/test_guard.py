@@ -1,11 +1,11 @@
 """The guard, with commands that train nothing: what it ends, why it says it ended, and what it waits for."""
 
-import fcntl
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from infra import guard
+from training import machine_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 STUBBORN = "import os, signal, time; os.setpgid(0, 0); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
@@ -25,11 +26,43 @@ time.sleep(float(sys.argv[1]))
 """
 """A command with a child in a process group of its own that ignores SIGTERM, as Ray's workers may."""
 
+GUARD = """
+import sys
+from infra import guard
+from training import machine_lock
+machine_lock.NAME = "\\0" + sys.argv.pop(1)
+sys.exit(guard.main())
+"""
+"""The guard with the lock of a machine of its own."""
+HOLD = """
+import sys
+from training import machine_lock
+machine_lock.NAME = "\\0" + sys.argv[1]
+machine_lock.hold(print)
+print("has it", flush=True)
+sys.stdin.read()
+"""
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def other_measurement(machine_lock_name: str) -> Iterator["subprocess.Popen[str]"]:
+    """It has the lock until its stdin is closed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, machine_lock_name],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert "has it" == process.stdout.readline().strip()
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
     """Starts guards as the provider does; whatever is left of their sessions is killed at the end."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -37,11 +70,19 @@ def start(tmp_path: Path) -> Iterator[Start]:
         with (tmp_path / "log.txt").open("ab") as log:
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "infra.guard", "--deadline", str(deadline), "--progress", str(tmp_path)),
+                    *(
+                        sys.executable,
+                        "-c",
+                        GUARD,
+                        machine_lock_name,
+                        "--deadline",
+                        str(deadline),
+                        "--progress",
+                        str(tmp_path),
+                    ),
                     *("--", sys.executable, "-c", *command),
                 ],
                 cwd=ROOT,
-                env=os.environ | {"TMPDIR": str(tmp_path)},
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -124,49 +165,53 @@ def test_a_killed_guards_session_can_be_ended_by_its_number(start: Start, tmp_pa
     assert [] == guard.session_members(process.pid)
 
 
-def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(start: Start, tmp_path: Path) -> None:
+def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
+    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
     """A measurement beside another one would spoil both."""
-    with (tmp_path / guard.LOCK_NAME).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        process = start("print('ran')", deadline=0.5)
-        wait_for((tmp_path / "progress.jsonl").exists)
-        time.sleep(1)
-        assert process.poll() is None
-        assert "ran" not in (tmp_path / "log.txt").read_text()
-        fcntl.flock(lock, fcntl.LOCK_UN)
+    process = start("print('ran')", deadline=0.5)
+    wait_for((tmp_path / "progress.jsonl").exists)
+    time.sleep(1)
+    assert process.poll() is None
+    assert "ran" not in (tmp_path / "log.txt").read_text()
+    other_measurement.kill()
 
     assert 0 == process.wait(20)
     assert "ran" in (tmp_path / "log.txt").read_text()
     (said,) = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert "waits" in said
+    assert f"process {other_measurement.pid} of user" in said
 
 
-def test_waiting_ends_with_the_starter(start: Start, tmp_path: Path) -> None:
+def test_waiting_ends_with_the_starter(
+    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
     """An interrupted `up` leaves no guard in the queue."""
-    with (tmp_path / guard.LOCK_NAME).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        process = start("pass")
-        wait_for((tmp_path / "progress.jsonl").exists)
-        assert process.stdin
-        process.stdin.close()
+    process = start("pass")
+    wait_for((tmp_path / "progress.jsonl").exists)
+    assert process.stdin
+    process.stdin.close()
 
-        assert guard.ABANDONED == process.wait(10)
+    assert guard.ABANDONED == process.wait(10)
+    assert other_measurement.poll() is None
 
 
 def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_path: Path) -> None:
     """And by the guard alone: a process of the run that inherited it would hold it longer than the guard lives."""
     process = start(FAMILY, "60")
     family_is_ready(process, tmp_path)
-    with (tmp_path / guard.LOCK_NAME).open() as lock:
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert process.stdin
-        process.stdin.close()
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        alive = [pid for pid in guard.session_members(process.pid) if pid != process.pid]
+    waited_for: list[str] = []
+    assert process.stdin
+    closing = threading.Timer(0.5, process.stdin.close)
+    closing.start()
+    taken = machine_lock.take(waited_for.append)
+    alive = [pid for pid in guard.session_members(process.pid) if pid != process.pid]
+    closing.join()
+    assert taken
+    taken.close()
 
     assert [] == alive
-    assert 0o644 == (tmp_path / guard.LOCK_NAME).stat().st_mode & 0o777
+    assert [True] == [f"process {process.pid} of user" in text for text in waited_for]
 
 
 def test_a_guard_without_a_session_of_its_own_ends_nothing(tmp_path: Path) -> None:

@@ -1,37 +1,30 @@
 """Around an update of a Minikube stack: one measurement at a time, and a stopped cluster started first."""
 
-import fcntl
 import subprocess
 import sys
-import tempfile
 import threading
-from pathlib import Path
 
 import pytest
 
-from infra import guard
 from infra.scripts import minikube as scripts
 from infra.scripts.programs import Failure
 from tools import minikube
 from tools.project import ToolError
+from training import machine_lock
+from training.machine_lock import Holder
 
 HOLD = """
 import sys
 from tools.minikube import alone_on_machine
+from training import machine_lock
+machine_lock.NAME = "\\0" + sys.argv[1]
 with alone_on_machine():
     print(flush=True)
     sys.stdin.read()
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine of its own for each test, also for the processes that it starts."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-
-def test_a_second_update_waits_for_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_update_waits_for_the_first(machine_lock_name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """And says so; it goes on when the first has ended, however that ended."""
     entered = threading.Event()
 
@@ -39,7 +32,8 @@ def test_a_second_update_waits_for_the_first(capsys: pytest.CaptureFixture[str])
         with minikube.alone_on_machine():
             entered.set()
 
-    with subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+    command = [sys.executable, "-c", HOLD, machine_lock_name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout
         first.stdout.readline()
         waiting = threading.Thread(target=second)
@@ -52,12 +46,26 @@ def test_a_second_update_waits_for_the_first(capsys: pytest.CaptureFixture[str])
     assert "another measurement runs on this machine" in capsys.readouterr().err
 
 
-def test_the_lock_is_that_of_runs_on_this_machine(tmp_path: Path) -> None:
+def test_the_lock_is_that_of_runs_on_this_machine() -> None:
     """A local measurement beside one on Minikube would spoil both; afterwards it is free."""
-    with minikube.alone_on_machine(), (tmp_path / guard.LOCK_NAME).open() as lock, pytest.raises(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with (tmp_path / guard.LOCK_NAME).open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with minikube.alone_on_machine():
+        meanwhile = machine_lock.take_name(machine_lock.NAME)
+    afterwards = machine_lock.take_name(machine_lock.NAME)
+
+    assert isinstance(meanwhile, Holder)
+    assert not isinstance(afterwards, Holder)
+    afterwards.close()
+
+
+def test_what_is_in_the_lock_s_place_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is a file; without a traceback."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise machine_lock.LockError("it is a folder: remove it")
+
+    monkeypatch.setattr(machine_lock, "take", refuse)
+    with pytest.raises(ToolError, match="it is a folder: remove it"), minikube.alone_on_machine():
+        pass
 
 
 def test_the_cluster_of_the_settings_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:

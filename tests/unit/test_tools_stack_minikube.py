@@ -1,14 +1,13 @@
 """What `make up` does around `pulumi up` for a Minikube stack, and what it says when that fails."""
 
-import fcntl
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from infra import guard
 from tools import environment, minikube
 from tools.stack import Stack
+from training import machine_lock
+from training.machine_lock import Holder
 
 RELEASE = "urn:pulumi:ci::ray-worth-it::ray-worth-it:cluster:Operator$kubernetes:helm.sh/v3:Release::operator-release"
 
@@ -16,9 +15,8 @@ RELEASE = "urn:pulumi:ci::ray-worth-it::ray-worth-it:cluster:Operator$kubernetes
 class Recorded:
     """A stack whose pulumi commands are only noted, with whether the machine's lock was held meanwhile."""
 
-    def __init__(self, name: str, lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[str] = []
-        self._lock = lock
         monkeypatch.setattr(environment, "for_pulumi", lambda *_: {})
         monkeypatch.setattr(minikube, "resume", lambda stack, _: self.note(f"resume {stack}"))
         monkeypatch.setattr(minikube, "release_made_in_vain", lambda stack, _: self.note(f"release of {stack}"))
@@ -36,37 +34,27 @@ class Recorded:
         return 255
 
     def _is_held(self) -> bool:
-        if not self._lock.exists():
-            return False
-        with self._lock.open() as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-            return False
-
-
-@pytest.fixture
-def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """That of a machine of its own."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path / guard.LOCK_NAME
+        taken = machine_lock.take_name(machine_lock.NAME)
+        if isinstance(taken, Holder):
+            return True
+        taken.close()
+        return False
 
 
 def test_a_minikube_update_has_the_machine_to_itself(
-    lock: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A stopped cluster is started first; after a failure, how to have everything in one archive is said."""
-    recorded = Recorded("ci", lock, monkeypatch)
+    recorded = Recorded("ci", monkeypatch)
 
     assert 255 == recorded.stack.up()
     assert ["resume ci+", "update+"] == recorded.steps
     assert "STACK=ci make diagnose" in capsys.readouterr().err
 
 
-def test_an_update_of_an_existing_cluster_holds_nothing(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_of_an_existing_cluster_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It measures elsewhere."""
-    recorded = Recorded("kubernetes", lock, monkeypatch)
+    recorded = Recorded("kubernetes", monkeypatch)
     recorded.stack.up()
 
     assert ["update"] == recorded.steps
@@ -77,10 +65,10 @@ def test_an_update_of_an_existing_cluster_holds_nothing(lock: Path, monkeypatch:
     [([RELEASE], ["refresh", "release of ci"]), (["urn:a::b::kubernetes:batch/v1:Job::ray-1"], ["refresh"]), ([], [])],
 )
 def test_a_release_whose_creation_was_interrupted_is_taken_up(
-    begun: list[str], expected: list[str], lock: Path, monkeypatch: pytest.MonkeyPatch
+    begun: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Helm may have ended after Pulumi was killed, and would refuse the same name."""
-    recorded = Recorded("ci", lock, monkeypatch)
+    recorded = Recorded("ci", monkeypatch)
     operations = [{"type": "creating", "resource": {"urn": urn}} for urn in begun]
     monkeypatch.setattr(recorded.stack, "_deployment", lambda: {"pending_operations": operations})
     recorded.stack._clear_pending_creates(Path("config"))

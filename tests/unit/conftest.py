@@ -1,0 +1,19 @@
+"""A machine's lock of its own for every unit test: none waits for a measurement of this machine, or holds one off."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from training import machine_lock
+
+
+@pytest.fixture(autouse=True)
+def machine_lock_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The lock's name without its first byte, which the processes that a test starts have to be told."""
+    name = f"ray-worth-it/test-{uuid.uuid4().hex}"
+    monkeypatch.setattr(machine_lock, "NAME", f"\0{name}")
+    monkeypatch.setattr(machine_lock, "_held", [])
+    yield name
+    for lock in machine_lock._held:
+        lock.close()
