@@ -81,9 +81,18 @@ def _local(settings: Settings) -> Iterator[Finding]:
     memory, needed = psutil.virtual_memory().total, recipe.workers * settings.worker_memory_bytes
     fix = "pulumi config set workers 1    (or a smaller workerMemory, if a run's peak memory shows that it is enough)"
     yield Finding("memory", f"{memory / GIB:.1f} GiB", f"{needed / GIB:.1f} GiB for the workers", memory >= needed, fix)
+    yield network()
     free = shutil.disk_usage(ROOT).free
     ok = free >= LOCAL_DISK_BYTES
     yield Finding("disk", f"{free / 1e9:.0f} GB free", f"{LOCAL_DISK_BYTES / 1e9:.0f} GB", ok, "Make room")
+
+
+def network() -> Finding:
+    """Whether the ports of a run are its own. A run does without, and says so: it is no fault of the machine."""
+    command = [sys.executable, "-m", "training.isolation"]  # its own process: what tries it must have no threads
+    reason = capture(command).stdout.strip()
+    found = f"other machines reach a run's ports: {reason}" if reason else "a run's own: no other machine reaches it"
+    return Finding("network", found, "a run's own, or a firewall", True)
 
 
 def _existing(settings: Settings) -> Iterator[Finding]:

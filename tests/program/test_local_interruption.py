@@ -98,7 +98,8 @@ def test_the_first_signal_lets_the_run_finish(project: Project, number: signal.S
 def test_two_measurements_on_one_machine_do_not_overlap(new_project: NewProject) -> None:
     """The second waits and says so; it begins when the first run has ended."""
     first, second = new_project(), new_project()
-    second.environment["TMPDIR"] = first.environment["TMPDIR"]
+    for each in (first, second):
+        each.measure_on(f"machine of {first.mark}")
     first.control("baseline-1", "wait")
     for each in (first, second):
         each.create_stack(repeats="1", nativeArm="false")

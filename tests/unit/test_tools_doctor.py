@@ -8,6 +8,7 @@ from infra.scripts.doctor import Finding
 from infra.scripts.programs import Failure
 from tests.unit.kube_api import node, serving
 from tools import doctor, stack_settings
+from tools.project import capture
 
 
 def findings(stack: str, **overrides: str) -> dict[str, Finding]:
@@ -23,7 +24,7 @@ def _cli(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_this_machine_needs_no_cluster_s_programs() -> None:
     """Python, the CLI, and what the workers take."""
-    assert {"Python", "Pulumi CLI", "CPUs", "memory", "disk"} == findings("local").keys()
+    assert {"Python", "Pulumi CLI", "CPUs", "memory", "network", "disk"} == findings("local").keys()
 
 
 def test_the_table_ends_with_the_fix_of_each_that_is_missing() -> None:
@@ -49,6 +50,21 @@ def test_memory_that_the_workers_lack_is_found() -> None:
 
     assert not found.ok
     assert "8192.0 GiB for the workers" == found.needed
+
+
+@pytest.mark.parametrize(
+    ("reason", "found"),
+    [
+        ("", "a run's own: no other machine reaches it"),
+        ("it has none", "other machines reach a run's ports: it has none"),
+    ],
+)
+def test_ports_that_others_reach_are_said(monkeypatch: pytest.MonkeyPatch, reason: str, found: str) -> None:
+    """With the system's reason, and without a no: runs do without."""
+    program = f"print({reason!r}, end='')"
+    monkeypatch.setattr(doctor, "capture", lambda command: capture([command[0], "-c", program]))
+
+    assert (found, True) == (doctor.network().found, doctor.network().ok)
 
 
 def test_a_minikube_stack_needs_all_of_it_whatever_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
