@@ -236,10 +236,21 @@ def test_where_it_is_a_file_nothing_else_passes_for_it(tmp_path: Path, obstruct:
 @linux
 def test_a_full_queue_of_askers_hangs_nobody() -> None:
     """A holder that takes no connection leaves who asks without an answer, and not waiting for one."""
+    seen: list[object] = []
     with socket.socket(socket.AF_UNIX) as squatter:
         squatter.bind(machine_lock.NAME)
         squatter.listen(0)
-        seen = [machine_lock.take_name(machine_lock.NAME) for _ in range(4)]
+        asking = [threading.Thread(target=ask, args=(seen,), daemon=True) for _ in range(4)]
+        for one in asking:
+            one.start()
+            one.join(5)
+        alive = [one for one in asking if one.is_alive()]
 
+    assert [] == alive
     assert Holder(os.getpid(), os.geteuid()) == seen[0]
     assert Holder(0, None) == seen[-1]
+
+
+def ask(seen: list[object]) -> None:
+    """Try to take the lock, and keep the answer."""
+    seen.append(machine_lock.take_name(machine_lock.NAME))
