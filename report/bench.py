@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from training import machine_lock, projection, provenance, result
+from training import machine_lock, projection, provenance, result, topology
 from training.comparison_schema import Run
 from training.config import Recipe
 from training.environment import share_of_cpus
@@ -251,7 +251,7 @@ def _start(arm: str, recipe: Recipe, folder: Path, rank: int | None = None) -> s
     cpus = (
         provenance.allowed_cpus()
         if rank is None
-        else share_of_cpus(provenance.allowed_cpus(), rank, recipe.compute_threads())
+        else share_of_cpus(topology.order(provenance.allowed_cpus()), rank, recipe.compute_threads())
     )
     command = [sys.executable, "-m", f"training.{arm}", "--result", str(folder / result.NAME), *recipe.flags()]
     with (folder / "log.txt").open("wb") as log:

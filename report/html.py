@@ -21,12 +21,14 @@ from training.config import ARMS
 from training.result import ResultError, read
 
 CHECKS = {
-    "recipesEqual": "Every run trained with the same recipe",
-    "seedsPaired": "Repeat r of every arm used seed + r - 1",
     "replicasAsAsked": "TensorFlow saw as many replicas as were asked for",
-    "threadsAsAsked": "Every worker computed with the threads of its CPUs",
+    "threadsAsAsked": "Every worker computed with as many threads as it has CPUs, as counted in its process",
+    "cpusDisjoint": "No two workers were bound to one CPU",
     "sameWork": "Every arm made the same steps on the same images",
-    "hashesEqual": "Code, dependencies and data are the same in every run",
+    "hashesEqual": "Code, locked dependencies and data are the same in every run",
+    "versionsEqual": "Every worker had the same versions installed",
+    "platformsEqual": "Every worker had the same system, machine and C library",
+    "environmentEqual": "The same variables steered the framework in every worker",
     "shardsCoverDataSet": "The workers' shards are disjoint and cover the data set",
     "weightsEqual": "All workers ended with the same weights",
 }

@@ -4,19 +4,17 @@ import hashlib
 import json
 import platform
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from training import provenance
+from training import provenance, topology
 from training.clock import Stamp
 from training.environment import bound_cpus
 from training.registry import MODELS, Shape
-from training.result import Provenance, SavedModel, StepSeconds, TrainingResult, Worker
+from training.result import Provenance, SavedModel, StepSeconds, TrainingResult, Worker, decode, encode
 from training.session import Record, Session
 from training.usage import container_cpu_since, peak_memory_bytes
 
@@ -47,10 +45,8 @@ def result(session: Session, record: Record) -> TrainingResult | None:
         confusion_matrix=confusion.tolist(),
         workers=workers,
         checks={
-            "replicasAsAsked": session.loop.replicas == session.launch.world,
             "shardsCoverDataSet": record.covered,
             "weightsEqual": len(set(weights)) == 1,
-            "threadsAsAsked": all(w.compute_threads == session.recipe.compute_threads() for w in workers),
         },
         all_reduce=probe,
         ray=session.launch.ray,
@@ -64,12 +60,13 @@ def _facts(session: Session) -> dict[str, Any]:
         "arm": launch.arm,
         "recipe": session.recipe.to_dict(),
         "provenance": Provenance(
-            code_hash=provenance.code_hash(launch.arm),
+            code_hash=launch.software.code_hash,
             dependencies_hash=provenance.dependencies_hash(),
             dataset_hash=data.sha256,
-            versions=_versions(),
+            versions=launch.software.versions,
             cpu_model=launch.host.cpu_model,
             cpus_allowed=launch.host.cpus_allowed,
+            cpu_quota=launch.host.cpu_quota,
             memory_bytes=launch.host.memory_bytes,
             platform=platform.platform(),
         ),
@@ -115,6 +112,14 @@ def _reasons(session: Session, record: Record) -> dict[str, str]:
         reasons["reportSeconds"] = "this arm has nothing to report to"
     if not session.launch.ray:
         reasons["ray"] = "this arm runs without Ray"
+    if session.launch.host.cpu_quota is None:
+        reasons["provenance.cpuQuota"] = "no CPU quota holds this process"
+    if session.compute_threads is None:
+        reasons["workers.computeThreads"] = "this system does not list the threads of a process"
+    if not session.launch.bound:
+        reasons["workers.cpus"] = "not bound to CPUs: the system has no affinity, or a pod's limit holds instead"
+    elif topology.read(bound_cpus() or ()) is None:
+        reasons["workers.cpus"] = "the system does not say which CPUs are of one core"
     if session.launch.arm != "native":
         reasons["allReduce"] = "only the native arm probes the link"
     return reasons
@@ -128,26 +133,30 @@ def _distribution(steps: list[float]) -> StepSeconds:
 def _gather(session: Session, record: Record) -> tuple[list[Worker], list[str]]:
     """Every rank's own figures, and every rank's hash of the trained weights."""
     weights = b"".join(variable.numpy().tobytes() for variable in session.model.trainable_variables)
-    own = json.dumps([asdict(_worker(session, record)), hashlib.sha256(weights).hexdigest()]) + "\n"
+    own = json.dumps([encode(_worker(session, record)), hashlib.sha256(weights).hexdigest()]) + "\n"
     everyone = session.loop.concatenation(tf.constant(np.frombuffer(own.encode(), np.uint8).astype(np.int32)))
     lines = [json.loads(line) for line in everyone.numpy().astype(np.uint8).tobytes().splitlines()]
-    return [Worker(**worker) for worker, _ in lines], [digest for _, digest in lines]
+    return [decode(Worker, worker, "worker") for worker, _ in lines], [digest for _, digest in lines]
 
 
 def _worker(session: Session, record: Record) -> Worker:
+    launch, affinity = session.launch, bound_cpus()
     return Worker(
-        rank=session.launch.rank,
+        rank=launch.rank,
         node=provenance.node(),
         pod=provenance.pod(),
-        cpu_model=session.launch.host.cpu_model,
+        cpu_model=launch.host.cpu_model,
         images=record.own_images,
-        compute_threads=tf.config.threading.get_intra_op_parallelism_threads(),
-        affinity=bound_cpus(),
+        compute_threads=session.compute_threads,
+        affinity=affinity,
+        bound=launch.bound,
+        cpus=topology.read(affinity) if affinity and launch.bound else None,
+        software=launch.software,
         peak_memory_bytes=peak_memory_bytes(),
         mean_cpus=record.timed_cpu_seconds / record.timed_seconds if record.step_trace else None,
         throttled_seconds=session.usage.throttled(),
         samples=session.usage.samples,
-        container_cpu=container_cpu_since(session.launch.container_cpu),
+        container_cpu=container_cpu_since(launch.container_cpu),
     )
 
 
@@ -178,13 +187,3 @@ def _save(session: Session) -> SavedModel | None:
     path = session.launch.folder / MODEL_FILE
     model.save(path)
     return SavedModel(path=MODEL_FILE, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in ("tensorflow", "tensorflow-cpu", "tf-keras", "ray", "numpy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

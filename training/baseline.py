@@ -3,5 +3,5 @@
 from training import entry
 
 if __name__ == "__main__":
-    asked = entry.parse("baseline", __doc__)
+    asked = entry.begin("baseline", __doc__)
     entry.run(lambda: entry.take_part(entry.on_this_machine(asked), "baseline"), asked.result)

@@ -24,6 +24,11 @@ from training.usage import container_cpu, cpu_seconds
 
 STARTED = "TRAINING_STARTED"
 """Environment variable by which a launcher tells its processes when it started itself."""
+CLUSTER = "TRAINING_CLUSTER"
+"""Environment variable by which a launcher tells a process where the workers are and which of them it is, as TF_CONFIG
+would. One of our own: a TF_CONFIG that the user has set is somebody else's cluster."""
+POD = "TRAINING_POD"
+"""Environment variable of a process in a pod, whose environment is what the pod's specification says."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,13 @@ class Request:
     dashboard: bool
     started: Stamp
     phases: Phases
+
+
+def begin(arm: str, doc: str | None) -> Request:
+    """What this process's command line asks of `arm`; its environment is from now on what a run may have."""
+    if POD not in os.environ:
+        environment.keep_allowed()
+    return parse(arm, doc)
 
 
 def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Request:
@@ -129,7 +141,9 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
     environment.defer_garbage_collection()
     read = container_cpu_at_start(request)
     host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
-    environment.prepare(request.recipe, rank, cpus)
+    bound = environment.prepare(request.recipe, rank, cpus)
+    with request.phases.measure("provenance"):
+        software = provenance.software(arm, environment.steering(os.environ))
     with request.phases.measure("tensorflow"):
         from training.train import train
     launch = Launch(
@@ -137,6 +151,8 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
         rank=rank,
         world=world,
         host=host,
+        software=software,
+        bound=bound,
         started=request.started,
         phases=request.phases,
         dataset_path=request.dataset_path,

@@ -1,10 +1,53 @@
-"""What a training process is given before TensorFlow is imported: CPUs, threads and Keras. The same in every arm."""
+"""What a training process is given before TensorFlow is imported: environment variables, CPUs, threads and Keras.
+
+The same in every arm. What of the caller's environment reaches a run is a list of what it may have: docs/adr/0010.
+"""
 
 import gc
 import os
+import re
+from collections.abc import Mapping
 
+from training import topology
 from training.config import Recipe
 from training.provenance import allowed_cpus
+
+SYSTEM = re.compile(
+    "PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_[A-Z]+|LD_LIBRARY_PATH|NIX_LD|NIX_LD_LIBRARY_PATH"
+    "|PYTHON(HASHSEED|UTF8|IOENCODING|UNBUFFERED|DONTWRITEBYTECODE|FAULTHANDLER)"
+)
+"""Variables by which a process finds programs, libraries, its folders and its language. No proxy: a run downloads
+nothing, and TensorFlow's workers would look for each other through it."""
+
+OWN = re.compile("TRAINING_[A-Z_]+")
+"""What this project's processes tell each other."""
+
+STEERING = re.compile(
+    "TF_(ENABLE|DISABLE|XLA|NUM|ONEDNN|MKL|USE|SET_ONEDNN|DETERMINISTIC|CPU|EAGER|GRPC|AUTO_MIXED_PRECISION|SYNC_ON"
+    "|OVERRIDE_GLOBAL|DATA_EXPERIMENT|CPP)_[A-Z0-9_]+|XLA_FLAGS"
+    "|(OMP|KMP|GOMP|MKL|OPENBLAS|DNNL|ONEDNN|VECLIB|NUMEXPR|MALLOC|TCMALLOC)_[A-Z0-9_]+|MALLOC_CONF|GLIBC_TUNABLES"
+    "|LD_PRELOAD|RAY_TRAIN_[A-Z0-9_]+|RAY_[a-z][a-z0-9_]*"
+)
+"""Variables by which documented tuning steers TensorFlow, the libraries below it, and Ray (whose own settings are in
+lower case after RAY_). Not TF_CONFIG and RAY_ADDRESS, which name other people's clusters, nor what Terraform reads:
+TF_VAR_… and TF_TOKEN_… hold secrets, and these variables are recorded in results."""
+
+
+def allowed(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of this environment a run may have."""
+    lists = (SYSTEM, OWN, STEERING)
+    return {key: value for key, value in environment.items() if any(names.fullmatch(key) for names in lists)}
+
+
+def steering(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of this environment that steer frameworks."""
+    return {key: environment[key] for key in sorted(environment) if STEERING.fullmatch(key)}
+
+
+def keep_allowed() -> None:
+    """Leave this process, and what it starts, the variables that a run may have."""
+    for key in os.environ.keys() - allowed(os.environ).keys():
+        del os.environ[key]
 
 
 def variables(threads: int) -> dict[str, str]:
@@ -18,18 +61,20 @@ def variables(threads: int) -> dict[str, str]:
 
 
 def share_of_cpus(cpus: list[int], rank: int, count: int) -> list[int]:
-    """The `count` CPUs of rank `rank`; ranks beyond the last CPU begin again with the first."""
+    """The `count` CPUs of rank `rank`, of `cpus` in `topology.order`; ranks beyond the last begin with the first."""
     return sorted({cpus[(rank * count + i) % len(cpus)] for i in range(count)})
 
 
-def prepare(recipe: Recipe, rank: int, cpus: list[int] | None) -> None:
-    """Set this process up for `rank`: its environment, and its share of `cpus` where the system can bind a process.
+def prepare(recipe: Recipe, rank: int, cpus: list[int] | None) -> bool:
+    """Set this process up for `rank`: its environment, and its share of `cpus`; true if it was bound to that.
 
-    None leaves the CPUs as they are: in a pod the CPU limit holds them.
+    None leaves the CPUs as they are, in a pod, where the CPU limit holds them; and so does a system without affinity.
     """
     os.environ.update(variables(recipe.compute_threads()))
-    if cpus and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, share_of_cpus(cpus, rank, recipe.compute_threads()))
+    if not cpus or not hasattr(os, "sched_setaffinity"):
+        return False
+    os.sched_setaffinity(0, share_of_cpus(topology.order(cpus), rank, recipe.compute_threads()))
+    return True
 
 
 def defer_garbage_collection() -> None:
@@ -44,5 +89,5 @@ def resume_garbage_collection() -> None:
 
 
 def bound_cpus() -> list[int] | None:
-    """The CPUs this process is bound to; None where the system has no affinity."""
+    """The CPUs this process may use; None where the system has no affinity."""
     return allowed_cpus() if hasattr(os, "sched_getaffinity") else None

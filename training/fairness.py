@@ -5,7 +5,7 @@ Standard library only.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from training.comparison_schema import CompareError, Context, Run
@@ -53,17 +53,19 @@ def _refuse_other_version(run: Run) -> None:
 
 
 def verify(repeats: Sequence[dict[str, Run]], recipe: dict[str, Any]) -> dict[str, Check]:
-    """Every check by name, over complete repeats of arm → run whose recipes were found equal."""
+    """Every check by name, over complete repeats of arm → run. Recipes and seeds are equal, or nothing is compared."""
     runs = [run for repeat in repeats for run in repeat.values()]
     names = sorted({name for run in runs for name in run.summary["checks"]} | set(_FROM_RUNS))
     reported = {name: _reported(name, runs) for name in names}
     found: dict[str, Check] = {
-        "recipesEqual": _TRUE,
-        "seedsPaired": _TRUE,
         "replicasAsAsked": _first_broken(runs, lambda run: _replicas(run, recipe)),
-        "threadsAsAsked": _first_broken(runs, lambda run: _threads(run, recipe)),
+        "threadsAsAsked": _threads(runs, recipe),
+        "cpusDisjoint": _cpus_disjoint(runs, recipe),
         "sameWork": _first_broken(repeats, _same_work),
         "hashesEqual": _hashes(repeats, runs),
+        "versionsEqual": _equal(runs, "versions", lambda software: software["versions"]),
+        "platformsEqual": _equal(runs, "platform", lambda software: {"platform": software["platform"]}),
+        "environmentEqual": _equal(runs, "environment", _framework_variables),
     }
     return found | {name: check for name, check in reported.items() if name not in found or check[0] is False}
 
@@ -82,12 +84,85 @@ def _replicas(run: Run, recipe: dict[str, Any]) -> str:
     return ""
 
 
-def _threads(run: Run, recipe: dict[str, Any]) -> str:
-    wanted = max(1, math.ceil(recipe["workerCpus"]))
+def compute_threads(recipe: dict[str, Any]) -> int:
+    """Compute threads, and CPUs, that one worker must have: `Recipe.compute_threads` of a recipe in JSON."""
+    return max(1, math.ceil(recipe["workerCpus"]))
+
+
+def _threads(runs: Sequence[Run], recipe: dict[str, Any]) -> Check:
+    """Every rank computed with as many threads as it has CPUs, where its threads could be counted."""
+    wanted, uncounted = compute_threads(recipe), ""
+    for run, worker in _workers(runs):
+        if worker["computeThreads"] is None:
+            uncounted = f"the threads of {run.name} could not be counted"
+        elif worker["computeThreads"] != wanted:
+            return (
+                False,
+                f"rank {worker['rank']} of {run.name} had {worker['computeThreads']} compute threads, not {wanted}",
+            )
+    return (None, uncounted) if uncounted else _TRUE
+
+
+def _cpus_disjoint(runs: Sequence[Run], recipe: dict[str, Any]) -> Check:
+    """Every rank was bound to as many CPUs as it computes with, none of them another rank's of its run.
+
+    Where there are more ranks than CPUs they must take turns evenly, and that is not disjoint: null.
+    """
+    wanted, shared = compute_threads(recipe), ""
+    for run, worker in _workers(runs):
+        if not worker["bound"]:
+            return None, f"nothing bound the processes of {run.name} to CPUs"
+        if len(worker["affinity"]) != min(wanted, run.summary["provenance"]["cpusAllowed"]):
+            return (
+                False,
+                f"rank {worker['rank']} of {run.name} was bound to {len(worker['affinity'])} CPUs, not {wanted}",
+            )
+    for run in runs:
+        allowed = run.summary["provenance"]["cpusAllowed"]
+        for node, ranks in _ranks_by_cpu(run).items():
+            users, cpu = max((len(users), cpu) for cpu, users in ranks.items())
+            asked = wanted * sum(worker["node"] == node for worker in run.summary["workers"])
+            if users > math.ceil(asked / allowed):
+                return False, f"{users} ranks of {run.name} were bound to CPU {cpu} of {node}"
+            if users > 1:
+                shared = f"the ranks of {run.name} ask for {asked} CPUs of the {allowed} that {node} allows"
+    if all(len(run.summary["workers"]) < 2 for run in runs):
+        return None, "one worker has no other to share a CPU with"
+    return (None, shared) if shared else _TRUE
+
+
+def _ranks_by_cpu(run: Run) -> dict[str, dict[int, list[int]]]:
+    """The ranks bound to each CPU, by node."""
+    nodes: dict[str, dict[int, list[int]]] = {}
     for worker in run.summary["workers"]:
-        if worker["computeThreads"] != wanted:
-            return f"rank {worker['rank']} of {run.name} had {worker['computeThreads']} compute threads, not {wanted}"
-    return ""
+        for cpu in worker["affinity"]:
+            nodes.setdefault(worker["node"], {}).setdefault(cpu, []).append(worker["rank"])
+    return nodes
+
+
+def _workers(runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
+    return ((run, worker) for run in runs for worker in run.summary["workers"])
+
+
+def _equal(runs: Sequence[Run], what: str, read: Callable[[dict[str, Any]], dict[str, str]]) -> Check:
+    """What every rank of every run said of its own software, compared with the first one's."""
+    (first_run, first), *others = _workers(runs)
+    wanted = read(first["software"])
+    for run, worker in others:
+        given = read(worker["software"])
+        for key in sorted(wanted.keys() | given.keys()):
+            if wanted.get(key) != given.get(key):
+                name = "" if key == what else f" {key}"
+                return False, (
+                    f"rank {first['rank']} of {first_run.name} and rank {worker['rank']} of {run.name} differ in"
+                    f" {what}{name}: {wanted.get(key, 'none')} and {given.get(key, 'none')}"
+                )
+    return _TRUE
+
+
+def _framework_variables(software: dict[str, Any]) -> dict[str, str]:
+    """Without Ray's own, which the other arms have no use for."""
+    return {key: value for key, value in software["environment"].items() if not key.startswith("RAY_")}
 
 
 def _same_work(repeat: dict[str, Run]) -> str:
@@ -127,6 +202,9 @@ def _hashes(repeats: Sequence[dict[str, Run]], runs: Sequence[Run]) -> Check:
         for run in group[1:]:
             if run.summary["provenance"][key] != group[0].summary["provenance"][key]:
                 return False, f"{group[0].name} and {run.name} differ in {key}"
+    for run, worker in _workers(runs):
+        if worker["software"]["codeHash"] != run.summary["provenance"]["codeHash"]:
+            return False, f"rank {worker['rank']} of {run.name} ran other code than rank 0"
     return _TRUE
 
 

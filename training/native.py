@@ -1,6 +1,7 @@
 """The native arm: one process a worker under TensorFlow's MultiWorkerMirroredStrategy, without Ray.
 
-With TF_CONFIG set, this process is one of the workers; without, it starts them all on this machine and waits.
+Told which of the workers it is (`entry.CLUSTER`), this process is that one; else it starts them all on this machine and
+waits.
 """
 
 import json
@@ -52,9 +53,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def run_worker(request: entry.Request) -> TrainingResult | None:
-    """Be the worker that TF_CONFIG names."""
+    """Be the worker that this process was told to be."""
+    os.environ["TF_CONFIG"] = os.environ[entry.CLUSTER]  # where TensorFlow looks
     request.phases.add("launch", request.started.seconds_until(Stamp.now()) - sum(request.phases.seconds.values()))
-    config = json.loads(os.environ["TF_CONFIG"])
+    config = json.loads(os.environ[entry.CLUSTER])
     rank, world = int(config["task"]["index"]), len(config["cluster"]["worker"])
     return entry.take_part(request, "native", rank, world)
 
@@ -66,7 +68,7 @@ def _start(request: entry.Request, rank: int, ports: list[int]) -> subprocess.Po
     }
     return subprocess.Popen(
         [sys.executable, "-m", "training.native", *sys.argv[1:]],
-        env=os.environ | {"TF_CONFIG": json.dumps(config)} | entry.pass_on_start(request.started),
+        env=os.environ | {entry.CLUSTER: json.dumps(config)} | entry.pass_on_start(request.started),
     )
 
 
@@ -85,8 +87,8 @@ def _end(workers: list[subprocess.Popen[bytes]]) -> None:
 
 def main() -> None:
     """One of the workers, or the launcher of them all."""
-    request = entry.parse("native", __doc__)
-    if "TF_CONFIG" in os.environ:
+    request = entry.begin("native", __doc__)
+    if entry.CLUSTER in os.environ:
         entry.run(lambda: run_worker(request), request.result)
         return
     try:

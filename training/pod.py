@@ -2,7 +2,7 @@
 
     python -m training.pod ARM FLAGS…
 
-Adds what only pods need: the check of the image's versions, TF_CONFIG of an Indexed Job, an end at SIGTERM (process 1
+Adds what only pods need: the check of the image's versions, the workers of an Indexed Job, an end at SIGTERM (process 1
 of a container ignores it otherwise), and the result in the log, because a pod's files go with it.
 """
 
@@ -28,9 +28,10 @@ def main(arguments: list[str]) -> None:
     arm, *flags = arguments
     try:
         versions.check()
-        os.environ |= {"TF_CONFIG": peers.join()} if peers.INDEX in os.environ else {}
+        os.environ |= {entry.CLUSTER: peers.join()} if peers.INDEX in os.environ else {}
     except (ValueError, TimeoutError) as error:
         sys.exit(f"error: {error}")
+    os.environ[entry.POD] = "1"
     if entry.STARTED not in os.environ:
         os.environ |= entry.pass_on_start(process_start())
     _remove_earlier()

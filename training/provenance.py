@@ -11,13 +11,20 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from training.cgroup import cpu_quota
+from training.result import Software
 
 PROJECT = Path(__file__).resolve().parent.parent
 NODE = "TRAINING_NODE"
 """Environment variable of a pod with the name of its Kubernetes node; absent outside of pods."""
 LOCKED = ("numpy", "ray", "scikit-learn", "tensorflow", "tensorflow-cpu", "tf-keras")
 """Packages that decide what training computes; with what they in turn require, they are the run's dependencies."""
+
+COMPARED = (*LOCKED, "grpcio", "keras", "ml-dtypes", "protobuf", "psutil", "scipy")
+"""Packages whose installed versions every rank reports."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +34,19 @@ class Host:
     cpu_model: str
     cpus_allowed: int
     memory_bytes: int
+    cpu_quota: float | None = None
+    """CPUs that a cgroup's quota allows; None: none does."""
 
     def fingerprint(self) -> str:
         """One line that changes when the machine does; memory in whole GiB, because kernels report it unevenly."""
-        return f"{self.cpu_model} | {self.cpus_allowed} CPUs | {round(self.memory_bytes / 2**30)} GiB"
+        quota = f" (quota {self.cpu_quota:g})" if self.cpu_quota else ""
+        return f"{self.cpu_model} | {self.cpus_allowed} CPUs{quota} | {round(self.memory_bytes / 2**30)} GiB"
 
 
 def host() -> Host:
     """This machine."""
-    return Host(_cpu_model(), len(allowed_cpus()), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Host(_cpu_model(), len(allowed_cpus()), memory, cpu_quota())
 
 
 def node() -> str:
@@ -53,6 +64,28 @@ def allowed_cpus() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def software(arm: str, steering: dict[str, str]) -> Software:
+    """What this process of `arm` runs with: to be called before it does anything, with its steering variables."""
+    return Software(
+        code_hash=code_hash(arm),
+        versions=installed_versions(),
+        platform=" ".join((platform.system(), platform.machine(), *platform.libc_ver())).strip(),
+        kernel=platform.release(),
+        environment=steering,
+    )
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of this Python and of `COMPARED`, as they are installed; a package that is absent is left out."""
+    found = {"python": platform.python_version()}
+    for package in COMPARED:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def code_hash(arm: str, project: Path = PROJECT) -> str:

@@ -225,5 +225,5 @@ def _short_folder() -> str | None:
 
 
 if __name__ == "__main__":
-    asked = entry.parse("ray", __doc__)
+    asked = entry.begin("ray", __doc__)
     entry.run(lambda: run_on_this_machine(asked), asked.result)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from training.config import camel, canonical
+from training.topology import Cpu
 
 SCHEMA_VERSION = 1
 NAME = "result.json"
@@ -51,6 +52,21 @@ class StepSeconds:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Software:
+    """What a training process ran with: read in that process before any of it did anything."""
+
+    code_hash: str
+    """Of the project's modules that the arm can import; see training.provenance."""
+    versions: dict[str, str]
+    """Of Python, and of the packages that are installed where it trained."""
+    platform: str
+    """System, machine and C library."""
+    kernel: str
+    environment: dict[str, str]
+    """The environment variables that steer frameworks, as they were when the framework was imported."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Worker:
     """One training process."""
 
@@ -61,10 +77,15 @@ class Worker:
     """Of that machine."""
     images: int
     """Training images that this worker itself processed."""
-    compute_threads: int
-    """Intra-op threads that TensorFlow really has."""
+    compute_threads: int | None
+    """Intra-op threads that TensorFlow started, counted in the process; null where the system does not list them."""
     affinity: list[int] | None
-    """CPUs the process was bound to; null where the system has no affinity."""
+    """CPUs the process may use; null where the system has no affinity."""
+    bound: bool
+    """The run bound it to its own CPUs; in a pod the CPU limit holds it instead."""
+    cpus: list[Cpu] | None
+    """Where those CPUs are: core, kind of core, NUMA node. Null where it was not bound or the system says nothing."""
+    software: Software
     peak_memory_bytes: int | None
     mean_cpus: float | None
     """CPU seconds a second, over the timed steps."""
@@ -111,13 +132,16 @@ class Provenance:
     """What a result was made with."""
 
     code_hash: str
-    """Of the project's modules that the run imported; see training.provenance."""
+    """Of the project's modules that the run can import, before it ran; see training.provenance."""
     dependencies_hash: str
+    """Of what uv.lock pins; `versions` are those of what is installed."""
     dataset_hash: str
     """SHA-256 of images and labels as loaded."""
     versions: dict[str, str]
     cpu_model: str
     cpus_allowed: int
+    cpu_quota: float | None
+    """CPUs that a quota of this machine or container allows; null: none does."""
     memory_bytes: int
     platform: str
 
@@ -179,7 +203,7 @@ class TrainingResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data with camelCase keys."""
-        return typing.cast("dict[str, Any]", _encode(self))
+        return typing.cast("dict[str, Any]", encode(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TrainingResult":
@@ -187,7 +211,7 @@ class TrainingResult:
         version = data.get("schemaVersion")
         if version != SCHEMA_VERSION:
             raise ResultError(f"schemaVersion is {version!r}; this program reads {SCHEMA_VERSION}: run it again")
-        return typing.cast("TrainingResult", _decode(cls, data, "result"))
+        return typing.cast("TrainingResult", decode(cls, data, "result"))
 
     def write(self, path: Path) -> None:
         """Write whole, or not at all."""
@@ -242,29 +266,30 @@ def write_whole(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _encode(value: Any) -> Any:
+def encode(value: Any) -> Any:
+    """Plain JSON data of a dataclass of this module, or of a list or dict of them; keys are camelCase."""
     if dataclasses.is_dataclass(value):
-        return {camel(f.name): _encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {camel(f.name): encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {key: _encode(item) for key, item in value.items()}
+        return {key: encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_encode(item) for item in value]
+        return [encode(item) for item in value]
     return value
 
 
-def _decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
-    """`data` as `kind`; the kinds are those of the dataclasses above, no more."""
+def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
+    """`data` as `kind`, a type of the dataclasses above and no other; `where` names it in a ResultError."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return data
     if origin in (types.UnionType, typing.Union):
         if data is None and type(None) in arguments:
             return None
-        return _decode(next(a for a in arguments if a is not type(None)), data, where)
+        return decode(next(a for a in arguments if a is not type(None)), data, where)
     if origin is list:
-        return [_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(_typed(list, data, where))]
+        return [decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(_typed(list, data, where))]
     if origin is dict:
-        return {key: _decode(arguments[1], item, f"{where}.{key}") for key, item in _typed(dict, data, where).items()}
+        return {key: decode(arguments[1], item, f"{where}.{key}") for key, item in _typed(dict, data, where).items()}
     if dataclasses.is_dataclass(kind):
         return _decode_record(kind, _typed(dict, data, where), where)
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
@@ -281,7 +306,7 @@ def _decode_record(kind: Any, data: dict[str, Any], where: str) -> Any:
     missing = sorted(k for k, f in known.items() if k not in data and not _has_default(f))
     if missing:
         raise ResultError(f"{where} lacks {', '.join(missing)}")
-    return kind(**{known[k].name: _decode(hints[known[k].name], v, f"{where}.{k}") for k, v in data.items()})
+    return kind(**{known[k].name: decode(hints[known[k].name], v, f"{where}.{k}") for k, v in data.items()})
 
 
 def _has_default(entry: dataclasses.Field[Any]) -> bool:

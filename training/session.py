@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from training.clock import Phases, Stamp
 from training.config import Recipe
 from training.provenance import Host
-from training.result import Epoch, RayCluster
+from training.result import Epoch, RayCluster, Software
 
 if TYPE_CHECKING:
     from training.dataset import Data
@@ -27,8 +27,12 @@ class Launch:
     """Processes of this run."""
     host: Host
     """As it was before the process was bound to its CPUs."""
+    software: Software
+    """As it was before anything of it ran."""
     started: Stamp
     """When the arm's first process started."""
+    bound: bool = False
+    """This process was bound to the CPUs of its rank."""
     phases: Phases = field(default_factory=Phases)
     """Start-up as measured so far."""
     dataset_path: str = ""
@@ -52,6 +56,8 @@ class Session:
     optimizer: Any
     loop: "Loop"
     usage: "Usage"
+    compute_threads: int | None
+    """Of TensorFlow's intra-op pool, as counted."""
 
     @property
     def images(self) -> int:

@@ -17,7 +17,7 @@ from training.registry import MODELS, Shape
 from training.result import Epoch, TrainingResult
 from training.schedule import Schedule
 from training.session import Launch, Record, Session
-from training.usage import Usage, cpu_seconds
+from training.usage import Usage, cpu_seconds, pool_threads, threads
 
 INTER_OP_THREADS = 2
 """One computes while another waits for the other workers' gradients; both on the same CPUs."""
@@ -43,8 +43,11 @@ def set_up(recipe: Recipe, launch: Launch) -> Session:
     usage, phases = Usage(), launch.phases
     tf.config.threading.set_intra_op_parallelism_threads(recipe.compute_threads())
     tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
+    before = threads()
     with phases.measure("collectives"):
         strategy = _strategy(launch)
+        tf.config.list_logical_devices()  # starts the pool of compute threads, where no strategy has yet
+    compute_threads = pool_threads(before, threads())
     with phases.measure("data"):
         data = dataset.load(recipe, launch.dataset_path)
     with phases.measure("model"), strategy.scope():
@@ -52,7 +55,7 @@ def set_up(recipe: Recipe, launch: Launch) -> Session:
         loop = Loop(recipe, data, launch.rank, strategy, (model, optimizer))
     with phases.measure("tracing"):
         loop.trace(data.epoch_order(recipe.seed, 1))
-    return Session(recipe, launch, data, model, optimizer, loop, usage)
+    return Session(recipe, launch, data, model, optimizer, loop, usage, compute_threads)
 
 
 def fit(session: Session, progress: Progress) -> Record:

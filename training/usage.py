@@ -5,11 +5,18 @@ import resource
 import sys
 import threading
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from training.cgroup import throttled_folder
+
 INTERVAL_SECONDS = 1.0
+TASKS = Path("/proc/self/task")
+INTER_OP_POOL = "tf_Compute"
+"""What Linux calls the threads of TensorFlow's inter-op pool."""
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
 """Version 1's; version 2 has it among the statistics."""
@@ -49,6 +56,44 @@ class Usage:
             before, used = now, cpu
 
 
+@dataclass(frozen=True, order=True)
+class Thread:
+    """A thread of this process; they sort by age."""
+
+    started: int
+    """In the system's ticks after its start."""
+    number: int
+    name: str
+
+
+def threads() -> set[Thread] | None:
+    """The threads of this process; None where the system does not list them."""
+    try:
+        folders = list(TASKS.iterdir())
+    except OSError:
+        return None
+    found = set()
+    for folder in folders:
+        with suppress(OSError):  # it ended meanwhile
+            before, _, after = (folder / "stat").read_text().rpartition(")")
+            found.add(Thread(int(after.split()[19]), int(folder.name), before.partition("(")[2]))
+    return found
+
+
+def pool_threads(before: set[Thread] | None, after: set[Thread] | None) -> int | None:
+    """How many threads the framework's pool for computing has: TensorFlow's intra-op pool, started between the two.
+
+    TensorFlow starts it just before its inter-op pool, `tf_Compute`. The name of its threads, `tf_numa_-1_Eigen`, is
+    longer than the 15 characters that Linux allows, so they go by that of the process. None where the system does not
+    list threads, or no inter-op pool was started in between.
+    """
+    names = [thread.name for thread in sorted((after or set()) - (before or set()))]
+    if not before or INTER_OP_POOL not in names:
+        return None
+    earlier = names[: names.index(INTER_OP_POOL)]
+    return sum(1 for name in earlier if not name.startswith("tf_") or name.startswith("tf_numa_"))
+
+
 def cpu_seconds() -> float:
     """CPU time of this process so far, user and system, all threads."""
     return time.process_time()
@@ -66,8 +111,9 @@ def peak_memory_bytes() -> int:
 
 
 def throttled_seconds() -> float | None:
-    """Time the cgroup's CPU quota has held its processes back so far (v2 and v1); None where there is no such count."""
-    counts = _cgroup_counts()
+    """Time a CPU quota has held the cgroup's processes back so far (v2 and v1); None where there is no such count."""
+    limiting = throttled_folder()
+    counts = _cgroup_counts(*([limiting / "cpu.stat"] if limiting else ()))
     if "throttled_usec" in counts:
         return counts["throttled_usec"] / 1e6
     return counts["throttled_time"] / 1e9 if "throttled_time" in counts else None
@@ -92,8 +138,8 @@ def container_cpu_since(at_start: list[float] | None) -> list[list[float]] | Non
     return [at_start, now] if at_start and now else None
 
 
-def _cgroup_counts() -> dict[str, int]:
-    for path in CGROUP_STATS:
+def _cgroup_counts(*preferred: Path) -> dict[str, int]:
+    for path in (*preferred, *CGROUP_STATS):
         try:
             return {name: int(count) for name, count in map(str.split, path.read_text().splitlines())}
         except (OSError, ValueError):

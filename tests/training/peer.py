@@ -116,7 +116,8 @@ def _keep(strategy: Any) -> Any:
 def launch_of(rank: int, world: int) -> Launch:
     """A launch as the native arm has it, or the baseline where there is no TF_CONFIG."""
     arm = "native" if "TF_CONFIG" in os.environ else "baseline"
-    return Launch(arm=arm, rank=rank, world=world, host=provenance.host(), started=Stamp.now())
+    software = provenance.software(arm, {})
+    return Launch(arm=arm, rank=rank, world=world, host=provenance.host(), software=software, started=Stamp.now())
 
 
 if __name__ == "__main__":

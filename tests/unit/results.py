@@ -10,7 +10,8 @@ from typing import Any
 
 from training.comparison import Context, Run
 from training.config import Recipe, batch_split, canonical
-from training.result import Epoch, Provenance, RayCluster, StepSeconds, TrainingResult, Worker
+from training.result import Epoch, Provenance, RayCluster, Software, StepSeconds, TrainingResult, Worker
+from training.topology import Cpu
 
 STEP_SECONDS = {"baseline": 0.10, "native": 0.052, "ray": 0.053}
 """Mean timed step by arm: Ray with 2 workers is 1.887 times as fast as one process."""
@@ -34,11 +35,12 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None,
     timed = max(0, steps * recipe.epochs - recipe.warmup_steps)
     world = 1 if arm == "baseline" else recipe.workers
     shares = batch_split(IMAGES * recipe.epochs, world)
+    provenance = changes.pop("provenance", make_provenance())
     own = recipe.for_arm(arm) | {"seed": recipe.seed + repeat - 1}
     result = TrainingResult(
         arm=arm,
         recipe=own,
-        provenance=make_provenance(),
+        provenance=provenance,
         started_at=stamp(arm, repeat),
         world_size=world,
         parameters=816_938,
@@ -65,13 +67,8 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None,
         test_accuracy=0.975 - 0.002 * (arm == "ray"),
         class_accuracy=[0.975] * 10,
         confusion_matrix=[[35 if row == column else 0 for column in range(10)] for row in range(10)],
-        workers=[_worker(rank, images, recipe) for rank, images in enumerate(shares)],
-        checks={
-            "replicasAsAsked": True,
-            "shardsCoverDataSet": True,
-            "threadsAsAsked": True,
-            "weightsEqual": True if world > 1 else None,
-        },
+        workers=[_worker(rank, images, recipe, provenance) for rank, images in enumerate(shares)],
+        checks={"shardsCoverDataSet": True, "weightsEqual": True if world > 1 else None},
         ray=RayCluster(nodes=1, cpus=2.0, memory_bytes=4e9, object_store_bytes=1e9) if arm == "ray" else None,
         step_trace=[pace * (0.98 + 0.004 * (step % 11)) for step in range(timed)],
         all_reduce={"65536": 0.0004, "4194304": 0.006} if arm == "native" and world > 1 else None,
@@ -88,11 +85,24 @@ def make_provenance(**changes: Any) -> Provenance:
         dataset_hash="e" * 64,
         versions={"python": "3.11.9", "ray": "2.60.0", "tensorflow": "2.21.0", "tf-keras": "2.21.0"},
         cpu_model="Example CPU",
-        cpus_allowed=2,
+        cpus_allowed=4,
+        cpu_quota=None,
         memory_bytes=8 * 2**30,
         platform="Linux-x86_64",
     )
     return replace(provenance, **changes)
+
+
+def make_software(**changes: Any) -> Software:
+    """What every rank of every run ran with."""
+    software = Software(
+        code_hash="c" * 64,
+        versions=make_provenance().versions,
+        platform="Linux x86_64 glibc 2.36",
+        kernel="6.1.0",
+        environment={"OMP_NUM_THREADS": "1", "TF_USE_LEGACY_KERAS": "1"},
+    )
+    return replace(software, **changes)
 
 
 def make_run(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None, **changes: Any) -> Run:
@@ -149,14 +159,18 @@ def _epoch(number: int, recipe: Recipe, steps: int, pace: float) -> Epoch:
     )
 
 
-def _worker(rank: int, images: int, recipe: Recipe) -> Worker:
+def _worker(rank: int, images: int, recipe: Recipe, provenance: Provenance) -> Worker:
+    cpus = [(rank * recipe.compute_threads() + place) % 4 for place in range(recipe.compute_threads())]
     return Worker(
         rank=rank,
         node="this-machine",
         cpu_model="Example CPU",
         images=images,
         compute_threads=recipe.compute_threads(),
-        affinity=[rank],
+        affinity=cpus,
+        bound=True,
+        cpus=[Cpu(cpu=cpu, core=cpu, kind=0, numa_node=0) for cpu in cpus],
+        software=make_software(code_hash=provenance.code_hash, versions=provenance.versions),
         peak_memory_bytes=600_000_000 + 1_000_000 * rank,
         mean_cpus=0.97,
         throttled_seconds=0.0,

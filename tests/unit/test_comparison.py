@@ -312,7 +312,7 @@ def test_fair_runs_pass_every_check() -> None:
     checks = data(make_runs())["checks"]
 
     assert set(checks.values()) == {True}
-    assert {"recipesEqual", "seedsPaired", "replicasAsAsked", "weightsEqual", "shardsCoverDataSet"} <= set(checks)
+    assert {"replicasAsAsked", "weightsEqual", "shardsCoverDataSet", "cpusDisjoint", "versionsEqual"} <= set(checks)
 
 
 def test_code_may_differ_between_arms_and_data_between_seeds() -> None:

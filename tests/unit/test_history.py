@@ -93,13 +93,13 @@ def test_a_headline_slows_down_when_ray_does() -> None:
 
 def test_what_two_results_were_made_with_is_told_apart() -> None:
     """Recipe, code, data, versions and host, each with both values; equal ones have none."""
-    other = make_provenance(code_hash="f" * 64, cpus_allowed=4, versions={"ray": "2.61.0"})
+    other = make_provenance(code_hash="f" * 64, cpus_allowed=8, versions={"ray": "2.61.0"})
     runs = [make_run(arm, repeat, provenance=other) for repeat in (1, 2, 3) for arm in ("baseline", "native", "ray")]
     again = compare(runs, make_context(make_recipe()))
 
     assert [] == made_differently(WHOLE.data, WHOLE.data)
     found = made_differently(WHOLE.data, again.data)
-    assert ["code of baseline ccccccc -> fffffff", "cpusAllowed 2 -> 4"] == [
+    assert ["code of baseline ccccccc -> fffffff", "cpusAllowed 4 -> 8"] == [
         text for text in found if text.startswith(("code of b", "cpus"))
     ]
     assert "ray 2.60.0 -> 2.61.0" in found

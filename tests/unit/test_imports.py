@@ -9,6 +9,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONTRACT = {
+    "cgroup",
     "clock",
     "config",
     "emit",
@@ -21,6 +22,7 @@ CONTRACT = {
     "result",
     "rules",
     "schedule",
+    "topology",
     "versions",
 }
 """Modules of `training` that everybody may read: standard library only."""

@@ -47,7 +47,7 @@ def test_verdict_and_fairness_are_said() -> None:
     text = render(comparison.data)
 
     assert comparison.data["verdict"] in " ".join(text.split())
-    assert "Fairness: 8 of 8 checks passed." in text
+    assert "Fairness: 10 of 10 checks passed." in text
 
 
 def test_what_is_missing_is_a_dash_with_its_reason() -> None:

@@ -105,7 +105,11 @@ def test_oversubscription_qualifies() -> None:
 
 def test_no_affinity_qualifies_on_this_machine_alone() -> None:
     """macOS has none; on a cluster the quota does its work."""
-    runs = changed(make_runs(), "baseline", workers=[make_run("baseline").summary["workers"][0] | {"affinity": None}])
+    runs = changed(
+        make_runs(),
+        "baseline",
+        workers=[make_run("baseline").summary["workers"][0] | {"affinity": None, "bound": False}],
+    )
 
     assert "no CPU affinity" in verdict(runs)
     assert "no CPU affinity" not in verdict(runs, target="minikube")

@@ -1,0 +1,140 @@
+"""The fairness checks that compare what every rank measured: for each, a result that makes it fail."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.results import make_context, make_recipe, make_run, make_runs
+from training.comparison import Run, compare
+from training.environment import share_of_cpus
+
+
+def with_worker(runs: list[Run], name: str, rank: int, **changes: Any) -> list[Run]:
+    """The runs, with some of what one rank of one of them reported changed."""
+    for run in runs:
+        if run.name == name:
+            run.summary["workers"][rank].update(changes)
+    return runs
+
+
+def software(runs: list[Run], **changes: Any) -> dict[str, Any]:
+    """What a rank ran with, changed."""
+    return dict(runs[0].summary["workers"][0]["software"]) | changes
+
+
+def checks(runs: list[Run], **recipe: Any) -> tuple[dict[str, bool | None], dict[str, str]]:
+    """The checks of a comparison, and the reason of each that did not pass."""
+    compared = compare(runs, make_context(make_recipe(**recipe))).data
+    reasons = {name.removeprefix("checks."): why for name, why in compared["reasons"].items() if "checks." in name}
+    return dict(compared["checks"]), reasons
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "rank", "changes", "said"),
+    [
+        ("cpusDisjoint", "ray-2", 1, {"affinity": [0]}, "2 ranks of ray-2 were bound to CPU 0 of this-machine"),
+        ("cpusDisjoint", "native-1", 0, {"affinity": [0, 2]}, "rank 0 of native-1 was bound to 2 CPUs, not 1"),
+        ("cpusDisjoint", "baseline-3", 0, {"affinity": [0, 1]}, "rank 0 of baseline-3 was bound to 2 CPUs, not 1"),
+        ("threadsAsAsked", "ray-1", 1, {"computeThreads": 2}, "rank 1 of ray-1 had 2 compute threads, not 1"),
+        ("threadsAsAsked", "baseline-2", 0, {"computeThreads": 4}, "rank 0 of baseline-2 had 4 compute threads"),
+    ],
+)
+def test_a_rank_on_other_cpus_or_threads_than_its_own_fails(
+    check: str, name: str, rank: int, changes: dict[str, Any], said: str
+) -> None:
+    """Rule 4, of every rank of every arm; nothing else fails with it."""
+    passed, reasons = checks(with_worker(make_runs(), name, rank, **changes))
+
+    assert [check] == [key for key, value in passed.items() if value is not True]
+    assert said in reasons[check]
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "said"),
+    [
+        ("versionsEqual", {"versions": {"python": "3.13.1"}}, "differ in versions python: 3.11.9 and 3.13.1"),
+        ("versionsEqual", {"versions": {"ray": "9.9.9"}}, "rank 1 of ray-1 differ in versions ray: 2.60.0 and 9.9.9"),
+        ("versionsEqual", {"versions": {"keras": "3.0"}}, "differ in versions keras: none and 3.0"),
+        ("platformsEqual", {"platform": "Linux aarch64 glibc 2.36"}, "differ in platform: Linux x86_64 glibc 2.36 and"),
+        ("environmentEqual", {"environment": {"TF_ENABLE_ONEDNN_OPTS": "0"}}, "TF_ENABLE_ONEDNN_OPTS: none and 0"),
+        ("environmentEqual", {"environment": {"OMP_NUM_THREADS": "8"}}, "OMP_NUM_THREADS: 1 and 8"),
+        ("hashesEqual", {"code_hash": "x"}, "rank 1 of ray-1 ran other code than rank 0"),
+    ],
+)
+def test_a_rank_with_other_software_than_the_others_fails(check: str, changes: dict[str, Any], said: str) -> None:
+    """Rules 5 and 8: what is installed, the system, the steering variables, the code; of rank 1 as of rank 0."""
+    runs = make_runs()
+    own = software(runs)
+    if "code_hash" in changes:
+        changes = {"codeHash": changes["code_hash"]}
+    merged = {key: own[key] | value if isinstance(value, dict) else value for key, value in changes.items()}
+
+    passed, reasons = checks(with_worker(runs, "ray-1", 1, software=own | merged))
+
+    assert [check] == [key for key, value in passed.items() if value is not True]
+    assert said in reasons[check]
+
+
+def test_ray_s_own_variables_are_no_difference() -> None:
+    """No other arm has a use for them."""
+    runs = make_runs()
+    own = software(runs)
+    environment = own["environment"] | {"RAY_worker_niceness": "0"}
+
+    passed, _ = checks(with_worker(runs, "ray-1", 0, software=own | {"environment": environment}))
+
+    assert {True} == set(passed.values())
+
+
+def test_more_ranks_than_cpus_take_turns_evenly_or_the_check_fails() -> None:
+    """Five ranks on four CPUs share one, which is not disjoint and not wrong; three on one CPU are."""
+    recipe = make_recipe(workers=5)
+    passed, reasons = checks(make_runs(recipe), workers=5)
+
+    assert passed["cpusDisjoint"] is None
+    assert "ask for 5 CPUs of the 4 that this-machine allows" in reasons["cpusDisjoint"]
+
+    passed, reasons = checks(with_worker(make_runs(recipe), "native-2", 3, affinity=[0]), workers=5)
+
+    assert passed["cpusDisjoint"] is False
+    assert "3 ranks of native-2 were bound to CPU 0" in reasons["cpusDisjoint"]
+
+
+def test_what_could_not_be_checked_is_null_with_its_reason() -> None:
+    """Pods are not bound; a system may not list threads; one worker has no other."""
+    runs = with_worker(make_runs(), "ray-1", 0, bound=False, affinity=list(range(64)))
+    passed, reasons = checks(with_worker(runs, "ray-1", 1, computeThreads=None))
+
+    assert (None, None) == (passed["cpusDisjoint"], passed["threadsAsAsked"])
+    assert "nothing bound the processes of ray-1 to CPUs" == reasons["cpusDisjoint"]
+    assert "the threads of ray-1 could not be counted" == reasons["threadsAsAsked"]
+
+    passed, reasons = checks(make_runs(make_recipe(workers=1)), workers=1)
+
+    assert passed["cpusDisjoint"] is None
+    assert "one worker has no other" in reasons["cpusDisjoint"]
+
+
+def test_pods_on_two_nodes_may_have_the_same_cpu_numbers() -> None:
+    """CPU 0 of one node is not CPU 0 of another."""
+    runs = with_worker(make_runs(), "ray-1", 1, node="another", affinity=[0])
+
+    assert checks(runs)[0]["cpusDisjoint"] is True
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_ranks_get_different_cpus(count: int) -> None:
+    """As many as they compute with, until there are none left."""
+    shares = [share_of_cpus([3, 1, 0, 2], rank, count) for rank in range(4 // count)]
+
+    assert 4 == len({cpu for share in shares for cpu in share})
+    assert {count} == {len(share) for share in shares}
+    assert shares[0] == share_of_cpus([3, 1, 0, 2], 4 // count, count), "the next begins again"
+
+
+def test_no_check_is_true_by_itself() -> None:
+    """Every check that a comparison lists has a result, here or in test_comparison.py, that makes it fail."""
+    here = {"cpusDisjoint", "threadsAsAsked", "versionsEqual", "platformsEqual", "environmentEqual", "hashesEqual"}
+    there = {"replicasAsAsked", "sameWork", "weightsEqual", "shardsCoverDataSet"}
+
+    assert here | there == set(checks([make_run(arm) for arm in ("baseline", "native", "ray")])[0])
