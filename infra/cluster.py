@@ -9,14 +9,12 @@ from typing import Any
 import pulumi
 
 from infra import access as access_module
-from infra import before_up, chart, image_spec, jobs_spec
+from infra import before_up, chart
 from infra.access import Access
 from infra.chart import Source
 from infra.cluster_runs import ClusterRuns, WantedRuns
 from infra.dashboard import Dashboard, NodePort
 from infra.image import Nodes, TrainingImage
-from infra.image_spec import Content
-from infra.jobs_spec import JobSettings
 from infra.minikube import Minikube
 from infra.minikube_spec import Cluster
 from infra.network import TrainingNamespace
@@ -24,9 +22,9 @@ from infra.network_spec import NetworkSettings
 from infra.operator import Operator
 from infra.operator_spec import OperatorSettings
 from infra.plan import RunPlan
-from infra.pod_spec import Placement, Size
+from infra.pod_spec import Placement
+from infra.pods import image_content, pods_of
 from infra.ray_cluster import RayTrainingCluster
-from infra.ray_cluster_spec import RayClusterSettings
 from infra.settings import ClusterSettings, Settings
 
 MIB = 2**20
@@ -47,11 +45,13 @@ class ClusterMeasurement(pulumi.ComponentResource):
         self._settings, self._cluster = settings, settings.cluster
         place = self._place()
         access = self._access(place)
-        image, images = self._image(place)
-        placement = _placement(self._cluster, image)
-        ray = self._ray_cluster(access, placement, [*self._foundation(access, placement), *images])
+        made_of = pods_of(settings, settings.cluster)
+        images = self._image(place, made_of.placement.image)
+        before = [*self._foundation(access, made_of.placement), *images]
+        ray = RayTrainingCluster("ray", made_of.ray_cluster, access, before, self._child())
         dashboard = self._dashboard(access, place, ray)
-        self.runs = self._runs(plans, access, placement, [ray.cluster])
+        wanted = WantedRuns(settings.stack, tuple(plans), made_of.jobs, settings.keep_baseline)
+        self.runs = ClusterRuns("runs", wanted, access, [ray.cluster], self._child())
         self.outputs = {
             "dashboardUrl": dashboard.url,
             "dashboardTokenCommand": dashboard.token_command,
@@ -85,18 +85,15 @@ class ClusterMeasurement(pulumi.ComponentResource):
             settings.namespace, kubeconfig, settings.minikube_profile, place.started, self
         )
 
-    def _image(self, place: Minikube | None) -> tuple[str, Sequence[pulumi.Resource]]:
-        """The image's name, and what must be done before a pod can start from it."""
+    def _image(self, place: Minikube | None, image: str) -> Sequence[pulumi.Resource]:
+        """What must be done before a pod can start from the image."""
         settings = self._cluster
-        if settings.image and place is None:
-            return settings.image, []
-        content = Content(settings.base_image, self._settings.recipe.dataset, self._settings.dataset_path)
-        image = f"{settings.image_registry or image_spec.NAME}:{content.tag()}"
+        if image == settings.image:
+            return []
         if place is not None:
             before_up.bring_back_images(settings.minikube_profile, [image, *settings.preload_images])
         nodes = Nodes(settings.minikube_profile, settings.minikube_nodes, place.started) if place else None
-        made = TrainingImage("image", image, content, nodes, self._child())
-        return image, [made.ready]
+        return [TrainingImage("image", image, image_content(self._settings, settings), nodes, self._child()).ready]
 
     def _foundation(self, access: Access, placement: Placement) -> Sequence[pulumi.Resource]:
         """The namespace and the operator: what must be there before a RayCluster is."""
@@ -113,40 +110,9 @@ class ClusterMeasurement(pulumi.ComponentResource):
         operator = Operator("operator", wanted_operator, access, namespace.ready, self._child())
         return [*namespace.ready, operator.release]
 
-    def _ray_cluster(
-        self, access: Access, placement: Placement, after: Sequence[pulumi.Resource]
-    ) -> RayTrainingCluster:
-        versions = image_spec.expected_versions()
-        wanted = RayClusterSettings(
-            workers=self._settings.recipe.workers,
-            head=Size(self._cluster.head_cpus, self._cluster.head_memory.text),
-            worker=self._worker(),
-            ray_version=versions["ray"],
-            placement=placement,
-            environment=jobs_spec.environment(versions),
-        )
-        return RayTrainingCluster("ray", wanted, access, after, self._child())
-
     def _dashboard(self, access: Access, place: Minikube | None, ray: RayTrainingCluster) -> Dashboard:
         node_port = NodePort(place.address, self._cluster.dashboard_node_port) if place else None
         return Dashboard("dashboard", access, node_port, [ray.cluster], self._child())
-
-    def _runs(
-        self, plans: Iterable[RunPlan], access: Access, placement: Placement, after: Sequence[pulumi.Resource]
-    ) -> ClusterRuns:
-        content = Content(self._cluster.base_image, self._settings.recipe.dataset, self._settings.dataset_path)
-        jobs = JobSettings(
-            worker=self._worker(),
-            placement=placement,
-            timeout_minutes=self._settings.run_timeout_minutes,
-            dataset_flags=tuple(content.dataset_flag()),
-            environment=jobs_spec.environment(image_spec.expected_versions()),
-        )
-        wanted = WantedRuns(self._settings.stack, tuple(plans), jobs, self._settings.keep_baseline)
-        return ClusterRuns("runs", wanted, access, after, self._child())
-
-    def _worker(self) -> Size:
-        return Size(self._settings.recipe.worker_cpus, self._cluster.worker_memory.text)
 
 
 def minikube_cluster(stack: str, settings: ClusterSettings) -> Cluster:
@@ -162,13 +128,4 @@ def minikube_cluster(stack: str, settings: ClusterSettings) -> Cluster:
         cni=settings.minikube_cni,
         addons=settings.minikube_addons,
         images=settings.preload_images,
-    )
-
-
-def _placement(settings: ClusterSettings, image: str) -> Placement:
-    return Placement(
-        image=image,
-        pull_secrets=settings.image_pull_secrets,
-        node_selector=settings.node_selector,
-        tolerations=settings.tolerations,
     )

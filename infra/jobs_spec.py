@@ -6,13 +6,15 @@ A Job is made once and never changed: what it depends on stands in its template,
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra import pod_spec
-from infra.plan import RunPlan
 from infra.pod_spec import RUN_LABEL, Manifest, Placement, Size
 from infra.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
 from training import peers, progress, provenance, versions
+
+if TYPE_CHECKING:
+    from infra.plan import RunPlan
 
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
@@ -53,7 +55,7 @@ def environment(expected_versions: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def job(plan: RunPlan, settings: JobSettings) -> Manifest:
+def job(plan: "RunPlan", settings: JobSettings) -> Manifest:
     """The spec of the Job of one run."""
     template = {
         "metadata": {
@@ -70,7 +72,7 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
     }
 
 
-def service(plan: RunPlan) -> Manifest | None:
+def service(plan: "RunPlan") -> Manifest | None:
     """The headless Service by which a native run's pods find each other before they are ready; None for other arms."""
     if plan.arm != "native":
         return None
@@ -87,24 +89,24 @@ def component(arm: str) -> str:
     return "ray-submitter" if arm == "ray" else arm
 
 
-def _recipe_flags(plan: RunPlan) -> list[str]:
+def _recipe_flags(plan: "RunPlan") -> list[str]:
     """For the baseline without the number of workers, which does not change it: so its Job can be kept."""
     flags = plan.recipe.flags()
     return [flag for flag in flags if plan.arm != "baseline" or not flag.startswith("--workers=")]
 
 
-def _labels(plan: RunPlan) -> dict[str, str]:
+def _labels(plan: "RunPlan") -> dict[str, str]:
     return pod_spec.labels(component(plan.arm), **{RUN_LABEL: plan.name})
 
 
-def _indexed(plan: RunPlan) -> Manifest:
+def _indexed(plan: "RunPlan") -> Manifest:
     if plan.arm != "native":
         return {}
     workers = plan.recipe.workers
     return {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
 
 
-def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
+def _pod(plan: "RunPlan", settings: JobSettings) -> Manifest:
     flags = [*_recipe_flags(plan), *settings.dataset_flags]
     image, common = settings.placement.image, dict(settings.environment)
     more: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS}

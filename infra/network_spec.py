@@ -60,8 +60,8 @@ class NetworkSettings:
 
 def policies(settings: NetworkSettings) -> dict[str, Manifest]:
     """The specs of the network policies by name."""
-    everyone = {} if settings.create_namespace else {"matchLabels": dict(OURS)}
-    specs = {
+    everyone: Manifest = {} if settings.create_namespace else {"matchLabels": dict(OURS)}
+    specs: dict[str, Manifest] = {
         "default-deny": {"podSelector": everyone, "policyTypes": ["Ingress", "Egress"]},
         "dns": {"podSelector": everyone, "policyTypes": ["Egress"], "egress": _to_dns()},
         "ray-cluster": _among({**OURS, **CLUSTER_LABELS}),

@@ -1,15 +1,17 @@
 """Which runs a measurement has, in which order, and what each depends on. Pure: it knows no Pulumi and no processes.
 
 A run carries two hashes. `own_key` covers what can change this run alone; `measurement` covers what can change any run
-of the comparison. How often, how long and beside which other arms a run is made is in neither: changing that repeats
+of the comparison, and which arms it has. How often and how long a run is made is in neither: changing that repeats
 nothing.
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infra import pods
 from training import provenance
 from training.config import ARMS, Recipe, canonical
 
@@ -34,22 +36,36 @@ class RunPlan:
 
 def plan_runs(settings: "Settings") -> tuple[RunPlan, ...]:
     """The runs in the order in which they are made: every arm once, then every arm again."""
-    context = _context(settings)
-    code = {arm: provenance.code_hash(arm) for arm in ARMS}
-    measurement = _hash(context | {"recipe": settings.recipe.to_dict(), "code": code})  # all arms', whichever run
     arms = [arm for arm in ARMS if settings.native_arm or arm != "native"]
-    plans = []
-    for repeat in range(1, settings.repeats + 1):
-        recipe = replace(settings.recipe, seed=settings.recipe.seed + repeat - 1)
-        for arm in arms:
-            own = context | {"recipe": recipe.for_arm(arm), "code": code[arm]}
-            if arm != "ray":
-                del own["rayDashboard"]
-            name, own_key = f"{arm}-{repeat}", _hash(own)
-            plans.append(
-                RunPlan(name=name, arm=arm, repeat=repeat, recipe=recipe, own_key=own_key, measurement=measurement)
-            )
-    return tuple(plans)
+    drafts = [_draft(settings, arm, repeat) for repeat in range(1, settings.repeats + 1) for arm in arms]
+    context, parts = _context(settings), _parts(settings, drafts)
+    measurement = _hash(context | {"arms": parts[: len(arms)]})  # of the first repeat: of all arms, not how often
+    return tuple(
+        replace(draft, own_key=_hash(context | own), measurement=measurement)
+        for draft, own in zip(drafts, parts, strict=True)
+    )
+
+
+def _draft(settings: "Settings", arm: str, repeat: int) -> RunPlan:
+    """A run without its hashes."""
+    recipe = replace(settings.recipe, seed=settings.recipe.seed + repeat - 1)
+    return RunPlan(name=f"{arm}-{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key="", measurement="")
+
+
+def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
+    """What makes each run what it is, beside what all share."""
+    made_of = pods.pods_of(settings, settings.cluster) if settings.cluster else None
+    code = {arm: provenance.code_hash(arm) for arm in ARMS}
+    return [
+        {
+            "arm": draft.arm,
+            "recipe": draft.recipe.for_arm(draft.arm),
+            "code": code[draft.arm],
+            "rayDashboard": settings.ray_dashboard if draft.arm == "ray" else None,
+            "pods": made_of.of_run(draft) if made_of else None,
+        }
+        for draft in drafts
+    ]
 
 
 def _context(settings: "Settings") -> dict[str, Any]:
@@ -57,18 +73,9 @@ def _context(settings: "Settings") -> dict[str, Any]:
     return {
         "dependencies": provenance.dependencies_hash(),
         "host": provenance.host().fingerprint() if settings.target == "local" else None,
+        "machines": pods.machines(settings, settings.cluster) if settings.cluster else None,
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,
-        "rayDashboard": settings.ray_dashboard,
-        **_image(settings),
     }
-
-
-def _image(settings: "Settings") -> dict[str, str]:
-    """The image that the user names, or the base of one that is built here: what is put on it, other hashes cover."""
-    if settings.cluster is None:
-        return {}
-    named = settings.cluster.image if settings.target == "kubernetes" else None
-    return {"image": named} if named else {"baseImage": settings.cluster.base_image}
 
 
 def _hash(parts: dict[str, Any]) -> str:

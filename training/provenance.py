@@ -104,13 +104,15 @@ def modules_of(module: str, project: Path = PROJECT) -> list[Path]:
         path = project / (todo.pop().replace(".", "/") + ".py")
         if path not in found and path.is_file():
             found.add(path)
-            todo += _imported(ast.parse(path.read_bytes()))
+            todo += _imported(path.read_bytes())
     return sorted(found)
 
 
-def _imported(tree: ast.Module) -> list[str]:
+@cache
+def _imported(source: bytes) -> list[str]:
+    """Of one file; a plan reads most of them several times, once for each arm and for the image."""
     names = []
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

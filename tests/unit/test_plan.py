@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from infra import image_spec, jobs_spec
 from infra.plan import RunPlan, plan_runs
+from infra.pod_spec import Size
 from infra.settings import Settings
 from tests.unit.settings_machine import settings
 from training import provenance
@@ -45,12 +47,11 @@ def test_repeats_differ_in_their_seed_alone() -> None:
 
 
 def test_a_run_keeps_its_keys_beside_more_or_fewer_runs() -> None:
-    """`repeats`, `nativeArm`, `keepBaseline` and the deadline add or remove runs, and repeat none."""
+    """`repeats`, `keepBaseline` and the deadline add or remove runs, and repeat none."""
     before = plan_runs(BASE)
 
     for after in (
         replace(BASE, repeats=3),
-        replace(BASE, native_arm=False),
         replace(BASE, keep_baseline=True),
         replace(BASE, run_timeout_minutes=99),
         replace(BASE, allow_oversubscription=True),
@@ -58,7 +59,15 @@ def test_a_run_keeps_its_keys_beside_more_or_fewer_runs() -> None:
         common = {plan.name: plan for plan in plan_runs(after)}
         assert all(plan == common.get(plan.name, plan) for plan in before)
     assert 9 == len(plan_runs(replace(BASE, repeats=3)))
-    assert {"baseline", "ray"} == {plan.arm for plan in plan_runs(replace(BASE, native_arm=False))}
+
+
+def test_another_set_of_arms_is_another_measurement() -> None:
+    """Runs of other days would stand beside a new arm's; what each run is by itself stays."""
+    fewer = replace(BASE, native_arm=False)
+
+    assert {"baseline", "ray"} == {plan.arm for plan in plan_runs(fewer)}
+    assert measurements(BASE).isdisjoint(measurements(fewer))
+    assert keys(plan_runs(fewer)).items() <= keys(plan_runs(BASE)).items()
 
 
 def test_any_change_of_the_recipe_is_another_measurement() -> None:
@@ -103,14 +112,37 @@ def test_another_host_repeats_local_runs_alone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_another_image_is_another_measurement() -> None:
-    """Of every arm; of an image that is built here the base, because other hashes cover what is put on it."""
+    """Of every arm, also one that is built here on another base: its tag is another."""
     before, after = (settings(target="kubernetes", image=f"registry.example.com/it:{tag}") for tag in (1, 2))
     built = settings(target="kubernetes", imageRegistry="registry.example.com/it")
 
     assert set(keys(plan_runs(before)).values()).isdisjoint(keys(plan_runs(after)).values())
     assert measurements(before).isdisjoint(measurements(after))
-    rebased = replace(built, cluster=replace(built.cluster, base_image="python:3.11"))  # type: ignore[type-var]
-    assert measurements(built).isdisjoint(measurements(rebased))
+    based = settings(target="kubernetes", imageRegistry="registry.example.com/it", baseImage="python:3.11")
+    assert measurements(built).isdisjoint(measurements(based))
+
+
+def test_what_the_program_itself_changes_of_a_pod_is_another_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new version of it, other versions in uv.lock: also where one arm's pod alone differs."""
+    cluster = settings(target="kubernetes", image="registry.example.com/it:1")
+    before = measurements(cluster)
+
+    monkeypatch.setattr(jobs_spec, "SUBMITTER", Size(0.2, "512Mi"))
+    submitter = measurements(cluster)
+    monkeypatch.setattr(image_spec, "expected_versions", lambda: {"ray": "2.60.1"})
+
+    assert 3 == len(before | submitter | measurements(cluster))
+
+
+def test_a_kept_baseline_follows_its_own_pod_alone() -> None:
+    """Ray's head is nothing to it; its own memory and place are."""
+
+    def baseline(**values: str) -> str:
+        return keys(plan_runs(settings(target="minikube", **values)))["baseline-1"]
+
+    assert baseline() == baseline(headCpus="2") == baseline(nativeArm="false") == baseline(workers="3")
+    others = [{"workerMemory": "2Gi"}, {"nodeSelector": '{"pool": "a"}'}, {"minikubeCpus": "6"}, {"baseImage": "a:1"}]
+    assert len({baseline(), *(baseline(**values) for values in others)}) == 1 + len(others)
 
 
 def test_the_data_sets_files_are_part_of_every_key(tmp_path: Path) -> None:

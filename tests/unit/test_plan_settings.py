@@ -1,0 +1,230 @@
+"""Which settings are another measurement: every key, in every stack.
+
+A ratio of runs whose pods or processes differ would say nothing about Ray, and nobody would be told. So a key is either
+among `CHANGES_NOTHING`, with its reason, or a change of it measures all arms again; a new key has to be put somewhere.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import jobs_spec, local, local_run, ray_cluster_spec
+from infra.image_spec import Content
+from infra.plan import plan_runs
+from infra.pods import pods_of
+from infra.settings import Settings, parse
+from infra.settings_table import KEYS
+from tests.unit.program_recorder import config_of
+from tests.unit.settings_machine import machine
+from tests.unit.test_wiring import STACKS, record
+from training import provenance
+
+BUILT = "kubernetes, built here"
+"""The stack of an existing cluster, with an image that is pushed instead of one that is there."""
+REGISTRY = "registry.example.com/ray-worth-it"
+EVERYWHERE = (*STACKS, BUILT)
+CHANGES_NOTHING = {
+    "target": EVERYWHERE,  # a stack has one; another is another place, whose hashes differ by the host or the pods
+    "repeats": EVERYWHERE,  # more or fewer runs, each as it is
+    "keepBaseline": EVERYWHERE,
+    "runTimeoutMinutes": EVERYWHERE,  # the Job's deadline: it ends a run, and changes none that ends before it
+    "allowOversubscription": EVERYWHERE,  # whether it is measured, and what the verdict says
+    "workerMemory": ("local",),  # not enforced there
+    "baseImage": ("kubernetes",),  # the image that is there is not built here
+    "operator": EVERYWHERE,  # who installs it: its version is in the measurement
+    "kuberayRepository": EVERYWHERE,  # where its chart comes from
+    "kuberayChart": EVERYWHERE,
+    "kuberayChartDigest": EVERYWHERE,
+    "minikubeProfile": EVERYWHERE,  # another cluster, in which everything is made again
+    "minikubeAddons": EVERYWHERE,  # pods, but of no arm
+    "preloadImages": EVERYWHERE,  # where images come from
+    "dashboardNodePort": EVERYWHERE,  # a Service, which no arm uses
+    "createNamespace": EVERYWHERE,  # policies, and who made it
+    "kubeconfig": EVERYWHERE,  # how the cluster is reached
+    "kubeContext": EVERYWHERE,
+}
+"""Keys whose change repeats nothing, with the stacks for which that holds."""
+ANOTHER = {
+    "workers": "3",
+    "workerCpus": "2",
+    "epochs": "5",
+    "globalBatchSize": "96",
+    "learningRate": "0.002",
+    "precision": "bfloat16",
+    "gradientPrecision": "bfloat16",
+    "seed": "7",
+    "warmupSteps": "2",
+    "model": "cnn",
+    "syncBatchNorm": "true",
+    "dataset": "synthetic",
+    "trainImages": "320",
+    "augmentation": "flip-crop",
+    "learningRateSchedule": "cosine",
+    "learningRateScaling": "sqrt",
+    "earlyStopping": "3",
+    "saveModel": "true",
+    "repeats": "2",
+    "nativeArm": "false",
+    "keepBaseline": "true",
+    "runTimeoutMinutes": "61",
+    "allowOversubscription": "true",
+    "rayDashboard": "true",
+    "workerMemory": "1234Mi",
+    "headCpus": "2",
+    "headMemory": "3Gi",
+    "minikubeProfile": "another",
+    "minikubeNodes": "3",
+    "minikubeCpus": "8",
+    "minikubeMemory": "9Gi",
+    "minikubeAddons": "none",
+    "minikubeCni": "cilium",
+    "preloadImages": "quay.io/kuberay/operator:v1.6.2",
+    "kubernetesVersion": "v1.33.1",
+    "operator": "existing",
+    "kuberayVersion": "1.6.0",
+    "kuberayRepository": "https://charts.example.com/",
+    "kuberayChart": "another",
+    "kuberayChartDigest": "sha256:" + 64 * "0",
+    "baseImage": "python:3.11-slim-bookworm",
+    "image": "registry.example.com/another:1",
+    "imageRegistry": "registry.example.com/another",
+    "imagePullSecrets": "login",
+    "dashboardNodePort": "30266",
+    "namespace": "another",
+    "createNamespace": "false",
+    "kubeContext": "another",
+    "nodeSelector": '{"pool": "training"}',
+    "tolerations": '[{"key": "dedicated", "operator": "Exists"}]',
+}
+"""A value of each key that no stack has; `allowOversubscription` is true in one, and changes nothing there either."""
+
+BESIDE = {"datasetPath": {"dataset": "cifar10"}, "imagePullSecrets": {"createNamespace": "false"}}
+"""What else must be set, before and after."""
+
+
+@cache
+def values_of(stack: str) -> dict[str, str]:
+    """What the engine passes for a stack."""
+    name = "kubernetes" if stack == BUILT else stack
+    values = {key.rpartition(":")[2]: value for key, value in config_of(name, {}).items()}
+    if stack == BUILT:
+        del values["image"]
+        values |= {"imageRegistry": REGISTRY}
+    return values
+
+
+def settings_of(stack: str, **changes: str) -> Settings:
+    """A stack's settings with changes, on a machine that everything fits on."""
+    values = values_of(stack) | changes
+    if changes.get("image") and stack == BUILT:
+        del values["imageRegistry"]
+    return parse(values, replace(machine(cores=64, gib=256), dashboard_installed=True))
+
+
+def processes(settings: Settings) -> list[Any]:
+    """All that the pods, or on this machine the processes, of a measurement's first repeat are told."""
+    plans = [replace(plan, own_key="", measurement="") for plan in plan_runs(replace(settings, repeats=1))]
+    if settings.cluster is None:
+        return [command(settings, plan) for plan in plans]
+    made_of = pods_of(settings, settings.cluster)
+    jobs = [jobs_spec.job(plan, made_of.jobs) | {"activeDeadlineSeconds": None} for plan in plans]
+    return [settings.cluster.namespace, *jobs, ray_cluster_spec.spec(made_of.ray_cluster)]
+
+
+def command(settings: Settings, plan: Any) -> list[str]:
+    """The command of a run on this machine, without its deadline."""
+    guarded = local_run._guard_command(local._properties(settings, plan), provenance.PROJECT / "runs")
+    return guarded[guarded.index("--") :]
+
+
+def measurement(settings: Settings) -> str:
+    """What all runs belong to."""
+    (measured,) = {plan.measurement for plan in plan_runs(settings)}
+    return measured
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quickly() -> Iterator[None]:
+    """Files are hashed once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provenance, "code_hash", cache(provenance.code_hash))
+        patch.setattr(Content, "tag", cache(Content.tag))
+        yield
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, dict[str, str]]:
+    """Values of keys that name files, before and after a change."""
+    for name in ("one", "two"):
+        for file in ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"):
+            path = tmp_path / name / "cifar-10-batches-py" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name)
+        (tmp_path / f"kubeconfig-{name}").touch()
+    return {
+        name: {
+            "datasetPath": str(tmp_path / name / "cifar-10-batches-py"),
+            "kubeconfig": f"{tmp_path}/kubeconfig-{name}",
+        }
+        for name in ("one", "two")
+    }
+
+
+def test_every_key_has_another_value() -> None:
+    """A new key is refused here until its effect on the measurement is known."""
+    assert set(KEYS) == {*ANOTHER, "target", "datasetPath", "kubeconfig"}
+    assert set(CHANGES_NOTHING) <= set(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("stack", "key"),
+    [
+        (stack, name)
+        for stack in EVERYWHERE
+        for name, key in KEYS.items()
+        if name != "target" and values_of(stack)["target"] in key.targets
+        if (stack, name) not in (("kubernetes", "imageRegistry"), (BUILT, "imageRegistry"))
+    ],
+)
+def test_a_setting_that_changes_a_pod_or_process_measures_again(
+    stack: str, key: str, folders: dict[str, dict[str, str]]
+) -> None:
+    """Of any arm; and what is said to change nothing changes none of them."""
+    before, after = {}, {key: ANOTHER.get(key, "")}
+    if key in folders["one"]:
+        before, after = ({key: folders[name][key]} for name in ("one", "two"))
+    beside = BESIDE.get(key, {})
+    settings, changed = settings_of(stack, **beside, **before), settings_of(stack, **beside, **after)
+
+    repeated = measurement(settings) != measurement(changed)
+
+    assert repeated != (stack in CHANGES_NOTHING.get(key, ()))
+    assert repeated or processes(settings) == processes(changed)
+
+
+def test_another_registry_is_another_image() -> None:
+    """Pushed there, or there already."""
+    pushed, there = settings_of(BUILT), settings_of("kubernetes")
+    elsewhere = settings_of(BUILT, imageRegistry=ANOTHER["imageRegistry"])
+
+    assert 3 == len({measurement(settings) for settings in (pushed, there, elsewhere)})
+
+
+@pytest.mark.parametrize("stack", [stack for stack in STACKS if stack != "local"])
+def test_what_is_hashed_is_what_is_declared(stack: str) -> None:
+    """The real program's Jobs and RayCluster, but for the hashes themselves."""
+    settings = parse(values_of(stack), machine(cores=64, gib=256))
+    assert settings.cluster is not None
+    made_of = pods_of(settings, settings.cluster)
+    objects = record(stack)["objects"]
+    plans = plan_runs(settings)
+
+    jobs = {f"Job {plan.name}": jobs_spec.job(plan, made_of.jobs) for plan in plans}
+
+    assert jobs.keys() == {name for name in objects if name.startswith("Job ")}
+    assert jobs == {name: objects[name]["spec"] for name in jobs}
+    assert ray_cluster_spec.spec(made_of.ray_cluster) == objects["RayCluster ray-training-cluster"]["spec"]
