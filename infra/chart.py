@@ -25,8 +25,8 @@ CACHE = PROJECT / ".state" / "charts"
 SECONDS = 30.0
 ATTEMPTS = 3
 DIGESTS = {("kuberay-operator", "1.6.2"): "660e709573ea49455fea0b34b40a38afc217b8354bcf0f17aab2a3249d3c1b5f"}
-"""SHA-256 of the archives that KubeRay published, by name and version: of the default version. Of any other, the digest
-is that in the repository's index, which is fetched over TLS."""
+"""SHA-256 of archives that KubeRay published, by name and version; the default version's has to be here. It is the one
+that others pin for the archive on KubeRay's release page. Of any other version the digest is the index's, over TLS."""
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 
