@@ -25,7 +25,7 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
 
 from infra import guard
-from training import progress, result
+from training import environment, progress, result
 from training.config import Recipe
 from training.provenance import PROJECT
 
@@ -119,11 +119,11 @@ def _flags(props: dict[str, Any]) -> list[str]:
 @contextmanager
 def _guarded(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The run under its guard, in a session of its own; whatever happens, none of it is left afterwards."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PULUMI_")}
-    environment["PYTHONUNBUFFERED"] = "1"  # the last lines of a killed run are in its log
+    variables = environment.allowed(os.environ)
+    variables["PYTHONUNBUFFERED"] = "1"  # the last lines of a killed run are in its log
     with (folder / "log.txt").open("ab") as log:
         running = subprocess.Popen(
-            command, cwd=PROJECT, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            command, cwd=PROJECT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
         )
     _guards.add(running)
     try:

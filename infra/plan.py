@@ -6,13 +6,14 @@ nothing.
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra import pods
-from training import provenance
+from training import environment, provenance
 from training.config import ARMS, Recipe, canonical
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def _context(settings: "Settings") -> dict[str, Any]:
         "host": provenance.host().fingerprint() if settings.target == "local" else None,
         "machines": pods.machines(settings, settings.cluster) if settings.cluster else None,
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,
+        "environment": environment.steering(os.environ) if settings.target == "local" else None,
     }
 
 

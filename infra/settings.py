@@ -13,13 +13,13 @@ import psutil
 import pulumi
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
-from infra.settings_checks import CHECKS, dataset_of, oversubscription_of, path_of, run_checks
+from infra.settings_checks import CHECKS, dataset_of, oversubscription_of, path_of, run_checks, sharing_of
 from infra.settings_cluster_checks import CLUSTER_CHECKS, profile_of, unfit
 from infra.settings_draft import Draft, Facts, InvalidSettingsError, read
 from infra.settings_key import Target
 from infra.settings_rules import Quantity
 from infra.settings_table import KEYS
-from training import provenance
+from training import provenance, topology
 from training.config import Recipe, camel
 
 
@@ -124,6 +124,8 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Fact
         memory_bytes=host.memory_bytes,
         secret_keys=secret_keys,
         dashboard_installed=find_spec("aiohttp_cors") is not None,
+        cpu_quota=host.cpu_quota,
+        cores_by_kind=topology.cores_by_kind(topology.read(provenance.allowed_cpus()) or ()),
     )
 
 
@@ -155,7 +157,7 @@ def _settings(draft: Draft) -> Settings:
         worker_memory_bytes=draft["workerMemory"].bytes,
         oversubscription=shared[0] if shared and allowed else None,
         given=draft.changed(),
-        warnings=(*(shared if allowed else ()), *map(str, refused)),
+        warnings=(*(shared if allowed else ()), *filter(None, [sharing_of(draft)]), *map(str, refused)),
         refused_at_up=tuple(map(str, refused)),
         cluster=_cluster(draft) if draft.target != "local" else None,
     )

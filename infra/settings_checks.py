@@ -43,14 +43,42 @@ def path_of(draft: Draft, key: str) -> Path | None:
 
 
 def oversubscription_of(draft: Draft) -> str:
-    """How workers and cores compare on `local`, as a sentence; empty when each worker has its own cores."""
-    cores, workers = draft.facts.cpus_allowed, draft["workers"]
-    if draft.target != "local" or workers * draft["workerCpus"] <= cores:
+    """How workers and CPUs compare on `local`, as a sentence; empty when each worker has its own CPUs."""
+    cpus = _cpus_at_a_time(draft)
+    if draft.target != "local" or draft["workers"] * draft["workerCpus"] <= cpus:
         return ""
+    limit = "the CPU quota of its cgroup" if cpus < draft.facts.cpus_allowed else "this machine"
+    return f"{_workers(draft)} share the {cpus:g} CPU{'s' if cpus > 1 else ''} that {limit} allows"
+
+
+def sharing_of(draft: Draft) -> str:
+    """What workers share on `local` though each has CPUs of its own, as a sentence; empty where it is nothing.
+
+    Never refused: two virtual CPUs are often one core, and a measurement on them says what it is of.
+    """
+    wanted, kinds = draft["workers"] * math.ceil(draft["workerCpus"]), draft.facts.cores_by_kind
+    if draft.target != "local" or not kinds or wanted <= kinds[0] or wanted > draft.facts.cpus_allowed:
+        return ""
+    cores, among = sum(kinds), f"of the {draft.facts.cpus_allowed} CPUs that this machine allows"
+    if wanted <= cores:
+        return (
+            f"{_workers(draft)} need {wanted} physical cores, and {among} only {kinds[0]} are on cores of the fastest"
+            " kind: all workers go at the pace of the slowest, and the verdict says so"
+        )
     return (
-        f"{workers} worker{'s' if workers > 1 else ''} with workerCpus {draft['workerCpus']:g} share the"
-        f" {cores} core{'s' if cores > 1 else ''} that this machine allows"
+        f"{_workers(draft)} use {wanted} CPUs on the {cores} physical core{'s' if cores > 1 else ''} {among}:"
+        " threads of one core compute less than as many cores, and the verdict says so"
     )
+
+
+def _workers(draft: Draft) -> str:
+    workers = draft["workers"]
+    return f"{workers} worker{'s' if workers > 1 else ''} with workerCpus {draft['workerCpus']:g}"
+
+
+def _cpus_at_a_time(draft: Draft) -> float:
+    """CPUs that the workers can have at a time: those this machine allows, or fewer where a quota says so."""
+    return min(draft.facts.cpus_allowed, draft.facts.cpu_quota or math.inf)
 
 
 def _images(draft: Draft) -> int:
@@ -89,13 +117,15 @@ def _cores_suffice(draft: Draft) -> Iterator[Problem]:
     shared = oversubscription_of(draft)
     if not shared or draft["allowOversubscription"]:
         return
-    cores, workers, cpus = draft.facts.cpus_allowed, draft["workers"], math.ceil(draft["workerCpus"])
-    fewer = set_line("workers", cores // cpus) if cores >= cpus else set_line("workers", min(workers, cores))
-    smaller = fewer if cores >= cpus else f"{fewer} && {set_line('workerCpus', 1)}"
+    cores, workers, cpus = int(_cpus_at_a_time(draft)), draft["workers"], math.ceil(draft["workerCpus"])
+    if cores >= cpus:
+        less = [set_line("workers", cores // cpus)]
+    else:  # a quota may be less than the CPU of one worker
+        less = [f"{set_line('workers', min(workers, cores))} && {set_line('workerCpus', 1)}"] if cores else []
     yield Problem(
         f"{draft.shown('workers')} with {draft.shown('workerCpus')}",
-        f"workers × workerCpus of at most {cores}",
-        (smaller, set_line("allowOversubscription", "true")),
+        f"workers × workerCpus of at most {_cpus_at_a_time(draft):g}",
+        (*less, set_line("allowOversubscription", "true")),
         why=f"{shared}, so they would slow each other down; with allowOversubscription the verdict says so",
     )
 

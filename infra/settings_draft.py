@@ -30,6 +30,10 @@ class Facts:
     """Keys set with --secret, whose values no message may show."""
     dashboard_installed: bool = True
     """What Ray's dashboard needs beside Ray can be imported here."""
+    cpu_quota: float | None = None
+    """CPUs that a quota of this machine or container allows; None: none does."""
+    cores_by_kind: tuple[int, ...] = ()
+    """Physical cores of the allowed CPUs, by kind, the fastest first; empty where the system does not say."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,8 @@ def _replicas(run: Run, recipe: dict[str, Any]) -> str:
 
 def compute_threads(recipe: dict[str, Any]) -> int:
     """Compute threads, and CPUs, that one worker must have: `Recipe.compute_threads` of a recipe in JSON."""
-    return max(1, math.ceil(float(recipe["workerCpus"])))
+    cpus: int = math.ceil(recipe["workerCpus"])
+    return max(1, cpus)
 
 
 def _threads(runs: Sequence[Run], recipe: dict[str, Any]) -> Check:

@@ -5,6 +5,8 @@ the only difference is `_over_workers`. No tf.data: a step picks its images out 
 pipeline to wait for, and no autotuner.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,12 @@ class Loop:
         self._variables = self._model.trainable_variables
         self._classes = len(data.class_names)
         self._known = _on_device(data.known)
+        last = len(data.train_rows) % recipe.global_batch_size
+        self._may_be_empty = 0 < last < self._world
+        """The last batch leaves some replica without images."""
+        self._real: Any = None
+        if self._may_be_empty:
+            _leave_out_of_statistics(self._model, lambda: self._real)
         self._options = tf.distribute.experimental.CommunicationOptions(
             bytes_per_pack=BYTES_PER_PACK, implementation=tf.distribute.experimental.CommunicationImplementation.RING
         )
@@ -102,8 +110,8 @@ class Loop:
         images, labels = (tf.gather(tensor, rows) for tensor in self._known)
         pixels = self._augment(tf.cast(images, tf.float32) / 255.0, offset, step, epoch)
         # A replica that the last batch leaves without images computes one that counts 0, so that all take part.
-        real = tf.cast(count > 0, tf.float32)
-        with tf.GradientTape() as tape:
+        self._real = real = tf.cast(count > 0, tf.float32)
+        with self._moving_averages_kept(real), tf.GradientTape() as tape:
             logits = self._model(pixels, training=True)
             losses = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)) * real
             loss = losses / tf.cast(batch, tf.float32)
@@ -115,6 +123,18 @@ class Loop:
         seen = tf.reduce_sum(tf.cast(rows, tf.float64)) * tf.cast(real, tf.float64)
         with tf.control_dependencies([applied]):
             return tf.stack([tf.cast(value, tf.float64) for value in (losses, hits * real, count, seen)])
+
+    @contextmanager
+    def _moving_averages_kept(self, real: Any) -> Iterator[None]:
+        """Undo what the body does to this replica's own moving averages where it has no images.
+
+        Statistics over all workers are the same on every replica, and move all averages alike.
+        """
+        own = _own_statistics(self._model) if self._may_be_empty else []
+        before = [variable.read_value() for variable in own]
+        yield
+        for variable, value in zip(own, before, strict=True):
+            variable.assign(tf.where(real > 0, variable.read_value(), value))
 
     def _share(self, images: Any, step: Any) -> tuple[Any, Any, Any]:
         """Offset and count of this replica's images in step `step`, and the images of the whole step: `batch_split`."""
@@ -176,6 +196,32 @@ class Loop:
             predicted = tf.argmax(logits, axis=1)
             confusion += tf.math.confusion_matrix(labels[batch], predicted, self._classes)
         return self._over_workers(loss), self._over_workers(confusion)
+
+
+def _own_statistics(model: Any) -> list[Any]:
+    """The moving averages of the layers that normalise by their own replica's batch."""
+    layers = [layer for layer in model.submodules if isinstance(layer, tf.keras.layers.BatchNormalization)]
+    return [variable for layer in layers if not layer.synchronized for variable in layer.non_trainable_variables]
+
+
+def _leave_out_of_statistics(model: Any, real: Callable[[], Any]) -> None:
+    """Have statistics over all workers count a replica's images only where `real` gives 1.
+
+    tf-keras sums the batch of every replica: without this, the image of a replica that has none counts as one. Its own
+    way to leave images out is a mask, which `Conv2D` would not pass on, so it is given to the layer's private method
+    (tf-keras of uv.lock), on these objects alone: a saved model is built anew.
+    """
+    for layer in model.submodules:
+        if isinstance(layer, tf.keras.layers.BatchNormalization) and layer.synchronized:
+            layer._sync_calculate_mean_and_var = _counting(layer._sync_calculate_mean_and_var, real)
+
+
+def _counting(calculate: Callable[..., Any], real: Callable[[], Any]) -> Callable[..., Any]:
+    def masked(inputs: Any, axes: Any, keep_dims: Any, mask: Any = None) -> Any:  # noqa: ARG001 (tf-keras' interface)
+        images = tf.ones(tf.shape(inputs)[:-1], inputs.dtype)  # without channels, as tf-keras has masks
+        return calculate(inputs, axes, keep_dims, mask=images * tf.cast(real(), inputs.dtype))
+
+    return masked
 
 
 def _on_device(part: Part) -> tuple[Any, Any]:

@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from training import entry
 from training.clock import Stamp
@@ -24,15 +26,15 @@ def launch_workers(request: entry.Request) -> None:
 
     Raises RuntimeError naming the first worker that failed; the others are ended then.
     """
-    ports = free_ports(request.recipe.workers)
-    workers = [_start(request, rank, ports) for rank in range(request.recipe.workers)]
-    try:
-        while any(worker.poll() is None for worker in workers):
-            if any(worker.returncode for worker in workers):
-                break
-            time.sleep(POLL_SECONDS)
-    finally:
-        _end(workers)
+    with held_ports(request.recipe.workers) as ports:
+        workers = [_start(request, rank, ports) for rank in range(request.recipe.workers)]
+        try:
+            while any(worker.poll() is None for worker in workers):
+                if any(worker.returncode for worker in workers):
+                    break
+                time.sleep(POLL_SECONDS)
+        finally:
+            _end(workers)
     failed = [(rank, w.returncode) for rank, w in enumerate(workers) if w.returncode and w.returncode > 0] or [
         (rank, w.returncode) for rank, w in enumerate(workers) if w.returncode
     ]
@@ -40,16 +42,19 @@ def launch_workers(request: entry.Request) -> None:
         raise RuntimeError("worker {} of the native arm ended with code {}; its output is above".format(*failed[0]))
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at 127.0.0.1; all are held until the last is found, so that they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+@contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Ports of 127.0.0.1 that are kept, while the body runs, for who listens with SO_REUSEADDR, as gRPC does.
+
+    The workers listen seconds later, when they have imported TensorFlow. A port that was only looked up may by then be
+    that of somebody's outgoing connection; one that is bound here is no candidate for those.
+    """
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for held in sockets:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+        yield [int(held.getsockname()[1]) for held in sockets]
 
 
 def run_worker(request: entry.Request) -> TrainingResult | None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from training import placement
 from training.comparison_schema import Context, Run, Spread
 from training.fairness import Check
 from training.ratios import Repeat, common_accuracy, seconds_to_accuracy, spread, started
@@ -15,6 +16,9 @@ Kind = Literal["faster", "slower", "no measurable difference", "not decided", "n
 
 ACCURACY_POINTS = 2.0
 """A larger gap in test accuracy qualifies the verdict: the arms then did not learn the same."""
+
+THROTTLED_SECONDS, THROTTLED_SHARE = 0.05, 0.01
+"""A quota that held a run back for less than this, or than this share of its training, changed nothing that counts."""
 
 TOGETHER_SECONDS = 60.0
 """Runs of one measurement follow each other within this; a kept baseline ended longer ago."""
@@ -72,9 +76,13 @@ def qualifiers(
         "idleRay": _idle_ray(values["idleRayCpus"]),
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
         "affinity": _no_affinity(runs, context),
+        "sharedCores": placement.shared_cores(runs),
+        "kindsOfCore": placement.kinds_of_core(runs),
+        "numaNodes": placement.numa_nodes(runs),
         "olderBaseline": _older_baseline(repeats) if context.keep_baseline else "",
         "epochs": _different_epochs(repeats),
         "hosts": _different_hosts(runs),
+        "systems": placement.different_systems(runs),
         "repeats": _fewer_repeats(len(repeats), context.repeats),
         "checks": _unverified(checks, context),
         "batchStatistics": _batch_statistics(context),
@@ -119,8 +127,7 @@ def _accuracy_gap(gap: Spread | None) -> str:
 
 
 def _throttling(runs: Sequence[Run]) -> str:
-    held = {run.name: _held_back(run) for run in runs}
-    throttled = [f"{name} for {seconds:.1f} s" for name, seconds in held.items() if seconds > 0]
+    throttled = [f"{run.name} for {_held_back(run):.1f} s" for run in runs if _held_back(run) > _tolerated_seconds(run)]
     return f"Throttled: the CPU quota held back {', '.join(throttled)}" if throttled else ""
 
 
@@ -130,6 +137,10 @@ def _idle_ray(cpus: Spread | None) -> str:
 
 def _held_back(run: Run) -> float:
     return max((float(worker["throttledSeconds"] or 0) for worker in run.summary["workers"]), default=0.0)
+
+
+def _tolerated_seconds(run: Run) -> float:
+    return max(THROTTLED_SECONDS, THROTTLED_SHARE * float(run.summary["trainSeconds"] or 0))
 
 
 def _no_affinity(runs: Sequence[Run], context: Context) -> str:

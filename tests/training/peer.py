@@ -82,16 +82,18 @@ def _run(recipe: Recipe, rank: int, world: int) -> dict[str, Any]:
     tf.data.Dataset.__iter__ = recorded
     session = train.set_up(recipe, launch_of(rank, world))
     order = session.data.epoch_order(recipe.seed, 1)
-    weights, sums = [_flat(session.model)], []
+    weights, moving, sums = [_flat(session.model)], [_moving(session.model)], []
     for step in range(session.steps_per_epoch):
         seen, _ = session.loop.steps(order, step, step + 1, 1)
         sums.append(seen)
         weights.append(_flat(session.model))
+        moving.append(_moving(session.model))
     session.loop.average_statistics()
     loss, confusion = session.loop.evaluate(session.data.validation())
     tf.data.Dataset.__iter__ = original
     return {
         "weights": np.stack(weights),
+        "moving": np.stack(moving),
         "sums": np.stack(sums),
         "rows": session.data.train_rows,
         "loss": loss,
@@ -103,6 +105,16 @@ def _run(recipe: Recipe, rank: int, world: int) -> dict[str, Any]:
 
 def _flat(model: Any) -> Any:
     return np.concatenate([variable.numpy().ravel() for variable in model.trainable_variables])
+
+
+def _moving(model: Any) -> Any:
+    """This replica's own moving averages: reading them in the usual way gives the mean over all."""
+    local = [v._get_on_device_or_primary() if hasattr(v, "_get_on_device_or_primary") else v for v in _averages(model)]
+    return np.concatenate([variable.numpy().ravel() for variable in local] or [np.zeros(1)])
+
+
+def _averages(model: Any) -> Any:
+    return [variable for variable in model.non_trainable_variables if "moving" in variable.name]
 
 
 _STRATEGIES: list[Any] = []

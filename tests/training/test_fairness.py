@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from training.config import batch_split
-from training.native import free_ports
+from training.native import held_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
 CASES: dict[str, dict[str, Any]] = {
@@ -24,6 +24,10 @@ CASES: dict[str, dict[str, Any]] = {
     "statistics over all": {
         "model": "normalised", "global_batch_size": 36, "train_images": 80, "sync_batch_norm": True,
     },
+    "statistics over all, short last batch": {
+        "model": "normalised", "global_batch_size": 71, "train_images": 80, "sync_batch_norm": True,
+    },
+    "statistics, short last batch": {"model": "normalised", "global_batch_size": 71, "train_images": 80},
     "statistics": {"model": "normalised", "global_batch_size": 36, "train_images": 80},
     "compressed": {
         "model": "plain", "global_batch_size": 36, "train_images": 80, "gradient_precision": "bfloat16",
@@ -51,22 +55,24 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[Foun
 
 def _run(world: int, folder: Path) -> list[Found] | str:
     cases = CASES | {"ids": CASES["ids"] | {"global_batch_size": world}}
-    ports = free_ports(world)
-    processes = []
-    for rank in range(world):
-        spec = {"rank": rank, "world": world, "out": str(folder / f"{rank}.npz"), "cases": cases}
-        environment = os.environ | {"PYTHONPATH": str(PROJECT)}
-        if world > 1:
-            cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-            environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
-        command = [sys.executable, str(PROJECT / "tests" / "training" / "peer.py"), json.dumps(spec)]
-        with (folder / f"{rank}.log").open("w") as log:
-            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-    codes = [process.wait(timeout=240) for process in processes]
+    with held_ports(world) as ports:
+        processes = [_peer(rank, ports, folder, cases) for rank in range(world)]
+        codes = [process.wait(timeout=240) for process in processes]
     logs = "\n".join((folder / f"{rank}.log").read_text()[-2000:] for rank in range(world))
     if any(codes):
         return f"ranks ended with {codes}:\n{logs}"
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(world)]
+
+
+def _peer(rank: int, ports: list[int], folder: Path, cases: dict[str, Any]) -> subprocess.Popen[bytes]:
+    spec = {"rank": rank, "world": len(ports), "out": str(folder / f"{rank}.npz"), "cases": cases}
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    if len(ports) > 1:
+        cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+        environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
+    command = [sys.executable, str(PROJECT / "tests" / "training" / "peer.py"), json.dumps(spec)]
+    with (folder / f"{rank}.log").open("w") as log:
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
@@ -80,7 +86,17 @@ def test_shards_are_disjoint_and_cover_the_data_set(ranks: Callable[[int], list[
 
 
 @pytest.mark.parametrize("world", [2, 3])
-@pytest.mark.parametrize("case", ["even", "uneven", "short last batch", "augmented", "statistics over all"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "even",
+        "uneven",
+        "short last batch",
+        "augmented",
+        "statistics over all",
+        "statistics over all, short last batch",
+    ],
+)
 def test_workers_together_learn_what_one_process_learns(
     ranks: Callable[[int], list[Found]], world: int, case: str
 ) -> None:
@@ -136,6 +152,29 @@ def test_statistics_of_each_replica_differ_from_those_of_all(ranks: Callable[[in
     alone, together = ranks(1)[0], ranks(2)[0]
 
     assert np.abs(alone["statistics/weights"] - together["statistics/weights"]).max() > 5e-4
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_worker_without_images_counts_nothing_in_statistics_over_all(
+    ranks: Callable[[int], list[Found]], world: int
+) -> None:
+    """The last batch has one image: moving averages are those of one process, on every worker."""
+    alone = ranks(1)[0]["statistics over all, short last batch/moving"]
+
+    for rank in ranks(world):
+        assert np.abs(alone - rank["statistics over all, short last batch/moving"]).max() < 5e-5
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_worker_without_images_does_not_move_its_own_averages(
+    ranks: Callable[[int], list[Found]], world: int
+) -> None:
+    """The worker that has the last image moves its own; the others' are as after the step before."""
+    moved = [
+        np.abs(np.diff(rank["statistics, short last batch/moving"], axis=0)).max(axis=1) > 0 for rank in ranks(world)
+    ]
+
+    assert [[True, True]] + [[True, False]] * (world - 1) == [steps.tolist() for steps in moved]
 
 
 @pytest.mark.parametrize("world", [1, 2])

@@ -26,7 +26,7 @@ CONTRACT = {
     "versions",
 }
 """Modules of `training` that everybody may read: standard library only."""
-READERS = {"comparison", "comparison_schema", "fairness", "projection", "ratios", "verdict"}
+READERS = {"comparison", "comparison_schema", "fairness", "placement", "projection", "ratios", "verdict"}
 """Likewise, but about results: no arm imports them."""
 TENSORFLOW = {"account", "dataset", "loop", "model", "train"}
 RAY = {"ray", "ray_trainer", "submit"}
