@@ -145,7 +145,9 @@ class ComparisonData(TypedDict):
         Spread | None, "baseline / ray steady-state seconds; per epoch where arms stopped at different epochs"
     ]
     endToEndSpeedup: Annotated[Spread | None, "baseline / ray wall seconds, from process or container start to result"]
-    efficiency: Annotated[Spread | None, "speedup / workers"]
+    efficiency: Annotated[
+        Spread | None, "speedup / workers; the baseline has the machine's turbo to itself, the workers share it"
+    ]
     rayOverhead: Annotated[Spread | None, "ray / native steady-state seconds (1.0: none)"]
     accuracyGap: Annotated[Spread | None, "baseline - ray test accuracy in percentage points (positive: Ray is worse)"]
     breakEvenEpochs: Annotated[float | None, "extra start-up of Ray / seconds that it saves an epoch"]

@@ -158,3 +158,16 @@ def test_the_data_sets_files_are_part_of_every_key(tmp_path: Path) -> None:
     (here / "data_batch_1").write_text("b")
 
     assert set(keys(before).values()).isdisjoint(keys(plan_runs(replace(BASE, dataset_path=str(here)))).values())
+
+
+def test_what_steers_frameworks_repeats_local_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another setting of oneDNN is another measurement of every arm, kept ones too; pods have their own."""
+    before, pods = plan_runs(settings()), plan_runs(settings(target="minikube"))
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    after = plan_runs(settings())
+    monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "x")
+
+    assert not {run.own_key for run in before} & {run.own_key for run in after}
+    assert not {run.measurement for run in before} & {run.measurement for run in after}
+    assert pods == plan_runs(settings(target="minikube"))
+    assert after == plan_runs(settings())

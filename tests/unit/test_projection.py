@@ -172,3 +172,14 @@ def test_one_worker_projects_nothing() -> None:
 
     assert data["projection"] is None
     assert "one worker" in data["reasons"]["projection"]
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(2, 0.56419), (3, 0.84628), (5, 1.16296), (10, 1.53875)])
+def test_the_slowest_of_n_is_as_slow_as_the_tables_of_order_statistics_say(workers: int, expected: float) -> None:
+    """Harter 1961: the expected largest of N standard normal values; Blom's approximation is within 5 %."""
+    model = Model(batch=workers, baseline_step_seconds=1.0, spread_seconds=1.0, gradient_bytes=4, exposed_share=1.0)
+
+    share = model.straggler_seconds(workers) / model.straggler_seconds(1) if model.straggler_seconds(1) else None
+
+    assert share is None
+    assert model.straggler_seconds(workers) * workers == pytest.approx(expected, rel=0.05)

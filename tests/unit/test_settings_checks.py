@@ -46,7 +46,7 @@ def test_permitted_oversubscription_is_a_warning_and_a_sentence_for_the_verdict(
     """What was allowed is not forgotten."""
     found = settings(machine(cores=2), workers="3", allowOversubscription="true")
 
-    assert found.oversubscription == "3 workers with workerCpus 1 share the 2 cores that this machine allows"
+    assert found.oversubscription == "3 workers with workerCpus 1 share the 2 CPUs that this machine allows"
     assert found.warnings == (found.oversubscription,)
 
 
@@ -174,3 +174,43 @@ def test_workers_exchange_gradients_in_the_type_they_compute_in() -> None:
     assert settings().recipe.gradient_precision == "float32"
     assert settings(precision="bfloat16").recipe.gradient_precision == "bfloat16"
     assert settings(precision="bfloat16", gradientPrecision="float32").recipe.gradient_precision == "float32"
+
+
+def test_workers_on_threads_of_one_core_are_warned_of_and_not_refused() -> None:
+    """Two virtual CPUs are often one core: what a fresh clone runs must run."""
+    found = settings(replace(machine(cores=2), cores_by_kind=(1,)), workers="2")
+
+    (warning,) = found.warnings
+    assert "2 workers with workerCpus 1 use 2 CPUs on the 1 physical core of the 2 CPUs" in warning
+    assert found.oversubscription is None
+    assert () == found.refused_at_up
+
+
+def test_workers_on_cores_of_two_kinds_are_warned_of() -> None:
+    """Two fast cores and four slow ones for four workers; two workers have fast ones."""
+    hybrid = replace(machine(cores=8), cores_by_kind=(2, 4))
+
+    (warning,) = settings(hybrid, workers="4").warnings
+    assert "only 2 are on cores of the fastest kind" in warning
+    assert () == settings(hybrid, workers="2").warnings
+    assert () == settings(replace(machine(cores=8), cores_by_kind=(8,)), workers="8").warnings
+
+
+def test_a_cpu_quota_limits_the_workers_as_the_number_of_cpus_does() -> None:
+    """A container of 8 visible CPUs that may use one and a half of them."""
+    container = replace(machine(cores=8), cpu_quota=1.5)
+    found = only_problem(container, workers="2")
+
+    assert "the 1.5 CPUs that the CPU quota of its cgroup allows" in found
+    assert "pulumi config set workers 1" in found
+    allowed = settings(container, workers="2", allowOversubscription="true")
+    assert allowed.oversubscription is not None
+    assert "CPU quota" in allowed.oversubscription
+
+
+def test_a_quota_of_less_than_a_cpu_leaves_permission() -> None:
+    """No number of workers fits; and a quota of all CPUs limits nothing."""
+    found = only_problem(replace(machine(cores=8), cpu_quota=0.5), workers="1")
+
+    assert "pulumi config set allowOversubscription true" in found
+    assert () == settings(replace(machine(cores=2), cpu_quota=2.0), workers="2").warnings

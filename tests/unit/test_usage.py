@@ -61,3 +61,35 @@ def test_an_entry_point_reads_its_container_where_no_cpu_is_bound(bound: bool, c
 
     assert bound == (read is None)
     assert read is None or 2.5 - time.process_time() <= read[1] < 2.5
+
+
+def threads_of(names: str, first: int = 100) -> set[usage.Thread]:
+    """Threads that were started one after another within a tick of the clock."""
+    return {usage.Thread(7, first + place, name) for place, name in enumerate(names.split())}
+
+
+@pytest.mark.parametrize(
+    ("names", "count"),
+    [
+        ("python tf_Compute tf_Compute tf_graph_runner", 1),
+        ("tf_graph_runner python python tf_Compute", 2),
+        ("python python python tf_Compute grpc_global_tim python python event_engine python tf_Compute python", 3),
+        ("ray::RayTrainWo tf_Compute python", 1),
+        ("tf_numa_0_Eigen tf_numa_0_Eigen tf_Compute", 2),
+        ("python python", None),
+        ("", None),
+    ],
+)
+def test_the_threads_of_the_framework_s_pool_are_counted(names: str, count: int | None) -> None:
+    """As TensorFlow 2.21 starts them alone, among gRPC's, in Ray's process, and where it knows NUMA nodes."""
+    before = threads_of("python usage", first=1)
+
+    assert count == usage.pool_threads(before, before | threads_of(names))
+
+
+def test_without_a_list_of_threads_there_is_no_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS: null, with a reason, and not what was asked for."""
+    monkeypatch.setattr(usage, "TASKS", tmp_path / "absent")
+
+    assert usage.threads() is None
+    assert usage.pool_threads(None, None) is None
