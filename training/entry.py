@@ -124,6 +124,7 @@ def on_this_machine(request: Request) -> Request:
         )  # fmt: skip
         if fetched.returncode:
             sys.exit(fetched.returncode)
+    environment.end_downloading()
     waited = time.monotonic() - began
     reason = isolation.enter()
     if reason:

@@ -16,8 +16,11 @@ SYSTEM = re.compile(
     "PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_[A-Z]+|LD_LIBRARY_PATH|NIX_LD|NIX_LD_LIBRARY_PATH"
     "|PYTHON(HASHSEED|UTF8|IOENCODING|UNBUFFERED|DONTWRITEBYTECODE|FAULTHANDLER)"
 )
-"""Variables by which a process finds programs, libraries, its folders and its language. No proxy: a run downloads
-nothing, and TensorFlow's workers would look for each other through it."""
+"""Variables by which a process finds programs, libraries, its folders and its language."""
+
+DOWNLOADING = re.compile("(?i:http|https|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE")
+"""Variables by which data are fetched before a run. They reach no training: gRPC would ask a proxy for the way to
+127.0.0.1, and a proxy's address may hold a password."""
 
 OWN = re.compile("TRAINING_[A-Z_]+")
 """What this project's processes tell each other."""
@@ -34,8 +37,8 @@ TF_VAR_… and TF_TOKEN_… hold secrets, and these variables are recorded in re
 
 
 def allowed(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of this environment a run may have."""
-    lists = (SYSTEM, OWN, STEERING)
+    """What of this environment a run may have, until its data are fetched."""
+    lists = (SYSTEM, OWN, STEERING, DOWNLOADING)
     return {key: value for key, value in environment.items() if any(names.fullmatch(key) for names in lists)}
 
 
@@ -48,6 +51,13 @@ def keep_allowed() -> None:
     """Leave this process, and what it starts, the variables that a run may have."""
     for key in os.environ.keys() - allowed(os.environ).keys():
         del os.environ[key]
+
+
+def end_downloading() -> None:
+    """Take from this process, and what it starts, the variables that only fetching data needs."""
+    for key in list(os.environ):
+        if DOWNLOADING.fullmatch(key):
+            del os.environ[key]
 
 
 def variables(threads: int) -> dict[str, str]:

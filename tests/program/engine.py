@@ -16,7 +16,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("__main__.py", "Pulumi.yaml", ".python-version", "pyproject.toml", "uv.lock", "infra", "training", "stacks")
-MARK = "RAY_WORTH_IT_TEST"
+MARK = "TRAINING_TEST_MARK"
 """An environment variable that every process started by a test inherits, and by which it is found again."""
 
 

@@ -25,13 +25,12 @@ FOREIGN = {
     "TF_DATA_DIR": "/terraform",
     "TF_ENCRYPTION": "secret",
     "AWS_SECRET_ACCESS_KEY": "secret",
-    "http_proxy": "http://user:secret@proxy:3128",
-    "HTTPS_PROXY": "http://proxy:3128",
     "PYTHONPATH": "/somewhere",
     "PYTHONSAFEPATH": "1",
     "KERAS_BACKEND": "jax",
 }
 """What users have in their environments and no training may."""
+DOWNLOADING = {"http_proxy": "http://user:secret@proxy:3128", "NO_PROXY": "localhost", "SSL_CERT_FILE": "/ca.pem"}
 STEERING = {
     "TF_ENABLE_ONEDNN_OPTS": "0",
     "TF_XLA_FLAGS": "--tf_xla_auto_jit=2",
@@ -56,14 +55,23 @@ SYSTEM = {
 
 def test_a_run_gets_what_is_on_the_list_and_nothing_else() -> None:
     """What finds programs and folders, what steers frameworks, and what this project's processes tell each other."""
-    ours = {entry.STARTED: "1,2,boot"}
+    may = SYSTEM | STEERING | DOWNLOADING | {entry.STARTED: "1,2,boot"}
 
-    assert SYSTEM | STEERING | ours == environment.allowed(FOREIGN | SYSTEM | STEERING | ours)
+    assert may == environment.allowed(FOREIGN | may)
 
 
 def test_what_steers_frameworks_is_told_apart() -> None:
     """And nothing of it is a secret: it is recorded in results."""
-    assert STEERING == environment.steering(FOREIGN | SYSTEM | STEERING)
+    assert STEERING == environment.steering(FOREIGN | SYSTEM | STEERING | DOWNLOADING)
+
+
+def test_proxies_end_with_the_fetching_of_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything trains: a run holds this machine by then, and no pod comes here."""
+    monkeypatch.setattr(os, "environ", dict(SYSTEM | STEERING | DOWNLOADING))
+
+    environment.end_downloading()
+
+    assert SYSTEM | STEERING == os.environ
 
 
 def test_a_local_run_s_process_sees_nothing_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +128,15 @@ def test_somebody_else_s_tf_config_makes_no_worker(tmp_path: Path, monkeypatch: 
     native.main()
 
     assert [True] == launched
+
+
+def test_a_run_on_this_machine_trains_without_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From when it has the machine and its network to itself."""
+    monkeypatch.setattr(entry.machine_lock, "hold", lambda _: None)
+    monkeypatch.setattr(entry.isolation, "enter", lambda: "")
+    for name, value in DOWNLOADING.items():
+        monkeypatch.setenv(name, value)
+
+    entry.on_this_machine(entry.parse("baseline", None, ["--result", str(tmp_path / "result.json")]))
+
+    assert not DOWNLOADING.keys() & os.environ.keys()
