@@ -16,7 +16,7 @@ import pytest
 
 from training import provenance, result
 from training.config import ARMS, Recipe
-from training.environment import share_of_cpus, variables
+from training.environment import variables
 
 PROJECT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -30,10 +30,20 @@ WORKER = "ray::RayTrainWorker"
 Run = Callable[[str], result.TrainingResult]
 
 
+FOREIGN = {
+    "RAY_ADDRESS": "10.255.255.1:6379",
+    "TF_CONFIG": '{"cluster": {"worker": ["10.255.255.1:1", "x:1"]}, "task": {"type": "worker", "index": 1}}',
+    "PULUMI_ACCESS_TOKEN": "secret",
+    "HOME": "/proc/nowhere",
+}
+"""What a user's environment may have, and changes nothing: every run here has it."""
+
+
 def run_arm(arm: str, folder: Path, flags: list[str]) -> subprocess.CompletedProcess[str]:
     """An entry point as the program starts it."""
     command = [sys.executable, "-m", f"training.{arm}", "--result", str(folder / "result.json"), *flags]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    variables = os.environ | FOREIGN | {"OMP_DYNAMIC": "0"}
+    return subprocess.run(command, cwd=PROJECT, env=variables, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +104,46 @@ def test_what_was_verified_in_the_run_held(results: dict[str, result.TrainingRes
 
 @needs_two_cpus
 @pytest.mark.parametrize("arm", ARMS)
-def test_a_worker_has_the_cpus_and_threads_of_its_rank(results: dict[str, result.TrainingResult], arm: str) -> None:
-    """Rule 4: for the baseline too."""
-    for worker in results[arm].workers:
+def test_a_worker_has_one_cpu_of_its_own_and_one_thread(results: dict[str, result.TrainingResult], arm: str) -> None:
+    """Rule 4, for the baseline too: what each process reports of itself, of different CPUs in the distributed arms."""
+    workers = results[arm].workers
+    bound = [worker.affinity or [] for worker in workers]
+
+    assert [1] * len(workers) == [len(cpus) for cpus in bound]
+    assert len(workers) == len({cpu for cpus in bound for cpu in cpus})
+    for worker in workers:
+        assert worker.bound
         assert 1 == worker.compute_threads
-        assert share_of_cpus(CPUS, worker.rank, 1) == worker.affinity
         assert worker.mean_cpus is not None
         assert worker.mean_cpus < 1.1
+
+
+@pytest.mark.skipif((psutil.cpu_count(logical=False) or 1) < 2, reason="two workers need two physical cores")
+@needs_two_cpus
+@pytest.mark.parametrize("arm", ["native", "ray"])
+def test_workers_are_on_different_physical_cores(results: dict[str, result.TrainingResult], arm: str) -> None:
+    """As the system itself lists the threads of a core."""
+    siblings = {
+        Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
+        for worker in results[arm].workers
+        for cpu in worker.affinity or []
+    }
+
+    assert 2 == len(siblings)
+    assert [worker.affinity for worker in results[arm].workers] == [
+        [place.cpu for place in worker.cpus or []] for worker in results[arm].workers
+    ]
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_every_rank_says_what_it_ran_with(results: dict[str, result.TrainingResult], arm: str) -> None:
+    """Installed versions, the hash of its code, and the steering variables; nothing of what was foreign to it."""
+    for worker in results[arm].workers:
+        assert {"python", "ray", "numpy", "tf-keras"} <= set(worker.software.versions)
+        assert provenance.code_hash(arm) == worker.software.code_hash
+        assert "1" == worker.software.environment["OMP_NUM_THREADS"]
+        assert "0" == worker.software.environment["OMP_DYNAMIC"]
+        assert not FOREIGN.keys() & worker.software.environment.keys()
 
 
 @pytest.mark.parametrize("arm", ARMS)

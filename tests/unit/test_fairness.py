@@ -1,5 +1,8 @@
 """The fairness checks that compare what every rank measured: for each, a result that makes it fail."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from tests.unit.results import make_context, make_recipe, make_run, make_runs
 from training.comparison import Run, compare
 from training.environment import share_of_cpus
+from training.provenance import PROJECT
 
 
 def with_worker(runs: list[Run], name: str, rank: int, **changes: Any) -> list[Run]:
@@ -138,3 +142,23 @@ def test_no_check_is_true_by_itself() -> None:
     there = {"replicasAsAsked", "sameWork", "weightsEqual", "shardsCoverDataSet"}
 
     assert here | there == set(checks([make_run(arm) for arm in ("baseline", "native", "ray")])[0])
+
+
+HASHED = """
+import sys
+from training import entry, provenance
+
+def software(*_):
+    print([name for name in ("tensorflow", "training.train", "training.loop") if name in sys.modules])
+    sys.exit(0)
+
+provenance.software = software
+entry.take_part(entry.parse("baseline", None, ["--result", sys.argv[1], "--no-bind-cpus"]), "baseline")
+"""
+
+
+def test_code_is_hashed_before_it_runs(tmp_path: Path) -> None:
+    """A module that is edited while a run goes on is not recorded as what had run."""
+    command = [sys.executable, "-c", HASHED, str(tmp_path / "result.json")]
+
+    assert "[]\n" == subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
