@@ -12,6 +12,7 @@ from infra.scripts.programs import Failure
 from infra.settings import ClusterSettings, Settings
 from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, write_kubeconfig
 from tests.unit.settings_machine import machine, settings
+from training import machine_lock
 
 
 @pytest.fixture
@@ -113,6 +114,30 @@ def test_a_minikube_in_trouble_is_refused(said: list[str], monkeypatch: pytest.M
     before_up.check_minikube(minikube())
 
     assert [] == said
+
+
+def test_a_minikube_update_has_the_machine_to_itself_and_a_preview_asks_for_nothing(
+    said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain `pulumi up` too: its runs are pods of this machine. What is in the lock's place is a message."""
+    monkeypatch.setattr(before_up, "trouble", lambda _: "")
+    monkeypatch.setattr(before_up, "PROJECT", tmp_path)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    before_up.check_minikube(minikube())
+    free = machine_lock.take_name(machine_lock.NAME)
+    assert not isinstance(free, machine_lock.Holder)
+    free.close()
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    before_up.check_minikube(minikube())
+
+    assert isinstance(machine_lock.take_name(machine_lock.NAME), machine_lock.Holder)
+
+    def refuse(_: object) -> None:
+        raise machine_lock.LockError("it is a folder: remove it")
+
+    monkeypatch.setattr(machine_lock, "take", refuse)
+    with pytest.raises(pulumi.RunError, match="it is a folder: remove it"):
+        before_up.check_minikube(minikube())
 
 
 def test_what_a_killed_update_left_is_cleared(

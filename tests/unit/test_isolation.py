@@ -163,6 +163,14 @@ def test_data_is_downloaded_before_and_neither_that_nor_waiting_is_on_the_clock(
     assert 60 == pytest.approx(request_.started.seconds_until(begun.started))
 
 
+def test_a_run_by_hand_has_the_machine_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one under its guard, which has the lock then."""
+    monkeypatch.setattr(isolation, "enter", lambda: None)
+    entry.on_this_machine(entry.parse("native", None, ["--result", str(tmp_path / "result.json")]))
+
+    assert isinstance(machine_lock.take_name(machine_lock.NAME), machine_lock.Holder)
+
+
 def test_data_that_can_t_be_had_ends_the_run_with_its_message(
     monkeypatch: pytest.MonkeyPatch, request_: entry.Request
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from report import bench
 from tests.unit.results import make_result
+from training import machine_lock
 from training.config import Recipe
 from training.result import StepSeconds
 
@@ -132,3 +133,20 @@ def test_every_repeat_begins_with_another_arm(monkeypatch: pytest.MonkeyPatch) -
     assert ["baseline", "limit", "native"] == [names[0] for names in rounds]
     assert all(sorted(names) == sorted((*bench.ARMS, "model.fit")) for names in rounds)
     assert [100.0] * 3 == [repeat.fit_images_per_second for repeat in repeats]
+
+
+def test_the_benchmark_has_the_machine_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From before its first run on: another measurement beside it would spoil both."""
+    held: list[bool] = []
+
+    def measure(*_: object) -> list[bench.Repeat]:
+        held.append(isinstance(machine_lock.take_name(machine_lock.NAME), machine_lock.Holder))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "measure", measure)
+    monkeypatch.setattr("sys.argv", ["bench", "--quick"])
+    monkeypatch.setattr("training.provenance.allowed_cpus", lambda: [0, 1])
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+
+    assert [True] == held

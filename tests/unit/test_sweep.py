@@ -18,6 +18,7 @@ from tools import sweep as sweeping
 from tools.project import ToolError
 from tools.sweep_engine import Interrupted, UpdateFailed
 from tools.sweep_plan import key_of, parse_axes, points_of
+from training import machine_lock
 from training.comparison import Run, compare
 from training.result import TrainingResult, summarise
 
@@ -280,3 +281,14 @@ def test_nothing_measured_is_a_page_without_pictures(project: Path) -> None:
 
     assert "<svg" not in page
     assert 2 == page.count("not measured yet")
+
+
+@pytest.mark.parametrize(("target", "held"), [("minikube", True), ("local", False), ("kubernetes", False)])
+def test_a_sweep_on_minikube_has_the_machine_to_itself(target: str, held: bool) -> None:
+    """From its first setting to its last; on local each run takes the machine for itself."""
+    with sweeping._alone(target):
+        taken = machine_lock.take_name(machine_lock.NAME)
+
+    assert held == isinstance(taken, machine_lock.Holder)
+    if not isinstance(taken, machine_lock.Holder):
+        taken.close()
