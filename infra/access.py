@@ -1,23 +1,21 @@
 """How the program reaches its cluster: one explicit provider, and the options that every resource in it carries.
 
-The provider's kubeconfig is the path to a file. On Minikube the start command writes it: a preview is right without it,
-and no key enters the state.
+The provider's kubeconfig is the path to a file of the stack's own. On Minikube the start command writes it, elsewhere
+`infra.pinned_cluster`: a preview is right without it, no key enters the state, and the user's contexts may change.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
+from infra import kubeconfig
+from infra.pinned_cluster import PinnedCluster
+
 NAME = "cluster"
-
-
-def kubeconfig_path(stack: str) -> str:
-    """The ignored file with which a stack's Minikube cluster is reached, from the project's folder."""
-    return str(Path(".state", "kubeconfig", stack))
+IDENTIFIER = "the cluster of this stack"
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,7 @@ class Access:
     provider: k8s.Provider
     namespace: str
     kubeconfig: str
-    """Path, from the project's folder; empty: the standard rules."""
-    context: str | None
+    """Path of the stack's own file, from the project's folder."""
     cluster: pulumi.Resource | None
     """What made the cluster, if this stack did: with it, everything in the cluster goes."""
 
@@ -46,30 +43,33 @@ class Access:
         return {"namespace": self.namespace, **({"annotations": chosen} if chosen else {}), **more}
 
 
-def minikube_access(
-    namespace: str, kubeconfig: str, profile: str, cluster: pulumi.Resource, parent: pulumi.Resource
-) -> Access:
-    """Access to the Minikube cluster that `cluster` starts."""
-    provider = k8s.Provider(
-        NAME,
-        kubeconfig=kubeconfig,
-        context=profile,
-        cluster_identifier=profile,
-        upsert_existing_objects=True,
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=[cluster]),
-    )
-    return Access(provider, namespace, kubeconfig, profile, cluster)
+def minikube_access(stack: str, namespace: str, cluster: pulumi.Resource, parent: pulumi.Resource) -> Access:
+    """Access to the Minikube cluster that `cluster` starts, and of which it writes the kubeconfig."""
+    provider = _provider(stack, cluster, parent, take_over=True)
+    return Access(provider, namespace, kubeconfig.path_of(stack), cluster)
 
 
-def existing_access(
-    namespace: str, kubeconfig: str | None, context: str | None, identifier: str, parent: pulumi.Resource
-) -> Access:
-    """Access to a cluster that exists; `identifier` names it, and a change of it replaces everything in it."""
-    provider = k8s.Provider(
+def existing_access(stack: str, namespace: str, setting: str | None, context: str, parent: pulumi.Resource) -> Access:
+    """Access to the cluster that a context of the user's kubeconfig leads to: that one, as long as the stack lives."""
+    pinned = PinnedCluster(stack, setting, context, pulumi.ResourceOptions(parent=parent))
+    return Access(_provider(stack, pinned, parent, take_over=False), namespace, kubeconfig.path_of(stack), None)
+
+
+def _provider(stack: str, way: pulumi.Resource, parent: pulumi.Resource, *, take_over: bool) -> k8s.Provider:
+    """One that reaches what the stack's own kubeconfig says, and nothing when that is lost.
+
+    `destroy` and `refresh` run no program: the engine configures the provider with the inputs that it recorded here.
+    What is not given would come from variables of the environment.
+    """
+    return k8s.Provider(
         NAME,
-        kubeconfig=kubeconfig,
-        context=context,
-        cluster_identifier=identifier,
-        opts=pulumi.ResourceOptions(parent=parent),
+        kubeconfig=kubeconfig.path_of(stack),
+        # Constant: when it changes, everything is made anew, and the old is deleted through what the path means now.
+        cluster_identifier=IDENTIFIER,
+        # A cluster that does not answer is no reason to forget what is in it, or to call it updated.
+        delete_unreachable=False,
+        skip_update_unreachable=False,
+        upsert_existing_objects=take_over,
+        enable_patch_force=False,
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[way]),
     )
-    return Access(provider, namespace, kubeconfig or "", context, None)

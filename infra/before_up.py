@@ -5,8 +5,9 @@ from typing import Any
 
 import pulumi
 
-from infra import access, existing_cluster, helm_release, kube, leftover_jobs, operator_spec
+from infra import existing_cluster, helm_release, kube, kubeconfig, leftover_jobs, operator_spec
 from infra.kube import KubeError
+from infra.kubeconfig import NotHereError
 from infra.scripts import image as image_script
 from infra.scripts.minikube import started, trouble
 from infra.scripts.programs import Failure
@@ -18,17 +19,17 @@ from training.provenance import PROJECT
 def check_existing(settings: Settings) -> None:
     """Target `kubernetes`: say which cluster it is, and refuse one that can't hold the measurement, with RunError."""
     assert settings.cluster is not None  # noqa: S101 (the target has it)
-    kubeconfig, context = settings.cluster.kubeconfig, settings.cluster.kube_context
     try:
-        pulumi.log.info(f"the cluster: {existing_cluster.described(kubeconfig, context)}")
+        selected = kubeconfig.select(settings.cluster.kubeconfig, settings.cluster.kube_context or "")
+        pulumi.log.info(f"the cluster: {selected}")
         if pulumi.runtime.is_dry_run():
             return
-        found = existing_cluster.findings(kube.connect(kubeconfig or "", context), settings)
+        found = existing_cluster.findings(kube.connect(selected.content), settings)
     except KubeError as error:
-        if pulumi.runtime.is_dry_run():
-            pulumi.log.info(f"the cluster is not known here: {error}")
+        if pulumi.runtime.is_dry_run() and isinstance(error, NotHereError):
+            pulumi.log.warn(f"the cluster is not known here, and `up` would be refused: {error}")
             return
-        raise pulumi.RunError(f"the cluster can't be asked: {error}; nothing was changed") from None
+        raise pulumi.RunError(f"the cluster can't be asked; nothing was changed.\n{error}") from None
     lifted = [one for one in found if one.liftable and settings.allow_oversubscription]
     for one in lifted:
         pulumi.log.warn(one.what)
@@ -43,17 +44,17 @@ def check_minikube(settings: Settings) -> None:
     if pulumi.runtime.is_dry_run():
         return
     _have_machine()
-    profile, kubeconfig = settings.cluster.minikube_profile, access.kubeconfig_path(settings.stack)
+    profile, own = settings.cluster.minikube_profile, kubeconfig.path_of(settings.stack)
     try:
         found = trouble(profile)
     except Failure as failure:
         raise pulumi.RunError(str(failure)) from None
     if found:
         raise pulumi.RunError(found)
-    if not (PROJECT / kubeconfig).is_file():
+    if not (PROJECT / own).is_file():
         return
     try:
-        _clear(kube.connect(kubeconfig, profile), settings.cluster.namespace)
+        _clear(kube.connect(own), settings.cluster.namespace)
     except KubeError as error:
         if started(profile):
             raise pulumi.RunError(f"the cluster can't be asked: {error}") from None

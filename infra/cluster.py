@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from infra import access as access_module
-from infra import before_up, chart
+from infra import before_up, chart, kubeconfig
 from infra.access import Access
 from infra.chart import Source
 from infra.cluster_runs import ClusterRuns, WantedRuns
@@ -55,7 +55,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         self.outputs = {
             "dashboardUrl": dashboard.url,
             "dashboardTokenCommand": dashboard.token_command,
-            "kubeconfigPath": access.kubeconfig or None,
+            "kubeconfigPath": access.kubeconfig,
         }
         self.register_outputs({"outputs": self.outputs})
 
@@ -75,14 +75,12 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return Minikube("minikube", minikube_cluster(self._settings.stack, self._cluster), self._child())
 
     def _access(self, place: Minikube | None) -> Access:
-        settings = self._cluster
-        if place is None:
-            context = settings.kube_context
-            identifier = "/".join([settings.kubeconfig or "default", context or "current"])
-            return access_module.existing_access(settings.namespace, settings.kubeconfig, context, identifier, self)
-        kubeconfig = access_module.kubeconfig_path(self._settings.stack)
-        return access_module.minikube_access(
-            settings.namespace, kubeconfig, settings.minikube_profile, place.started, self
+        stack, settings = self._settings.stack, self._cluster
+        if place is not None:
+            return access_module.minikube_access(stack, settings.namespace, place.started, self)
+        assert settings.kube_context is not None  # noqa: S101 (refused without it)
+        return access_module.existing_access(
+            stack, settings.namespace, settings.kubeconfig, settings.kube_context, self
         )
 
     def _image(self, place: Minikube | None, image: str) -> Sequence[pulumi.Resource]:
@@ -120,7 +118,7 @@ def minikube_cluster(stack: str, settings: ClusterSettings) -> Cluster:
     return Cluster(
         stack=stack,
         profile=settings.minikube_profile,
-        kubeconfig=access_module.kubeconfig_path(stack),
+        kubeconfig=kubeconfig.path_of(stack),
         nodes=settings.minikube_nodes,
         cpus=settings.minikube_cpus,
         memory_mib=settings.minikube_memory.bytes // MIB,

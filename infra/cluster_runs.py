@@ -90,7 +90,6 @@ class ClusterRuns(pulumi.ComponentResource):
             "indexed": plan.arm == "native",
             "namespace": self._access.namespace,
             "kubeconfig": self._access.kubeconfig,
-            "context": self._access.context or "",
         }
         options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
         return JobResult(f"{plan.name}-result", properties, options)

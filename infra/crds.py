@@ -76,7 +76,7 @@ def _apply(props: dict[str, Any]) -> None:
 def _api(props: dict[str, Any]) -> Any:
     from kubernetes.client import ApiextensionsV1Api
 
-    return ApiextensionsV1Api(client(props["kubeconfig"], props["context"] or None))
+    return ApiextensionsV1Api(client(props["kubeconfig"]))
 
 
 def refuse_foreign(made: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> None:

@@ -46,5 +46,5 @@ class Dashboard(pulumi.ComponentResource):
             self.url = pulumi.Output.from_input(dashboard_spec.FORWARDED_URL)
         else:
             self.url = node_port.address.apply(partial(dashboard_spec.node_port_url, node_port.port))
-        self.token_command = dashboard_spec.token_command(access.kubeconfig, access.context, access.namespace)
+        self.token_command = dashboard_spec.token_command(access.kubeconfig, access.namespace)
         self.register_outputs({"url": self.url, "token_command": self.token_command})

@@ -35,10 +35,16 @@ FORWARDED_URL = f"http://127.0.0.1:{DASHBOARD_PORT}"
 """Where it answers while `make dashboard` runs."""
 
 
-def token_command(kubeconfig: str, context: str | None, namespace: str) -> str:
+def token_command(kubeconfig: str, namespace: str) -> str:
     """The command line that prints the token; the token itself is in no output."""
-    access = [f"--kubeconfig={kubeconfig}"] if kubeconfig else []
-    access += [f"--context={context}"] if context else []
     path = f"jsonpath={{.data.{TOKEN_KEY}}}"
-    command = ["kubectl", *access, f"--namespace={namespace}", "get", "secret", TOKEN_SECRET, f"--output={path}"]
+    command = [
+        "kubectl",
+        f"--kubeconfig={kubeconfig}",
+        f"--namespace={namespace}",
+        "get",
+        "secret",
+        TOKEN_SECRET,
+        f"--output={path}",
+    ]
     return f"{shlex.join(command)} | base64 --decode"

@@ -35,23 +35,6 @@ class Finding:
         return "\n  ".join([f"{self.what}:" if self.ways else self.what, *self.ways])
 
 
-def described(kubeconfig: str | None, context: str | None) -> str:
-    """Context, file and server's address, from the kubeconfig alone: no cluster is asked. Raises KubeError."""
-    from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, ConfigException, KubeConfigMerger
-
-    path = kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION
-    try:
-        merged = KubeConfigMerger(path).config
-        if merged is None:
-            raise KubeError(f"there is no kubeconfig {path}")
-        name = context or merged["current-context"]
-        cluster = merged["contexts"].get_with_name(name)["context"]["cluster"]
-        server = merged["clusters"].get_with_name(cluster)["cluster"]["server"]
-    except (ConfigException, OSError) as error:
-        raise KubeError(f"the kubeconfig {path} can't be used ({error})") from None
-    return f"context {name} of {path}, at {server}"
-
-
 def findings(api: Any, settings: Settings) -> list[Finding]:
     """All that stands in the way in this cluster; raises KubeError when it can't be asked."""
     return [*_namespace(api, settings), *_jobs(api, settings), *_operator(api, settings), *_fit(api, settings)]

@@ -84,7 +84,7 @@ def _read_log(props: dict[str, Any]) -> str:
     from kubernetes.client import CoreV1Api
     from kubernetes.client.exceptions import ApiException
 
-    core = CoreV1Api(client(props["kubeconfig"], props["context"]))
+    core = CoreV1Api(client(props["kubeconfig"]))
     selector = f"{UID_LABEL}={props['uid']}" + (f",{INDEX_LABEL}=0" if props["indexed"] else "")
     try:
         pods = core.list_namespaced_pod(props["namespace"], label_selector=selector).items

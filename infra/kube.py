@@ -5,7 +5,6 @@ Objects are read as the API server writes them, as plain dicts: what this projec
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from training.provenance import PROJECT
@@ -22,24 +21,25 @@ class KubeError(Exception):
         self.status = status
 
 
-def client(kubeconfig: str, context: str | None, *, retries: int | None = None) -> Any:
-    """An API client; an empty path means the standard rules (KUBECONFIG, ~/.kube/config)."""
+def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -> Any:
+    """An API client: of the current context of a file, whose path starts at the project, or of a file's content."""
     from kubernetes import config
     from kubernetes.client import Configuration
 
-    path = str(PROJECT / Path(kubeconfig).expanduser()) if kubeconfig else None
     settings = Configuration()
     settings.retries = retries
-    return config.new_client_from_config(config_file=path, context=context or None, client_configuration=settings)
+    if isinstance(kubeconfig, str):
+        return config.new_client_from_config(config_file=str(PROJECT / kubeconfig), client_configuration=settings)
+    return config.new_client_from_config_dict(dict(kubeconfig), persist_config=False, client_configuration=settings)
 
 
-def connect(kubeconfig: str, context: str | None) -> Any:
+def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
     """A client that fails fast where there is no cluster; raises KubeError for a kubeconfig that can't be used."""
     from kubernetes.config import ConfigException
 
     try:
-        return client(kubeconfig, context, retries=0)
-    except (ConfigException, OSError) as error:
+        return client(kubeconfig, retries=0)
+    except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
         raise KubeError(f"the kubeconfig can't be used ({error})") from None
 
 

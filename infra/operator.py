@@ -36,7 +36,6 @@ class Operator(pulumi.ComponentResource):
                 "version": settings.source.version,
                 "chartDigest": settings.source.digest,
                 "kubeconfig": access.kubeconfig,
-                "context": access.context or "",
                 "takeOver": access.cluster is not None,
             },
             pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True),

@@ -2,6 +2,7 @@
 `infra.settings_table`, and not those of the cluster targets: `infra.settings_cluster_checks`."""
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,9 @@ def dataset_of(draft: Draft) -> str:
 
 def path_of(draft: Draft, key: str) -> Path | None:
     """The path a key names, from the project's folder; None when it is not set."""
-    return draft.facts.folder / Path(draft[key]).expanduser() if draft[key] else None
+    if not draft[key]:
+        return None
+    return draft.facts.folder / os.path.expanduser(str(draft[key]))  # noqa: PTH111 (Path's raises for an unknown ~user)
 
 
 def oversubscription_of(draft: Draft) -> str:

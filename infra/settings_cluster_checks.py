@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from infra import kubeconfig
 from infra.settings_checks import Check, path_of
 from infra.settings_draft import Draft, Problem, set_line
 from infra.settings_fit import GIB, RESERVED, Measurement, Size, cluster_fit, node_that_fits
@@ -63,6 +64,19 @@ def _image_is_known(draft: Draft) -> Iterator[Problem]:
     )
 
 
+def _context_is_named(draft: Draft) -> Iterator[Problem]:
+    if draft.target == "kubernetes" and not draft["kubeContext"]:
+        path = path_of(draft, "kubeconfig")
+        current = kubeconfig.current_context(str(path) if path else None)
+        yield Problem(
+            "kubeContext not set",
+            f"{KEYS['kubeContext'].rule.allowed} on target kubernetes",
+            (set_line("kubeContext", current or KEYS["kubeContext"].example),),
+            why="a stack belongs to one cluster, and the current context may be another tomorrow"
+            + (f"; today it is {current}" if current else ""),
+        )
+
+
 def _pull_secrets_exist(draft: Draft) -> Iterator[Problem]:
     if draft.target == "kubernetes" and draft["imagePullSecrets"] and draft["createNamespace"]:
         yield Problem(
@@ -94,6 +108,7 @@ CLUSTER_CHECKS = (
     Check(_namespace_is_ours, ("target", "namespace")),
     Check(_profile_has_a_name, ("target", "minikubeProfile")),
     Check(_image_is_known, ("target", "image", "imageRegistry")),
+    Check(_context_is_named, ("target", "kubeContext", "kubeconfig")),
     Check(_pull_secrets_exist, ("target", "imagePullSecrets", "createNamespace")),
     Check(_chart_is_there, ("target", "operator", "kuberayChart")),
 )

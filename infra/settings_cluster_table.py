@@ -175,10 +175,10 @@ _PLACE = (
     Key(
         name="kubeContext",
         rule=text("the name of a context"),
-        derived="the current one",
+        derived="none",
         example="staging",
         targets=KUBERNETES,
-        help="context in the kubeconfig",
+        help="context in the kubeconfig, which has to be named",
     ),
     Key(
         name="nodeSelector",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra import access, kube
+from infra import kube, kubeconfig
 from infra.kube import KubeError
 from infra.scripts.minikube import trouble
 from infra.scripts.programs import Failure
@@ -23,8 +23,7 @@ class StackCluster:
     settings: Settings
     cluster: ClusterSettings
     kubeconfig: str
-    """Path, from the project's folder; empty: the standard rules."""
-    context: str | None
+    """Path of the stack's own file, from the project's folder."""
 
     @property
     def namespace(self) -> str:
@@ -32,11 +31,15 @@ class StackCluster:
         return self.cluster.namespace
 
     @property
+    def name(self) -> str:
+        """The cluster's, for people."""
+        minikube = self.settings.target == "minikube"
+        return self.cluster.minikube_profile if minikube else f"context {self.cluster.kube_context}"
+
+    @property
     def kubectl(self) -> str:
         """The beginning of a kubectl command about the stack's namespace."""
-        flags = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig else []
-        flags += [f"--context={self.context}"] if self.context else []
-        return " ".join(["kubectl", *flags, f"--namespace={self.namespace}"])
+        return f"kubectl --kubeconfig={self.kubeconfig} --namespace={self.namespace}"
 
 
 def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
@@ -47,18 +50,15 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
             f"stack {stack} has target {settings.target}, and no cluster; those with target"
             f" {' and '.join(CLUSTER_TARGETS)} have one, as in:  STACK=minikube make …"
         )
-    chosen = settings.cluster
-    if settings.target == "minikube":
-        return StackCluster(stack, settings, chosen, access.kubeconfig_path(stack), chosen.minikube_profile)
-    return StackCluster(stack, settings, chosen, chosen.kubeconfig or "", chosen.kube_context)
+    return StackCluster(stack, settings, settings.cluster, kubeconfig.path_of(stack))
 
 
 def client_of_made(found: StackCluster) -> Any:
-    """A client, before any question; None for a Minikube that is not made yet. ToolError for a bad kubeconfig."""
-    if found.settings.target == "minikube" and not (ROOT / found.kubeconfig).is_file():
+    """A client, before any question; None before the first `up`. ToolError for a bad kubeconfig."""
+    if not (ROOT / found.kubeconfig).is_file():
         return None
     try:
-        return kube.connect(found.kubeconfig, found.context)
+        return kube.connect(found.kubeconfig)
     except KubeError as error:
         raise ToolError(f"stack {found.stack}: {error}") from None
 
@@ -67,7 +67,7 @@ def connect(found: StackCluster) -> Any:
     """A client of a cluster that answers; ToolError that says what is the matter with it, and what to type."""
     api = client_of_made(found)
     if api is None:
-        raise ToolError(f"stack {found.stack}: its cluster is not made yet:  STACK={found.stack} make up")
+        raise ToolError(f"stack {found.stack}: there is no {found.kubeconfig} yet:  STACK={found.stack} make up")
     try:
         kube.get(api, "/version")
     except KubeError as error:

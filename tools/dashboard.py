@@ -52,7 +52,7 @@ def main() -> int:
     """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
     found = cluster.find(*stack_settings.asked("dashboard", __doc__))
     api = cluster.connect(found)
-    token = dashboard_spec.token_command(found.kubeconfig, found.context, found.namespace)
+    token = dashboard_spec.token_command(found.kubeconfig, found.namespace)
     try:
         ray_api.head(api, found.namespace)
         url = endpoint(found, kube.items(api, "/api/v1/nodes"))

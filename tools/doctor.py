@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from infra import existing_cluster, kube
+from infra import existing_cluster, kube, kubeconfig
 from infra.cluster import minikube_cluster
 from infra.kube import KubeError
 from infra.scripts import doctor
@@ -98,16 +98,14 @@ def network() -> Finding:
 def _existing(settings: Settings) -> Iterator[Finding]:
     """The cluster of target `kubernetes`, asked the same as at `up`."""
     assert settings.cluster is not None  # noqa: S101 (the target has it)
-    kubeconfig, context = settings.cluster.kubeconfig, settings.cluster.kube_context
     needed = "a cluster that answers"
-    fix = "pulumi config set kubeconfig PATH    (and kubeContext NAME)"
     try:
-        named = existing_cluster.described(kubeconfig, context)
-        found = existing_cluster.findings(kube.connect(kubeconfig or "", context), settings)
+        selected = kubeconfig.select(settings.cluster.kubeconfig, settings.cluster.kube_context or "")
+        found = existing_cluster.findings(kube.connect(selected.content), settings)
     except KubeError as error:
-        yield Finding("cluster", str(error), needed, False, fix)
+        yield Finding("cluster", "see below", needed, False, str(error))
         return
-    yield Finding("cluster", named, needed, True)
+    yield Finding("cluster", str(selected), needed, True)
     for one in found:
         lifted = one.liftable and settings.allow_oversubscription
         yield Finding("cluster", "see below", "room for the measurement, and nobody else's place", lifted, str(one))

@@ -67,8 +67,8 @@ def main() -> int:
         status = read(api, found.namespace)
     except KubeError as error:
         raise ToolError(f"stack {found.stack}: {error}") from None
-    name = f"{found.context or 'the current context'} at {api.configuration.host}, namespace {found.namespace}"
-    token = dashboard_spec.token_command(found.kubeconfig, found.context, found.namespace)
+    name = f"{found.name} at {api.configuration.host}, namespace {found.namespace}"
+    token = dashboard_spec.token_command(found.kubeconfig, found.namespace)
     lines = [
         f"stack {found.stack}: {name}",
         *render(status.nodes, status.pods, status.jobs, status.ray),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from infra.kubeconfig import own_folder
 from infra.minikube_spec import Cluster, unchangeable
 from infra.scripts import doctor
 from infra.scripts.image import load_images, nodes
@@ -115,10 +116,9 @@ def _wanted() -> Cluster:
 
 
 def _start(cluster: Cluster) -> None:
-    kubeconfig = PROJECT / cluster.kubeconfig
-    kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+    own_folder()
     run(*cluster.start_command(), seconds=START_SECONDS, environment=_environment(cluster))
-    kubeconfig.chmod(0o600)
+    (PROJECT / cluster.kubeconfig).chmod(0o600)
 
 
 def _add_nodes(cluster: Cluster) -> None:

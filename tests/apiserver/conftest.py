@@ -51,7 +51,7 @@ def api(kubeconfig: Path, crd_properties: dict[str, Any]) -> Any:
     from kubernetes.dynamic import DynamicClient
 
     CrdsProvider().create(crd_properties)
-    client = kube.client(str(kubeconfig), None)
+    client = kube.client(str(kubeconfig))
     namespace = record("ci")["objects"]["Namespace network-namespace"]
     core = CoreV1Api(client)
     core.create_namespace(namespace)

@@ -13,7 +13,7 @@ def definitions(api: Any, crd_properties: dict[str, Any]) -> Any:
     """The client for CRDs."""
     from kubernetes.client import ApiextensionsV1Api
 
-    return ApiextensionsV1Api(kube.client(crd_properties["kubeconfig"], None))
+    return ApiextensionsV1Api(kube.client(crd_properties["kubeconfig"]))
 
 
 def owners(definitions: Any) -> dict[str, str]:

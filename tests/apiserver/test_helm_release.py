@@ -20,7 +20,7 @@ class Helm:
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = str(kubeconfig)
-        self.api = kube.connect(self._kubeconfig, None)
+        self.api = kube.connect(self._kubeconfig)
         self._chart = str(crd.chart().path)
 
     def command(self, verb: str, *flags: str) -> list[str]:

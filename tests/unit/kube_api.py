@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 import yaml
 
+from infra import kubeconfig
 from infra.pod_spec import RUN_LABEL
 
 NAMESPACE = "ray-system"
@@ -123,6 +125,11 @@ def serving(folder: Path) -> Iterator[tuple[Api, str]]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def trust_without_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a user's kubeconfig name this server, which is refused otherwise: it has no certificate."""
+    monkeypatch.setattr(kubeconfig, "_pinned", lambda _name, cluster, _merged: cluster)
 
 
 def write_kubeconfig(path: Path, url: str) -> Path:

@@ -21,7 +21,7 @@ import pulumi
 import yaml
 from pulumi.runtime import mocks, stack
 
-from infra import chart, existing_cluster, helm_release, kube, leftover_jobs
+from infra import chart, existing_cluster, helm_release, kube, kubeconfig, leftover_jobs
 from infra.scripts import minikube
 from tests.unit.results import make_result
 from training import machine_lock, provenance
@@ -138,7 +138,8 @@ def main() -> None:
     psutil.cpu_count = lambda logical=True: CORES
     chart.find = fake_chart
     minikube._read_marker = lambda profile: {}  # whatever cluster of that name this machine has
-    existing_cluster.described = lambda *_: "a cluster"
+    kubeconfig.select = lambda setting, context: kubeconfig.Selected(context, "a file", {})
+    kubeconfig.Selected.__str__ = lambda self: f"context {self.context} of {self.source}"
     existing_cluster.findings = lambda *_: []
     helm_release.mark_failed = lambda *_: []
     leftover_jobs.end_unfinished = lambda *_: []

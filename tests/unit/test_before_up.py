@@ -7,10 +7,10 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from infra import access, before_up, helm_release, operator_spec
+from infra import before_up, helm_release, kubeconfig, operator_spec
 from infra.scripts.programs import Failure
 from infra.settings import ClusterSettings, Settings
-from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, write_kubeconfig
+from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, trust_without_certificate, write_kubeconfig
 from tests.unit.settings_machine import machine, settings
 from training import machine_lock
 
@@ -28,8 +28,9 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """A cluster of two nodes, of the standard kubeconfig."""
-    with serving(tmp_path) as (served, kubeconfig):
-        monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", kubeconfig)
+    with serving(tmp_path) as (served, path):
+        trust_without_certificate(monkeypatch)
+        monkeypatch.setenv("KUBECONFIG", path)
         for name in ("one", "two"):
             served.put("/api/v1", "nodes", node(name))
         yield served
@@ -37,7 +38,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 def existing(**values: str) -> Settings:
     """A stack of target kubernetes."""
-    return settings(target="kubernetes", image="registry.example.com/a:1", **values)
+    return settings(target="kubernetes", image="registry.example.com/a:1", kubeContext="test", **values)
 
 
 def test_the_cluster_is_named_before_it_is_touched(api: Api, said: list[str]) -> None:
@@ -61,12 +62,15 @@ def test_a_preview_asks_no_cluster(api: Api, said: list[str], monkeypatch: pytes
 def test_a_preview_needs_no_kubeconfig(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A pull request's runner has none; an update fails without, and says so."""
     nowhere = replace(existing(), cluster=replace(cluster_of(existing()), kubeconfig=f"{tmp_path}/none"))
-    with pytest.raises(pulumi.RunError, match=r"no kubeconfig .*none; nothing was changed"):
+    with pytest.raises(pulumi.RunError, match=r"(?s)nothing was changed.*no kubeconfig .*none.*pulumi config set"):
         before_up.check_existing(nowhere)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     before_up.check_existing(nowhere)
 
-    assert [f"info: the cluster is not known here: there is no kubeconfig {tmp_path}/none"] == said
+    (line,) = said
+    assert line.startswith(
+        f"warn: the cluster is not known here, and `up` would be refused: there is no kubeconfig {tmp_path}"
+    )
 
 
 def cluster_of(found: Settings) -> ClusterSettings:
@@ -155,7 +159,7 @@ def test_what_a_killed_update_left_is_cleared(
     monkeypatch.setattr("infra.kube.PROJECT", tmp_path)
     monkeypatch.setattr(helm_release, "mark_failed", mark)
     before_up.check_minikube(minikube(minikubeProfile="test"))
-    path = tmp_path / access.kubeconfig_path("ci")
+    path = tmp_path / kubeconfig.path_of("ci")
     path.parent.mkdir(parents=True)
     path.write_bytes((tmp_path / "kubeconfig").read_bytes())
     api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", active=1), NAMESPACE)
@@ -177,7 +181,7 @@ def test_a_minikube_that_does_not_answer(
     monkeypatch.setattr(before_up, "started", lambda _: started)
     monkeypatch.setattr(before_up, "PROJECT", tmp_path)
     monkeypatch.setattr("infra.kube.PROJECT", tmp_path)
-    path = tmp_path / access.kubeconfig_path("ci")
+    path = tmp_path / kubeconfig.path_of("ci")
     path.parent.mkdir(parents=True)
     write_kubeconfig(path, "http://127.0.0.1:9")
     wanted = minikube(minikubeProfile="test")

@@ -28,7 +28,6 @@ PROPS: dict[str, Any] = {
     "indexed": False,
     "namespace": "ray-system",
     "kubeconfig": "",
-    "context": "",
 }
 
 

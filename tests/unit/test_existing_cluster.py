@@ -8,7 +8,7 @@ import pytest
 
 from infra import existing_cluster, kube
 from infra.crds import LABEL, OWNER
-from infra.existing_cluster import described, operator_versions
+from infra.existing_cluster import operator_versions
 from infra.kube import KubeError
 from infra.nodes import usable
 from infra.pod_spec import PROJECT, PROJECT_LABEL
@@ -26,12 +26,12 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
     with serving(tmp_path) as (api, kubeconfig):
         for name in ("one", "two"):
             api.put("/api/v1", "nodes", node(name))
-        yield api, kube.connect(kubeconfig, None)
+        yield api, kube.connect(kubeconfig)
 
 
 def wanted(**values: str) -> Settings:
     """A stack of target kubernetes."""
-    return settings(target="kubernetes", image="registry.example.com/a:1", **values)
+    return settings(target="kubernetes", image="registry.example.com/a:1", kubeContext="test", **values)
 
 
 def found(client: Any, **values: str) -> list[str]:
@@ -191,22 +191,11 @@ def test_only_operators_of_the_namespace_count(image: str, args: tuple[str, ...]
     assert expected == operator_versions([operator(image, *args)], NAMESPACE)
 
 
-def test_the_cluster_is_named_without_asking_it(tmp_path: Path) -> None:
-    """A preview may have no way to it."""
-    path = write_kubeconfig(tmp_path / "config", "https://10.0.0.1:6443")
-
-    assert f"context test of {path}, at https://10.0.0.1:6443" == described(str(path), None)
-    with pytest.raises(KubeError, match="other"):
-        described(str(path), "other")
-    with pytest.raises(KubeError, match=f"no kubeconfig {tmp_path}/none"):
-        described(f"{tmp_path}/none", None)
-
-
 def test_a_cluster_that_does_not_answer_is_said_at_once(tmp_path: Path) -> None:
     """With its address, and without retries."""
     path = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9")
 
-    client = kube.connect(str(path), None)
+    client = kube.connect(str(path))
     with pytest.raises(KubeError, match=r"http://127\.0\.0\.1:9 does not answer \(.*refused") as caught:
         kube.get(client, "/version")
 

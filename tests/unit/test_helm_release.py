@@ -33,7 +33,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
             record("other", "somebody-s", "pending-install"),
         ):
             api.put("/api/v1", "secrets", one, NAMESPACE)
-        yield api, kube.connect(kubeconfig, None)
+        yield api, kube.connect(kubeconfig)
 
 
 def statuses(api: Api) -> dict[str, tuple[str, str]]:

@@ -26,7 +26,7 @@ def test_only_runs_that_have_not_ended_are_ended(tmp_path: Path) -> None:
             job("other", "", active=1),
         ):
             api.put("/apis/batch/v1", "jobs", one, NAMESPACE)
-        ended = leftover_jobs.end_unfinished(kube.connect(kubeconfig, None), NAMESPACE)
+        ended = leftover_jobs.end_unfinished(kube.connect(kubeconfig), NAMESPACE)
 
     assert ["runs", "waits"] == ended
     assert {"runs", "waits"} == with_deadline(api)
@@ -40,4 +40,4 @@ def test_its_pods_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         api.on_patch = lambda _: None
         api.put("/apis/batch/v1", "jobs", job("stays", "ray-1", active=1), NAMESPACE)
         with pytest.raises(KubeError, match="do not end: stays"):
-            leftover_jobs.end_unfinished(kube.connect(kubeconfig, None), NAMESPACE)
+            leftover_jobs.end_unfinished(kube.connect(kubeconfig), NAMESPACE)

@@ -103,7 +103,7 @@ def test_the_code_of_an_arm_is_in_its_own_key_and_in_every_measurement(monkeypat
 
 def test_another_host_repeats_local_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preview of a cluster's stack on another laptop shows no re-run."""
-    cluster = settings(target="kubernetes", image="registry.example.com/ray-worth-it:1")
+    cluster = settings(target="kubernetes", kubeContext="staging", image="registry.example.com/ray-worth-it:1")
     local_before, cluster_before = plan_runs(BASE), plan_runs(cluster)
     monkeypatch.setattr(provenance, "host", lambda: provenance.Host("another", 64, 2**40))
 
@@ -113,8 +113,10 @@ def test_another_host_repeats_local_runs_alone(monkeypatch: pytest.MonkeyPatch) 
 
 def test_another_image_is_another_measurement() -> None:
     """Of every arm, also one that is built here on another base: its tag is another."""
-    before, after = (settings(target="kubernetes", image=f"registry.example.com/it:{tag}") for tag in (1, 2))
-    built = settings(target="kubernetes", imageRegistry="registry.example.com/it")
+    before, after = (
+        settings(target="kubernetes", kubeContext="staging", image=f"registry.example.com/it:{tag}") for tag in (1, 2)
+    )
+    built = settings(target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/it")
 
     assert set(keys(plan_runs(before)).values()).isdisjoint(keys(plan_runs(after)).values())
     assert measurements(before).isdisjoint(measurements(after))

@@ -35,7 +35,7 @@ def test_what_pulumi_yaml_declares_changes_nothing() -> None:
     declared = {name: key.declared_default() for name, key in KEYS.items()}
 
     for target in TARGETS:
-        own = {"target": target} | ({"image": "a/b:1"} if target == "kubernetes" else {})
+        own = {"target": target} | ({"image": "a/b:1", "kubeContext": "staging"} if target == "kubernetes" else {})
         assert parse(declared | own, machine()) == parse(own, machine())
 
 
@@ -90,6 +90,7 @@ def test_values_arrive_typed() -> None:
     """Texts become numbers, booleans, lists and objects."""
     found = settings(
         target="kubernetes",
+        kubeContext="staging",
         image="registry.example.com/a/b:1.0",
         workers="3",
         workerCpus="0.5",

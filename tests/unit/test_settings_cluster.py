@@ -5,7 +5,7 @@ import pytest
 from infra.settings_fit import GIB, Measurement, Size, cluster_fit, node_that_fits
 from tests.unit.settings_machine import applied, machine, only_problem, settings
 
-IMAGE = {"target": "kubernetes", "image": "registry.example.com/a:1"}
+IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
 MINIKUBE = machine(8, 16, "minikube")
 
 
@@ -17,11 +17,11 @@ def test_namespaces_of_others_are_refused(namespace: str) -> None:
 
 def test_kubernetes_needs_an_image_or_a_place_to_push_one() -> None:
     """Both ways are given, and each is enough."""
-    found = only_problem(target="kubernetes")
+    found = only_problem(target="kubernetes", kubeContext="staging")
 
     assert "pulumi config set image " in found
     assert "pulumi config set imageRegistry " in found
-    settings(target="kubernetes", imageRegistry="registry.example.com/a")
+    settings(target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/a")
 
 
 def test_only_one_image_can_be_meant() -> None:

@@ -20,8 +20,8 @@ from tools.project import ToolError
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """A cluster whose head runs, on a node that is this machine."""
     with serving(tmp_path) as (served, kubeconfig):
-        monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig, None))
-        monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", kubeconfig)
+        monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
+
         monkeypatch.setattr("sys.argv", ["dashboard"])
         monkeypatch.setenv("STACK", "ci")
         served.put("/api/v1", "nodes", node("one"))
@@ -57,11 +57,12 @@ def test_without_one_the_head_s_port_is_forwarded(
 
 
 @pytest.mark.usefixtures("api")
-def test_a_connection_carries_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_carries_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one read at a time; it ends when the browser's side does. Here the pod answers in capitals."""
     monkeypatch.setattr(dashboard, "connection", echo)
     ours, theirs = socket.socketpair()
-    serving_it = threading.Thread(target=dashboard._serve, args=(kube.connect("", None), NAMESPACE, theirs))
+    api = kube.connect(str(tmp_path / "kubeconfig"))
+    serving_it = threading.Thread(target=dashboard._serve, args=(api, NAMESPACE, theirs))
     serving_it.start()
     with ours:
         answers = [ask(ours, word) for word in (b"one", b"two" * 100_000)]

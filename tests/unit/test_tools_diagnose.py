@@ -27,7 +27,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Api
     monkeypatch.setattr(diagnose, "session_logs", lambda *_: iter([("ray-session/gcs.out", TOKEN)]))
     with serving(tmp_path) as (api, kubeconfig):
         stack = cluster.find("ci", {})
-        monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig, None))
+        monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
         api.put("/api/v1", "nodes", node("one"))
         api.put("/api/v1", "secrets", secret("ray-training-cluster", {"auth_token": TOKEN}), NAMESPACE)
         leaky = pod("head")
@@ -80,7 +80,7 @@ def test_without_a_cluster_there_is_an_archive_still(tmp_path: Path, monkeypatch
     archived = files(diagnose.write(cluster.find("ci", {}), tmp_path / "runs"))
 
     assert {"versions.txt", "settings.json", "cluster.missing.txt"} == archived.keys()
-    assert "not made yet" in archived["cluster.missing.txt"]
+    assert "there is no .state/kubeconfig/ci yet" in archived["cluster.missing.txt"]
 
 
 @pytest.mark.parametrize(

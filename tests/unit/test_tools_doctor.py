@@ -6,7 +6,7 @@ import pytest
 
 from infra.scripts.doctor import Finding
 from infra.scripts.programs import Failure
-from tests.unit.kube_api import node, serving
+from tests.unit.kube_api import node, serving, trust_without_certificate
 from tools import doctor, stack_settings
 from tools.project import capture
 
@@ -83,18 +83,19 @@ def test_a_minikube_stack_needs_all_of_it_whatever_is_missing(monkeypatch: pytes
     assert ("50 workers" in found["fit"].fix, False) == (True, found["fit"].ok)
 
 
-def test_an_existing_cluster_is_asked_what_up_asks(tmp_path: Path) -> None:
+def test_an_existing_cluster_is_asked_what_up_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that holds the measurement, and one that is not there."""
+    trust_without_certificate(monkeypatch)
     with serving(tmp_path) as (api, kubeconfig):
         for name in ("one", "two"):
             api.put("/api/v1", "nodes", node(name))
-        fits = findings("kubernetes", kubeconfig=kubeconfig)
-        crowded = findings("kubernetes", kubeconfig=kubeconfig, workers="9")
-    gone = findings("kubernetes", kubeconfig=kubeconfig)
+        fits = findings("kubernetes", kubeContext="test", kubeconfig=kubeconfig)
+        crowded = findings("kubernetes", kubeContext="test", kubeconfig=kubeconfig, workers="9")
+    gone = findings("kubernetes", kubeContext="test", kubeconfig=kubeconfig)
 
     assert [True, False, False] == [found["cluster"].ok for found in (fits, crowded, gone)]
     assert "do not fit the nodes" in crowded["cluster"].fix
-    assert "does not answer" in gone["cluster"].found
+    assert "does not answer" in gone["cluster"].fix
 
 
 @pytest.mark.parametrize(("stack", "overrides", "status"), [("local", "", 0), ("local", "workerMemory=4Ti", 1)])

@@ -105,7 +105,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     with serving(tmp_path) as (served, kubeconfig):
         path = tmp_path / ".state/kubeconfig/ci"
         path.parent.mkdir(parents=True)
-        path.write_text(Path(kubeconfig).read_text().replace("name: test", "name: profile"))
+        path.write_text(Path(kubeconfig).read_text())
         monkeypatch.setenv("STACK", "ci")
         monkeypatch.setenv("SET", "minikubeProfile=profile")
         monkeypatch.setattr("sys.argv", ["status"])
@@ -122,7 +122,7 @@ def test_the_command_asks_the_stack_s_own_cluster(api: Api, capsys: pytest.Captu
     assert f"stack ci: profile at {api.url}, namespace ray-system" in text
     assert "head  one   Running" in text
     assert "dashboard: http://127.0.0.1:30265" in text
-    assert "its token: kubectl --kubeconfig=.state/kubeconfig/ci --context=profile" in text
+    assert "its token: kubectl --kubeconfig=.state/kubeconfig/ci --namespace=ray-system" in text
     assert {"GET"} == {line.split()[0] for line in api.asked}
 
 
@@ -131,7 +131,7 @@ def test_a_cluster_that_is_not_made_yet_is_said_so(tmp_path: Path) -> None:
     """With the line that makes it."""
     (tmp_path / ".state/kubeconfig/ci").unlink()
 
-    with pytest.raises(ToolError, match="its cluster is not made yet:  STACK=ci make up"):
+    with pytest.raises(ToolError, match=r"there is no \.state/kubeconfig/ci yet:  STACK=ci make up"):
         status.main()
 
 
@@ -163,5 +163,5 @@ def test_a_sweep_s_stack_has_the_settings_of_its_origin() -> None:
     """And a cluster of its own."""
     found = cluster.find("sweep-ci", {})
 
-    assert ("ray-worth-it-sweep-ci", ".state/kubeconfig/sweep-ci") == (found.context, found.kubeconfig)
+    assert ("ray-worth-it-sweep-ci", ".state/kubeconfig/sweep-ci") == (found.name, found.kubeconfig)
     assert "0.25" == f"{found.settings.recipe.worker_cpus:g}"
