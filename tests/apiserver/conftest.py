@@ -1,4 +1,4 @@
-"""One bare API server for the tests of this folder, with KubeRay's CRDs and the program's namespace in it."""
+"""Bare API servers for the tests of this folder, with KubeRay's CRDs and the program's namespace in it."""
 
 import re
 from collections.abc import Iterator
@@ -11,20 +11,39 @@ from infra import kube
 from infra.chart import crds_digest
 from infra.crds import CrdsProvider
 from tests.apiserver import control_plane
+from tests.apiserver.clusters import Cluster
 from tests.apiserver.control_plane import ROOT
 from tests.unit import crd
 from tests.unit.test_wiring import record
 
 
 @pytest.fixture(scope="session")
-def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Access to an API server that holds nothing yet."""
-    crd.chart()  # skips: without the CRDs there is nothing to ask
     missing = control_plane.missing_programs()
     if missing:
         pytest.skip(f"{', '.join(missing)} neither on PATH nor put there by CLUSTER_ENV, a file that is sourced")
     with control_plane.running(tmp_path_factory.mktemp("control-plane")) as path:
         yield path
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(request: pytest.FixtureRequest) -> Path:
+    """Access to the API server, for tests that need the CRDs in it."""
+    crd.chart()  # skips: without the CRDs there is nothing to ask
+    path: Path = request.getfixturevalue("server")
+    return path
+
+
+@pytest.fixture(scope="session")
+def clusters(server: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Cluster]]:
+    """The stack's cluster, and another that has objects of the same names."""
+    with control_plane.running(tmp_path_factory.mktemp("other-control-plane")) as path:
+        ours, other = Cluster(server), Cluster(path)
+        ours.make_namespace()
+        other.make_namespace()
+        other.make_objects()
+        yield ours, other
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +58,6 @@ def crd_properties(kubeconfig: Path) -> dict[str, Any]:
         "chartDigest": "",
         "version": version and version[1],
         "kubeconfig": str(kubeconfig),
-        "context": "",
         "takeOver": False,
     }
 

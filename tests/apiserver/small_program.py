@@ -1,0 +1,38 @@
+"""The project's way to an existing cluster and little behind it: run by the real engine in place of `__main__.py`."""
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra import access, settings
+
+FAILING_SEED = 13
+
+
+class Small(pulumi.ComponentResource):
+    """Two objects in a namespace that exists."""
+
+    def __init__(self, config: settings.Settings) -> None:
+        super().__init__("ray-worth-it:test:Small", "small")
+        cluster = config.cluster
+        assert cluster
+        assert cluster.kube_context
+        here = access.existing_access(config.stack, cluster.namespace, cluster.kubeconfig, cluster.kube_context, self)
+        made = k8s.core.v1.ConfigMap(
+            "made",
+            metadata=here.metadata(name="made-by-the-stack"),
+            data={"workers": str(config.recipe.workers)},
+            opts=here.options(self),
+        )
+        k8s.core.v1.ConfigMap(
+            "after", metadata=here.metadata(name="made-after-it"), opts=here.options(self, depends_on=[made])
+        )
+        if config.recipe.seed == FAILING_SEED:
+            # The update fails when its first object is there already.
+            k8s.core.v1.ConfigMap(
+                "bad", metadata=here.metadata(name="No_Name"), opts=here.options(self, depends_on=[made])
+            )
+        self.register_outputs({"kubeconfig": here.kubeconfig})
+
+
+if __name__ == "__main__":
+    Small(settings.load())
