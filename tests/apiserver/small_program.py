@@ -6,6 +6,8 @@ import pulumi_kubernetes as k8s
 from infra import access, settings
 
 FAILING_SEED = 13
+AT_ONCE = {"pulumi.com/deletionPropagationPolicy": "background"}
+"""Otherwise a deletion waits for the garbage collector, which a bare API server has not."""
 
 
 class Small(pulumi.ComponentResource):
@@ -19,12 +21,12 @@ class Small(pulumi.ComponentResource):
         here = access.existing_access(config.stack, cluster.namespace, cluster.kubeconfig, cluster.kube_context, self)
         made = k8s.core.v1.ConfigMap(
             "made",
-            metadata=here.metadata(name="made-by-the-stack"),
+            metadata=here.metadata(AT_ONCE, name="made-by-the-stack"),
             data={"workers": str(config.recipe.workers)},
             opts=here.options(self),
         )
         k8s.core.v1.ConfigMap(
-            "after", metadata=here.metadata(name="made-after-it"), opts=here.options(self, depends_on=[made])
+            "after", metadata=here.metadata(AT_ONCE, name="made-after-it"), opts=here.options(self, depends_on=[made])
         )
         if config.recipe.seed == FAILING_SEED:
             # The update fails when its first object is there already.
