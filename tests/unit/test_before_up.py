@@ -73,6 +73,20 @@ def test_a_preview_needs_no_kubeconfig(tmp_path: Path, said: list[str], monkeypa
     )
 
 
+def test_a_kubeconfig_that_is_broken_is_refused_at_preview(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there and can't be meant so. A context that is not there may be another machine's."""
+    path = write_kubeconfig(tmp_path / "config", "http://10.0.0.1")
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    with pytest.raises(pulumi.RunError, match=r"(?s)nothing was changed.*https:// is allowed"):
+        before_up.check_existing(existing())
+    before_up.check_existing(replace(existing(), cluster=replace(cluster_of(existing()), kube_context="none")))
+
+    assert ["warn"] == [line.partition(":")[0] for line in said]
+
+
 def cluster_of(found: Settings) -> ClusterSettings:
     """The cluster's settings, which are there."""
     assert found.cluster

@@ -122,6 +122,44 @@ main()
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.parametrize(("stack", "way"), [("kubernetes", "pinned-cluster"), ("minikube", "minikube-cluster")])
+def test_a_stack_is_reached_by_its_own_kubeconfig_alone(stack: str, way: str) -> None:
+    """The engine configures the provider with its inputs at `destroy` and `refresh`, whatever the user's context is.
+
+    The file is written before the provider looks.
+    """
+    recorded = record(stack)
+    own = f".state/kubeconfig/{stack}"
+
+    assert provider_inputs(stack) == recorded["inputs"]["cluster"]
+    assert way in recorded["after"]["cluster"]
+    others = {name: given["kubeconfig"] for name, given in recorded["inputs"].items() if "kubeconfig" in given}
+    assert {"operator-crds", "baseline-1-result", "ray-1-result"} <= set(others)
+    assert {own} == {path for name, path in others.items() if name != "pinned-cluster"}
+    assert own == recorded["exports"]["kubeconfigPath"]
+
+
+def provider_inputs(stack: str) -> dict[str, str]:
+    """All of them. The identifier is constant: everything would be made anew with another."""
+    return {
+        "kubeconfig": f".state/kubeconfig/{stack}",
+        "clusterIdentifier": "the cluster of this stack",
+        "deleteUnreachable": "false",
+        "skipUpdateUnreachable": "false",
+        "enablePatchForce": "false",
+        "upsertExistingObjects": str(stack == "minikube").lower(),
+    }
+
+
+def test_the_variables_of_a_shell_change_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK takes what is not given from there: who has these set would forget or take over what is in a cluster."""
+    for name in ("DELETE_UNREACHABLE", "SKIP_UPDATE_UNREACHABLE", "UPSERT_EXISTING_OBJECTS", "ENABLE_PATCH_FORCE"):
+        monkeypatch.setenv(f"PULUMI_K8S_{name}", "true")
+    monkeypatch.setenv("KUBECONFIG", "/elsewhere")
+
+    assert provider_inputs("kubernetes") == record("kubernetes", "repeats=1")["inputs"]["cluster"]
+
+
 def test_the_program_stays_a_table_of_contents() -> None:
     """At most 40 lines."""
     assert 40 >= len((ROOT / "__main__.py").read_text().splitlines())
