@@ -28,6 +28,8 @@ class Access:
     """Path of the stack's own file, from the project's folder."""
     cluster: pulumi.Resource | None
     """What made the cluster, if this stack did: with it, everything in the cluster goes."""
+    pinned: PinnedCluster | None = None
+    """Which cluster it is, if this stack did not make it."""
 
     def options(self, parent: pulumi.Resource, **more: Any) -> pulumi.ResourceOptions:
         """Options of a resource in the cluster."""
@@ -52,7 +54,8 @@ def minikube_access(stack: str, namespace: str, cluster: pulumi.Resource, parent
 def existing_access(stack: str, namespace: str, setting: str | None, context: str, parent: pulumi.Resource) -> Access:
     """Access to the cluster that a context of the user's kubeconfig leads to: that one, as long as the stack lives."""
     pinned = PinnedCluster(stack, setting, context, pulumi.ResourceOptions(parent=parent))
-    return Access(_provider(stack, pinned, parent, take_over=False), namespace, kubeconfig.path_of(stack), None)
+    provider = _provider(stack, pinned, parent, take_over=False)
+    return Access(provider, namespace, kubeconfig.path_of(stack), None, pinned)
 
 
 def _provider(stack: str, way: pulumi.Resource, parent: pulumi.Resource, *, take_over: bool) -> k8s.Provider:

@@ -21,6 +21,7 @@ from infra.network import TrainingNamespace
 from infra.network_spec import NetworkSettings
 from infra.operator import Operator
 from infra.operator_spec import OperatorSettings
+from infra.pinned_cluster import DestroyCheck
 from infra.plan import RunPlan
 from infra.pod_spec import Placement
 from infra.pods import image_content, pods_of
@@ -52,6 +53,8 @@ class ClusterMeasurement(pulumi.ComponentResource):
         dashboard = self._dashboard(access, place, ray)
         wanted = WantedRuns(settings.stack, tuple(plans), made_of.jobs, settings.keep_baseline)
         self.runs = ClusterRuns("runs", wanted, access, [ray.cluster], self._child())
+        if access.pinned is not None:
+            DestroyCheck(access.pinned, [dashboard, self.runs], self)
         self.outputs = {
             "dashboardUrl": dashboard.url,
             "dashboardTokenCommand": dashboard.token_command,

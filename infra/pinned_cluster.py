@@ -3,11 +3,11 @@
 It records the cluster in the state and writes the stack's own kubeconfig, by which everything of the stack is reached
 from then on, whatever becomes of the user's contexts. Another cluster is refused.
 
-The state holds the provider pickled by reference: this module and its class keep their names for ever.
+The state holds the providers pickled by reference: this module and its classes keep their names for ever.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -42,8 +42,13 @@ class ClusterError(Exception):
 class PinnedCluster(Resource, module="cluster", name="Pinned"):
     """The cluster of a stack. Its inputs say where to look; the cluster's identity is added by the provider."""
 
+    server: pulumi.Output[str]
+    authority: pulumi.Output[str]
+    uid: pulumi.Output[str]
+
     def __init__(self, stack: str, setting: str | None, context: str, opts: pulumi.ResourceOptions) -> None:
-        properties = {"stack": stack, "kubeconfig": setting or "", "context": context}
+        self.stack = stack
+        properties = {"stack": stack, "kubeconfig": setting or "", "context": context, **dict.fromkeys(IDENTITY)}
         super().__init__(PinnedClusterProvider(), NAME, properties, opts)
 
 
@@ -98,10 +103,66 @@ class PinnedClusterProvider(ResourceProvider):
         (PROJECT / kubeconfig.path_of(props["stack"])).unlink(missing_ok=True)
 
 
+class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
+    """Made after everything in the cluster, and so deleted before it: the first to see that the way there is gone.
+
+    What protects another cluster is the stack's own kubeconfig; this says why nothing is deleted, and what to do.
+    """
+
+    def __init__(self, pinned: PinnedCluster, after: Sequence[pulumi.Resource], parent: pulumi.Resource) -> None:
+        identity = {"server": pinned.server, "authority": pinned.authority, "uid": pinned.uid}
+        options = pulumi.ResourceOptions(parent=parent, depends_on=list(after))
+        super().__init__(DestroyCheckProvider(), "destroy-check", {"stack": pinned.stack, **identity}, options)
+
+
+class DestroyCheckProvider(ResourceProvider):
+    """Looks when it is deleted; before that it keeps what it will compare."""
+
+    serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
+        """Called before anything else in the provider's process, and only there."""
+        sys.tracebacklimit = 0
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """In place. What is not known yet (`pulumi.output.Unknown`) differs from everything."""
+        return DiffResult(changes=any(news.get(key) != olds.get(key) for key in IDENTITY), replaces=[])
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Nothing but what is kept."""
+        return CreateResult("destroy-check", props)
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Likewise."""
+        return UpdateResult(news)
+
+    def delete(self, _id: str, props: dict[str, Any]) -> None:
+        """Raises ClusterError without the stack's own kubeconfig, or when it leads to another cluster."""
+        if kubeconfig.own_text(props["stack"]) is None:
+            raise ClusterError(lost(props["stack"], props))
+        try:
+            uid = _uid(kube.connect(kubeconfig.path_of(props["stack"])))
+        except KubeError:
+            return  # the deletions that follow say what does not answer
+        if uid != props["uid"]:
+            raise ClusterError(
+                f"at {props['server']} answers another cluster (kube-system {uid}) than that of stack {props['stack']}"
+                f" (kube-system {props['uid']}). Nothing was deleted. If the stack's cluster is gone for good:\n"
+                f"  pulumi stack rm --force {props['stack']}"
+            )
+
+
 def identify(selected: Selected) -> dict[str, str]:
     """The identity of the cluster that a context leads to; raises KubeError."""
-    system = kube.get(kube.connect(selected.content), _SYSTEM)
-    return {"server": selected.server, "authority": selected.authority, "uid": str(system["metadata"]["uid"])}
+    return {
+        "server": selected.server,
+        "authority": selected.authority,
+        "uid": _uid(kube.connect(selected.content)),
+    }
+
+
+def _uid(api: Any) -> str:
+    return str(kube.get(api, _SYSTEM)["metadata"]["uid"])
 
 
 def _is_old(news: Mapping[str, Any]) -> bool:
@@ -145,7 +206,7 @@ def lost(stack: str, recorded: Mapping[str, Any]) -> str:
     """What to do without the stack's own file."""
     return f"""{kubeconfig.path_of(stack)} is gone, and with it the way to the cluster of stack {stack}: \
 {_described(recorded)}.
-Nothing was read or changed. To write it again, with kubeContext leading to that cluster:
+Nothing was read, changed or deleted. To write it again, with kubeContext leading to that cluster:
   pulumi up --target '**{NAME}'"""
 
 

@@ -4,6 +4,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra import access, settings
+from infra.pinned_cluster import DestroyCheck
 
 FAILING_SEED = 13
 AT_ONCE = {"pulumi.com/deletionPropagationPolicy": "background"}
@@ -25,9 +26,11 @@ class Small(pulumi.ComponentResource):
             data={"workers": str(config.recipe.workers)},
             opts=here.options(self),
         )
-        k8s.core.v1.ConfigMap(
+        after = k8s.core.v1.ConfigMap(
             "after", metadata=here.metadata(AT_ONCE, name="made-after-it"), opts=here.options(self, depends_on=[made])
         )
+        assert here.pinned
+        DestroyCheck(here.pinned, [after], self)
         if config.recipe.seed == FAILING_SEED:
             # The update fails when its first object is there already.
             k8s.core.v1.ConfigMap(

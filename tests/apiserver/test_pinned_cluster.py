@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra import kubeconfig, pinned_cluster
-from infra.pinned_cluster import ClusterError, PinnedClusterProvider
+from infra.pinned_cluster import ClusterError, DestroyCheckProvider, PinnedClusterProvider
 from tests.apiserver.clusters import Address, Cluster, User, address
 
 PROVIDER = PinnedClusterProvider()
@@ -151,6 +151,22 @@ def test_a_first_update_that_looked_at_nothing_makes_nothing(clusters: Clusters,
     with pytest.raises(ClusterError, match="did not answer a moment ago"):
         PROVIDER.create(dict(NEWS))
     assert not own()
+
+
+def test_destroying_looks_first(clusters: Clusters, user: User, tmp_path: Path) -> None:
+    """Also where the other cluster has a certificate of the same authority: nothing else would tell them apart."""
+    ours, other = clusters
+    user.has({"mine": ours.entry}, "mine")
+    state = created()
+    DestroyCheckProvider().delete("id", state)
+    user.has({"mine": other.entry}, "mine")
+    kubeconfig.write_own("s", kubeconfig.select(None, "mine").text)
+
+    with pytest.raises(ClusterError, match=r"another cluster .* Nothing was deleted"):
+        DestroyCheckProvider().delete("id", state)
+    (tmp_path / "p" / kubeconfig.path_of("s")).unlink()
+    with pytest.raises(ClusterError, match="is gone"):
+        DestroyCheckProvider().delete("id", state)
 
 
 def test_the_name_of_its_resource_is_in_the_line_that_writes_it(user: User) -> None:

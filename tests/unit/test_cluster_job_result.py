@@ -11,7 +11,7 @@ from pulumi.output import Unknown
 from infra import job_result
 from infra.crds import CrdsProvider
 from infra.job_result import JobResultProvider, NoResult
-from infra.pinned_cluster import PinnedClusterProvider
+from infra.pinned_cluster import DestroyCheckProvider, PinnedClusterProvider
 from tests.unit.results import make_result
 from training import emit
 from training.config import Recipe, canonical
@@ -75,7 +75,9 @@ def test_another_job_has_another_result(uid: Any, changes: bool) -> None:
     assert (changes, ["uid"] if changes else []) == (found.changes, found.replaces)
 
 
-@pytest.mark.parametrize("provider", [JobResultProvider(), CrdsProvider(), PinnedClusterProvider()])
+@pytest.mark.parametrize(
+    "provider", [JobResultProvider(), CrdsProvider(), PinnedClusterProvider(), DestroyCheckProvider()]
+)
 def test_a_provider_in_the_state_is_a_name(provider: Any) -> None:
     """Code in the state would be this version's for ever."""
     assert 100 > len(pickle.dumps(provider))
