@@ -93,9 +93,8 @@ class PinnedClusterProvider(ResourceProvider):
         return UpdateResult(_write(olds, news))
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """A refresh without the file reads nothing; raises ClusterError that says how to have it again."""
-        if kubeconfig.own_text(props["stack"]) is None:
-            raise ClusterError(lost(props["stack"], props))
+        """A refresh without the file fails, and says how to have it again: raises ClusterError."""
+        _look(props)
         return ReadResult(id_, props)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
@@ -138,18 +137,23 @@ class DestroyCheckProvider(ResourceProvider):
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
         """Raises ClusterError without the stack's own kubeconfig, or when it leads to another cluster."""
-        if kubeconfig.own_text(props["stack"]) is None:
-            raise ClusterError(lost(props["stack"], props))
-        try:
-            uid = _uid(kube.connect(kubeconfig.path_of(props["stack"])))
-        except KubeError:
-            return  # the deletions that follow say what does not answer
-        if uid != props["uid"]:
-            raise ClusterError(
-                f"at {props['server']} answers another cluster (kube-system {uid}) than that of stack {props['stack']}"
-                f" (kube-system {props['uid']}). Nothing was deleted. If the stack's cluster is gone for good:\n"
-                f"  pulumi stack rm --force {props['stack']}"
-            )
+        _look(props)
+
+
+def _look(props: Mapping[str, Any]) -> None:
+    """Where the stack's own kubeconfig leads to; raises ClusterError. What does not answer is others' to say."""
+    if kubeconfig.own_text(props["stack"]) is None:
+        raise ClusterError(lost(props["stack"], props))
+    try:
+        uid = _uid(kube.connect(kubeconfig.path_of(props["stack"])))
+    except KubeError:
+        return
+    if uid != props["uid"]:
+        raise ClusterError(
+            f"at {props['server']} answers another cluster (kube-system {uid}) than that of stack {props['stack']}"
+            f" (kube-system {props['uid']}). Nothing was deleted. If the stack's cluster is gone for good:\n"
+            f"  pulumi stack rm --force {props['stack']}"
+        )
 
 
 def identify(selected: Selected) -> dict[str, str]:
