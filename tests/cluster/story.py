@@ -3,6 +3,8 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,20 @@ from tests.program.engine import Project
 STACK = "ci"
 PROFILE = "ray-worth-it-ci-test"
 NAMESPACE = "ray-system"
+SMALL = {
+    "workers": "1",
+    "workerCpus": "0.25",
+    "headCpus": "0.25",
+    "workerMemory": "1Gi",
+    "allowOversubscription": "true",
+    "nativeArm": "false",
+    "repeats": "1",
+    "epochs": "1",
+    "model": "cnn-half",
+    "dataset": "digits",
+    "trainImages": "320",
+}
+"""A measurement beside another on a machine with two cores."""
 SECONDS = 1500
 """For one `up`, the build of the image included."""
 
@@ -53,10 +69,34 @@ class ClusterProject(Project):
         assert ok == (done.returncode == 0), f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout + ("" if ok else done.stderr)
 
-    def objects(self, kind: str, *arguments: str) -> list[dict[str, Any]]:
-        """The objects of a kind in the stack's namespace."""
-        found = json.loads(self.kubectl("get", kind, f"--namespace={NAMESPACE}", "--output=json", *arguments))
+    def objects(self, kind: str, *arguments: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
+        """The objects of a kind in a namespace, the stack's."""
+        found = json.loads(self.kubectl("get", kind, f"--namespace={namespace}", "--output=json", *arguments))
         return list(found["items"])
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """The summary of each run's result in the state, by the run's name."""
+        resources = self.state()["resources"]
+        return {
+            entry["inputs"]["name"]: json.loads(entry["outputs"]["result"])
+            for entry in resources
+            if entry["type"].endswith("cluster:JobResult")
+        }
+
+    @contextmanager
+    def another_stack(self, name: str, **settings: str) -> Iterator[None]:
+        """A stack of target `kubernetes` in the same cluster, as small as can be; destroyed at the end."""
+        chart = {key: value for key, value in place.settings().items() if key.startswith("kuberay")}
+        reached = {"kubeconfig": str(self.kubeconfig), "kubeContext": PROFILE}
+        self.pulumi("stack", "init", name)
+        try:
+            self.configure(**SMALL, **chart, **reached, **settings)
+            try:
+                yield
+            finally:
+                self.pulumi("destroy", "--yes", "--skip-preview")
+        finally:
+            self.pulumi("stack", "select", STACK)
 
     def token(self) -> str:
         """What the printed command prints."""

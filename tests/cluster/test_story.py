@@ -6,7 +6,9 @@ import urllib.request
 
 import pytest
 
+from infra.network_spec import OURS
 from infra.ray_cluster_spec import CLUSTER_LABELS
+from tests.cluster.shop import Shop
 from tests.cluster.story import NAMESPACE, PROFILE, ClusterProject
 from training.comparison_schema import ONE_RAY_RUN
 
@@ -98,7 +100,8 @@ def test_other_pods_reach_no_port_of_ray(project: ClusterProject) -> None:
     for namespace in ("default", NAMESPACE):
         found = run_pod(project, namespace, image, ["python", "-c", CONNECT, *targets])
         assert found.count("closed") == len(targets), found
-    one_of_the_cluster = run_pod(project, NAMESPACE, image, ["python", "-c", CONNECT, *targets[:3]], CLUSTER_LABELS)
+    ours = {**OURS, **CLUSTER_LABELS}
+    one_of_the_cluster = run_pod(project, NAMESPACE, image, ["python", "-c", CONNECT, *targets[:3]], ours)
     assert one_of_the_cluster.count("open") == 3, one_of_the_cluster
 
 
@@ -107,8 +110,38 @@ def test_a_job_without_the_token_is_refused(project: ClusterProject) -> None:
     head = project.objects("pods", "--selector=ray.io/node-type=head")[0]
     address = f"http://{head['status']['podIP']}:8265/api/jobs/"
     image = head["spec"]["containers"][0]["image"]
-    labels = {"app.kubernetes.io/component": "ray-submitter"}
+    labels = {**OURS, "app.kubernetes.io/component": "ray-submitter"}
     assert run_pod(project, NAMESPACE, image, ["python", "-c", SUBMISSION, address], labels).strip() == "401"
+
+
+def test_every_worker_says_which_node_it_was_on(project: ClusterProject) -> None:
+    """By the node's name and not the pod's, with its CPU model: the verdict compares them."""
+    nodes = {node["metadata"]["name"] for node in json.loads(project.kubectl("get", "nodes", "-o=json"))["items"]}
+    runs = project.results()
+    placed = {arm: {worker["node"] for worker in runs[f"{arm}-1"]["workers"]} for arm in ARMS}
+
+    assert placed["native"] == placed["ray"] == nodes
+    assert placed["baseline"] <= nodes
+    assert all(worker["cpuModel"] and worker["pod"] for run in runs.values() for worker in run["workers"])
+
+
+def test_a_namespace_of_others_keeps_its_network(project: ClusterProject) -> None:
+    """A stack of target `kubernetes` in it, brought up and destroyed: what runs there answers before, during, after."""
+    head = project.objects("pods", "--selector=ray.io/node-type=head")[0]
+    image = head["spec"]["containers"][0]["image"]
+    with Shop(project, image) as shop:
+        shop.wait_for_answers()
+        with project.another_stack("kubernetes", namespace=shop.NAME, createNamespace="false", image=image):
+            project.up()
+            shop.wait_for_answers()
+            assert project.comparison()["speedup"] is not None
+            (head,) = project.objects("pods", "--selector=ray.io/node-type=head", namespace=shop.NAME)
+            target = f"{head['status']['podIP']}:8265"
+            assert "closed" in run_pod(project, shop.NAME, image, ["python", "-c", CONNECT, target])
+        shop.wait_for_answers()
+        assert [] == shop.silences()
+        assert {"shop", "customer"} == {pod["metadata"]["labels"]["app"] for pod in shop.pods()}
+        assert [] == project.objects("networkpolicies", namespace=shop.NAME)
 
 
 def test_neither_token_nor_keys_are_in_the_state(project: ClusterProject) -> None:
