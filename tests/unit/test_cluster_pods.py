@@ -2,13 +2,15 @@
 
 import json
 import platform
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.unit.results import make_result
 from training import emit, peers, versions
 from training.config import Recipe
-from training.result import ResultError
+from training.result import ResultError, TrainingResult
 
 RESULT = make_result("ray", 1, Recipe())
 
@@ -48,6 +50,43 @@ def test_a_log_without_a_whole_result_says_so(log: str, says: str) -> None:
     """Never a guess, never a zero."""
     with pytest.raises(ResultError, match=says):
         emit.find_result(log)
+
+
+def printed(result: TrainingResult, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The log of a pod that leaves this result."""
+    result.write(folder / "result.json")
+    emit.print_result(folder / "result.json")
+    return capsys.readouterr().out
+
+
+def test_a_result_of_a_day_fits_a_container_s_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubelet starts a log anew at 10 MiB: series are thinned, in order and said, and nothing else is changed."""
+    assert emit.MOST_BYTES < 10 * 2**20 / 2
+    monkeypatch.setattr(emit, "MOST_BYTES", 100_000)
+    workers = [replace(worker, samples=[[1.0 * s, 0.97, 6e8] for s in range(3000)]) for worker in RESULT.workers]
+    long = replace(RESULT, workers=workers, step_trace=[0.051234 + step * 1e-9 for step in range(20_000)])
+
+    log = printed(long, tmp_path, capsys)
+    kept = emit.find_result(log)
+
+    assert len(log) < 101_000
+    every = len(long.step_trace) // len(kept.step_trace)
+    assert every > 1
+    assert long.step_trace[::every] == kept.step_trace
+    assert [worker.samples[::every] for worker in long.workers] == [worker.samples for worker in kept.workers]
+    assert f"one entry in {every} is kept" in kept.reasons["stepTrace"] == kept.reasons["samples"]
+    assert f"note: {kept.reasons['stepTrace']}" in emit.without_result(log)
+    assert replace(long, workers=[], step_trace=[]) == replace(kept, workers=[], step_trace=[], reasons=long.reasons)
+
+
+def test_a_result_of_minutes_is_printed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every step and every second."""
+    log = printed(RESULT, tmp_path, capsys)
+
+    assert RESULT == emit.find_result(log)
+    assert "note:" not in log
 
 
 def test_people_read_the_log_without_the_result() -> None:
