@@ -13,6 +13,7 @@ import pulumi_kubernetes as k8s
 
 from infra import kubeconfig
 from infra.pinned_cluster import PinnedCluster
+from infra.pod_spec import PROJECT, PROJECT_LABEL
 
 NAME = "cluster"
 IDENTIFIER = "the cluster of this stack"
@@ -42,7 +43,8 @@ class Access:
         """
         own = {"pulumi.com/patchForce": "true"} if self.cluster is not None else {}
         chosen = {**own, **(annotations or {})}
-        return {"namespace": self.namespace, **({"annotations": chosen} if chosen else {}), **more}
+        labels = {PROJECT_LABEL: PROJECT, **more.pop("labels", {})}
+        return {"namespace": self.namespace, "labels": labels, **({"annotations": chosen} if chosen else {}), **more}
 
 
 def minikube_access(stack: str, namespace: str, cluster: pulumi.Resource, parent: pulumi.Resource) -> Access:

@@ -1,7 +1,10 @@
 """`make diagnose`: one archive with what there is, and without secrets."""
 
 import base64
+import html
+import re
 import tarfile
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,14 +12,18 @@ from typing import Any
 import pytest
 
 from infra import kube
+from infra.operator_spec import RELEASE
+from infra.pod_spec import PROJECT, PROJECT_LABEL
 from tests.unit.kube_api import NAMESPACE, TOKEN, Api, node, pod, secret, serving
+from tests.unit.secret_corpus import CASES, IN_OBJECT, KNOWN, OBJECT
 from tools import cluster, diagnose
 from tools.cluster import StackCluster
 from tools.diagnose_ray import unpacked
 from tools.ray_api import RayError
-from tools.scrub import REPLACEMENT, Scrubber
+from tools.scrub import REPLACEMENT
 
 LOGS = f"/api/v1/namespaces/{NAMESPACE}/pods/head/log"
+OURS = {PROJECT_LABEL: PROJECT}
 ENCODED = base64.b64encode(TOKEN.encode()).decode()
 
 
@@ -30,7 +37,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Api
         monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
         api.put("/api/v1", "nodes", node("one"))
         api.put("/api/v1", "secrets", secret("ray-training-cluster", {"auth_token": TOKEN}), NAMESPACE)
-        leaky = pod("head")
+        leaky = pod("head", labels=OURS)
         leaky["metadata"]["annotations"] = {"leaked": f"Bearer {TOKEN} or {ENCODED}"}
         api.put("/api/v1", "pods", leaky, NAMESPACE)
         api.texts[LOGS] = f"started\nAuthorization: Bearer abcdef\nRAY_AUTH_TOKEN={TOKEN}\n"
@@ -61,6 +68,105 @@ def test_an_archive_holds_what_there_is_and_no_secret(found: tuple[Api, StackClu
     assert {"GET"} == {line.split()[0] for line in api.asked}
 
 
+def test_an_archive_is_for_its_owner_alone(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
+    """From its first byte on, whatever the umask."""
+    assert diagnose.write(found[1], tmp_path / "runs").stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_of_others_in_the_namespace_is_collected(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
+    """Neither their pods, ConfigMaps, Secrets and policies, nor their logs and events, nor KubeRay's of another's."""
+    api, stack = found
+    theirs = {"app.kubernetes.io/name": "kuberay", "ray.io/cluster": "their-cluster"}
+    things = [("pods", pod("their-pod", labels=theirs)), ("secrets", secret("their-secret", {"key": "their-value"}))]
+    for kind, thing in [*things, ("configmaps", pod("their-map")), ("services", pod("their-service"))]:
+        api.put("/api/v1", kind, thing, NAMESPACE)
+    api.put("/apis/networking.k8s.io/v1", "networkpolicies", pod("their-policy"), NAMESPACE)
+    api.put("/apis/ray.io/v1", "rayclusters", pod("their-cluster"), NAMESPACE)
+    api.put("/api/v1", "events", _event("their-pod"), NAMESPACE)
+    api.texts[LOGS.replace("head", "their-pod")] = "their log"
+    everything = "\n".join([*(archived := files(diagnose.write(stack, tmp_path / "runs"))), *archived.values()])
+
+    assert "their" not in everything
+    assert not [line for line in api.asked if "their-pod/log" in line]
+
+
+def test_all_that_is_ours_is_collected(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
+    """By our label, by that of our Helm release, by our RayCluster's; and events of pods that are gone."""
+    api, stack = found
+    labels = {"app.kubernetes.io/instance": RELEASE}
+    api.put("/apis/apps/v1", "deployments", pod("kuberay-operator", labels=labels), NAMESPACE)
+    api.put("/api/v1", "pods", pod("kuberay-operator-7d", labels=labels), NAMESPACE)
+    api.put("/api/v1", "services", pod("head-svc", labels={"ray.io/cluster": "ray-training-cluster"}), NAMESPACE)
+    api.put("/apis/ray.io/v1", "rayclusters", pod("ray-training-cluster"), NAMESPACE)
+    job = {"metadata": {"name": "ray-1-0a1b2c"}, "spec": {"template": {"metadata": {"labels": OURS}}}}
+    api.put("/apis/batch/v1", "jobs", job, NAMESPACE)
+    api.put("/api/v1", "events", _event("ray-1-0a1b2c-x7z9k"), NAMESPACE)
+    api.texts[LOGS.replace("head", "kuberay-operator-7d")] = "reconciled"
+    archived = files(diagnose.write(stack, tmp_path / "runs"))
+
+    assert "kuberay-operator" in archived["objects/deployments.yaml"]
+    assert "head-svc" in archived["objects/services.yaml"]
+    assert "ray-training-cluster" in archived["objects/rayclusters.yaml"]
+    assert "ray-1-0a1b2c-x7z9k" in archived["events.txt"]
+    assert "reconciled" in archived["logs/kuberay-operator-7d-main.txt"]
+
+
+def _event(about: str) -> dict[str, Any]:
+    involved = {"kind": "Pod", "name": about}
+    return {"metadata": {"name": f"{about}.1"}, "involvedObject": involved, "message": f"started {about}"}
+
+
+def test_no_secret_of_the_corpus_is_in_an_archive(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
+    """In logs, annotations, environments and events alike: searched as bytes, unescaped, and in what base64 hides."""
+    api, stack = found
+    for name, values in KNOWN.items():
+        api.put("/api/v1", "secrets", secret(name, values), NAMESPACE)
+    leaky = pod("head", labels=OURS)
+    leaky["metadata"]["annotations"] = {f"case-{number}": case.text for number, case in enumerate(CASES)}
+    leaky["spec"]["containers"][0] |= OBJECT
+    api.put("/api/v1", "pods", leaky, NAMESPACE)
+    for number, case in enumerate(CASES):
+        event = _event("head") | {"message": case.text}
+        api.put("/api/v1", "events", event | {"metadata": {"name": f"head.{number}"}}, NAMESPACE)
+    api.texts[LOGS] = "\n---\n".join(case.text for case in CASES)
+    archived = files(diagnose.write(stack, tmp_path / "runs"))
+    gone = [part for case in CASES for part in case.gone] + list(IN_OBJECT)
+    leaks = {(name, part) for name, text in archived.items() for form in _forms(text) for part in gone if part in form}
+
+    assert leaks == set()
+    assert archived["objects/pods.yaml"].count(REPLACEMENT) >= len(CASES)
+
+
+def _forms(text: str) -> Iterator[str]:
+    """A text as it is, with its quoting undone, its lines joined, and what its words of base64 stand for."""
+    plain = re.sub(r"\\+([nrt\"'\\/])", r"\1", text)
+    yield from (text, plain, html.unescape(text), urllib.parse.unquote_plus(text))
+    yield from (re.sub(r"\s+", " ", text), re.sub(r"\s+", "", text))
+    for word in re.findall(r"[A-Za-z0-9+/_-]{8,}", text):
+        for start in range(4):
+            code = word[start:].replace("-", "+").replace("_", "/")
+            code = code[: len(code) - (len(code) % 4 == 1)]
+            decoded = base64.b64decode(code + "=" * (-len(code) % 4)).decode("utf-8", "ignore")
+            yield decoded
+
+
+def test_a_token_that_may_not_be_read_is_not_in_the_archive(
+    found: tuple[Api, StackCluster], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the right to list Secrets the one of Ray is read by its name, and without that what looks random goes."""
+    api, stack = found
+    secrets = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+    for forbidden in (secrets, f"{secrets}/ray-training-cluster"):
+        api.forbidden.add(forbidden)
+        everything = "\n".join(files(diagnose.write(stack, tmp_path / "runs")).values())
+        (next((tmp_path / "runs").iterdir())).unlink()
+
+        assert TOKEN not in everything
+        assert ENCODED not in everything
+        assert "started" in everything
+        assert "every word that looks random" in capsys.readouterr().err
+
+
 def test_what_can_t_be_had_is_named_with_the_reason(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
     """A half-broken cluster is when the archive is wanted."""
     api, stack = found
@@ -81,36 +187,6 @@ def test_without_a_cluster_there_is_an_archive_still(tmp_path: Path, monkeypatch
 
     assert {"versions.txt", "settings.json", "cluster.missing.txt"} == archived.keys()
     assert "there is no .state/kubeconfig/ci yet" in archived["cluster.missing.txt"]
-
-
-@pytest.mark.parametrize(
-    ("text", "gone"),
-    [
-        ("kubeadm join 1.2.3.4:8443 --token abcdef.0123456789abcdef", "abcdef.0123456789abcdef"),
-        ("token: eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5l.c2lnbmF0dXJl", "eyJhbGci"),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "MIIE"),
-        ("index https://me:secret-word@host/simple", "secret-word"),
-        ("authorization: Bearer 0123", "0123"),
-    ],
-)
-def test_other_secrets_are_known_by_their_form(text: str, gone: str) -> None:
-    """Those of Minikube's own log, for one."""
-    assert gone not in Scrubber([]).clean(text)
-
-
-@pytest.mark.parametrize("text", ["namespace ray-system", "rwi.example.com", "head-x7k.1869abcdef012345"])
-def test_ordinary_text_stays(text: str) -> None:
-    """An archive full of holes helps nobody; a service account's Secret holds its namespace too."""
-    service_account: list[dict[str, Any]] = [secret("sa", {"namespace": "ray-system", "ca.crt": "rwi.example"})]
-
-    assert text == Scrubber(service_account).clean(text)
-
-
-def test_a_registry_s_password_is_removed_wherever_it_stands() -> None:
-    """Not only the whole of the Secret that holds it."""
-    login = secret("login", {".dockerconfigjson": '{"auths": {"a": {"password": "hunter22"}}}'})
-
-    assert f"pull with {REPLACEMENT}" == Scrubber([login]).clean("pull with hunter22")
 
 
 def test_a_head_that_answers_with_something_else_is_said() -> None:
