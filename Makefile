@@ -15,52 +15,52 @@ help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
 
 up: ## bring the stack up, measure what is missing, print the comparison
-	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.stack up
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack up
 
 preview: ## show what `up` would do
-	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.stack preview
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack preview
 
 smoke: ## smallest full comparison, under 2 minutes, in a stack that is gone afterwards
 	@$(BOOTSTRAP) && $(IN_VENV) tools.stack smoke
 
 destroy: ## delete what the stack holds; runs and results stay
-	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.stack destroy
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack destroy
 
 outputs: ## print the comparison of the stack (JSON=1: as JSON)
-	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.stack outputs
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
 
 doctor: ## what the stack needs, each found against its minimum, with the fix
-	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.doctor
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.doctor
 
 status: ## nodes, pods, Ray and the current run of a cluster stack
-	@$(BOOTSTRAP) --stack "$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.status
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.status
 
 diagnose: ## all that is known of a cluster stack in one archive, without secrets
-	@$(BOOTSTRAP) --stack "$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.diagnose
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.diagnose
 
 dashboard: ## where Ray's dashboard of a cluster stack answers, forwarded to this machine where it must be
-	@$(BOOTSTRAP) --stack "$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.dashboard
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.dashboard
 
 report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
-	@$(BOOTSTRAP) --stack "$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
+	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
 
 history: ## list the results of the stack (COMPARE="1 latest": two side by side)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
 
 watch: ## follow a running update from another terminal
-	@$(BOOTSTRAP) --stack "$${STACK#sweep-}" --no-cli && $(IN_VENV) report watch
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) report watch
 
 tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report tensorboard
 
 sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS, PRECISION, any key); KEEP=1: destroy nothing
-	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.sweep
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.sweep
 
 bench: ## measure the arms against this machine's limit (QUICK=1: 4 minutes; JSON=1: as JSON)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report.bench $(if $(QUICK),--quick) $(if $(JSON),--json)
 
 env: ## print exports that let plain pulumi commands work on the same state (eval them)
-	@$(BOOTSTRAP) --stack "$$STACK" && $(IN_VENV) tools.environment print
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.environment print
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
 	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.environment exec --no-backend pytest -rs --junitxml=.state/test-results.xml tests

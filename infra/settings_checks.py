@@ -45,6 +45,14 @@ def path_of(draft: Draft, key: str) -> Path | None:
     return draft.facts.folder / os.path.expanduser(str(draft[key]))  # noqa: PTH111 (Path's raises for an unknown ~user)
 
 
+def is_readable_folder(path: Path) -> bool:
+    """Whether a folder is there whose files can be listed; a broken link, or one in a circle, is none."""
+    try:
+        return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
+    except (OSError, ValueError):  # no permission on the way there, a name too long, a NUL
+        return False
+
+
 def oversubscription_of(draft: Draft) -> str:
     """How workers and CPUs compare on `local`, as a sentence; empty when each worker has its own CPUs."""
     cpus = _cpus_at_a_time(draft)
@@ -189,18 +197,18 @@ def _steps_are_timed(draft: Draft) -> Iterator[Problem]:
 
 def _dataset_path_exists(draft: Draft) -> Iterator[Problem]:
     folder = path_of(draft, "datasetPath")
-    if folder and not folder.is_dir():
+    if folder and not is_readable_folder(folder):
         yield Problem(
             draft.shown("datasetPath"),
             "a folder that exists, whatever the data set",
             ("pulumi config rm datasetPath",),
-            why=f"there is no folder {folder}",
+            why=f"there is no folder {str(folder)!r}, or it can't be read",
         )
 
 
 def _cifar10_is_whole(draft: Draft) -> Iterator[Problem]:
     folder = path_of(draft, "datasetPath")
-    if folder is None or not folder.is_dir() or dataset_of(draft) != "cifar10":
+    if folder is None or not is_readable_folder(folder) or dataset_of(draft) != "cifar10":
         return
     missing = [name for name in CIFAR10_FILES if not (folder / name).is_file()]
     inside = [found.parent for found in sorted(folder.glob("*/data_batch_1"))]

@@ -5,6 +5,7 @@ elsewhere, and refused at `up`. Not here: what docker, minikube or a cluster say
 """
 
 import math
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -101,7 +102,21 @@ def _chart_is_there(draft: Draft) -> Iterator[Problem]:
 
 def _exists(draft: Draft, key: str) -> bool:
     path = path_of(draft, key)
-    return path is not None and path.exists()
+    try:
+        return path is not None and path.exists() and os.access(path, os.R_OK)
+    except (OSError, ValueError):  # no permission on the way there, a name too long
+        return False
+
+
+def _network_is_there(draft: Draft) -> Iterator[Problem]:
+    network = draft["minikubeCni"]
+    if draft.target == "minikube" and network.endswith((".yaml", ".yml")) and not _exists(draft, "minikubeCni"):
+        yield Problem(
+            draft.shown("minikubeCni"),
+            KEYS["minikubeCni"].rule.allowed,
+            (set_line("minikubeCni", KEYS["minikubeCni"].default),),
+            why=f"there is no file {str(path_of(draft, 'minikubeCni'))!r}, or it can't be read",
+        )
 
 
 CLUSTER_CHECKS = (
@@ -110,6 +125,7 @@ CLUSTER_CHECKS = (
     Check(_image_is_known, ("target", "image", "imageRegistry")),
     Check(_context_is_named, ("target", "kubeContext", "kubeconfig")),
     Check(_pull_secrets_exist, ("target", "imagePullSecrets", "createNamespace")),
+    Check(_network_is_there, ("target", "minikubeCni")),
     Check(_chart_is_there, ("target", "operator", "kuberayChart")),
 )
 

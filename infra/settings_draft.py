@@ -12,6 +12,7 @@ from typing import Any
 from infra.settings_key import Target
 from infra.settings_table import KEYS
 
+_LONGEST_SHOWN = 200
 _ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
 
 
@@ -82,7 +83,7 @@ class Draft:
             return f"{key} = [secret]"
         if not text:
             return f"{key} not set ({KEYS[key].derived})"
-        return f"{key} = {text}" + (" (the default)" if text == default else "")
+        return f"{key} = {_shown(text)}" + (" (the default)" if text == default else "")
 
     def changed(self) -> dict[str, str]:
         """The texts that are not their key's default, by key; without secrets, also those that an address holds."""
@@ -99,6 +100,12 @@ class Draft:
 def set_line(key: str, value: object) -> str:
     """The command line that sets a key."""
     return f"pulumi config set {key} {shlex.quote(str(value))}"
+
+
+def _shown(text: str) -> str:
+    """A value on one line, and no longer than that: what can't be printed is escaped."""
+    line = text if text.isprintable() else ascii(text)
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}… ({len(text)} characters)"
 
 
 def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]:
@@ -128,7 +135,7 @@ def _target(values: Mapping[str, str]) -> Target:
 def _unknown(key: str, value: str, facts: Facts) -> Problem:
     known = {name.lower(): name for name in KEYS}
     close = [known[name] for name in difflib.get_close_matches(key.lower(), known, n=1)]
-    shown = "[secret]" if key in facts.secret_keys else value
+    shown = "[secret]" if key in facts.secret_keys else _shown(value)
     allowed = f"a known key; did you mean {close[0]}?" if close else f"a known key: {', '.join(KEYS)}"
     instead = [set_line(close[0], value)] if close and key not in facts.secret_keys else []
     remove = f"pulumi config rm {shlex.quote(key)}"

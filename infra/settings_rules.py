@@ -10,11 +10,13 @@ from typing import Any
 from training.rules import Rule
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T|)")
+_QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)(Ki|Mi|Gi|Ti|k|M|G|T|)", re.ASCII)
+_MOST_MEMORY = 64 * 2**40
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _IMAGE_PATH = r"(?:[a-zA-Z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
 _IMAGE = re.compile(rf"{_IMAGE_PATH}(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@sha256:[0-9a-f]{{64}})?", re.ASCII)
-_LABEL_KEY = re.compile(r"(?:[a-z0-9][a-z0-9.-]{0,252}/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_DOMAIN = rf"(?=[^/]{{1,253}}/){_LABEL}(?:\.{_LABEL})*/"
+_LABEL_KEY = re.compile(rf"(?:{_DOMAIN})?[A-Za-z0-9](?:[\w.-]{{0,61}}[A-Za-z0-9])?", re.ASCII)
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
 
@@ -40,11 +42,11 @@ def quantity(lowest: str) -> Rule:
 
     def checked(text: str) -> Quantity:
         value = parse(text)
-        if value.bytes < floor:
+        if not floor <= value.bytes <= _MOST_MEMORY:
             raise ValueError(text)
         return value
 
-    return Rule(checked, f"at least {lowest}, as Kubernetes writes memory: 1536Mi, 2Gi")
+    return Rule(checked, f"from {lowest} to 64Ti, as Kubernetes writes memory: 1536Mi, 2Gi")
 
 
 def matching(pattern: str, allowed: str) -> Rule:
@@ -97,12 +99,22 @@ def listed(item: Rule) -> Rule:
 
 def _from_json(check: Callable[[Any], bool], allowed: str) -> Rule:
     def parse(text: str) -> Any:
-        value = json.loads(text)  # a JSONDecodeError is a ValueError
+        try:
+            value = json.loads(text, object_pairs_hook=_without_repetition)  # a JSONDecodeError is a ValueError
+        except RecursionError:
+            raise ValueError(text) from None
         if not check(value):
             raise ValueError(text)
         return value
 
     return Rule(parse, allowed)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; ValueError where a key stands twice, of which one value would be lost."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(pairs)
+    return dict(pairs)
 
 
 def labels() -> Rule:

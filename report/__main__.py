@@ -13,7 +13,7 @@ from pathlib import Path
 from report import terminal
 from report.errors import HistoryError, PublishError, ShowError
 from report.stored import LATEST, SWEEP_PREFIX
-from tools.project import ToolError, stack_file, target_of
+from tools.project import ToolError, checked_stack_name, stack_text, target_of
 from training.comparison import CompareError, Comparison
 from training.provenance import PROJECT
 
@@ -23,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
+        if "stack" in options:
+            checked_stack_name(options.stack)
         return run(options)
     except (CompareError, PublishError, HistoryError, ShowError, ToolError) as error:
         print(f"report: {error}", file=sys.stderr)
@@ -88,8 +90,7 @@ def _open(options: argparse.Namespace) -> int:
 
 def _target_of(stack: str) -> str:
     """The target in the stack's settings; that of the stack it was made from, for a sweep's."""
-    settings = stack_file(stack.removeprefix(SWEEP_PREFIX))
-    return target_of(settings.read_text(encoding="utf-8"))
+    return target_of(stack_text(stack.removeprefix(SWEEP_PREFIX)))
 
 
 def _parser() -> argparse.ArgumentParser:

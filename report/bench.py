@@ -24,7 +24,9 @@ from typing import Any
 from training import machine_lock, projection, provenance, result, topology
 from training.comparison_schema import Run
 from training.config import Recipe
+from training.entry import typed
 from training.environment import share_of_cpus
+from training.rules import whole
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 ARMS = ("baseline", "limit", "native", "ray")
@@ -198,7 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m report.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="float32 at batch 128 with few steps: 4 minutes")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object, and nothing else")
-    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--repeats", type=typed(whole(1, 100)), default=REPEATS)
     given = parser.parse_args()
     if len(provenance.allowed_cpus()) < Recipe().workers:
         sys.exit(f"error: the benchmark needs {Recipe().workers} CPUs, and this process may use one")

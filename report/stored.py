@@ -54,7 +54,7 @@ def choose(results: list[Stored], wanted: str, stack: str) -> Stored:
     """The result of a number in the list, of `latest`, or of the beginning of a name; HistoryError that lists them."""
     if wanted == LATEST and results:
         return results[-1]
-    if wanted.isdigit() and 1 <= int(wanted) <= len(results):
+    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(results):
         return results[int(wanted) - 1]
     matching = [result for result in results if result.name == wanted] or [
         result for result in results if result.name.startswith(wanted)

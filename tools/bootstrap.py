@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tools import pulumi_cli, uv
-from tools.project import CLUSTER_TARGETS, TOOLS, lock_or_wait, run_main, stack_file, target_of
+from tools.project import CLUSTER_TARGETS, TOOLS, lock_or_wait, run_main, stack_text, target_of
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--no-cli", action="store_true", help="the Python environment only")
     arguments = parser.parse_args()
     TOOLS.mkdir(exist_ok=True)
-    target = target_of(stack_file(arguments.stack).read_text(encoding="utf-8")) if arguments.stack else ""
+    target = target_of(stack_text(arguments.stack)) if arguments.stack else ""
     with _alone():
         uv.sync(cluster=arguments.cluster or target in CLUSTER_TARGETS)
         if not arguments.no_cli:

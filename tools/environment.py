@@ -21,7 +21,7 @@ from tools.project import (
     VENV,
     ToolError,
     run_main,
-    stack_file,
+    stack_text,
     target_of,
 )
 
@@ -122,7 +122,7 @@ def main() -> int:
     execute.add_argument("--no-backend", action="store_true", help="PATH and switches only: for tests, which bring one")
     execute.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
-    target = target_of(stack_file(arguments.stack).read_text(encoding="utf-8"))
+    target = target_of(stack_text(arguments.stack))
     if arguments.verb == "exec":
         environment = for_pulumi(os.environ, target, backend=not arguments.no_backend)
         os.execvpe(arguments.command[0], arguments.command, environment)  # noqa: S606 - the caller's own command

@@ -20,7 +20,7 @@ STACKS = ROOT / "stacks"
 CLUSTER_TARGETS = ("minikube", "kubernetes")
 SMOKE = "smoke"
 
-_STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_STACK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _ATTEMPTS = 3
 
 T = TypeVar("T")
@@ -89,8 +89,11 @@ def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bo
 
 def checked_stack_name(name: str) -> str:
     """The name itself; ToolError for one that is not a Pulumi stack name and so not safe in a path."""
-    if not _STACK_NAME.fullmatch(name) or name in (".", ".."):
-        raise ToolError(f"STACK={name!r}: letters, digits, '_', '.' and '-' are allowed: `STACK=minikube make up`")
+    if not _STACK_NAME.fullmatch(name):
+        raise ToolError(
+            f"STACK={name[:120]!r}: up to 100 letters, digits, '_', '.' and '-' are allowed, beginning with a letter,"
+            " a digit or '_': `STACK=minikube make up`"
+        )
     return name
 
 
@@ -112,6 +115,29 @@ def stack_file(stack: str) -> Path:
             f"For a stack of your own: `cp stacks/Pulumi.local.yaml stacks/{path.name}`"
         )
     return path
+
+
+def stack_text(stack: str) -> str:
+    """The text of a stack's settings; ToolError for a file that can't be read, or that no reader takes for YAML."""
+    path = stack_file(stack)
+    again = f"`git checkout stacks/{path.name}` brings back the one in git"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            f"stacks/{path.name} is not UTF-8 (byte {error.start + 1}): save it as UTF-8; {again}"
+        ) from None
+    except OSError as error:
+        raise ToolError(
+            f"stacks/{path.name} can't be read ({error.strerror}): `chmod u+r stacks/{path.name}`"
+        ) from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            raise ToolError(
+                f"stacks/{path.name}, line {number}: a tab, and YAML is indented by blanks:"
+                f" `sed -i 's/\\t/  /g' stacks/{path.name}`"
+            )
+    return text
 
 
 def target_of(settings: str) -> str:

@@ -25,7 +25,7 @@ from tools.project import (
     project_name,
     run_main,
     say,
-    stack_file,
+    stack_text,
     target_of,
 )
 
@@ -40,7 +40,7 @@ class Stack:
     def __init__(self, name: str, overrides: dict[str, str]) -> None:
         self.name = checked_stack_name(name)
         self.overrides = {**_SMOKE_SETTINGS, **overrides} if name == SMOKE else overrides
-        self.settings = stack_file(name).read_text(encoding="utf-8")
+        self.settings = stack_text(name)
         self.target = overrides.get("target", target_of(self.settings))
         self.environment = environment.for_pulumi(os.environ, self.target)
 

@@ -9,8 +9,11 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tools.project import ROOT, STATE, ToolError
+import yaml
+
+from tools.project import ROOT, STATE, ToolError, project_name, stack_file, stack_text
 
 FOLDER = STATE / "config"
 
@@ -37,6 +40,36 @@ def parse_overrides(text: str) -> dict[str, str]:
 
 
 _EXAMPLE = '''write it as SET="workers=3 epochs=5", a value with blanks or quotes as SET="nodeSelector='{}'"'''
+
+
+def config_of(stack: str) -> dict[str, object]:
+    """The block `config` of a stack's file, its keys as they stand there; ToolError for what is no such file."""
+    text = stack_text(stack)
+    name = f"stacks/{stack_file(stack).name}"
+    example = f'write it as in stacks/Pulumi.local.yaml:\nconfig:\n  {project_name()}:workers: "2"'
+    try:
+        data = yaml.load(text, _StackLoader)  # noqa: S506 - made from the safe one
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ToolError(f"{name}{line}: {getattr(error, 'problem', None) or 'no YAML'}; {example}") from None
+    config = (data or {}).get("config") if isinstance(data or {}, dict) else data
+    if not isinstance(config or {}, dict) or isinstance(data, list | str):
+        raise ToolError(f"{name}: `config` is to hold keys and values; {example}")
+    return config or {}
+
+
+class _StackLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice, of which one value would be lost, as Pulumi does."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping; raises ConstructorError with the place of the second."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} stands there twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 def copy_path(stack: str) -> Path:

@@ -9,20 +9,17 @@ import argparse
 import os
 from collections.abc import Mapping
 
-import yaml
-
 from infra.settings import Settings, machine_facts, parse
 from infra.settings_draft import InvalidSettingsError
 from report.stored import SWEEP_PREFIX
 from tools import stack_config
-from tools.project import ToolError, project_name, stack_file
+from tools.project import ToolError, project_name
 
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     """The settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all problems."""
-    text = stack_file(stack.removeprefix(SWEEP_PREFIX)).read_text(encoding="utf-8")
+    given = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
     project = project_name()
-    given = (yaml.safe_load(text) or {}).get("config") or {}
     values = {key.rpartition(":")[2]: value for key, value in given.items() if key.rpartition(":")[0] in ("", project)}
     secret = {key for key, value in values.items() if isinstance(value, dict)}
     texts = {key: _text(value) for key, value in values.items() if key not in secret}

@@ -22,7 +22,7 @@ from report.publish import publish
 from report.stored import PAGE, SWEEP_PREFIX
 from report.sweep import Sweep
 from tools import stack_config
-from tools.project import ROOT, ToolError, run_main, say, stack_file, target_of
+from tools.project import ROOT, ToolError, run_main, say, stack_text, target_of
 from tools.sweep_engine import Interrupted, SweepStack, UpdateFailed
 from tools.sweep_plan import key_of, parse_axes, points_of
 from training import provenance
@@ -37,7 +37,7 @@ TEXT = "report.txt"
 def main() -> int:
     """Run or go on with a sweep; 0 when every point was measured."""
     arguments = _arguments()
-    settings = stack_file(arguments.stack).read_text(encoding="utf-8")
+    settings = stack_text(arguments.stack)
     base = stack_config.parse_overrides(arguments.set)
     target = base.get("target", target_of(settings))
     folder, sweep = _find_or_begin(arguments.stack, _asked(arguments, settings, base, target))

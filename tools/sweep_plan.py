@@ -66,7 +66,10 @@ def _key(name: str) -> str:
 
 
 def _values(name: str, text: str) -> list[str]:
-    values = list(dict.fromkeys(shlex.split(text)))
+    try:
+        values = list(dict.fromkeys(shlex.split(text)))
+    except ValueError as error:
+        raise ToolError(f"{name}={text!r}: {error}; write {_EXAMPLE}") from None
     if not values:
         raise ToolError(f'{name}="{text}" names no value: {_EXAMPLE}')
     return values

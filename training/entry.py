@@ -71,7 +71,7 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
     for field in fields(Recipe):
         rule = field.metadata["rule"]
         parser.add_argument(
-            kebab(field.name), type=_typed(rule), default=field.default, metavar="VALUE",
+            kebab(field.name), type=typed(rule), default=field.default, metavar="VALUE",
             help=f"{field.metadata['help']}; {rule.allowed}",
         )  # fmt: skip
     given = vars(parser.parse_args(arguments))
@@ -81,6 +81,8 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
             f"--global-batch-size {recipe.global_batch_size} cannot be split over --workers {recipe.workers}: "
             f"it must be at least {recipe.workers}"
         )
+    if given["result"].is_dir():
+        parser.error(f"--result {given['result']} is a folder: name a file in it, as {given['result'] / 'result.json'}")
     phases = Phases()
     phases.add("process", started.seconds_until(Stamp.now()))
     return Request(
@@ -181,7 +183,9 @@ def _started() -> Stamp:
     return process_start()
 
 
-def _typed(rule: Any) -> Callable[[str], Any]:
+def typed(rule: Any) -> Callable[[str], Any]:
+    """A flag's reader by the rule of its setting."""
+
     def parse_flag(text: str) -> Any:
         try:
             return rule.parse(text)

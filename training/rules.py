@@ -1,9 +1,14 @@
 """Rules for settings: text to value, and what is allowed in words. Not tied to any one reader of settings."""
 
 import math
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(r"-?(?:[0-9]{1,18}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+"""What every reader takes for the same number: Python alone also reads 1_000, +2 and the digits of all alphabets."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,9 @@ def whole(low: int, high: int | None = None) -> Rule:
     """A whole number, both bounds allowed."""
 
     def parse(text: str) -> int:
-        value = int(text.strip())
+        if not _WHOLE.fullmatch(text.strip()):
+            raise ValueError(text)
+        value = int(text)
         if value < low or (high is not None and value > high):
             raise ValueError(text)
         return value
@@ -38,7 +45,9 @@ def number(low: float, high: float, *, above: bool = False) -> Rule:
     """A finite number from `low` to `high`; with `above`, `low` itself is not allowed."""
 
     def parse(text: str) -> float:
-        value = float(text.strip())
+        if not _NUMBER.fullmatch(text.strip()):
+            raise ValueError(text)
+        value = float(text)
         if not math.isfinite(value) or value < low or value > high or (above and value == low):
             raise ValueError(text)
         return value
