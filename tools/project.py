@@ -120,12 +120,12 @@ def stack_file(stack: str) -> Path:
 def stack_text(stack: str) -> str:
     """The text of a stack's settings; ToolError for a file that can't be read, or that no reader takes for YAML."""
     path = stack_file(stack)
-    again = f"`git checkout stacks/{path.name}` brings back the one in git"
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ToolError(
-            f"stacks/{path.name} is not UTF-8 (byte {error.start + 1}): save it as UTF-8; {again}"
+            f"stacks/{path.name} is not UTF-8, from byte {error.start + 1} on: save it as UTF-8, or"
+            f" `git checkout stacks/{path.name}`"
         ) from None
     except OSError as error:
         raise ToolError(

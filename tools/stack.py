@@ -182,6 +182,7 @@ class Stack:
 
 def smoke(overrides: dict[str, str]) -> int:
     """The smallest full comparison, in a stack of its own that is gone afterwards."""
+    _check_settings(SMOKE, {**_SMOKE_SETTINGS, **overrides})
     stack = Stack(SMOKE, overrides)
     status = stack.update()
     comparison = stack.comparison()
@@ -190,6 +191,13 @@ def smoke(overrides: dict[str, str]) -> int:
         stack.remove()
     stack.show(comparison, failed=status != 0)
     return status or destroyed
+
+
+def _check_settings(stack: str, overrides: dict[str, str]) -> None:
+    """Refuse wrong settings before anything is made for them; ToolError that lists all problems."""
+    from tools import stack_settings  # what it imports takes a second, and not every verb needs it
+
+    stack_settings.load(stack, overrides)
 
 
 def _report_command(arguments: Sequence[str], comparison: str) -> int:
@@ -208,6 +216,8 @@ def main() -> int:
     overrides = stack_config.parse_overrides(arguments.set)
     if arguments.verb == "smoke":
         return smoke(overrides)
+    if arguments.verb in ("up", "preview"):
+        _check_settings(arguments.stack, overrides)
     stack = Stack(arguments.stack, overrides)
     if arguments.verb == "outputs":
         return stack.outputs(as_json=arguments.json)

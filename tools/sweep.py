@@ -21,7 +21,7 @@ from report.errors import PublishError
 from report.publish import publish
 from report.stored import PAGE, SWEEP_PREFIX
 from report.sweep import Sweep
-from tools import stack_config
+from tools import stack_config, stack_settings
 from tools.project import ROOT, ToolError, run_main, say, stack_text, target_of
 from tools.sweep_engine import Interrupted, SweepStack, UpdateFailed
 from tools.sweep_plan import key_of, parse_axes, points_of
@@ -40,7 +40,10 @@ def main() -> int:
     settings = stack_text(arguments.stack)
     base = stack_config.parse_overrides(arguments.set)
     target = base.get("target", target_of(settings))
-    folder, sweep = _find_or_begin(arguments.stack, _asked(arguments, settings, base, target))
+    asked = _asked(arguments, settings, base, target)
+    for point in asked.points:  # before anything is made: the last of them would fail after hours
+        stack_settings.load(asked.stack, {**base, **point.settings})
+    folder, sweep = _find_or_begin(arguments.stack, asked)
     stack = SweepStack(sweep.stack, settings, target)
     try:
         with _alone(target):

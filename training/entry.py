@@ -83,6 +83,8 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         )
     if given["result"].is_dir():
         parser.error(f"--result {given['result']} is a folder: name a file in it, as {given['result'] / 'result.json'}")
+    if given["dataset_path"] and not Path(given["dataset_path"]).is_dir():
+        parser.error(f"--dataset-path {given['dataset_path']}: there is no such folder; leave the flag out to download")
     phases = Phases()
     phases.add("process", started.seconds_until(Stamp.now()))
     return Request(
@@ -101,6 +103,9 @@ def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
     """Make a result and write it; an error that explains itself is printed without a traceback and exits with 1."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"error: the folder of --result {path} can't be made ({error}): name one that you may write to")
+    try:
         result = make()
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
