@@ -1,6 +1,6 @@
 """What a training process is given before TensorFlow is imported: environment variables, CPUs, threads and Keras.
 
-The same in every arm. What of the caller's environment reaches a run is a list of what it may have: docs/adr/0010.
+The same in every arm. What of the caller's environment reaches a run is a list of what it may have: docs/adr/0011.
 """
 
 import gc
