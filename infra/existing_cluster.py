@@ -11,6 +11,7 @@ from typing import Any
 
 from infra import crds, kube, leftover_jobs
 from infra.kube import KubeError
+from infra.network_spec import API_SERVER_PORTS
 from infra.nodes import allocatable, usable
 from infra.pod_spec import PROJECT, PROJECT_LABEL
 from infra.settings import Settings
@@ -19,6 +20,7 @@ from infra.settings_fit import RESERVED, Measurement, Size, cluster_fit
 
 OPERATOR_SELECTOR = "app.kubernetes.io/name=kuberay-operator"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
+ENDPOINTS = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 _WATCH = "--watch-namespace="
 
 
@@ -77,6 +79,7 @@ def _operator(api: Any, settings: Settings) -> Iterator[Finding]:
     wanted = settings.cluster.kuberay_version
     if settings.cluster.operator == "install":
         yield from _foreign_crds(api)
+        yield from _api_server(api)
         return
     deployments = kube.items(api, "/apis/apps/v1/deployments", labelSelector=OPERATOR_SELECTOR)
     found = operator_versions(deployments, settings.cluster.namespace)
@@ -102,6 +105,25 @@ def _foreign_crds(api: Any) -> Iterator[Finding]:
         crds.refuse_foreign({name: metadata.get("labels") or {} for name, metadata in made.items()}, CRD_NAMES)
     except crds.ForeignCrdsError as error:
         yield Finding(str(error))
+
+
+def _api_server(api: Any) -> Iterator[Finding]:
+    """Where the API server answers pods: an operator of ours reaches the ports alone that its network policy names."""
+    try:
+        slices = kube.items(api, ENDPOINTS, labelSelector="kubernetes.io/service-name=kubernetes")
+    except KubeError as error:
+        if error.status not in (403, 404):
+            raise
+        return  # not everybody may read them; the ports are those of most clusters
+    ports = {int(port["port"]) for one in slices for port in one.get("ports") or []}
+    others = sorted(ports - set(API_SERVER_PORTS))
+    if others:
+        yield Finding(
+            f"this cluster's API server answers at port {', '.join(map(str, others))}, which the network policy of an"
+            f" operator that is installed here does not open ({', '.join(map(str, API_SERVER_PORTS))}); with a KubeRay"
+            " operator that you install elsewhere in the cluster",
+            (set_line("operator", "existing"),),
+        )
 
 
 def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) -> list[str]:

@@ -200,3 +200,27 @@ def test_a_cluster_that_does_not_answer_is_said_at_once(tmp_path: Path) -> None:
         kube.get(client, "/version")
 
     assert (0, 0) == (caught.value.status, client.configuration.retries)
+
+
+@pytest.mark.parametrize(("port", "refused"), [(6443, False), (16443, False), (31097, True)])
+def test_an_api_server_at_a_port_that_no_policy_opens_is_refused(
+    cluster: tuple[Api, Any], port: int, refused: bool
+) -> None:
+    """The operator would wait for it until Helm gives up; one that is installed elsewhere is not ours to hold back."""
+    api, client = cluster
+    labels = {"kubernetes.io/service-name": "kubernetes"}
+    endpoints = {"metadata": {"name": "kubernetes", "labels": labels}, "ports": [{"name": "https", "port": port}]}
+    api.put("/apis/discovery.k8s.io/v1", "endpointslices", endpoints, "default")
+
+    refusals = found(client)
+
+    assert refused == bool(refusals)
+    assert all("port 31097" in text and "pulumi config set operator existing" in text for text in refusals)
+
+
+def test_endpoints_that_nobody_may_read_stand_in_nobody_s_way(cluster: tuple[Api, Any]) -> None:
+    """Rights in one namespace are enough."""
+    api, client = cluster
+    api.forbidden.add(existing_cluster.ENDPOINTS)
+
+    assert [] == found(client)
