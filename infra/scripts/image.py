@@ -76,8 +76,10 @@ def _build_classically(command: list[str], index: dict[str, str], folder: Path) 
     try:
         with_retries("build of the image", lambda: run(*command, *file, str(folder), environment=environment))
     finally:
-        if has_credentials:
-            run("docker", "image", "prune", "--force", "--filter", f"label={INDEX_LABEL}", quiet=True)
+        for kind in (
+            ("container", "image") if has_credentials else ()
+        ):  # a step that failed keeps its image by its container
+            run("docker", kind, "prune", "--force", "--filter", f"label={INDEX_LABEL}", quiet=True)
 
 
 def classic(dockerfile: str) -> str:

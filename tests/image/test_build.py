@@ -193,7 +193,7 @@ def test_no_credential_is_left_in_the_engine_or_on_this_machine(
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("tampered", ["another hash", "no hash"])
 def test_a_package_that_the_lock_does_not_vouch_for_is_not_installed(small_project: Path, tampered: str) -> None:
-    """Neither one whose hash differs, nor one that has none."""
+    """Neither one whose hash differs, nor one that has none; the build that failed leaves no stage with a password."""
     lock = small_project / "uv.lock"
     new = r'hash = "sha256:' + "0" * 64 + '"' if tampered == "another hash" else "size = 1"
     lock.write_text(re.sub(r'hash = "sha256:[0-9a-f]{64}"', new, lock.read_text()).replace("size = 1, size", "size"))
@@ -201,6 +201,9 @@ def test_a_package_that_the_lock_does_not_vouch_for_is_not_installed(small_proje
     with pytest.raises(Failure, match=r"(?i)hash"):
         image.build()
     assert not succeeds("docker", "image", "inspect", TAG)
+    assert "" == docker(
+        "images", "--all", "--quiet", "--filter", f"label={image.INDEX_LABEL}", "--filter", f"label={LABEL}"
+    )
 
 
 def _saved_with(name: str, secret: str) -> bool:
