@@ -42,7 +42,7 @@ PATHS = {
 SETTINGS = [
     (key, value) for table in (NUMBERS, SHAPES, PATHS) for key, values in table.items() for value in values
 ]  # fmt: skip
-OWN = {"kubernetes": {"image": "a/b:1"}}
+OWN = {"kubernetes": {"image": "a/b:1", "kubeContext": "mine"}}
 
 
 @pytest.mark.parametrize("target", TARGETS)
