@@ -6,15 +6,13 @@ waits.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
 from training import entry
 from training.clock import Stamp
+from training.ports import held_ports
 from training.result import TrainingResult
 
 POLL_SECONDS = 0.05
@@ -40,21 +38,6 @@ def launch_workers(request: entry.Request) -> None:
     ]
     if failed:
         raise RuntimeError("worker {} of the native arm ended with code {}; its output is above".format(*failed[0]))
-
-
-@contextmanager
-def held_ports(count: int) -> Iterator[list[int]]:
-    """Ports of 127.0.0.1 that are kept, while the body runs, for who listens with SO_REUSEADDR, as gRPC does.
-
-    The workers listen seconds later, when they have imported TensorFlow. A port that was only looked up may by then be
-    that of somebody's outgoing connection; one that is bound here is no candidate for those.
-    """
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            held.bind(("127.0.0.1", 0))
-        yield [int(held.getsockname()[1]) for held in sockets]
 
 
 def run_worker(request: entry.Request) -> TrainingResult | None:

@@ -6,6 +6,7 @@ docs/performance.md has what each part saves.
 
 import json
 import os
+import socket
 import sys
 import threading
 from contextlib import suppress
@@ -21,6 +22,10 @@ from ray.train.v2._internal.execution.scaling_policy.fixed import FixedScalingPo
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 from ray.train.v2.tensorflow.tensorflow_trainer import TensorflowTrainer
 
+from training.ports import hold_port
+
+_HELD: list[socket.socket] = []
+"""Ports of this worker, until its process ends."""
 TRAIN_WORKER = "ray::RayTrainWorker"
 
 
@@ -76,9 +81,16 @@ class TensorflowAddresses(BackendConfig):  # type: ignore[misc]
 
 class _TensorflowAddressesBackend(Backend):  # type: ignore[misc]
     def on_start(self, worker_group: Any, backend_config: TensorflowAddresses) -> None:  # noqa: ARG002 (Ray's interface)
-        addresses = [f"{host}:{port}" for host, port in worker_group.execute(get_address_and_port)]
+        addresses = [f"{host}:{port}" for host, port in worker_group.execute(_held_address)]
         for rank in range(len(worker_group)):
             worker_group.execute_single(rank, _set_tf_config, addresses, rank)
+
+
+def _held_address() -> tuple[str, int]:
+    """This worker's address with a port that is held as long as its process lives."""
+    host, _ = get_address_and_port()
+    _HELD.append(hold_port(""))
+    return host, int(_HELD[-1].getsockname()[1])
 
 
 def _set_tf_config(addresses: list[str], rank: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from training.config import batch_split
-from training.native import held_ports
+from training.ports import held_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
 CASES: dict[str, dict[str, Any]] = {

@@ -16,6 +16,7 @@ CONTRACT = {
     "environment",
     "machine_lock",
     "peers",
+    "ports",
     "progress",
     "provenance",
     "registry",

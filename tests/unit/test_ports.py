@@ -1,10 +1,10 @@
-"""The ports of native's workers on this machine: held until they listen there, and theirs alone."""
+"""The ports of TensorFlow's servers on this machine: held until they listen there, and theirs alone."""
 
 import socket
 
 import pytest
 
-from training.native import held_ports
+from training.ports import held_ports
 
 
 def test_a_held_port_is_for_who_listens_as_grpc_does_and_for_nobody_else() -> None:
