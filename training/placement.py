@@ -5,6 +5,7 @@ where there is nothing to say. Standard library only.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from training.comparison_schema import Run
@@ -17,7 +18,7 @@ def shared_cores(runs: Sequence[Run]) -> str:
     """CPUs of a run that are threads of one core: two of them compute less than two cores."""
     arms: dict[tuple[int, int], list[str]] = {}
     for run in runs:
-        cpus, cores = (len(_of_nodes(run, lambda place, key=key: place[key])) for key in ("cpu", "core"))
+        cpus, cores = len(_of_nodes(run, itemgetter("cpu"))), len(_of_nodes(run, itemgetter("core")))
         if cores < cpus:
             arms.setdefault((cpus, cores), []).append(run.arm)
     told = [

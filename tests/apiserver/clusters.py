@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from infra import kube
-from tools.dashboard import copy_both_ways
+from training.port_forward import copy_both_ways
 
 NAMESPACE = "training"
 NAMES = ("made-by-the-stack", "made-after-it")

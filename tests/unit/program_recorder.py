@@ -139,7 +139,7 @@ def main() -> None:
     chart.find = fake_chart
     minikube._read_marker = lambda profile: {}  # whatever cluster of that name this machine has
     kubeconfig.select = lambda setting, context: kubeconfig.Selected(context, "a file", {})
-    kubeconfig.Selected.__str__ = lambda self: f"context {self.context} of {self.source}"
+    kubeconfig.Selected.__str__ = lambda self: f"context {self.context} of {self.source}"  # type: ignore[method-assign]
     existing_cluster.findings = lambda *_: []
     helm_release.mark_failed = lambda *_: []
     leftover_jobs.end_unfinished = lambda *_: []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra import local_run
-from training import entry, environment
+from training import entry, environment, isolation, machine_lock
 from training.provenance import PROJECT
 
 FOREIGN = {
@@ -123,7 +123,7 @@ def test_somebody_else_s_tf_config_makes_no_worker(tmp_path: Path, monkeypatch: 
     launched: list[bool] = []
     monkeypatch.setenv("TF_CONFIG", FOREIGN["TF_CONFIG"])
     monkeypatch.setattr(native, "launch_workers", lambda _: launched.append(True))
-    monkeypatch.setattr(native.entry, "begin", lambda *_: native.entry.parse("native", None, ["--result", "x"]))
+    monkeypatch.setattr(entry, "begin", lambda *_: entry.parse("native", None, ["--result", "x"]))
 
     native.main()
 
@@ -132,8 +132,8 @@ def test_somebody_else_s_tf_config_makes_no_worker(tmp_path: Path, monkeypatch: 
 
 def test_a_run_on_this_machine_trains_without_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From when it has the machine and its network to itself."""
-    monkeypatch.setattr(entry.machine_lock, "hold", lambda _: None)
-    monkeypatch.setattr(entry.isolation, "enter", lambda: "")
+    monkeypatch.setattr(machine_lock, "hold", lambda _: None)
+    monkeypatch.setattr(isolation, "enter", lambda: "")
     for name, value in DOWNLOADING.items():
         monkeypatch.setenv(name, value)
 

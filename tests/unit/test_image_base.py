@@ -157,8 +157,12 @@ def test_an_update_without_an_engine_is_refused(docker: Docker, monkeypatch: pyt
 def test_it_is_looked_up_only_where_an_image_is_built(docker: Docker, dry_run: list[str]) -> None:
     """Not on this machine, and not for an image that is in a registry already."""
     docker.has({"Id": ID, "RepoDigests": [f"python@{OLD}"]})
-    built = settings(target="kubernetes", imageRegistry="registry.example.com/it", baseImage="python:3.12")
-    named = settings(target="kubernetes", image="registry.example.com/it:1", baseImage="python:3.12")
+    built = settings(
+        target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/it", baseImage="python:3.12"
+    )
+    named = settings(
+        target="kubernetes", kubeContext="staging", image="registry.example.com/it:1", baseImage="python:3.12"
+    )
     local = settings()
 
     assert f"python:3.12@{OLD}" == base_image(pinned(built))

@@ -1,6 +1,7 @@
 """A run as a Job."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from policy.pod_security import violations
 from training import entry
 from training.config import ARMS, Recipe
 
-SETTINGS = JobSettings(Size(0.4, "1Gi"), Placement("image:1"), 60, ("--dataset-path=/data/cifar",), {"A": "b"})
+DATA = str(Path(__file__).parent)
+"""A folder that is there, which the entry points look at."""
+SETTINGS = JobSettings(Size(0.4, "1Gi"), Placement("image:1"), 60, (f"--dataset-path={DATA}",), {"A": "b"})
 RECIPE = Recipe(workers=3, worker_cpus=0.4, sync_batch_norm=True, dataset="cifar10")
 
 
@@ -51,7 +54,7 @@ def test_flags_are_those_that_the_entry_point_reads(arm: str) -> None:
     request = entry.parse(arm, None, ["--result", "/results/result.json", *flags])
 
     assert ("training.pod", arm) == (module, own)
-    assert "/data/cifar" == request.dataset_path
+    assert DATA == request.dataset_path
     assert RECIPE.for_arm(arm) == request.recipe.for_arm(arm)
 
 

@@ -11,6 +11,7 @@ from infra import guard, local_run
 from training import entry
 from training.config import Recipe, canonical
 from training.progress import Progress
+from training.provenance import PROJECT
 
 OLDS = {"ownKey": "a", "measurement": "m", "result": "{}", "timeoutMinutes": 30}
 
@@ -57,14 +58,14 @@ def test_a_preview_with_unknown_inputs_shows_a_repeat() -> None:
 @pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
 def test_the_entry_point_reads_the_same_recipe(arm: str) -> None:
     """Every field, through the command line; the dashboard and the data set's folder with it."""
-    given = properties(arm, datasetPath="/data/cifar", rayDashboard=True)
+    given = properties(arm, datasetPath=str(PROJECT), rayDashboard=True)
     command = local_run._guard_command(given, Path("/runs/x"))
     flags = command[command.index(f"training.{arm}") + 1 :]
 
     request = entry.parse(arm, None, flags)
 
     assert Recipe.from_dict(json.loads(given["recipe"])) == request.recipe
-    assert "/data/cifar" == request.dataset_path
+    assert str(PROJECT) == request.dataset_path
     assert (arm == "ray") == request.dashboard
     assert "1800" == command[command.index("--deadline") + 1]
 

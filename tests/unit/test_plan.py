@@ -120,13 +120,15 @@ def test_another_image_is_another_measurement() -> None:
 
     assert set(keys(plan_runs(before)).values()).isdisjoint(keys(plan_runs(after)).values())
     assert measurements(before).isdisjoint(measurements(after))
-    based = settings(target="kubernetes", imageRegistry="registry.example.com/it", baseImage="python:3.11")
+    based = settings(
+        target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/it", baseImage="python:3.11"
+    )
     assert measurements(built).isdisjoint(measurements(based))
 
 
 def test_what_the_program_itself_changes_of_a_pod_is_another_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new version of it, other versions in uv.lock: also where one arm's pod alone differs."""
-    cluster = settings(target="kubernetes", image="registry.example.com/it:1")
+    cluster = settings(target="kubernetes", kubeContext="staging", image="registry.example.com/it:1")
     before = measurements(cluster)
 
     monkeypatch.setattr(jobs_spec, "SUBMITTER", Size(0.2, "512Mi"))

@@ -213,5 +213,6 @@ def test_command_fails_with_one_line(
 
     assert status == 1
     assert capsys.readouterr().err == (
-        "report: 'a/b' is no stack name: letters, digits, '-', '_' and '.'; see `pulumi stack ls`\n"
+        "report: STACK='a/b': up to 100 letters, digits, '_', '.' and '-' are allowed, beginning with a letter, a "
+        "digit or '_': `STACK=minikube make up`\n"
     )
