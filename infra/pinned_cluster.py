@@ -8,6 +8,7 @@ The state holds the providers pickled by reference: this module and its classes 
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pulumi
@@ -94,7 +95,8 @@ class PinnedClusterProvider(ResourceProvider):
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """A refresh without the file fails, and says how to have it again: raises ClusterError."""
-        _look(props)
+        with suppress(KubeError):  # the objects in the cluster say that, each of them
+            _look(props)
         return ReadResult(id_, props)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
@@ -136,18 +138,18 @@ class DestroyCheckProvider(ResourceProvider):
         return UpdateResult(news)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Raises ClusterError without the stack's own kubeconfig, or when it leads to another cluster."""
-        _look(props)
+        """Raises ClusterError without the stack's own kubeconfig, or when its cluster is another or does not answer."""
+        try:
+            _look(props)
+        except KubeError as error:
+            raise ClusterError(f"{error}\nNothing was deleted.") from None
 
 
 def _look(props: Mapping[str, Any]) -> None:
-    """Where the stack's own kubeconfig leads to; raises ClusterError. What does not answer is others' to say."""
+    """Look where the stack's own kubeconfig leads to; raises ClusterError, and KubeError where nothing answers."""
     if kubeconfig.own_text(props["stack"]) is None:
         raise ClusterError(lost(props["stack"], props))
-    try:
-        uid = _uid(kube.connect(kubeconfig.path_of(props["stack"])))
-    except KubeError:
-        return
+    uid = _uid(kube.connect(kubeconfig.path_of(props["stack"])))
     if uid != props["uid"]:
         raise ClusterError(
             f"at {props['server']} answers another cluster (kube-system {uid}) than that of stack {props['stack']}"
