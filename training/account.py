@@ -28,8 +28,10 @@ def result(session: Session, record: Record) -> TrainingResult | None:
     began = time.monotonic()
     test_loss, confusion = session.loop.evaluate(session.data.test)
     test_seconds = time.monotonic() - began
+    began = time.monotonic()
     workers, weights = _gather(session, record)
     probe = _probe(session) if session.launch.arm == "native" else None
+    probe_seconds = time.monotonic() - began
     saved = _save(session)
     if session.launch.rank > 0:
         return None
@@ -49,6 +51,7 @@ def result(session: Session, record: Record) -> TrainingResult | None:
             "weightsEqual": len(set(weights)) == 1,
         },
         all_reduce=probe,
+        probe_seconds=probe_seconds,
         ray=session.launch.ray,
         saved_model=saved,
     )

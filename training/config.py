@@ -9,10 +9,10 @@ import math
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any
 
-from training import registry
+from training import arms, registry
 from training.rules import Rule, boolean, choice, number, whole
 
-ARMS = ("baseline", "native", "ray")
+ARMS = arms.RUN
 REFERENCE_BATCH = 128
 """The global batch at which `learningRate` applies unscaled."""
 
@@ -71,10 +71,7 @@ class Recipe:
 
     def for_arm(self, arm: str) -> dict[str, Any]:
         """The part of the recipe that can change this arm's run: the baseline's leaves out `workers`."""
-        own = self.to_dict()
-        if arm == "baseline":
-            del own["workers"]
-        return own
+        return {key: value for key, value in self.to_dict().items() if key not in arms.ARMS[arm].ignores}
 
     def flags(self) -> list[str]:
         """This recipe as the flags that every entry point reads."""

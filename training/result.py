@@ -198,6 +198,8 @@ class TrainingResult:
     """Seconds of every timed step of rank 0, in order."""
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
+    probe_seconds: float = 0.0
+    """Of `wall_seconds`, what only this project's own probes took: no training would spend it."""
     reasons: dict[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
@@ -227,6 +229,24 @@ class TrainingResult:
 
 
 _LONG = ("stepTrace", "confusionMatrix", "classAccuracy", "classNames")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """A result as Pulumi's state keeps it: its long series are empty, and are in the file at `path`."""
+
+    result: TrainingResult
+    path: str
+    """Relative to the project."""
+    sha256: str
+    """Of the file."""
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Summary":
+        """What `TrainingResult.summary` made. Raises ResultError on another version, a missing key or a wrong type."""
+        own = {key: _typed(str, data.get(key), f"summary.{key}") for key in ("path", "sha256")}
+        content = {key: value for key, value in data.items() if key not in own}
+        return cls(result=TrainingResult.from_dict(content | {key: [] for key in _LONG}), **own)
 
 
 def read(path: Path) -> TrainingResult:
@@ -267,7 +287,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def encode(value: Any) -> Any:
-    """Plain JSON data of a dataclass of this module, or of a list or dict of them; keys are camelCase."""
+    """Dataclasses as JSON data with camelCase keys, at every depth."""
     if dataclasses.is_dataclass(value):
         return {camel(f.name): encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -278,7 +298,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
-    """`data` as `kind`, a type of the dataclasses above and no other; `where` names it in a ResultError."""
+    """JSON data as `kind`: a dataclass, list, dict or optional value of these. Raises ResultError naming `where`."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return data

@@ -10,6 +10,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 CONTRACT = {
     "cgroup",
+    "arms",
     "clock",
     "config",
     "emit",

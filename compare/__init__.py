@@ -1,0 +1,1 @@
+"""What a measurement's runs say about each other: pure, standard library only. No arm imports it."""

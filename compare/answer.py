@@ -1,0 +1,98 @@
+"""The answer, by one rule over whole clocks: is Ray worth it, against everything that one would do instead? Pure.
+
+R(E) is an alternative's whole clock at E epochs divided by Ray's, within a repeat, with the 95 % t interval of its
+logarithms. *Worth it*: R(epochs) lies above 1 for each alternative. *Worth it from E epochs on*: so does R of an epoch
+alone, and from E on every R stays above 1. *Not worth it here*: R(epochs) lies below 1.05 for one of them. Else it is
+not decided. The control is no alternative: Ray contains it, and could never win.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compare.clock import break_even, ratios_at, ratios_per_epoch
+from compare.intervals import MARGIN
+from compare.measurement import Measurement
+from compare.ratios import clock_pairs, estimate
+from compare.schema import Answer, BreakEven, Claim, Estimate
+from training.arms import ARMS
+
+
+@dataclass(frozen=True)
+class Held:
+    """Ray's whole clock held against one alternative's."""
+
+    against: str
+    """What it is held against, in words."""
+    now: Estimate | None
+    """R at the epochs that were trained."""
+    per_epoch: Estimate | None
+    """R of an epoch alone; None where no step was timed."""
+    meets: BreakEven | None
+
+    @property
+    def is_won(self) -> bool:
+        """Whether Ray surely takes less, start to end."""
+        return _lower(self.now) > 1
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether Ray surely gains less than what would matter."""
+        return self.now is not None and self.now.upper is not None and self.now.upper < MARGIN
+
+    @property
+    def won_from(self) -> int | None:
+        """From how many epochs on Ray surely takes less; None: from none, or not known."""
+        if _lower(self.per_epoch) <= 1 or self.meets is None:
+            return None
+        return self.meets.surely
+
+    @property
+    def longer_cannot_win(self) -> bool:
+        """Whether an epoch alone surely gains less than what would matter, too."""
+        return self.per_epoch is not None and self.per_epoch.upper is not None and self.per_epoch.upper < MARGIN
+
+
+def hold(measurement: Measurement) -> dict[str, Held]:
+    """Ray against each alternative that was measured, by the alternative's name; none where Ray was not."""
+    if measurement.subject is None:
+        return {}
+    held = {}
+    for name in measurement.alternatives:
+        pairs = clock_pairs(measurement, name, measurement.subject)
+        now, per_epoch = ratios_at(pairs, measurement.epochs_trained[0]), ratios_per_epoch(pairs)
+        held[name] = Held(
+            against=ARMS[name].words(measurement.recipe),
+            now=estimate(now) if now else None,
+            per_epoch=estimate(per_epoch) if per_epoch else None,
+            meets=break_even(pairs),
+        )
+    return held
+
+
+def answer(held: Sequence[Held], claim: Claim) -> Answer:
+    """How the verdict begins, of runs that may be compared. Arms of which only the ends are known decide nothing."""
+    if not held or claim == "it finished":
+        return "Not decided"
+    if all(each.is_won for each in held):
+        return "Worth it"
+    if won_from(held) is not None:
+        return "Worth it from"
+    return "Not worth it here" if any(each.is_lost for each in held) else "Not decided"
+
+
+def won_from(held: Sequence[Held]) -> int | None:
+    """From how many epochs on Ray surely takes less than each alternative; None: from none, or not known."""
+    epochs = [each.won_from for each in held]
+    known = [number for number in epochs if number is not None]
+    return max(known) if known and len(known) == len(epochs) else None
+
+
+def repeats_to_decide(held: Sequence[Held]) -> int | None:
+    """Repeats that would probably decide what is open; None if more than 100 were needed."""
+    numbers = [each.now.repeats_to_decide for each in held if each.now and not (each.is_won or each.is_lost)]
+    known = [number for number in numbers if number is not None]
+    return max(known) if known and len(known) == len(numbers) else None
+
+
+def _lower(value: Estimate | None) -> float:
+    return value.lower if value and value.lower is not None else 0.0

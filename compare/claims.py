@@ -1,0 +1,32 @@
+"""How much a comparison may claim, from what was observed of the arms. Pure.
+
+A, *same work*: rows, steps and weights are known to be alike. B, *same result*: a named score reached its target in
+every run; no workload here has one. C, *same script*: steps are known, but not that they are the same work. D, *it
+finished*: start and end alone are known.
+"""
+
+from collections.abc import Mapping
+
+from compare.fairness import Check
+from compare.measurement import Measurement
+from compare.schema import Claim
+
+OF_WORK = ("sameWork", "shardsCoverDataSet", "weightsEqual")
+"""The checks by which arms are known to have done the same work."""
+
+
+def claim_of(measurement: Measurement, checks: Mapping[str, Check]) -> tuple[Claim, str]:
+    """The claim, and what it lacks of *same work* ("" if nothing). One worker shares nothing that has to be checked."""
+    if not all(run.result.steps_per_epoch and run.result.epochs_completed for run in measurement.runs):
+        return "it finished", "some run counted no step"
+    needed = OF_WORK if measurement.recipe.workers > 1 else OF_WORK[:1]
+    unknown = [name for name in needed if checks.get(name, (None, ""))[0] is None]
+    return ("same script", f"not verified: {', '.join(unknown)}") if unknown else ("same work", "")
+
+
+WORDS: dict[Claim, str] = {
+    "same result": "Only that every arm reached the same result is known",
+    "same script": "As far as the runs say",
+    "it finished": "Only start and end of the runs are known",
+}
+"""How the verdict qualifies what it says under each claim but the strongest."""

@@ -1,0 +1,128 @@
+"""Seconds of a run: a step, an epoch, the whole clock as `fixed + epochs · perEpoch`; where two clocks meet. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from compare.intervals import Interval, ratio_interval
+from compare.schema import BreakEven
+from training.result import TrainingResult
+
+MOST_EPOCHS = 10_000
+"""What the setting `epochs` allows: a break-even beyond it is none."""
+
+
+def step_seconds(result: TrainingResult) -> float | None:
+    """Mean timed step in seconds; None when every step was warm-up."""
+    if not result.train_seconds or not result.timed_steps:
+        return None
+    return result.train_seconds / result.timed_steps
+
+
+def epoch_seconds(result: TrainingResult) -> float | None:
+    """Steady-state seconds of an epoch's steps: warm-up steps, which are not timed, count as the mean timed step."""
+    mean = step_seconds(result)
+    return None if mean is None else mean * result.steps_per_epoch
+
+
+def whole_seconds(result: TrainingResult) -> float:
+    """Start of the process or container to the result, without what only our own probes took."""
+    return result.wall_seconds - result.probe_seconds
+
+
+def seconds_to_accuracy(result: TrainingResult, accuracy: float) -> float | None:
+    """Training seconds until the first epoch whose validation accuracy is at least `accuracy`; None if none is."""
+    mean = step_seconds(result)
+    if mean is None:
+        return None
+    seconds = 0.0
+    for epoch in result.history:
+        timed = epoch.train_seconds and epoch.timed_steps
+        seconds += (epoch.train_seconds / epoch.timed_steps if timed else mean) * result.steps_per_epoch
+        if epoch.validation_accuracy >= accuracy:
+            return seconds
+    return None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A run's whole clock. `fixed`: start, warm-up beyond its steps, test, shut-down; what is paid once."""
+
+    epochs: int
+    whole: float
+    per_epoch: float | None
+    """Steps, validation and reports of an epoch; None when no step was timed."""
+
+    @property
+    def fixed(self) -> float | None:
+        """Seconds that the number of epochs does not change."""
+        return None if self.per_epoch is None else self.whole - self.epochs * self.per_epoch
+
+    def at(self, epochs: int) -> float | None:
+        """Seconds from start to result of so many epochs: measured where they were trained, else by the two parts."""
+        if epochs == self.epochs:
+            return self.whole
+        if self.per_epoch is None or self.fixed is None:
+            return None
+        return self.fixed + epochs * self.per_epoch
+
+
+def clock_of(result: TrainingResult) -> Clock:
+    """The whole clock of a run, from its own phases."""
+    epochs, steps = result.epochs_completed, epoch_seconds(result)
+    if steps is None or not epochs:
+        return Clock(epochs, whole_seconds(result), None)
+    validation = sum(epoch.evaluation_seconds for epoch in result.history) / epochs
+    return Clock(epochs, whole_seconds(result), steps + validation + (result.report_seconds or 0.0) / epochs)
+
+
+Pair = tuple[Clock, Clock]
+"""Of two arms' runs in one repeat."""
+
+
+def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
+    """The first clock by the second at so many epochs, for each pair that has both."""
+    both = [(above.at(epochs), below.at(epochs)) for above, below in pairs]
+    return [above / below for above, below in both if above and below and above > 0 and below > 0]
+
+
+def ratios_per_epoch(pairs: Sequence[Pair]) -> list[float]:
+    """What that ratio tends to with ever more epochs."""
+    return [above.per_epoch / below.per_epoch for above, below in pairs if above.per_epoch and below.per_epoch]
+
+
+def break_even(pairs: Sequence[Pair]) -> BreakEven | None:
+    """From which epoch on the second clock stays below the first; None where an epoch was not timed."""
+    if not ratios_per_epoch(pairs):
+        return None
+
+    def stays_from(end: Callable[[Interval], float]) -> int | None:
+        def is_ahead(epochs: int) -> bool:
+            ratios = ratios_at(pairs, epochs)
+            interval = ratio_interval(ratios)
+            return (end(interval) if interval else ratios[0] if end is _centre and ratios else 0.0) > 1
+
+        return _first_that_stays(is_ahead)
+
+    return BreakEven(
+        probably=stays_from(_centre),
+        possibly=stays_from(lambda interval: interval.upper),
+        surely=stays_from(lambda interval: interval.lower),
+    )
+
+
+def _centre(interval: Interval) -> float:
+    return interval.centre
+
+
+def _first_that_stays(is_ahead: Callable[[int], bool]) -> int | None:
+    """The least number of epochs from which it is true up to `MOST_EPOCHS`, looking every 5 %; None: not even there."""
+    ahead, behind = MOST_EPOCHS, 0
+    if not is_ahead(ahead):
+        return None
+    while ahead > 1 and not behind:
+        before = max(1, min(ahead - 1, int(ahead / 1.05)))
+        ahead, behind = (before, 0) if is_ahead(before) else (ahead, before)
+    while ahead - behind > 1 and behind:
+        middle = (ahead + behind) // 2
+        ahead, behind = (middle, behind) if is_ahead(middle) else (ahead, middle)
+    return ahead

@@ -1,0 +1,160 @@
+"""The comparison: finished runs of all arms in; ratios within a repeat, the answer and its reasons out.
+
+Pure: the same runs give the same JSON. It reads no file, and does not run or print anything.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from compare import fairness, measures
+from compare.answer import Held, answer, hold, won_from
+from compare.claims import claim_of
+from compare.cost import reserved
+from compare.idle import idle_ray_cpus
+from compare.measurement import CompareError, Context, Measurement, Repeat, Run, why_absent
+from compare.projection import project
+from compare.qualifiers import qualifiers
+from compare.ratios import measures_of, ratios_of, spread
+from compare.schema import SCHEMA_VERSION, ArmSummary, Comparison, Estimate, RunLink
+from compare.verdict import Findings, factor, first_words, verdict
+from training.arms import ARMS
+
+NO_REPEAT = "no repeat has a run of every arm"
+
+
+def compare(runs: Sequence[Run], context: Context) -> Comparison:
+    """Compare finished runs.
+
+    Repeats that lack an arm are left out, with a reason. Raises CompareError, naming the field, when a run was not
+    trained with the recipe of the others.
+    """
+    wanted = [run for run in runs if run.arm in context.arms]
+    fairness.refuse_different_recipes(wanted, context)
+    absent = {name: why_absent(name, context) for name in ARMS if name not in context.arms}
+    repeats, reasons = _complete_repeats(wanted, context)
+    measurement, reasons = Measurement(context, repeats), reasons | absent
+    checks = fairness.verify(measurement) if repeats else {}
+    reasons |= {f"checks.{name}": why for name, (passed, why) in checks.items() if passed is not True}
+    findings = _findings(measurement, checks, reasons)
+    reasons |= {f"verdict.{name}": text for name, text in findings.qualifiers.items()}
+    return Comparison(
+        schema_version=SCHEMA_VERSION,
+        answer=first_words(findings.answer, list(findings.held.values())),
+        verdict=verdict(findings),
+        claim=findings.claim,
+        arms=findings.arms,
+        absent=absent,
+        ratios=findings.ratios,
+        break_even={name: held.meets for name, held in findings.held.items()},
+        break_even_epochs=_break_even_epochs(findings.held, reasons),
+        idle_ray_cpus=findings.idle_ray_cpus,
+        recipe=context.recipe.to_dict(),
+        checks={name: passed for name, (passed, _) in checks.items()},
+        reasons=reasons,
+        projection=findings.projection,
+    )
+
+
+def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], reasons: dict[str, str]) -> Findings:
+    """What the verdict is made of. A failed check leaves no ratio: one of unlike things is not a measurement."""
+    failed = [name for name, (passed, _) in checks.items() if passed is False]
+    claim, lacks = claim_of(measurement, checks)
+    held: dict[str, Held] = {}
+    ratios: dict[str, Estimate | None] = {each.name: None for each in measures.RATIOS}
+    gaps: list[float] = []
+    if failed or not measurement.repeats:
+        why = f"not comparable: {', '.join(failed)} failed" if failed else NO_REPEAT
+        reasons |= dict.fromkeys((*ratios, "breakEvenEpochs", "idleRayCpus"), why)
+    else:
+        held, ratios = hold(measurement), ratios_of(measurement, reasons)
+        gaps = idle_ray_cpus(measurement, reasons)
+    idle = spread(gaps) if gaps else None
+    return Findings(
+        measurement=measurement,
+        answer="Not comparable" if failed else answer(list(held.values()), claim),
+        claim=claim,
+        claim_lacks=lacks,
+        held=held,
+        ratios=ratios,
+        arms={name: _arm_summary(name, measurement, reasons) for name in measurement.arms},
+        checks=checks,
+        qualifiers=qualifiers(measurement, ratios, idle, checks),
+        idle_ray_cpus=idle,
+        projection=project(measurement, reasons),
+    )
+
+
+def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repeat], dict[str, str]]:
+    """The repeats that have every arm, in order, and why the others are left out."""
+    repeats: dict[int, Repeat] = {number: {} for number in range(1, context.repeats + 1)}
+    for run in sorted(runs, key=lambda run: (run.repeat, context.arms.index(run.arm))):
+        present = repeats.setdefault(run.repeat, {}).setdefault(run.arm, run)
+        if present is not run:
+            raise CompareError(f"repeat {run.repeat} has two runs of {run.arm}: {present.name} and {run.name}")
+    lacking = {number: [arm for arm in context.arms if arm not in repeats[number]] for number in sorted(repeats)}
+    reasons = {f"repeats.{n}": f"left out: no run of {' and '.join(arms)}" for n, arms in lacking.items() if arms}
+    if len(reasons) == len(lacking):
+        reasons |= dict.fromkeys(context.arms, NO_REPEAT)
+    return [repeats[number] for number, arms in lacking.items() if not arms], reasons
+
+
+def _break_even_epochs(held: Mapping[str, Held], reasons: dict[str, str]) -> int | None:
+    """From so many epochs on Ray surely takes less than each alternative; None, with a reason, where it never does."""
+    epochs = won_from(list(held.values()))
+    if epochs is None and held:
+        behind = [each for each in held.values() if each.won_from is None]
+        reasons["breakEvenEpochs"] = "; ".join(_why_not_ahead(each) for each in behind)
+    return epochs
+
+
+def _why_not_ahead(held: Held) -> str:
+    if held.per_epoch is None:
+        return f"an epoch of {held.against} or of Ray was not timed"
+    if held.per_epoch.lower is None:
+        return "one repeat has no interval"
+    return f"an epoch of Ray is {factor(held.per_epoch)} as fast as {held.against}, which is not surely above 1"
+
+
+def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -> ArmSummary:
+    arm, runs = ARMS[name], measurement.of(name)
+    first = runs[0].result
+    if first.ray is None:
+        reasons[f"{name}.ray"] = "this arm runs without Ray"
+    return ArmSummary(
+        role=arm.role,
+        title=arm.words(measurement.recipe),
+        measures=measures_of(name, measurement, reasons),
+        startup_phases=_median_phases(runs),
+        world_size=first.world_size,
+        compute_threads=first.workers[0].compute_threads,
+        reserved_cpus=reserved(name, measurement.context).cpus,
+        parameters=first.parameters,
+        layers=first.layers,
+        steps_per_epoch=first.steps_per_epoch,
+        train_images=first.train_images,
+        validation_images=first.validation_images,
+        test_images=first.test_images,
+        provenance=first.provenance,
+        ray=first.ray,
+        runs=[_link(run) for run in runs],
+    )
+
+
+def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
+    phases: dict[str, list[float]] = {}
+    for run in runs:
+        for name, seconds in run.result.startup_phases.items():
+            phases.setdefault(name, []).append(seconds)
+    return {name: float(statistics.median(seconds)) for name, seconds in phases.items()}
+
+
+def _link(run: Run) -> RunLink:
+    return RunLink(
+        name=run.name,
+        repeat=run.repeat,
+        seed=run.result.recipe["seed"],
+        path=run.path,
+        sha256=run.sha256,
+        started_at=run.result.started_at,
+        wall_seconds=run.result.wall_seconds,
+    )

@@ -1,0 +1,143 @@
+"""How sure a ratio is: t intervals of logarithms, what they decide, and how many repeats would decide. Pure.
+
+Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013: a process is fast or slow for as long as it
+lives, so the repeats are the observations, and steps or epochs within a run are not. Ratios are taken within a repeat;
+their logarithms are averaged, and Student's t gives the interval.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+CONFIDENCE = 0.95
+MARGIN = 1.05
+"""A ratio whose whole interval lies within 1/1.05 to 1.05 is no measurable difference."""
+
+MOST_REPEATS = 100
+"""What the setting `repeats` allows."""
+ENOUGH_TO_ESTIMATE = 3
+"""Repeats below which their spread says too little about how many would decide."""
+FIRST_REPEATS = 4
+"""Repeats to begin with: the estimate where there is none yet."""
+_POWER = 0.9
+_T_PRECISION = 1e-12
+
+Decision = Literal["above", "below", "no measurable difference", "not decided"]
+"""Of a ratio to 1."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where the true value lies with the confidence asked for, beside the centre of the observations."""
+
+    lower: float
+    centre: float
+    upper: float
+
+    def mapped(self, function: Callable[[float], float]) -> "Interval":
+        """All three through a rising function."""
+        return Interval(function(self.lower), function(self.centre), function(self.upper))
+
+
+def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+    """The t interval of the mean of normal observations; None for fewer than two."""
+    if len(values) < 2:
+        return None
+    centre, deviation = statistics.fmean(values), statistics.stdev(values)
+    half = t_quantile((1 + confidence) / 2, len(values) - 1) * deviation / math.sqrt(len(values))
+    return Interval(centre - half, centre, centre + half)
+
+
+def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+    """The t interval of positive ratios, by their logarithms; its centre is their geometric mean."""
+    interval = mean_interval([math.log(ratio) for ratio in ratios], confidence)
+    return interval.mapped(math.exp) if interval else None
+
+
+def difference_interval(
+    before: Sequence[float], after: Sequence[float], confidence: float = CONFIDENCE
+) -> Interval | None:
+    """Welch's t interval of the difference of unpaired means (Biometrika 34, 1947); None for fewer than two each."""
+    if len(before) < 2 or len(after) < 2:
+        return None
+    errors = [statistics.variance(values) / len(values) for values in (before, after)]
+    centre, error = statistics.fmean(after) - statistics.fmean(before), sum(errors)
+    if error == 0:
+        return Interval(centre, centre, centre)
+    sizes = (len(before), len(after))
+    freedom = error**2 / sum(part**2 / (size - 1) for part, size in zip(errors, sizes, strict=True))
+    half = t_quantile((1 + confidence) / 2, freedom) * math.sqrt(error)
+    return Interval(centre - half, centre, centre + half)
+
+
+def decide(interval: Interval | None) -> Decision:
+    """What the interval of a ratio says."""
+    if interval is None:
+        return "not decided"
+    if interval.lower > 1:
+        return "above"
+    if interval.upper < 1:
+        return "below"
+    within = interval.lower >= 1 / MARGIN and interval.upper <= MARGIN
+    return "no measurable difference" if within else "not decided"
+
+
+def repeats_to_decide(ratios: Sequence[float]) -> int | None:
+    """Repeats, in all, that would probably decide if the ratio and its spread are as these say.
+
+    The fewest with which an interval this wide about this ratio excludes 1, or lies within the margin, in nine of ten
+    measurements. None if more than `MOST_REPEATS` were needed.
+    """
+    if len(ratios) < ENOUGH_TO_ESTIMATE:
+        return FIRST_REPEATS
+    logs = [math.log(ratio) for ratio in ratios]
+    effect, deviation = abs(statistics.fmean(logs)), statistics.stdev(logs)
+    room = max(effect, math.log(MARGIN) - effect)
+    for repeats in range(len(ratios) + 1, MOST_REPEATS + 1):
+        quantiles = t_quantile((1 + CONFIDENCE) / 2, repeats - 1) + t_quantile(_POWER, repeats - 1)
+        if quantiles * deviation / math.sqrt(repeats) <= room:
+            return repeats
+    return None
+
+
+@cache
+def t_quantile(probability: float, freedom: float) -> float:
+    """Student's t with `freedom` degrees of freedom, any positive number, at a probability from 0.5 to below 1."""
+    low, high = 0.0, 1.0
+    while _t_probability(high, freedom) < probability:
+        high *= 2
+    while high - low > _T_PRECISION * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_probability(middle, freedom) < probability else (low, middle)
+    return (low + high) / 2
+
+
+def _t_probability(t: float, freedom: float) -> float:
+    """P(T <= t) for t >= 0: 1 - I_x(freedom / 2, 1 / 2) / 2 with x = freedom / (freedom + t²)."""
+    return 1 - _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly
+        return 1 - _incomplete_beta(1 - x, b, a)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    return math.exp(log_front) / a / _continued_fraction(x, a, b)
+
+
+def _continued_fraction(x: float, a: float, b: float, terms: int = 200) -> float:
+    """1 + d₁/(1 + d₂/(1 + …)) from the inside out."""
+    value = 1.0
+    for n in range(terms, 0, -1):
+        m = n // 2
+        if n % 2:
+            numerator = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            numerator = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        value = 1 + numerator / value
+    return value

@@ -1,0 +1,161 @@
+"""What is compared: runs, the repeats that they make, and how they were asked for. It computes next to nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from training.arms import ARMS, with_role
+from training.config import Recipe
+from training.result import ResultError, Summary, TrainingResult
+
+
+class CompareError(ValueError):
+    """Runs that must not be compared, or a comparison that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run."""
+
+    name: str
+    """For example `ray-2`."""
+    repeat: int
+    """From 1."""
+    result: TrainingResult
+    """Its long series may be empty."""
+    path: str = ""
+    """Its `result.json`, relative to the project."""
+    sha256: str = ""
+
+    @classmethod
+    def from_summary(cls, name: str, repeat: int, summary: dict[str, Any]) -> "Run":
+        """The run of a `TrainingResult.summary()`; raises CompareError on one of another version."""
+        try:
+            stored = Summary.from_dict(summary)
+        except ResultError as error:
+            raise CompareError(f"{name}: {error}; run `make up` to measure again") from None
+        return cls(name, repeat, stored.result, stored.path, stored.sha256)
+
+    @property
+    def arm(self) -> str:
+        """The arm's name."""
+        return self.result.arm
+
+    @property
+    def started(self) -> float:
+        """Seconds since the epoch."""
+        return datetime.fromisoformat(self.result.started_at).timestamp()
+
+    @property
+    def ended(self) -> float:
+        """Likewise."""
+        return self.started + self.result.wall_seconds
+
+
+Repeat = dict[str, Run]
+"""The runs of one repeat by arm, no arm missing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reserved:
+    """CPUs and bytes that something holds, whether it uses them or not."""
+
+    cpus: float = 0.0
+    memory_bytes: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """Of an hour; None: not told."""
+
+    cpu_hour: float | None = None
+    gib_hour: float | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether any was told."""
+        return self.cpu_hour is not None or self.gib_hour is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What the runs do not know: how they were asked for.
+
+    `recipe` is the stack's, of repeat 1; `oversubscription` says in words what was oversubscribed, or is None.
+    """
+
+    recipe: Recipe
+    target: str
+    repeats: int
+    arms: tuple[str, ...]
+    """The arms of the measurement, by name."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Why the other arms are not measured, by name."""
+    oversubscription: str | None = None
+    worker_memory_bytes: float = 0.0
+    ray_overhead: Reserved = field(default_factory=Reserved)
+    """What a Ray run reserves beside its workers: head and submitter, on a cluster."""
+    idle_ray: Reserved = field(default_factory=Reserved)
+    """What Ray's pods reserve while the other arms run."""
+    prices: Prices = field(default_factory=Prices)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The repeats that have every arm, and what they were asked for."""
+
+    context: Context
+    repeats: Sequence[Repeat]
+
+    @property
+    def recipe(self) -> Recipe:
+        """The stack's, of repeat 1."""
+        return self.context.recipe
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Every run compared."""
+        return [run for repeat in self.repeats for run in repeat.values()]
+
+    @property
+    def arms(self) -> list[str]:
+        """The arms that were measured, in the order in which they are shown."""
+        return [name for name in ARMS if self.repeats and name in self.repeats[0]]
+
+    def of(self, arm: str) -> list[Run]:
+        """The runs of an arm, by repeat; none if it was not measured."""
+        return [repeat[arm] for repeat in self.repeats if arm in repeat]
+
+    @property
+    def subject(self) -> str | None:
+        """The arm that the question is about, where it was measured."""
+        return next((arm.name for arm in with_role("subject") if arm.name in self.arms), None)
+
+    @property
+    def alternatives(self) -> list[str]:
+        """The measured arms that one would use instead of the subject."""
+        return [arm.name for arm in with_role("reference", "alternative") if arm.name in self.arms]
+
+    @cached_property
+    def common_accuracy(self) -> float | None:
+        """The validation accuracy that every run reached: what time to accuracy can be measured to."""
+        reached = [best_validation_accuracy(run.result) for run in self.runs]
+        present = [value for value in reached if value is not None]
+        return min(present) if present and len(present) == len(reached) else None
+
+    @cached_property
+    def epochs_trained(self) -> list[int]:
+        """The numbers of epochs that runs ended with, ascending: several where some stopped early."""
+        return sorted({run.result.epochs_completed for run in self.runs})
+
+
+def best_validation_accuracy(result: TrainingResult) -> float | None:
+    """Of the best epoch; None without a finished epoch."""
+    return max((epoch.validation_accuracy for epoch in result.history), default=None)
+
+
+def why_absent(name: str, context: Context) -> str:
+    """Why an arm was not measured."""
+    return context.absent.get(name) or f"{ARMS[name].switch or name} is off"

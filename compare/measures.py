@@ -1,0 +1,273 @@
+"""The catalogue: every number of an arm and every ratio between arms, once. Pure.
+
+Tables, pages, comments, the stack's outputs and the docs are made from these entries; to add a number is to add one.
+"""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from compare import cost
+from compare.clock import clock_of, epoch_seconds, seconds_to_accuracy, step_seconds, whole_seconds
+from compare.measurement import Measurement, Run, best_validation_accuracy
+from training.result import StepSeconds, Worker
+
+NO_PRICE = "no price is set: priceCpuHour, priceGibHour"
+Better = Literal["lower", "higher", ""]
+Value = Callable[[Run, Measurement], float | None]
+"""A number of a run; None where it was not measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A number of a run, shown for each arm as its median over the repeats."""
+
+    name: str
+    title: str
+    meaning: str
+    of: Value
+    unit: str = ""
+    digits: int = 2
+    factor: float = 1
+    """What a value is multiplied by to be shown in `unit`."""
+    better: Better = ""
+    because: str = ""
+    """The key of a run's `reasons` that says why it is missing, if it is not the name."""
+    otherwise: str = "no repeat measured it"
+    """Why it is missing where no run says it."""
+    column: str = ""
+    """Heading in the text table; "": not there."""
+    on_page: bool = True
+    in_changes: bool = False
+    """Whether two measurements are compared by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratio:
+    """A ratio, or a difference, of two arms' runs in one repeat. A quotient above 1 favours the arm below the line."""
+
+    name: str
+    title: str
+    above: str
+    """Name of an arm."""
+    below: str
+    of: Value
+    meaning: str
+    kind: Literal["quotient", "difference"] = "quotient"
+    unit: str = "×"
+    factor: float = 1
+    per_worker: bool = False
+    words: tuple[str, str] | None = ("slower", "faster")
+    """What it says of Ray when it surely is below 1, and above; None: 1 means nothing special."""
+    because: str = "trainSeconds"
+    otherwise: str = "not measured in every repeat"
+    in_changes: bool = False
+
+    def value(self, above: Run, below: Run, measurement: Measurement) -> float | None:
+        """Of two runs of one repeat."""
+        first, second = self.of(above, measurement), self.of(below, measurement)
+        if first is None or second is None:
+            return None
+        if self.kind == "difference":
+            return self.factor * (first - second)
+        share = measurement.recipe.workers if self.per_worker else 1
+        return self.factor * first / second / share if first > 0 and second > 0 else None
+
+
+def _steps(part: Callable[[StepSeconds], float]) -> Value:
+    return lambda run, _: part(run.result.step_seconds) if run.result.step_seconds else None
+
+
+def _of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[float]], float]) -> Value:
+    """One number for the workers of a run; None unless all of them measured it."""
+
+    def value(run: Run, _: Measurement) -> float | None:
+        values = [part(worker) for worker in run.result.workers]
+        present = [value for value in values if value is not None]
+        return join(present) if present and len(present) == len(values) else None
+
+    return value
+
+
+def _accuracy_seconds(run: Run, measurement: Measurement) -> float | None:
+    accuracy = measurement.common_accuracy
+    return None if accuracy is None else seconds_to_accuracy(run.result, accuracy)
+
+
+MEASURES = (
+    Measure(
+        name="trainSeconds", title="Steady-state training", unit="s", better="lower", column="steady s",
+        in_changes=True, of=lambda run, _: run.result.train_seconds,
+        meaning="steady state: the timed steps of all epochs",
+    ),
+    Measure(
+        name="secondsPerEpoch", title="Steps of an epoch", unit="s", better="lower", because="trainSeconds",
+        of=lambda run, _: epoch_seconds(run.result), meaning="mean timed step × steps an epoch",
+    ),
+    Measure(
+        name="imagesPerSecond", title="Images", unit="/s", digits=0, better="higher", column="images/s",
+        of=lambda run, _: run.result.images_per_second, meaning="timed images / trainSeconds",
+    ),
+    Measure(
+        name="startupSeconds", title="Start-up", unit="s", digits=1, better="lower", column="start-up s",
+        in_changes=True, of=lambda run, _: run.result.startup_seconds,
+        meaning="start of the process or container to the first optimizer step",
+    ),
+    Measure(
+        name="warmupSeconds", title="Warm-up steps", unit="s", better="lower",
+        of=lambda run, _: run.result.warmup_seconds, meaning="first steps, which train but are not timed",
+    ),
+    Measure(
+        name="evaluationSeconds", title="Evaluation", unit="s", better="lower",
+        of=lambda run, _: run.result.evaluation_seconds,
+        meaning="validation after each epoch, and the test at the end",
+    ),
+    Measure(
+        name="reportSeconds", title="Reports to Ray", unit="s", better="lower", on_page=False,
+        of=lambda run, _: run.result.report_seconds, meaning="in ray.train.report; null for arms that have none",
+    ),
+    Measure(
+        name="wallSeconds", title="End to end", unit="s", digits=1, better="lower", column="end-to-end s",
+        in_changes=True, of=lambda run, _: whole_seconds(run.result),
+        meaning="start of the process or container to the result, without what only our own probes took",
+    ),
+    Measure(
+        name="probeSeconds", title="Our own probes", unit="s", on_page=False,
+        of=lambda run, _: run.result.probe_seconds,
+        meaning="left out of wallSeconds: comparing the workers, and the native arm's all-reduce probe",
+    ),
+    Measure(
+        name="timeToAccuracySeconds", title="Time to accuracy", unit="s", better="lower", because="trainSeconds",
+        of=_accuracy_seconds, meaning="training seconds until the validation accuracy that every compared run reached",
+    ),
+    Measure(
+        name="testAccuracy", title="Test accuracy", unit="%", factor=100, better="higher", column="accuracy",
+        in_changes=True, of=lambda run, _: run.result.test_accuracy, meaning="on the test set, used once at the end",
+    ),
+    Measure(
+        name="testLoss", title="Test loss", digits=3, better="lower", on_page=False,
+        of=lambda run, _: run.result.test_loss, meaning="on the test set",
+    ),
+    Measure(
+        name="bestValidationAccuracy", title="Best validation accuracy", unit="%", factor=100, better="higher",
+        on_page=False, of=lambda run, _: best_validation_accuracy(run.result), meaning="best epoch",
+    ),
+    Measure(
+        name="epochsCompleted", title="Epochs", digits=0, on_page=False,
+        of=lambda run, _: run.result.epochs_completed, meaning="epochs trained",
+    ),
+    Measure(
+        name="stepSecondsMean", title="Step, mean", unit="ms", digits=1, factor=1000, better="lower", on_page=False,
+        because="stepSeconds", of=_steps(lambda steps: steps.mean), meaning="mean timed step of rank 0",
+    ),
+    Measure(
+        name="stepSecondsP50", title="Step, median", unit="ms", digits=1, factor=1000, better="lower",
+        because="stepSeconds", of=_steps(lambda steps: steps.p50), meaning="median timed step of rank 0",
+    ),
+    Measure(
+        name="stepSecondsP95", title="Step, 95th percentile", unit="ms", digits=1, factor=1000, better="lower",
+        because="stepSeconds", of=_steps(lambda steps: steps.p95),
+        meaning="95th percentile of rank 0's timed steps",
+    ),
+    Measure(
+        name="stepSecondsMax", title="Step, slowest", unit="ms", digits=1, factor=1000, better="lower", on_page=False,
+        because="stepSeconds", of=_steps(lambda steps: steps.max), meaning="slowest timed step of rank 0",
+    ),
+    Measure(
+        name="peakMemoryBytes", title="Peak memory of a worker", unit="MiB", digits=0, factor=1 / 2**20,
+        better="lower", column="peak memory", of=_of_workers(lambda worker: worker.peak_memory_bytes, max),
+        meaning="of the arm's largest worker",
+    ),
+    Measure(
+        name="meanCpus", title="CPUs in use of a worker", of=_of_workers(lambda w: w.mean_cpus, statistics.fmean),
+        meaning="CPU seconds a second of a worker, mean over the workers",
+    ),
+    Measure(
+        name="throttledSeconds", title="Held back by the quota", unit="s", digits=1, better="lower",
+        of=_of_workers(lambda worker: worker.throttled_seconds, max),
+        meaning="time that the cgroup held the arm's most throttled worker back",
+    ),
+    Measure(
+        name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower",
+        of=lambda run, measurement: cost.cpu_hours(run, measurement.context),
+        meaning="reserved CPUs × hours from start to result; Ray's head and submitter are on Ray's account",
+    ),
+    Measure(
+        name="idleRayCpuHours", title="CPU hours that idle Ray pods reserved meanwhile", unit="h", digits=4,
+        better="lower", otherwise="no Ray pods stand beside this arm",
+        of=lambda run, measurement: cost.idle_ray_cpu_hours(run, measurement.context),
+        meaning="of Ray's pods while this arm ran, on a cluster; in no arm's cpuHours",
+    ),
+    Measure(
+        name="cost", title="Cost of a run", digits=4, better="lower", otherwise=NO_PRICE,
+        of=lambda run, measurement: cost.cost(run, measurement.context),
+        meaning="cpuHours × priceCpuHour + reserved GiB × hours × priceGibHour, in the currency of the prices",
+    ),
+)  # fmt: skip
+"""Of an arm, by name; in the order in which they are shown."""
+
+
+def _step(run: Run, _: Measurement) -> float | None:
+    return step_seconds(run.result)
+
+
+def _whole(run: Run, measurement: Measurement) -> float | None:
+    """Where runs stopped at different epochs, of as many as every run trained."""
+    return clock_of(run.result).at(measurement.epochs_trained[0])
+
+
+def _cost(run: Run, measurement: Measurement) -> float | None:
+    return cost.cost(run, measurement.context)
+
+
+RATIOS = (
+    Ratio(
+        name="speedup", title="Speedup", above="baseline", below="ray", of=_step, in_changes=True,
+        meaning="baseline / ray, steady state",
+    ),
+    Ratio(
+        name="wideSpeedup", title="Speedup over all CPUs", above="wide", below="ray", of=_step,
+        meaning="wide / ray, steady state",
+    ),
+    Ratio(
+        name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=_whole,
+        because="wallSeconds", in_changes=True, meaning="the same, start to result",
+    ),
+    Ratio(
+        name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray", of=_whole,
+        because="wallSeconds", meaning="wide / ray, start to result",
+    ),
+    Ratio(
+        name="efficiency", title="Efficiency", above="baseline", below="ray", of=_step, per_worker=True, unit="",
+        words=None, meaning="speedup / workers",
+    ),
+    Ratio(
+        name="rayOverhead", title="Ray overhead", above="ray", below="native", of=_step, words=("faster", "slower"),
+        in_changes=True, meaning="ray / native, steady state",
+    ),
+    Ratio(
+        name="tuningGain", title="Gain of tuning", above="ray", below="tuned", of=_step,
+        meaning="ray / tuned, steady state; the words are about the tuned arm",
+    ),
+    Ratio(
+        name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
+        factor=100, of=lambda run, _: run.result.test_accuracy, because="testAccuracy", words=None,
+        in_changes=True, meaning="baseline - ray test accuracy",
+    ),
+    Ratio(
+        name="costRatio", title="Cost ratio", above="ray", below="baseline", of=_cost, otherwise=NO_PRICE,
+        words=("cheaper", "dearer"), meaning="ray / baseline cost of a run",
+    ),
+)  # fmt: skip
+"""Between arms, by name; in the order in which they are shown."""
+
+
+def measure(name: str) -> Measure:
+    """By name; KeyError if there is none."""
+    return {each.name: each for each in MEASURES}[name]
+
+
+def ratio(name: str) -> Ratio:
+    """Likewise."""
+    return {each.name: each for each in RATIOS}[name]

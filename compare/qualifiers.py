@@ -1,0 +1,147 @@
+"""What a reader must know beside the numbers: each a sentence without its full stop. Pure: runs in, words out."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from compare.clock import seconds_to_accuracy
+from compare.fairness import Check
+from compare.measurement import Measurement, Repeat, Run
+from compare.ratios import spread
+from compare.schema import Estimate, Spread
+
+ACCURACY_POINTS = 2.0
+"""A larger gap in test accuracy qualifies the verdict: the arms then did not learn the same."""
+
+TOGETHER_SECONDS = 180.0
+"""Runs of a repeat that stand further apart than this did not see the same machine."""
+
+
+def qualifiers(
+    measurement: Measurement, ratios: Mapping[str, Estimate | None], idle: Spread | None, checks: Mapping[str, Check]
+) -> dict[str, str]:
+    """Those that apply, by name."""
+    if not measurement.runs:
+        return {}
+    runs, repeats, context = measurement.runs, measurement.repeats, measurement.context
+    texts = {
+        "accuracy": _accuracy_gap(ratios.get("accuracyGap")),
+        "throttling": _throttling(runs),
+        "idleRay": f"The idle Ray pods took {idle.median:.2f} CPUs while the other arms ran" if idle else "",
+        "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
+        "affinity": _no_affinity(measurement),
+        "apart": _apart(repeats),
+        "epochs": _different_epochs(measurement),
+        "hosts": _different_hosts(runs),
+        "repeats": _fewer_repeats(len(repeats), context.repeats),
+        "checks": _unverified(measurement, checks),
+        "batchStatistics": _batch_statistics(measurement),
+    }
+    return {name: text for name, text in texts.items() if text}
+
+
+def _accuracy_gap(gap: Estimate | None) -> str:
+    if gap is None or abs(gap.median) <= ACCURACY_POINTS:
+        return ""
+    direction, points = "lower" if gap.median > 0 else "higher", abs(gap.median)
+    return f"But Ray's test accuracy is {points:.1f} percentage points {direction}: the arms did not learn the same"
+
+
+def _throttling(runs: Sequence[Run]) -> str:
+    held = {
+        run.name: max((worker.throttled_seconds or 0.0 for worker in run.result.workers), default=0.0) for run in runs
+    }
+    throttled = [f"{name} for {seconds:.1f} s" for name, seconds in held.items() if seconds > 0]
+    return f"Throttled: the CPU quota held back {', '.join(throttled)}" if throttled else ""
+
+
+def _no_affinity(measurement: Measurement) -> str:
+    """On a cluster the quota holds a worker to its CPUs; on this machine only affinity does."""
+    unbound = any(worker.affinity is None for run in measurement.runs for worker in run.result.workers)
+    if measurement.context.target != "local" or not unbound:
+        return ""
+    return "This system has no CPU affinity, so nothing held the arms to their CPUs"
+
+
+def _apart(repeats: Sequence[Repeat]) -> str:
+    """Kept from an earlier measurement or resumed after an interruption: the machine may have been another by then."""
+    gaps = {repeat_number(repeat): _longest_pause(repeat) for repeat in repeats}
+    apart = {number: seconds for number, seconds in gaps.items() if seconds > TOGETHER_SECONDS}
+    if not apart:
+        return ""
+    which = f"repeat{'s' if len(apart) > 1 else ''} {', '.join(map(str, apart))}"
+    return f"The runs of {which} lie up to {_duration(max(apart.values()))} apart"
+
+
+def repeat_number(repeat: Repeat) -> int:
+    """From 1."""
+    return next(iter(repeat.values())).repeat
+
+
+def _longest_pause(repeat: Repeat) -> float:
+    """Most seconds from the end of a run of the repeat to the start of the next."""
+    runs = sorted(repeat.values(), key=lambda run: run.started)
+    return max((after.started - before.ended for before, after in pairwise(runs)), default=0.0)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.0f} hours" if seconds < 129_600 else f"{seconds / 86_400:.0f} days"
+
+
+def _different_epochs(measurement: Measurement) -> str:
+    """Early stopping and `plateau` follow each arm's own validation loss, so arms may end up with other schedules."""
+    schedules = [[_schedule(run) for run in repeat.values()] for repeat in measurement.repeats]
+    if all(schedule == of_repeat[0] for of_repeat in schedules for schedule in of_repeat):
+        return ""
+    if len(measurement.epochs_trained) > 1:
+        trained = " and ".join(
+            f"{arm} {_list([run.result.epochs_completed for run in measurement.of(arm)])}" for arm in measurement.arms
+        )
+        what = f"stopped at different epochs ({trained} of {measurement.recipe.epochs})"
+    else:
+        what = "reduced the learning rate at different epochs"
+    return f"The arms {what}, so the speedup is per epoch; {_time_to_accuracy(measurement)}"
+
+
+def _list(numbers: Sequence[int]) -> str:
+    """Each number once, ascending: `5, 7`."""
+    return ", ".join(str(number) for number in sorted(set(numbers)))
+
+
+def _schedule(run: Run) -> list[float]:
+    return [epoch.learning_rate for epoch in run.result.history]
+
+
+def _time_to_accuracy(measurement: Measurement) -> str:
+    accuracy = measurement.common_accuracy
+    if accuracy is None:
+        return "time to accuracy was not measured"
+    times = []
+    for arm in measurement.arms:
+        seconds = [seconds_to_accuracy(run.result, accuracy) for run in measurement.of(arm)]
+        present = [value for value in seconds if value is not None]
+        times.append(f"{arm} {spread(present).median:.1f} s" if present else f"{arm} not measured")
+    return f"training time to a validation accuracy of {accuracy:.3f}: {', '.join(times)}"
+
+
+def _different_hosts(runs: Sequence[Run]) -> str:
+    models = sorted({run.result.provenance.cpu_model for run in runs})
+    return f"The runs saw different CPU models: {', '.join(models)}" if len(models) > 1 else ""
+
+
+def _fewer_repeats(compared: int, wanted: int) -> str:
+    return f"Only {compared} of {wanted} repeats are whole" if compared < wanted else ""
+
+
+def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
+    """One worker has nobody to be compared with: then an unverified check is no news."""
+    unverified = [name for name, (passed, _) in checks.items() if passed is None]
+    return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""
+
+
+def _batch_statistics(measurement: Measurement) -> str:
+    if measurement.recipe.workers == 1:
+        return ""
+    how = "synchronised over the workers" if measurement.recipe.sync_batch_norm else "those of each replica"
+    return f"Batch statistics are {how}"

@@ -1,0 +1,179 @@
+"""The comparison as it stands in the output `comparison`: arms and ratios as data, by name. Types, no arithmetic.
+
+In JSON the keys are camelCase. The tables in docs/outputs.md are generated from here and from `compare.measures`.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
+
+from compare.measurement import CompareError
+from training.arms import ARMS
+from training.config import canonical
+from training.result import Provenance, RayCluster, ResultError, decode, encode
+
+SCHEMA_VERSION = 2
+
+Answer = Literal["Worth it", "Worth it from", "Not worth it here", "Not decided", "Not comparable"]
+"""How the verdict begins."""
+
+Claim = Literal["same work", "same result", "same script", "it finished"]
+"""How much may be said of the arms, from what was observed of them: A to D of the docs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """A value over the repeats."""
+
+    median: Annotated[float, "median over the repeats"]
+    low: Annotated[float, "lowest repeat"]
+    high: Annotated[float, "highest repeat"]
+    n: Annotated[int, "repeats that it was measured in"]
+    values: Annotated[list[float], "of each of these, in their order"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Spread):
+    """A ratio over the repeats, and how sure it is."""
+
+    lower: Annotated[float | None, "lower end of the 95 % t interval of the mean (of logarithms); null: one repeat"]
+    upper: Annotated[float | None, "its upper end"]
+    decision: Annotated[
+        str,
+        "what it says of Ray: `faster` or `slower` (the interval excludes 1), `no measurable difference` (within "
+        "±5 %), `not decided`; empty where 1 means nothing special",
+    ]
+    repeats_to_decide: Annotated[int | None, "where it is not decided: repeats that probably would; null: over 100"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLink:
+    """Where a run that was compared lies."""
+
+    name: Annotated[str, "for example `ray-2`"]
+    repeat: Annotated[int, "repeat, from 1"]
+    seed: Annotated[int, "the recipe's seed + repeat - 1"]
+    path: Annotated[str, "its `result.json`, relative to the project"]
+    sha256: Annotated[str, "of that file"]
+    started_at: Annotated[str, "UTC, ISO 8601"]
+    wall_seconds: Annotated[float, "start of the process or container to the result"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmSummary:
+    """One arm; `runs` leads to everything."""
+
+    role: Annotated[str, "reference, alternative, control, subject or variant"]
+    title: Annotated[str, "what ran, in words: `one process on 2 CPUs`"]
+    measures: Annotated[dict[str, Spread | None], "by name, see below"]
+    startup_phases: Annotated[dict[str, float], "startupSeconds by phase, medians"]
+    world_size: Annotated[int, "replicas that TensorFlow saw"]
+    compute_threads: Annotated[int, "intra-op threads of a worker"]
+    reserved_cpus: Annotated[float, "CPUs that a run holds; on a cluster Ray's head and submitter are in Ray's"]
+    parameters: Annotated[int, "of the model"]
+    layers: Annotated[int, "of the model"]
+    steps_per_epoch: Annotated[int, "optimizer steps an epoch"]
+    train_images: Annotated[int, "images an epoch"]
+    validation_images: Annotated[int, "held out of the training set"]
+    test_images: Annotated[int, "images of the test set"]
+    provenance: Annotated[Provenance, "what the arm's first run was made with: hashes, versions, host"]
+    ray: Annotated[RayCluster | None, "what Ray said of its cluster; null for arms without Ray"]
+    runs: Annotated[list[RunLink], "the runs compared"]
+
+    def median(self, measure: str) -> float | None:
+        """Of a measure by name; None where it was not measured."""
+        spread = self.measures.get(measure)
+        return spread.median if spread else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakEven:
+    """From which epoch on Ray's whole clock stays below an alternative's; null: from none up to 10,000."""
+
+    probably: Annotated[int | None, "by the centre of the interval of the ratio of the clocks"]
+    possibly: Annotated[int | None, "by its upper end"]
+    surely: Annotated[int | None, "by its lower end, as the verdict decides"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A network in the scaling model, and what the model predicts on it."""
+
+    name: Annotated[str, "`this link` or a nominal Ethernet"]
+    measured: Annotated[bool, "true: latency and bandwidth are fitted to the probe; false: assumed, see assumptions"]
+    latency_seconds: Annotated[float, "α: seconds a message"]
+    bytes_per_second: Annotated[float, "1 / β"]
+    speedup: Annotated[dict[str, float], "predicted speedup by number of workers"]
+    best_workers: Annotated[int, "fewest workers within 1 % of the highest predicted speedup: more do not pay"]
+    best_speedup: Annotated[float, "predicted at bestWorkers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """The scaling model of compare.projection, fitted to these runs."""
+
+    workers: Annotated[int, "workers of the native arm that it is fitted to"]
+    max_workers: Annotated[int, "globalBatchSize / 8: strong scaling ends there"]
+    baseline_step_seconds: Annotated[float, "measured mean step of one process"]
+    native_step_seconds: Annotated[float, "measured mean step of the native arm"]
+    gradient_bytes: Annotated[int, "exchanged a step"]
+    all_reduce_seconds: Annotated[float, "modelled reduce of the gradients at `workers` on this link"]
+    exposed_share: Annotated[float, "fitted: part of the all-reduce that the step waits for (above 1: other costs too)"]
+    straggler_seconds: Annotated[float, "at `workers`: expected wait for the slowest worker"]
+    links: Annotated[list[Link], "predictions"]
+    assumptions: Annotated[list[str], "what is assumed and not measured"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The `comparison` output: everything, as one JSON object."""
+
+    schema_version: Annotated[int, "of this schema"]
+    answer: Annotated[str, "how the verdict begins: `Worth it`, `Worth it from 12 epochs on`, `Not worth it here`, …"]
+    verdict: Annotated[str, "the answer, why, how sure, and what qualifies it"]
+    claim: Annotated[str, "`same work`, `same result`, `same script` or `it finished`: how much may be said"]
+    arms: Annotated[dict[str, ArmSummary], "the arms that were measured, by name"]
+    absent: Annotated[dict[str, str], "the arms that were not, and why"]
+    ratios: Annotated[dict[str, Estimate | None], "by name, see below"]
+    break_even: Annotated[dict[str, BreakEven | None], "by the arm that Ray is held against"]
+    break_even_epochs: Annotated[int | None, "from so many epochs on Ray's whole clock surely stays below each of them"]
+    idle_ray_cpus: Annotated[
+        Spread | None,
+        "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included; "
+        "`n` counts the gaps between Ray runs",
+    ]
+    recipe: Annotated[dict[str, Any], "what the runs trained, of repeat 1"]
+    checks: Annotated[dict[str, bool | None], "fairness checks; null: not verified, false: the arms are not comparable"]
+    reasons: Annotated[dict[str, str], "why a value is null, a check false, a repeat dropped or the verdict qualified"]
+    projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
+
+    def to_json(self) -> str:
+        """Canonical JSON, without NaN: equal comparisons give equal text."""
+        return canonical(encode(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Comparison":
+        """Raises CompareError saying what is wrong with the text."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise CompareError(f"no comparison, but {text.strip()[:40]!r}: {error}") from None
+        version = data.get("schemaVersion") if isinstance(data, dict) else None
+        if version != SCHEMA_VERSION:
+            raise CompareError(
+                f"the comparison's schemaVersion is {version!r} and this program reads {SCHEMA_VERSION}: "
+                "run `make up` to compare again"
+            )
+        try:
+            return cast("Comparison", decode(cls, data, "the comparison"))
+        except ResultError as error:
+            raise CompareError(f"{error}: run `make up` to compare again") from None
+
+    def shown_arms(self) -> list[str]:
+        """The arms that were measured, in the order in which they are shown."""
+        return [name for name in ARMS if name in self.arms]
+
+    @property
+    def repeats(self) -> int:
+        """Repeats that were compared."""
+        return max((len(arm.runs) for arm in self.arms.values()), default=0)

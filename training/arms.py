@@ -1,0 +1,82 @@
+"""The arms: each way to run a workload, with its role in the comparison. Standard library only.
+
+To add one: an entry here, and the module `training.<name>` that a run starts.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Role = Literal["reference", "alternative", "control", "subject", "variant"]
+"""reference: what everybody has. alternative: what one would do instead of the subject. control: the subject's work
+without the subject. subject: what the question is about. variant: the subject in another form."""
+
+Start = Literal["alone", "peers", "ray"]
+"""How an arm's processes come to be: one by itself, N that find each other, N that Ray starts."""
+
+
+class Sizes(Protocol):
+    """What an arm has to know of a recipe."""
+
+    @property
+    def workers(self) -> int:
+        """N of the distributed arms."""
+
+    @property
+    def worker_cpus(self) -> float:
+        """CPUs of each of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One way to run a workload. `name` is its module, its label, and the beginning of its runs' names."""
+
+    name: str
+    role: Role
+    start: Start
+    title: str
+    """What runs, as the verdict names it; `{cpus}` and `{workers}` are filled in."""
+    all_cpus: bool = False
+    """One process alone has the CPUs of all workers instead of one's."""
+    switch: str = ""
+    """The setting that says whether it is measured; "": it always is."""
+    ignores: tuple[str, ...] = ()
+    """Keys of the recipe that cannot change its runs."""
+
+    def processes(self, sizes: Sizes) -> int:
+        """How many train together."""
+        return 1 if self.start == "alone" else sizes.workers
+
+    def process_cpus(self, sizes: Sizes) -> float:
+        """CPUs of each of them."""
+        return sizes.worker_cpus * (sizes.workers if self.all_cpus else 1)
+
+    def words(self, sizes: Sizes) -> str:
+        """What runs, in words: `one process on 2 CPUs`."""
+        cpus, workers = self.process_cpus(sizes), sizes.workers
+        return self.title.format(
+            cpus=f"{cpus:g} CPU{'s' if cpus != 1 else ''}", workers=f"{workers} worker{'s' if workers != 1 else ''}"
+        )
+
+
+BASELINE = Arm(name="baseline", role="reference", start="alone", title="one process on {cpus}", ignores=("workers",))
+WIDE = Arm(name="wide", role="alternative", start="alone", title="one process on {cpus}", all_cpus=True)
+NATIVE = Arm(
+    name="native",
+    role="control",
+    start="peers",
+    title="TensorFlow's own distribution with {workers}",
+    switch="nativeArm",
+)
+RAY = Arm(name="ray", role="subject", start="ray", title="lean Ray with {workers}")
+TUNED = Arm(name="tuned", role="variant", start="ray", title="tuned Ray with {workers}", switch="tunedRay")
+
+ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, TUNED)}
+"""Every arm by name, in the order in which they are shown."""
+
+RUN = (BASELINE.name, NATIVE.name, RAY.name)
+"""The arms that the program runs."""
+
+
+def with_role(*roles: Role) -> list[Arm]:
+    """The arms of these roles, in order."""
+    return [arm for arm in ARMS.values() if arm.role in roles]
