@@ -49,6 +49,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         break_even_epochs=_break_even_epochs(findings.held, reasons),
         idle_ray_cpus=findings.idle_ray_cpus,
         recipe=context.recipe.to_dict(),
+        settings=dict(context.settings),
         checks={name: passed for name, (passed, _) in checks.items()},
         reasons=reasons,
         projection=findings.projection,
@@ -120,6 +121,8 @@ def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -
     first = runs[0].result
     if first.ray is None:
         reasons[f"{name}.ray"] = "this arm runs without Ray"
+    if first.workers[0].compute_threads is None:
+        reasons[f"{name}.computeThreads"] = first.reasons.get("workers.computeThreads", "not counted")
     return ArmSummary(
         role=arm.role,
         title=arm.words(measurement.recipe),

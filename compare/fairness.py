@@ -5,13 +5,14 @@ Standard library only.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
 from compare.measurement import CompareError, Context, Measurement, Repeat, Run
 from training.arms import ARMS
 from training.config import Recipe
+from training.result import Software, Worker
 
 Check = tuple[bool | None, str]
 """What was found, and why where that is not True."""
@@ -40,17 +41,19 @@ def refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
 
 
 def verify(measurement: Measurement) -> dict[str, Check]:
-    """Every check by name, over complete repeats whose recipes were found equal."""
+    """Every check by name, over complete repeats. Recipes and seeds are equal, or nothing is compared."""
     runs, repeats, recipe = measurement.runs, measurement.repeats, measurement.recipe
     names = sorted({name for run in runs for name in run.result.checks} | set(_FROM_RUNS))
     reported = {name: _reported(name, runs) for name in names}
     checks: dict[str, Check] = {
-        "recipesEqual": _TRUE,
-        "seedsPaired": _TRUE,
         "replicasAsAsked": _first_broken(runs, lambda run: _replicas(run, recipe)),
-        "threadsAsAsked": _first_broken(runs, lambda run: _threads(run, recipe)),
+        "threadsAsAsked": _threads(runs, recipe),
+        "cpusDisjoint": _cpus_disjoint(runs, recipe),
         "sameWork": _first_broken(repeats, _same_work),
         "hashesEqual": _hashes(repeats, runs),
+        "versionsEqual": _equal(runs, "versions", lambda software: software.versions),
+        "platformsEqual": _equal(runs, "platform", lambda software: {"platform": software.platform}),
+        "environmentEqual": _equal(runs, "environment", _framework_variables),
     }
     return checks | {name: check for name, check in reported.items() if name not in checks or check[0] is False}
 
@@ -69,12 +72,89 @@ def _replicas(run: Run, recipe: Recipe) -> str:
     return ""
 
 
-def _threads(run: Run, recipe: Recipe) -> str:
-    wanted = max(1, math.ceil(ARMS[run.arm].process_cpus(recipe)))
+def _asked(run: Run, recipe: Recipe) -> int:
+    """Compute threads, and CPUs, that each process of a run must have."""
+    return max(1, math.ceil(ARMS[run.arm].process_cpus(recipe)))
+
+
+def _threads(runs: Sequence[Run], recipe: Recipe) -> Check:
+    """Every rank computed with as many threads as it has CPUs, where its threads could be counted."""
+    uncounted = ""
+    for run, worker in _workers(runs):
+        threads, wanted = worker.compute_threads, _asked(run, recipe)
+        if threads is None:
+            uncounted = f"the threads of {run.name} could not be counted"
+        elif threads != wanted:
+            return False, f"rank {worker.rank} of {run.name} had {threads} compute threads, not {wanted}"
+    return (None, uncounted) if uncounted else _TRUE
+
+
+def _cpus_disjoint(runs: Sequence[Run], recipe: Recipe) -> Check:
+    """Every rank was bound to as many CPUs as it computes with, none of them another rank's of its run.
+
+    Where there are more ranks than CPUs they must take turns evenly, and that is not disjoint: null.
+    """
+    for run, worker in _workers(runs):
+        if not worker.bound:
+            return None, f"nothing bound the processes of {run.name} to CPUs"
+        bound, wanted = len(worker.affinity or ()), _asked(run, recipe)
+        if bound != min(wanted, run.result.provenance.cpus_allowed):
+            return False, f"rank {worker.rank} of {run.name} was bound to {bound} CPUs, not {wanted}"
+    if all(len(run.result.workers) < 2 for run in runs):
+        return None, "one worker has no other to share a CPU with"
+    shared = [_sharing(run, _asked(run, recipe)) for run in runs]
+    uneven = next((text for is_uneven, text in shared if is_uneven), "")
+    if uneven:
+        return False, uneven
+    turns = next((text for _, text in shared if text), "")
+    return (None, turns) if turns else _TRUE
+
+
+def _sharing(run: Run, wanted: int) -> tuple[bool, str]:
+    """Whether ranks of a run share CPUs unevenly, and how they share any; "" if none does."""
+    allowed, turns = run.result.provenance.cpus_allowed, ""
+    for node, ranks in _ranks_by_cpu(run).items():
+        users, cpu = max((len(users), cpu) for cpu, users in ranks.items())
+        asked = wanted * sum(worker.node == node for worker in run.result.workers)
+        if users > math.ceil(asked / allowed):
+            return True, f"{users} ranks of {run.name} were bound to CPU {cpu} of {node}"
+        if users > 1:
+            turns = f"the ranks of {run.name} ask for {asked} CPUs of the {allowed} that {node} allows"
+    return False, turns
+
+
+def _ranks_by_cpu(run: Run) -> dict[str, dict[int, list[int]]]:
+    """The ranks bound to each CPU, by node."""
+    nodes: dict[str, dict[int, list[int]]] = {}
     for worker in run.result.workers:
-        if worker.compute_threads != wanted:
-            return f"rank {worker.rank} of {run.name} had {worker.compute_threads} compute threads, not {wanted}"
-    return ""
+        for cpu in worker.affinity or ():
+            nodes.setdefault(worker.node, {}).setdefault(cpu, []).append(worker.rank)
+    return nodes
+
+
+def _workers(runs: Sequence[Run]) -> Iterator[tuple[Run, Worker]]:
+    return ((run, worker) for run in runs for worker in run.result.workers)
+
+
+def _equal(runs: Sequence[Run], what: str, read: Callable[[Software], dict[str, str]]) -> Check:
+    """What every rank of every run said of its own software, compared with the first one's."""
+    (first_run, first), *others = _workers(runs)
+    wanted = read(first.software)
+    for run, worker in others:
+        given = read(worker.software)
+        for key in sorted(wanted.keys() | given.keys()):
+            if wanted.get(key) != given.get(key):
+                name = "" if key == what else f" {key}"
+                return False, (
+                    f"rank {first.rank} of {first_run.name} and rank {worker.rank} of {run.name} differ in"
+                    f" {what}{name}: {wanted.get(key, 'none')} and {given.get(key, 'none')}"
+                )
+    return _TRUE
+
+
+def _framework_variables(software: Software) -> dict[str, str]:
+    """Without Ray's own, which the other arms have no use for."""
+    return {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
 
 
 def _same_work(repeat: Repeat) -> str:
@@ -115,6 +195,9 @@ def _hashes(repeats: Sequence[Repeat], runs: Sequence[Run]) -> Check:
         for run in group[1:]:
             if hash_of(run) != hash_of(group[0]):
                 return False, f"{group[0].name} and {run.name} differ in {name}"
+    for run, worker in _workers(runs):
+        if worker.software.code_hash != run.result.provenance.code_hash:
+            return False, f"rank {worker.rank} of {run.name} ran other code than rank 0"
     return _TRUE
 
 

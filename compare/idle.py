@@ -54,7 +54,8 @@ def _idle_rate(before: Run, after: Run, others: Sequence[Run]) -> float | None:
 def _readings(ray: Run, *, last: bool) -> dict[str, tuple[float, float]]:
     """When each Ray pod's CPU time was read, and the seconds; empty if that of one is not known."""
     head, workers = ray.result.ray_head, ray.result.workers
-    read = {worker.node: worker.container_cpu for worker in workers} | ({head.node: head.container_cpu} if head else {})
+    read = {worker.pod or "": worker.container_cpu for worker in workers}
     if head is None or not all(read.values()):
         return {}
+    read[head.pod] = head.container_cpu
     return {pod: (both[-1 if last else 0][0], both[-1 if last else 0][1]) for pod, both in read.items() if both}

@@ -93,6 +93,8 @@ class Context:
     """The arms of the measurement, by name."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Why the other arms are not measured, by name."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The stack's that are not their defaults, as texts; no secret ones."""
     oversubscription: str | None = None
     worker_memory_bytes: float = 0.0
     ray_overhead: Reserved = field(default_factory=Reserved)

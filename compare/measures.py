@@ -62,6 +62,8 @@ class Ratio:
     """What it says of Ray when it surely is below 1, and above; None: 1 means nothing special."""
     because: str = "trainSeconds"
     otherwise: str = "not measured in every repeat"
+    detail: str = ""
+    """What the docs add to the meaning."""
     in_changes: bool = False
 
     def value(self, above: Run, below: Run, measurement: Measurement) -> float | None:
@@ -142,7 +144,7 @@ MEASURES = (
         of=_accuracy_seconds, meaning="training seconds until the validation accuracy that every compared run reached",
     ),
     Measure(
-        name="testAccuracy", title="Test accuracy", unit="%", factor=100, better="higher", column="accuracy",
+        name="testAccuracy", title="Test accuracy", unit="%", factor=100, better="higher", column="accuracy %",
         in_changes=True, of=lambda run, _: run.result.test_accuracy, meaning="on the test set, used once at the end",
     ),
     Measure(
@@ -176,7 +178,7 @@ MEASURES = (
     ),
     Measure(
         name="peakMemoryBytes", title="Peak memory of a worker", unit="MiB", digits=0, factor=1 / 2**20,
-        better="lower", column="peak memory", of=_of_workers(lambda worker: worker.peak_memory_bytes, max),
+        better="lower", column="peak MiB", of=_of_workers(lambda worker: worker.peak_memory_bytes, max),
         meaning="of the arm's largest worker",
     ),
     Measure(
@@ -225,39 +227,49 @@ RATIOS = (
     Ratio(
         name="speedup", title="Speedup", above="baseline", below="ray", of=_step, in_changes=True,
         meaning="baseline / ray, steady state",
+        detail="seconds of optimizer steps after warm-up, in the same repeat",
     ),
     Ratio(
         name="wideSpeedup", title="Speedup over all CPUs", above="wide", below="ray", of=_step,
         meaning="wide / ray, steady state",
+        detail="one process with the CPUs of all workers",
     ),
     Ratio(
         name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=_whole,
-        because="wallSeconds", in_changes=True, meaning="the same, start to result",
+        because="wallSeconds", in_changes=True, meaning="baseline / ray, start to result",
+        detail="from the start of the process or container to its result; where runs stopped early, of as many epochs "
+        "as all trained",
     ),
     Ratio(
         name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray", of=_whole,
         because="wallSeconds", meaning="wide / ray, start to result",
+        detail="one process with the CPUs of all workers",
     ),
     Ratio(
         name="efficiency", title="Efficiency", above="baseline", below="ray", of=_step, per_worker=True, unit="",
         words=None, meaning="speedup / workers",
+        detail="the baseline has the machine's turbo to itself, the workers share it",
     ),
     Ratio(
         name="rayOverhead", title="Ray overhead", above="ray", below="native", of=_step, words=("faster", "slower"),
         in_changes=True, meaning="ray / native, steady state",
+        detail="TensorFlow's own distribution with the same workers; 1.0: Ray costs nothing",
     ),
     Ratio(
         name="tuningGain", title="Gain of tuning", above="ray", below="tuned", of=_step,
-        meaning="ray / tuned, steady state; the words are about the tuned arm",
+        meaning="ray / tuned, steady state",
+        detail="what careful set-up of Ray gains",
     ),
     Ratio(
         name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
         factor=100, of=lambda run, _: run.result.test_accuracy, because="testAccuracy", words=None,
         in_changes=True, meaning="baseline - ray test accuracy",
+        detail="in percentage points; positive: Ray is worse",
     ),
     Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", of=_cost, otherwise=NO_PRICE,
         words=("cheaper", "dearer"), meaning="ray / baseline cost of a run",
+        detail="where prices are set",
     ),
 )  # fmt: skip
 """Between arms, by name; in the order in which they are shown."""

@@ -1,8 +1,10 @@
 """What a reader must know beside the numbers: each a sentence without its full stop. Pure: runs in, words out."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from compare import placement
 from compare.clock import seconds_to_accuracy
 from compare.fairness import Check
 from compare.measurement import Measurement, Repeat, Run
@@ -11,6 +13,9 @@ from compare.schema import Estimate, Spread
 
 ACCURACY_POINTS = 2.0
 """A larger gap in test accuracy qualifies the verdict: the arms then did not learn the same."""
+
+THROTTLED_SECONDS, THROTTLED_SHARE = 0.05, 0.01
+"""A quota that held a run back for less than this, or than this share of its training, changed nothing that counts."""
 
 TOGETHER_SECONDS = 180.0
 """Runs of a repeat that stand further apart than this did not see the same machine."""
@@ -29,9 +34,13 @@ def qualifiers(
         "idleRay": f"The idle Ray pods took {idle.median:.2f} CPUs while the other arms ran" if idle else "",
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
         "affinity": _no_affinity(measurement),
+        "sharedCores": placement.shared_cores(runs),
+        "kindsOfCore": placement.kinds_of_core(runs),
+        "numaNodes": placement.numa_nodes(runs),
         "apart": _apart(repeats),
         "epochs": _different_epochs(measurement),
         "hosts": _different_hosts(runs),
+        "systems": placement.different_systems(runs),
         "repeats": _fewer_repeats(len(repeats), context.repeats),
         "checks": _unverified(measurement, checks),
         "batchStatistics": _batch_statistics(measurement),
@@ -47,11 +56,16 @@ def _accuracy_gap(gap: Estimate | None) -> str:
 
 
 def _throttling(runs: Sequence[Run]) -> str:
-    held = {
-        run.name: max((worker.throttled_seconds or 0.0 for worker in run.result.workers), default=0.0) for run in runs
-    }
-    throttled = [f"{name} for {seconds:.1f} s" for name, seconds in held.items() if seconds > 0]
+    throttled = [f"{run.name} for {_held_back(run):.1f} s" for run in runs if _held_back(run) > _tolerated_seconds(run)]
     return f"Throttled: the CPU quota held back {', '.join(throttled)}" if throttled else ""
+
+
+def _held_back(run: Run) -> float:
+    return max((worker.throttled_seconds or 0.0 for worker in run.result.workers), default=0.0)
+
+
+def _tolerated_seconds(run: Run) -> float:
+    return max(THROTTLED_SECONDS, THROTTLED_SHARE * (run.result.train_seconds or 0.0))
 
 
 def _no_affinity(measurement: Measurement) -> str:
@@ -126,8 +140,36 @@ def _time_to_accuracy(measurement: Measurement) -> str:
 
 
 def _different_hosts(runs: Sequence[Run]) -> str:
-    models = sorted({run.result.provenance.cpu_model for run in runs})
-    return f"The runs saw different CPU models: {', '.join(models)}" if len(models) > 1 else ""
+    """What differs between the machines of the ranks and of the arms: CPU models, nodes, how many ranks share one."""
+    models: dict[str, set[str]] = {}
+    for run in runs:
+        for worker in run.result.workers:
+            models.setdefault(worker.cpu_model, set()).add(f"{run.arm} rank {worker.rank}")
+    distributed = [run for run in runs if len(run.result.workers) > 1] or list(runs)
+    placements: dict[str, set[str]] = {}
+    for run in distributed:
+        placements.setdefault(_placement(run), set()).add(run.arm)
+    elsewhere = {node for run in runs for node in _nodes(run)} - {node for run in distributed for node in _nodes(run)}
+    texts = [f"The ranks had different CPU models: {_who_had(models)}"] if len(models) > 1 else []
+    texts += [f"The runs were placed differently: {_who_had(placements)}"] if len(placements) > 1 else []
+    alone = f"One process ran on {', '.join(sorted(elsewhere))}, where no worker of the others ran"
+    return "; ".join([*texts, *([alone] if elsewhere else [])])
+
+
+def _nodes(run: Run) -> list[str]:
+    return [worker.node for worker in run.result.workers]
+
+
+def _placement(run: Run) -> str:
+    """The nodes of a run, and how many ranks each had where some had more than one: `a, b` or `2 + 1 ranks on a, b`."""
+    counts = Counter(_nodes(run))
+    nodes = ", ".join(sorted(counts))
+    shared = " + ".join(str(count) for count in sorted(counts.values(), reverse=True))
+    return nodes if max(counts.values()) == 1 else f"{shared} ranks on {nodes}"
+
+
+def _who_had(arms: Mapping[str, set[str]]) -> str:
+    return ", ".join(f"{what} ({', '.join(sorted(who))})" for what, who in sorted(arms.items()))
 
 
 def _fewer_repeats(compared: int, wanted: int) -> str:

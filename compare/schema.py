@@ -68,7 +68,7 @@ class ArmSummary:
     measures: Annotated[dict[str, Spread | None], "by name, see below"]
     startup_phases: Annotated[dict[str, float], "startupSeconds by phase, medians"]
     world_size: Annotated[int, "replicas that TensorFlow saw"]
-    compute_threads: Annotated[int, "intra-op threads of a worker"]
+    compute_threads: Annotated[int | None, "intra-op threads of a worker; null where they could not be counted"]
     reserved_cpus: Annotated[float, "CPUs that a run holds; on a cluster Ray's head and submitter are in Ray's"]
     parameters: Annotated[int, "of the model"]
     layers: Annotated[int, "of the model"]
@@ -136,13 +136,14 @@ class Comparison:
     absent: Annotated[dict[str, str], "the arms that were not, and why"]
     ratios: Annotated[dict[str, Estimate | None], "by name, see below"]
     break_even: Annotated[dict[str, BreakEven | None], "by the arm that Ray is held against"]
-    break_even_epochs: Annotated[int | None, "from so many epochs on Ray's whole clock surely stays below each of them"]
+    break_even_epochs: Annotated[int | None, "from so many epochs on Ray surely takes less than each alternative"]
     idle_ray_cpus: Annotated[
         Spread | None,
         "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included; "
         "`n` counts the gaps between Ray runs",
     ]
     recipe: Annotated[dict[str, Any], "what the runs trained, of repeat 1"]
+    settings: Annotated[dict[str, str], "settings that are not their defaults, as `SET` takes them; no secret ones"]
     checks: Annotated[dict[str, bool | None], "fairness checks; null: not verified, false: the arms are not comparable"]
     reasons: Annotated[dict[str, str], "why a value is null, a check false, a repeat dropped or the verdict qualified"]
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]

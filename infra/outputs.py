@@ -1,4 +1,4 @@
-"""Turns the runs' results into the stack's outputs. What the numbers mean is decided in `training.comparison`."""
+"""Turns the runs' results into the stack's outputs. What the numbers mean is decided in `compare`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,32 +7,68 @@ from typing import Any
 
 import pulumi
 
+from compare import scalars
+from compare.comparison import compare
+from compare.measurement import Context, Prices, Reserved, Run
 from infra.plan import RunPlan
 from infra.settings import Settings
-from training.comparison import Context, Run, compare
+from infra.settings_fit import SUBMITTER
+from training.arms import ARMS
 
-SCALARS = ("speedup", "efficiency", "endToEndSpeedup", "rayOverhead", "accuracyGap", "breakEvenEpochs", "verdict")
+NOT_RUN = "this program does not run it yet"
 
 
 def comparison(
     settings: Settings, plans: Sequence[RunPlan], results: Mapping[str, pulumi.Output[str]]
 ) -> dict[str, pulumi.Output[Any]]:
     """The outputs by name. A scalar that was not measured is None, which Pulumi leaves out of the stack's outputs."""
-    context = Context(
-        recipe=settings.recipe.to_dict(),
-        target=settings.target,
-        native_arm=settings.native_arm,
-        repeats=settings.repeats,
-        oversubscription=settings.oversubscription,
-        keep_baseline=settings.keep_baseline,
-        settings=settings.given,
-    )
-    measured = pulumi.Output.all(**results).apply(partial(compare_results, context, plans))
-    return {name: measured[name] for name in (*SCALARS, "comparison")}
+    measured = pulumi.Output.all(**results).apply(partial(compare_results, context_of(settings, plans), plans))
+    return {name: measured[name] for name in (*scalars.names(), "comparison")}
 
 
 def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str]) -> dict[str, Any]:
     """Every output's value; `results` are the runs' summaries as JSON, by the runs' names."""
-    runs = [Run(plan.name, plan.arm, plan.repeat, json.loads(results[plan.name])) for plan in plans]
+    runs = [Run.from_summary(plan.name, plan.repeat, json.loads(results[plan.name])) for plan in plans]
     compared = compare(runs, context)
-    return {name: compared.scalars().get(name) for name in SCALARS} | {"comparison": compared.to_json()}
+    return {**scalars.scalars(compared), "comparison": compared.to_json()}
+
+
+def context_of(settings: Settings, plans: Sequence[RunPlan]) -> Context:
+    """How the runs were asked for."""
+    arms = tuple(name for name in ARMS if any(plan.arm == name for plan in plans))
+    return Context(
+        recipe=settings.recipe,
+        target=settings.target,
+        repeats=settings.repeats,
+        arms=arms,
+        absent={arm.name: _why_absent(arm.switch, settings) for arm in ARMS.values() if arm.name not in arms},
+        settings=settings.given,
+        oversubscription=settings.oversubscription,
+        worker_memory_bytes=settings.worker_memory_bytes,
+        ray_overhead=_beside_workers(settings),
+        idle_ray=_idle_ray(settings),
+        prices=Prices(cpu_hour=settings.price_cpu_hour, gib_hour=settings.price_gib_hour),
+    )
+
+
+def _why_absent(switch: str, settings: Settings) -> str:
+    return "nativeArm is off" if switch == "nativeArm" and not settings.native_arm else NOT_RUN
+
+
+def _beside_workers(settings: Settings) -> Reserved:
+    """What a Ray run has on a cluster beside its workers: the head, and the pod that submits."""
+    if settings.cluster is None:
+        return Reserved()
+    head = settings.cluster
+    return Reserved(cpus=head.head_cpus + SUBMITTER.cpus, memory_bytes=head.head_memory.bytes + SUBMITTER.memory_bytes)
+
+
+def _idle_ray(settings: Settings) -> Reserved:
+    """What the RayCluster holds while other arms run."""
+    if settings.cluster is None:
+        return Reserved()
+    recipe, head = settings.recipe, settings.cluster
+    return Reserved(
+        cpus=head.head_cpus + recipe.workers * recipe.worker_cpus,
+        memory_bytes=head.head_memory.bytes + recipe.workers * settings.worker_memory_bytes,
+    )

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from infra import pods
 from training import environment, provenance
-from training.config import ARMS, Recipe, canonical
+from training.arms import NATIVE, RAY, RUN
+from training.config import Recipe, canonical
 
 if TYPE_CHECKING:
     from infra.settings import Settings
@@ -37,7 +38,7 @@ class RunPlan:
 
 def plan_runs(settings: "Settings") -> tuple[RunPlan, ...]:
     """The runs in the order in which they are made: every arm once, then every arm again."""
-    arms = [arm for arm in ARMS if settings.native_arm or arm != "native"]
+    arms = [arm for arm in RUN if settings.native_arm or arm != NATIVE.name]
     drafts = [_draft(settings, arm, repeat) for repeat in range(1, settings.repeats + 1) for arm in arms]
     context, parts = _context(settings), _parts(settings, drafts)
     measurement = _hash(context | {"arms": parts[: len(arms)]})  # of the first repeat: of all arms, not how often
@@ -56,13 +57,13 @@ def _draft(settings: "Settings", arm: str, repeat: int) -> RunPlan:
 def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
     """What makes each run what it is, beside what all share."""
     made_of = pods.pods_of(settings, settings.cluster) if settings.cluster else None
-    code = {arm: provenance.code_hash(arm) for arm in ARMS}
+    code = {arm: provenance.code_hash(arm) for arm in RUN}
     return [
         {
             "arm": draft.arm,
             "recipe": draft.recipe.for_arm(draft.arm),
             "code": code[draft.arm],
-            "rayDashboard": settings.ray_dashboard if draft.arm == "ray" else None,
+            "rayDashboard": settings.ray_dashboard if draft.arm == RAY.name else None,
             "pods": made_of.of_run(draft) if made_of else None,
         }
         for draft in drafts

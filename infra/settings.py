@@ -74,6 +74,8 @@ class Settings:
     run_timeout_minutes: int
     allow_oversubscription: bool
     ray_dashboard: bool
+    price_cpu_hour: float | None
+    price_gib_hour: float | None
     dataset_path: str | None
     """Absolute; it exists."""
     worker_memory_bytes: int
@@ -153,6 +155,8 @@ def _settings(draft: Draft) -> Settings:
         run_timeout_minutes=draft["runTimeoutMinutes"],
         allow_oversubscription=allowed,
         ray_dashboard=draft["rayDashboard"],
+        price_cpu_hour=draft["priceCpuHour"],
+        price_gib_hour=draft["priceGibHour"],
         dataset_path=str(dataset_path) if dataset_path else None,
         worker_memory_bytes=draft["workerMemory"].bytes,
         oversubscription=shared[0] if shared and allowed else None,

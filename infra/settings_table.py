@@ -12,7 +12,7 @@ from infra.settings_key import CLUSTER, LOCAL, TARGETS, Key, Target
 from infra.settings_rules import quantity
 from training import registry
 from training.config import recipe_fields
-from training.rules import boolean, choice, text, whole
+from training.rules import boolean, choice, number, text, whole
 
 AUTO = "auto"
 _DEFAULTS_BY_TARGET: dict[str, dict[Target, str]] = {
@@ -50,6 +50,10 @@ def _recipe_key(name: str, its: Field[Any]) -> Key:
     )
 
 
+def _price(name: str, example: str, help_text: str) -> Key:
+    return Key(name=name, rule=number(0, 1000), example=example, derived="none", help=help_text)
+
+
 _TARGET = Key(name="target", rule=choice(TARGETS), default="local", help="where training runs")
 _DATASET = Key(
     name="dataset",
@@ -65,13 +69,18 @@ _RUNS = (
         derived="none",
         help="folder with the files of CIFAR-10, instead of downloading them",
     ),
-    Key(name="repeats", rule=whole(1, 100), default="3", help="runs of each arm; the verdict needs at least 2"),
+    Key(
+        name="repeats",
+        rule=whole(1, 100),
+        default="3",
+        help="runs of each arm; one decides nothing, and the verdict says how many would",
+    ),
     Key(name="nativeArm", rule=boolean(), default="true", help="also measure TensorFlow's own distribution"),
     Key(
         name="keepBaseline",
         rule=boolean(),
         default="false",
-        help="keep finished baseline runs whose own recipe, code and host are unchanged; the verdict says so",
+        help="keep finished baseline runs whose own recipe, code and host are unchanged; the verdict says how old",
     ),
     Key(
         name="runTimeoutMinutes",
@@ -98,6 +107,8 @@ _RUNS = (
         default="1536Mi",
         help="memory of each worker, and of the baseline; not enforced on local",
     ),
+    _price("priceCpuHour", "0.048", "what one CPU costs an hour, in any currency: the comparison then has the cost"),
+    _price("priceGibHour", "0.0053", "what one GiB of memory costs an hour, in the same currency"),
 )
 
 

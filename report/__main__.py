@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from compare.measurement import CompareError
+from compare.schema import Comparison
 from report import terminal
 from report.errors import HistoryError, PublishError, ShowError
 from report.stored import LATEST, SWEEP_PREFIX
 from tools.project import ToolError, checked_stack_name, stack_text, target_of
-from training.comparison import CompareError, Comparison
 from training.provenance import PROJECT
 
 
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _table(_: argparse.Namespace) -> int:
     from report.table import render
 
-    terminal.write(render(Comparison.from_json(sys.stdin.read()).data))
+    terminal.write(render(Comparison.from_json(sys.stdin.read())))
     return 0
 
 

@@ -5,7 +5,7 @@ no distributed training of this model on this machine can be faster. Arms are in
 repeat, because machines drift. Measures; passes no judgement.
 
 Beside the arms, a column may have native runs of its own: with gradients exchanged in another type; and with more
-workers, compared with what `training.projection` says of them from this repeat's other runs and its all-reduce probe.
+workers, compared with what `compare.projection` says of them from this repeat's other runs and its all-reduce probe.
 """
 
 import argparse
@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from training import machine_lock, projection, provenance, result, topology
-from training.comparison_schema import Run
+from compare import projection
+from compare.measurement import Run
+from training import machine_lock, provenance, result, topology
 from training.config import Recipe
 from training.entry import typed
 from training.environment import share_of_cpus
@@ -162,10 +163,11 @@ def predicted(repeat: Repeat, workers: int) -> float:
 
     Where the machine has fewer CPUs than that, they take turns.
     """
-    runs = {arm: Run(name=arm, arm=arm, repeat=1, summary=repeat.runs[arm].to_dict()) for arm in ("baseline", "native")}
+    runs = {arm: Run(name=arm, repeat=1, result=repeat.runs[arm]) for arm in ("baseline", "native")}
     native = repeat.runs["native"]
-    ring = projection.fit_ring(native.all_reduce or {}, native.recipe["workers"])
-    model, _ = projection.fit([runs], native.recipe, ring)
+    recipe = Recipe.from_dict(native.recipe)
+    ring = projection.fit_ring(native.all_reduce or {}, recipe.workers)
+    model, _ = projection.fit([runs], recipe, ring)
     return model.step_seconds(workers, ring, min(workers, native.provenance.cpus_allowed))
 
 

@@ -1,143 +1,159 @@
-"""What changed from one comparison to another: measures with their ranges, and what the two were made with. Pure.
+"""What changed from one comparison to another: values with their intervals, and what the two were made with. Pure.
 
-A change counts only when its range leaves out "no change", which it does when the two ranges do not overlap.
+Many values are shown and three decide, because one of twenty equal values is told apart by chance: the interval of each
+of the three is one of 98.3 % (Bonferroni), so that all three together err as often as one of 95 %. Two measurements
+share no repeats, so their values are unpaired.
 """
 
+import math
 from collections.abc import Iterator
-from math import comb
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from training.comparison_schema import ArmSummary, ComparisonData, Spread
-from training.config import ARMS
+from compare import measures
+from compare.intervals import CONFIDENCE, MARGIN, Interval, difference_interval
+from compare.measures import Measure, Ratio
+from compare.schema import ArmSummary, Comparison, Spread
+from report import figures
+from training.arms import ARMS, BASELINE
 
 UNDECIDED = "not decided"
 UNCHANGED = "no measurable difference"
-
-
-class Measure(NamedTuple):
-    """A value that two comparisons have: `points` are subtracted, all others divided."""
-
-    title: str
-    key: str
-    unit: str
-    digits: int
-    words: tuple[str, str]
-    """Lower, higher."""
-    points: bool = False
-    factor: float = 1
-
-
-RATIOS = (
-    Measure("speedup", "speedup", "×", 2, ("slower", "faster")),
-    Measure("end-to-end speedup", "endToEndSpeedup", "×", 2, ("slower", "faster")),
-    Measure("Ray overhead", "rayOverhead", "×", 2, ("less", "more")),
-    Measure("accuracy gap", "accuracyGap", " points", 2, ("smaller", "larger"), points=True),
-)
-OF_ARMS = (
-    Measure("steady state", "trainSeconds", " s", 2, ("faster", "slower")),
-    Measure("start-up", "startupSeconds", " s", 1, ("faster", "slower")),
-    Measure("end to end", "wallSeconds", " s", 1, ("faster", "slower")),
-    Measure("test accuracy", "testAccuracy", " %", 2, ("worse", "better"), points=True, factor=100),
-)
+DECIDING = (("", "speedup"), ("", "endToEndSpeedup"), (BASELINE.name, "trainSeconds"))
+"""Arm ("" for a ratio) and name of the values that decide."""
+LEAST_REPEATS = 4
+"""Fewer decide nothing: the interval of three is wider than any change worth looking for."""
 
 
 class Change(NamedTuple):
-    """One measure in both comparisons; None where it was not measured."""
+    """One value in both comparisons; None where it was not measured."""
 
     arm: str
     """"" for a ratio between arms."""
-    measure: Measure
+    entry: Measure | Ratio
     before: Spread | None
     after: Spread | None
 
     @property
-    def difference(self) -> Spread | None:
-        """The change as share of the value before, or in points; its range is the widest that the two ranges allow."""
-        if self.before is None or self.after is None:
-            return None
-        before, after, factor = dict[str, Any](self.before), dict[str, Any](self.after), self.measure.factor
-        pairs = {end: (before[against], after[end]) for end, against in _WIDEST.items()}
-        if self.measure.points:
-            ends = {end: factor * (new - old) for end, (old, new) in pairs.items()}
-        elif all(old > 0 for old, _ in pairs.values()):
-            ends = {end: new / old - 1 for end, (old, new) in pairs.items()}
-        else:
-            return None
-        return cast("Spread", {**ends, "n": min(before["n"], after["n"])})
+    def title(self) -> str:
+        """In small letters, as it stands in a row."""
+        return self.entry.title[0].lower() + self.entry.title[1:] if self.entry.title[:3] != "Ray" else self.entry.title
 
     @property
-    def verdict(self) -> str:
-        """In a word: the measure's own, or that there is no difference, or that one repeat can't tell."""
-        difference = self.difference
-        if difference is None or difference["n"] < 2:
+    def in_points(self) -> bool:
+        """Whether the two are subtracted, and not divided: accuracies."""
+        return self.entry.unit in (" points", "%")
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is one of the three."""
+        return (self.arm, self.entry.name) in DECIDING
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the value after divided by the value before, or of their difference in points."""
+        if self.before is None or self.after is None:
+            return None
+        confidence = 1 - (1 - CONFIDENCE) / len(DECIDING) if self.decides else CONFIDENCE
+        old, new = self.before.values, self.after.values
+        if self.in_points:
+            factor = 1.0 if isinstance(self.entry, Ratio) else self.entry.factor
+            points = difference_interval(old, new, confidence)
+            return points.mapped(lambda value: value * factor) if points else None
+        if min(*old, *new) <= 0:
+            return None
+        logs = difference_interval([math.log(value) for value in old], [math.log(value) for value in new], confidence)
+        return logs.mapped(math.exp) if logs else None
+
+    @property
+    def decision(self) -> str:
+        """In a word, of the three; "" of the others."""
+        if not self.decides:
+            return ""
+        interval = self.interval
+        if interval is None or min(len(side.values) for side in (self.before, self.after) if side) < LEAST_REPEATS:
             return UNDECIDED
-        lower, higher = self.measure.words
-        return higher if difference["low"] > 0 else lower if difference["high"] < 0 else UNCHANGED
+        lower, higher = _words(self.entry)
+        if interval.lower > 1 or interval.upper < 1:
+            return higher if interval.lower > 1 else lower
+        return UNCHANGED if interval.lower >= 1 / MARGIN and interval.upper <= MARGIN else UNDECIDED
 
     @property
     def is_decided(self) -> bool:
-        """Whether the ranges do not overlap."""
-        return self.verdict not in (UNDECIDED, UNCHANGED)
+        """Whether there is a difference."""
+        return self.decision not in ("", UNDECIDED, UNCHANGED)
 
 
-_WIDEST = {"median": "median", "low": "high", "high": "low"}
+def _words(entry: Measure | Ratio) -> tuple[str, str]:
+    """Lower, higher."""
+    if isinstance(entry, Ratio):
+        return entry.words or ("lower", "higher")
+    return ("faster", "slower") if entry.better == "lower" else ("worse", "better")
 
 
-def changes(before: ComparisonData, after: ComparisonData) -> list[Change]:
-    """Every measure that at least one of the two has."""
-    both = (cast("dict[str, Any]", before), cast("dict[str, Any]", after))
-    ratios = [Change("", measure, both[0][measure.key], both[1][measure.key]) for measure in RATIOS]
+def changes(before: Comparison, after: Comparison) -> list[Change]:
+    """Every value that at least one of the two has; those that decide first."""
+    both = before, after
+    ratios = [_of_ratio(each, *both) for each in measures.RATIOS if each.in_changes]
     of_arms = [
-        Change(arm, measure, _of_arm(both[0][arm], measure), _of_arm(both[1][arm], measure))
-        for measure in OF_ARMS
+        Change(arm, each, *(_of_arm(side.arms.get(arm), each) for side in both))
+        for each in measures.MEASURES
+        if each.in_changes
         for arm in ARMS
     ]
-    return [change for change in ratios + of_arms if change.before or change.after]
+    present = [change for change in ratios + of_arms if change.before or change.after]
+    return sorted(present, key=lambda change: not change.decides)
 
 
-def _of_arm(summary: ArmSummary | None, measure: Measure) -> Spread | None:
-    return summary["spread"].get(measure.key) if summary else None
+def _of_ratio(each: Ratio, before: Comparison, after: Comparison) -> Change:
+    return Change("", each, before.ratios.get(each.name), after.ratios.get(each.name))
 
 
-def chance_of_apart(before: ComparisonData, after: ComparisonData) -> str:
-    """How a change that counts is to be read: how often ranges of equal things do not overlap.
+def _of_arm(summary: ArmSummary | None, each: Measure) -> Spread | None:
+    return summary.measures.get(each.name) if summary else None
 
-    Of n + m equal values in random order, all n lie on one side of the m in 2 of (n + m choose n) orders.
-    """
-    repeats = [data["speedup"]["n"] if data["speedup"] else 0 for data in (before, after)]
-    if min(repeats) < 2:
-        return "A change counts where the ranges over the repeats do not overlap; one repeat has no range."
-    chance = 2 / comb(sum(repeats), repeats[0])
-    return (
-        f"A change counts where the ranges over the repeats do not overlap. With {repeats[0]} and {repeats[1]} "
-        f"repeats, chance alone does that to {100 * chance:.0f} % of the measures of two equal measurements."
+
+def how_decided(before: Comparison, after: Comparison) -> str:
+    """How the words are to be read."""
+    repeats = min(before.repeats, after.repeats)
+    text = (
+        f"Three values decide: {', '.join(_named(*which) for which in DECIDING)}. *Faster* or *slower*: the interval "
+        "of the change excludes 0, in at most 5 % of comparisons of equal measurements. The others are to be read."
     )
+    few = f" With {repeats} repeats nothing is decided: it takes {LEAST_REPEATS}." if repeats < LEAST_REPEATS else ""
+    return text + few
 
 
-def speedup_change(before: ComparisonData, after: ComparisonData) -> Change:
+def _named(arm: str, name: str) -> str:
+    entry: Measure | Ratio = measures.measure(name) if arm else measures.ratio(name)
+    return f"{arm} {Change(arm, entry, None, None).title}".strip()
+
+
+def speedup_change(before: Comparison, after: Comparison) -> Change:
     """The headline alone."""
-    return Change("", RATIOS[0], before["speedup"], after["speedup"])
+    return _of_ratio(measures.ratio("speedup"), before, after)
 
 
-def made_differently(before: ComparisonData, after: ComparisonData) -> list[str]:
+def made_differently(before: Comparison, after: Comparison) -> list[str]:
     """What differs in recipe, code, dependencies, data, versions and host, each `name old -> new`."""
-    recipes = _differences(before["recipe"], after["recipe"])
+    recipes = _differences(before.recipe, after.recipe)
     return [*recipes, *dict.fromkeys(text for arm in ARMS for text in _provenance(arm, before, after))]
 
 
-def _provenance(arm: str, before: ComparisonData, after: ComparisonData) -> Iterator[str]:
-    both = [cast("ArmSummary | None", data[arm]) for data in (before, after)]  # type: ignore[literal-required]
-    if both[0] is None or both[1] is None:
+def _provenance(arm: str, before: Comparison, after: Comparison) -> Iterator[str]:
+    if arm not in before.arms or arm not in after.arms:
         return
-    old, new = both[0]["provenance"], both[1]["provenance"]
-    if old["codeHash"] != new["codeHash"]:
-        yield f"code of {arm} {old['codeHash'][:7]} -> {new['codeHash'][:7]}"
-    for key, title in (("dependenciesHash", "dependencies"), ("datasetHash", "data set")):
-        if old[key] != new[key]:
-            yield f"{title} {old[key][:7]} -> {new[key][:7]}"
-    yield from _differences(old["versions"], new["versions"])
-    host = ("cpuModel", "cpusAllowed", "platform")
-    yield from _differences({key: old[key] for key in host}, {key: new[key] for key in host})
+    old, new = before.arms[arm].provenance, after.arms[arm].provenance
+    if old.code_hash != new.code_hash:
+        yield f"code of {arm} {old.code_hash[:7]} -> {new.code_hash[:7]}"
+    if old.dependencies_hash != new.dependencies_hash:
+        yield f"dependencies {old.dependencies_hash[:7]} -> {new.dependencies_hash[:7]}"
+    if old.dataset_hash != new.dataset_hash:
+        yield f"data set {old.dataset_hash[:7]} -> {new.dataset_hash[:7]}"
+    yield from _differences(dict(old.versions), dict(new.versions))
+    hosts = [
+        {"cpuModel": made.cpu_model, "cpusAllowed": made.cpus_allowed, "platform": made.platform} for made in (old, new)
+    ]
+    yield from _differences(*hosts)
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -150,20 +166,14 @@ def _shown(values: dict[str, Any], key: str) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def show_spread(value: Spread | None, measure: Measure, single: str = " (one repeat)") -> str:
-    """`1.53× (1.50 to 1.57)`; `1.53×` and `single` where there is no range; a dash for what was not measured."""
-    if value is None:
-        return "–"
-    median, low, high = (f"{value[end] * measure.factor:,.{measure.digits}f}" for end in ("median", "low", "high"))
-    return f"{median}{measure.unit}" + (f" ({low} to {high})" if value["n"] > 1 else single)
-
-
 def show_difference(change: Change) -> str:
     """`+4.1 % (-1.0 to +9.6)`, points for accuracies; a dash where one side was not measured."""
-    value = dict[str, Any](change.difference or {})
-    if not value:
-        return "–"
-    points = change.measure.points
-    median, low, high = (f"{value[end] * (1 if points else 100):+.{2 if points else 1}f}" for end in _WIDEST)
-    text = f"{median} {'points' if points else '%'}"
-    return f"{text} ({low} to {high})" if value["n"] > 1 else text
+    before, after, interval = change.before, change.after, change.interval
+    if before is None or after is None or (not change.in_points and before.median <= 0):
+        return figures.MISSING
+    if change.in_points:
+        factor = 1.0 if isinstance(change.entry, Ratio) else change.entry.factor
+        text = f"{factor * (after.median - before.median):+.2f} points"
+        return text + (f" ({interval.lower:+.2f} to {interval.upper:+.2f})" if interval else "")
+    text = f"{100 * (after.median / before.median - 1):+.1f} %"
+    return text + (f" ({100 * (interval.lower - 1):+.1f} to {100 * (interval.upper - 1):+.1f})" if interval else "")

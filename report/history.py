@@ -2,19 +2,13 @@
 
 from pathlib import Path
 
-from report.change import (
-    RATIOS,
-    Change,
-    chance_of_apart,
-    changes,
-    made_differently,
-    show_difference,
-    show_spread,
-    speedup_change,
-)
+from compare import measures
+from report import figures
+from report.change import Change, changes, how_decided, made_differently, show_difference, speedup_change
 from report.errors import HistoryError
+from report.figures import MISSING
 from report.stored import Stored, choose, stored_results
-from report.table import MISSING, aligned, wrap
+from report.table import aligned, wrap
 
 
 def history(project: Path, stack: str) -> str:
@@ -35,7 +29,7 @@ def compare(project: Path, stack: str, first: str, second: str) -> str:
     """Two results side by side, in the order in which they were asked for."""
     results, _ = _results(project, stack)
     before, after = (choose(results, wanted, stack) for wanted in (first, second))
-    both = before.comparison.data, after.comparison.data
+    both = before.comparison, after.comparison
     rows = [["", "", "A", "B", "change", ""]]
     rows += [_row(change) for change in changes(*both)]
     made = made_differently(*both)
@@ -47,9 +41,9 @@ def compare(project: Path, stack: str, first: str, second: str) -> str:
             "",
             aligned(rows, text_columns=(0, 1, 5)),
             "",
-            wrap(chance_of_apart(*both)),
-            wrap(f"A: {both[0]['verdict']}", indent="   "),
-            wrap(f"B: {both[1]['verdict']}", indent="   "),
+            wrap(how_decided(*both)),
+            wrap(f"A: {both[0].verdict}", indent="   "),
+            wrap(f"B: {both[1].verdict}", indent="   "),
         ]
     )
 
@@ -65,19 +59,20 @@ def _results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
 
 def _cells(result: Stored) -> list[str]:
     edition = f".{result.edition}" if result.edition > 1 else ""
-    speedup = show_spread(result.comparison.data["speedup"], RATIOS[0])
+    speedup = figures.text(result.comparison.ratios.get("speedup"), measures.ratio("speedup"))
     return [f"{result.measured_at:%Y-%m-%d %H:%M:%S}", result.commit or MISSING, result.recipe + edition, speedup]
 
 
 def _against(before: Stored | None, result: Stored) -> str:
-    if before is None:
-        return ""
-    change = speedup_change(before.comparison.data, result.comparison.data)
-    return change.verdict.upper() if change.is_decided else change.verdict
+    return _loud(speedup_change(before.comparison, result.comparison)) if before else ""
+
+
+def _loud(change: Change) -> str:
+    return change.decision.upper() if change.is_decided else change.decision
 
 
 def _made_differently(before: Stored | None, result: Stored) -> str:
-    made = made_differently(before.comparison.data, result.comparison.data) if before else []
+    made = made_differently(before.comparison, result.comparison) if before else []
     return wrap("     " + "; ".join(made), indent="     ") if made else ""
 
 
@@ -86,6 +81,5 @@ def _title(result: Stored) -> str:
 
 
 def _row(change: Change) -> list[str]:
-    sides = [show_spread(side, change.measure, single="") for side in (change.before, change.after)]
-    verdict = change.verdict.upper() if change.is_decided else change.verdict
-    return [change.measure.title, change.arm, *sides, show_difference(change), verdict]
+    sides = [figures.text(side, change.entry, single="") for side in (change.before, change.after)]
+    return [change.title, change.arm, *sides, show_difference(change), _loud(change)]

@@ -3,11 +3,9 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
-from training.comparison import Comparison
-from training.comparison_schema import ArmSummary, RunLink
-from training.config import ARMS
+from compare.schema import Comparison, RunLink
 
 State = Literal["present", "changed", "missing"]
 
@@ -22,12 +20,12 @@ class RunFile:
 
 def run_files(comparison: Comparison, project: Path) -> list[RunFile]:
     """The runs that were compared, arm by arm; `project` is what their paths are relative to."""
-    summaries = [cast("ArmSummary | None", comparison.data[arm]) for arm in ARMS]  # type: ignore[literal-required]
-    return [RunFile(link, _state(link, project)) for summary in summaries if summary for link in summary["runs"]]
+    summaries = [comparison.arms[name] for name in comparison.shown_arms()]
+    return [RunFile(link, _state(link, project)) for summary in summaries for link in summary.runs]
 
 
 def _state(link: RunLink, project: Path) -> State:
-    path = project / link["path"]
+    path = project / link.path
     if not path.is_file():
         return "missing"
-    return "present" if hashlib.sha256(path.read_bytes()).hexdigest() == link["sha256"] else "changed"
+    return "present" if hashlib.sha256(path.read_bytes()).hexdigest() == link.sha256 else "changed"

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from compare.schema import Estimate, Projection
 from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, Picture, drawing, numbered
-from training.comparison_schema import Projection, Spread
-from training.config import ARMS
+from training.arms import ARMS, NATIVE, RAY
 from training.result import Epoch, TrainingResult, Worker
 
 STEPS_SHOWN = 0.995
@@ -73,12 +73,13 @@ def class_accuracy(runs: Sequence[ShownRun]) -> str:
     classes = _shown_names(runs[0].result.class_names)
     height = 1.3 + 0.22 * len(classes)
     with drawing("class-accuracy", "Test accuracy by class", ("test accuracy, %", "class"), height=height) as picture:
-        for offset, arm in enumerate(_arms(runs)):
+        arms = _arms(runs)
+        for offset, arm in enumerate(arms):
             table = [run.result.class_accuracy for run in runs if run.result.arm == arm]
             rates = np.array([[np.nan if rate is None else rate for rate in row] for row in table])
             picture.axes.plot(
                 100 * rates.mean(axis=0),
-                np.arange(len(classes)) + 0.26 * (offset - 1),
+                np.arange(len(classes)) + 0.78 / len(arms) * (offset - (len(arms) - 1) / 2),
                 linestyle="none",
                 marker=ARM_MARKERS[arm],
                 color=ARM_COLOURS[arm],
@@ -142,23 +143,23 @@ def memory_over_time(runs: Sequence[ShownRun]) -> str:
     return picture.markup
 
 
-def scaling(projection: Projection, speedup: Spread | None) -> str:
+def scaling(projection: Projection, speedup: Estimate | None) -> str:
     """Predicted speedup by workers and link, the ideal, and what was measured."""
-    most, measured_at = projection["maxWorkers"], projection["workers"]
+    most, measured_at = projection.max_workers, projection.workers
     with drawing("scaling", "Predicted speedup by workers", ("workers", "speedup"), height=3.7) as picture:
         axes = picture.axes
         axes.plot(range(1, most + 1), range(1, most + 1), color=MUTED, linestyle=(0, (1, 3)), label="ideal")
         for (link, colour), line in zip(
-            numbered(projection["links"], first=2), ("solid", "dashed", "dashdot", "dotted"), strict=False
+            numbered(projection.links, first=2), ("solid", "dashed", "dashdot", "dotted"), strict=False
         ):
-            points = {int(workers): value for workers, value in link["speedup"].items()}
-            axes.plot(list(points), list(points.values()), color=colour, linestyle=line, label=link["name"])
-        native = projection["baselineStepSeconds"] / projection["nativeStepSeconds"]
-        axes.plot([1, measured_at], [1, native], "s", color=ARM_COLOURS["native"], label="native, measured")
+            points = {int(workers): value for workers, value in link.speedup.items()}
+            axes.plot(list(points), list(points.values()), color=colour, linestyle=line, label=link.name)
+        native = projection.baseline_step_seconds / projection.native_step_seconds
+        axes.plot([1, measured_at], [1, native], "s", color=ARM_COLOURS[NATIVE.name], label="native, measured")
         if speedup:
-            bars = [[speedup["median"] - speedup["low"]], [speedup["high"] - speedup["median"]]]
-            style: dict[str, Any] = {"fmt": "^", "color": ARM_COLOURS["ray"], "label": "ray, measured"}
-            axes.errorbar([measured_at], [speedup["median"]], yerr=bars, capsize=3, **style)
+            bars = [[speedup.median - speedup.low], [speedup.high - speedup.median]]
+            style: dict[str, Any] = {"fmt": "^", "color": ARM_COLOURS[RAY.name], "label": "ray, measured"}
+            axes.errorbar([measured_at], [speedup.median], yerr=bars, capsize=3, **style)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         for axis in (axes.xaxis, axes.yaxis):

@@ -11,11 +11,11 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+from compare.schema import Comparison
 from report import html, source, table
 from report.errors import PublishError
 from report.links import run_files
 from report.stored import COMPARISON, LATEST, PAGE
-from training.comparison import Comparison
 from training.config import Recipe
 from training.result import write_whole
 
@@ -61,7 +61,7 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
     temporary.mkdir()
     try:
         write_whole(temporary / COMPARISON, comparison.to_json() + "\n")
-        write_whole(temporary / TEXT, table.render(comparison.data) + "\n")
+        write_whole(temporary / TEXT, table.render(comparison) + "\n")
         write_whole(temporary / PAGE, html.render(comparison, stack, project))
         made_from = source.describe(comparison, project)
         if made_from:
@@ -74,12 +74,11 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
 
 def _name(comparison: Comparison) -> str:
     """UTC start of the newest run, and the recipe: not now, so that publishing again gives the same name."""
-    summaries = [summary for summary in (comparison.data["baseline"], comparison.data["ray"]) if summary]
-    started = [datetime.fromisoformat(run["startedAt"]) for summary in summaries for run in summary["runs"]]
+    started = [datetime.fromisoformat(run.started_at) for summary in comparison.arms.values() for run in summary.runs]
     if not started:
         raise PublishError("this comparison has no runs: the last `pulumi up` finished none; run `make up`")
     try:
-        digest = Recipe.from_dict(comparison.data["recipe"]).digest()
+        digest = Recipe.from_dict(comparison.recipe).digest()
     except ValueError as error:
         raise PublishError(f"this comparison is of another version: {error}") from None
     return f"{max(started).astimezone(UTC):%Y%m%dT%H%M%SZ}-{digest}"
@@ -100,9 +99,9 @@ def _runs(comparison: Comparison, folder: Path, project: Path) -> str:
     """Links relative to the result's folder, and whether each still leads to what was compared."""
     links = [
         {
-            "name": file.link["name"],
-            "path": os.path.relpath(project / file.link["path"], folder),
-            "sha256": file.link["sha256"],
+            "name": file.link.name,
+            "path": os.path.relpath(project / file.link.path, folder),
+            "sha256": file.link.sha256,
             "state": file.state,
         }
         for file in run_files(comparison, project)

@@ -3,12 +3,9 @@
 import json
 import subprocess
 from pathlib import Path
-from typing import cast
 
+from compare.schema import Comparison
 from training import provenance
-from training.comparison import Comparison
-from training.comparison_schema import ArmSummary
-from training.config import ARMS
 
 NAME = "source.json"
 
@@ -35,11 +32,8 @@ def read(folder: Path) -> str | None:
 
 def _is_code_of(comparison: Comparison, project: Path) -> bool:
     """`make report` may publish a measurement long after it was made: its commit is then not the one checked out."""
-    summaries = {arm: cast("ArmSummary | None", comparison.data[arm]) for arm in ARMS}  # type: ignore[literal-required]
     return all(
-        summary["provenance"]["codeHash"] == provenance.code_hash(arm, project)
-        for arm, summary in summaries.items()
-        if summary
+        summary.provenance.code_hash == provenance.code_hash(arm, project) for arm, summary in comparison.arms.items()
     )
 
 

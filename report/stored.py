@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from compare.measurement import CompareError
+from compare.schema import Comparison
 from report import source
 from report.errors import HistoryError
-from training.comparison import CompareError, Comparison
 
 COMPARISON, PAGE = "comparison.json", "report.html"
 LATEST = "latest"

@@ -7,16 +7,20 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any, cast
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from training.arms import ARMS
+
 INK, MUTED, GRID, HEAT = "#010100", "#010200", "#010300", "#010400"
-ARM_COLOURS = {"baseline": "#020100", "native": "#020200", "ray": "#020300"}
-ARM_LINES = {"baseline": (0, (4, 2)), "native": (0, (1, 1.2)), "ray": "solid"}
-ARM_MARKERS = {"baseline": "o", "native": "s", "ray": "^"}
+ARM_COLOURS = {name: f"#02{number:02x}00" for number, name in enumerate(ARMS, start=1)}
+_LINES: tuple[Any, ...] = ((0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)), "solid", (0, (8, 2)), "dashdot")
+ARM_LINES = dict(zip(ARMS, cycle(_LINES), strict=False))
+ARM_MARKERS = dict(zip(ARMS, cycle("oDs^vP"), strict=False))
 SERIES = tuple(f"#03{number:02x}00" for number in range(1, 11))
 """Colours of parts and of links, in the order in which they are told apart best."""
 
@@ -25,7 +29,7 @@ _VARIABLES = {
     MUTED: "--muted",
     GRID: "--grid",
     HEAT: "--heat",
-    **{colour: f"--{arm}" for arm, colour in ARM_COLOURS.items()},
+    **{colour: f"--arm-{(number - 1) % 6 + 1}" for number, colour in enumerate(ARM_COLOURS.values(), start=1)},
     **{colour: f"--series-{number}" for number, colour in enumerate(SERIES, start=1)},
 }
 _STYLE: dict[str, Any] = {

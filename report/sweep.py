@@ -7,17 +7,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
 
+from compare.clock import seconds_to_accuracy
+from compare.measurement import CompareError, best_validation_accuracy
+from compare.ratios import spread
+from compare.schema import Comparison, Estimate, Spread
 from report.errors import PublishError
+from report.figures import MISSING
 from report.links import run_files
 from report.stored import COMPARISON
-from report.table import MISSING, aligned, wrap
-from training import ratios
-from training.comparison import CompareError, Comparison
-from training.comparison_schema import ArmSummary, ComparisonData, Spread
-from training.config import ARMS
-from training.result import ResultError, read, write_whole
+from report.table import aligned, wrap
+from training.arms import ARMS, BASELINE, RAY
+from training.result import ResultError, TrainingResult, read, write_whole
 
 NAME = "sweep.json"
 SCHEMA_VERSION = 1
@@ -83,37 +84,35 @@ class Row:
     """A point with its numbers; those of an unmeasured point are None."""
 
     point: Point
-    data: ComparisonData | None = None
+    comparison: Comparison | None = None
     seconds_to_accuracy: dict[str, Spread] = field(default_factory=dict)
     """Training seconds, by arm, until the accuracy that every run of the sweep reached."""
 
     @property
     def workers(self) -> int | None:
         """N of the distributed arms."""
-        return int(self.data["recipe"]["workers"]) if self.data else None
+        return int(self.comparison.recipe["workers"]) if self.comparison else None
 
-    def ratio(self, name: str) -> Spread | None:
+    def ratio(self, name: str) -> Estimate | None:
         """A ratio of the comparison."""
-        return cast("dict[str, Any]", self.data)[name] if self.data else None
+        return self.comparison.ratios.get(name) if self.comparison else None
 
     def test_accuracy(self, arm: str) -> float | None:
         """Of the arm, from 0 to 1: the median of its runs."""
-        summary = self._summary(arm)
-        return summary["testAccuracy"] if summary else None
+        return self._median(arm, "testAccuracy")
 
     def median_seconds_to_accuracy(self, arm: str) -> float | None:
         """Of the arm's runs; None where one of them is gone."""
-        found = self.seconds_to_accuracy.get(arm)
-        return found["median"] if found else None
+        seconds = self.seconds_to_accuracy.get(arm)
+        return seconds.median if seconds else None
 
-    def worker_seconds(self, arm: str) -> float | None:
-        """Cost: workers of the arm × wall seconds of its median run, start-up included."""
-        summary = self._summary(arm)
-        wall = summary["wallSeconds"] if summary else None
-        return summary["worldSize"] * wall if summary and wall is not None else None
+    def cpu_hours(self, arm: str) -> float | None:
+        """Cost: CPUs reserved × hours of its median run, start-up included."""
+        return self._median(arm, "cpuHours")
 
-    def _summary(self, arm: str) -> ArmSummary | None:
-        return cast("ArmSummary | None", cast("dict[str, Any]", self.data or {}).get(arm))
+    def _median(self, arm: str, measure: str) -> float | None:
+        summary = self.comparison.arms.get(arm) if self.comparison else None
+        return summary.median(measure) if summary else None
 
 
 @dataclass(frozen=True)
@@ -127,11 +126,11 @@ class Numbers:
 def numbers(sweep: Sweep, project: Path) -> Numbers:
     """The numbers of the points measured so far; a point whose result is gone says so in `error`."""
     rows = [_row(point, project / "results" / sweep.stack) for point in sweep.points]
-    runs = [_runs(row.data, project) for row in rows]
-    measured = [summaries for summaries in runs if summaries]
-    best = [ratios.best_validation_accuracy(run) for arms in measured for of_arm in arms.values() for run in of_arm]
+    runs = [_runs(row.comparison, project) for row in rows]
+    measured = [results for results in runs if results]
+    best = [best_validation_accuracy(run) for arms in measured for of_arm in arms.values() for run in of_arm]
     reached = [value for value in best if value is not None]
-    whole = len(measured) == sum(row.data is not None for row in rows) and len(reached) == len(best)
+    whole = len(measured) == sum(row.comparison is not None for row in rows) and len(reached) == len(best)
     accuracy = min(reached) if reached and whole else None
     if accuracy is None:
         return Numbers(rows, None)
@@ -146,45 +145,45 @@ def _row(point: Point, results: Path) -> Row:
         return Row(point)
     try:
         text = (results / point.result / COMPARISON).read_text(encoding="utf-8")
-        return Row(point, Comparison.from_json(text).data)
+        return Row(point, Comparison.from_json(text))
     except (OSError, CompareError) as error:
         return Row(replace(point, error=f"its result is gone: {error}"))
 
 
-def _runs(data: ComparisonData | None, project: Path) -> dict[str, list[dict[str, Any]]]:
+def _runs(comparison: Comparison | None, project: Path) -> dict[str, list[TrainingResult]]:
     """The results of a point's runs by arm; empty unless all of them are still there as they were compared."""
-    if data is None:
+    if comparison is None:
         return {}
-    found: dict[str, list[dict[str, Any]]] = {}
-    for file in run_files(Comparison(data), project):
+    results: dict[str, list[TrainingResult]] = {}
+    for file in run_files(comparison, project):
         try:
-            result = read(project / file.link["path"])
+            result = read(project / file.link.path)
         except ResultError:
             return {}
         if file.state != "present":
             return {}
-        found.setdefault(result.arm, []).append(result.to_dict())
-    return found
+        results.setdefault(result.arm, []).append(result)
+    return results
 
 
-def _to_accuracy(runs: Mapping[str, Sequence[dict[str, Any]]], accuracy: float) -> dict[str, Spread]:
-    seconds = {arm: [ratios.seconds_to_accuracy(run, accuracy) for run in of_arm] for arm, of_arm in runs.items()}
+def _to_accuracy(runs: Mapping[str, Sequence[TrainingResult]], accuracy: float) -> dict[str, Spread]:
+    seconds = {arm: [seconds_to_accuracy(run, accuracy) for run in of_arm] for arm, of_arm in runs.items()}
     present = {arm: [value for value in values if value is not None] for arm, values in seconds.items()}
-    return {
-        arm: ratios.spread(values) for arm, values in present.items() if values and len(values) == len(seconds[arm])
-    }
+    return {arm: spread(values) for arm, values in present.items() if values and len(values) == len(seconds[arm])}
 
 
 def text(sweep: Sweep, shown: Numbers) -> str:
     """The sweep as a table; what failed and why below it."""
-    rows = [["", "speedup", "range", "efficiency", "end to end", "accuracy", "s to acc.", "worker-s"]]
+    rows = [["", "speedup", "95 %", "efficiency", "end to end", "accuracy", "s to acc.", "CPU-h"]]
     rows += [_cells(row) for row in shown.rows]
     axes = "; ".join(f"{key} {' '.join(values)}" for key, values in sweep.axes.items())
     parts = [f"{sweep.stack}: sweep of {axes}", aligned(rows, text_columns=(0, 2)), _legend(shown)]
     failed = [
         wrap(f"{row.point.label} failed: {row.point.error}", indent="  ") for row in shown.rows if row.point.error
     ]
-    verdicts = [wrap(f"{row.point.label}: {row.data['verdict']}", indent="  ") for row in shown.rows if row.data]
+    verdicts = [
+        wrap(f"{row.point.label}: {row.comparison.verdict}", indent="  ") for row in shown.rows if row.comparison
+    ]
     return "\n\n".join([*parts, *verdicts, *failed]) + "\n"
 
 
@@ -193,23 +192,23 @@ def _cells(row: Row) -> list[str]:
     return [
         row.point.label,
         _median(speedup, ".2f", "×"),
-        f"{speedup['low']:.2f}–{speedup['high']:.2f}" if speedup and speedup["n"] > 1 else "",
+        f"{speedup.lower:.2f}–{speedup.upper:.2f}" if speedup and speedup.lower and speedup.upper else "",
         _median(row.ratio("efficiency"), ".2f"),
         _median(row.ratio("endToEndSpeedup"), ".2f", "×"),
         _by_arm(row.test_accuracy, ".3f"),
         _by_arm(row.median_seconds_to_accuracy, ".1f"),
-        _by_arm(row.worker_seconds, ",.0f"),
+        _by_arm(row.cpu_hours, ".4f"),
     ]
 
 
 def _by_arm(value: Callable[[str], float | None], form: str) -> str:
     """`baseline / ray`."""
-    found = [value(arm) for arm in ("baseline", "ray")]
-    return " / ".join(MISSING if one is None else f"{one:{form}}" for one in found)
+    values = [value(arm.name) for arm in (BASELINE, RAY)]
+    return " / ".join(MISSING if each is None else f"{each:{form}}" for each in values)
 
 
 def _median(value: Spread | None, form: str, unit: str = "") -> str:
-    return MISSING if value is None else f"{value['median']:{form}}{unit}"
+    return MISSING if value is None else f"{value.median:{form}}{unit}"
 
 
 def _legend(shown: Numbers) -> str:
@@ -217,10 +216,10 @@ def _legend(shown: Numbers) -> str:
     return wrap(
         f"Medians; two values are baseline / ray. accuracy: on the test images. s to acc.: training seconds until a "
         f"validation accuracy of {reached}. "
-        "worker-s: workers × seconds from start to result, the cost of a run."
+        "CPU-h: reserved CPUs × hours from start to result, the cost of a run."
     )
 
 
 def arms_of(shown: Numbers) -> list[str]:
     """The arms that any point has."""
-    return [arm for arm in ARMS if any(row.data and cast("dict[str, Any]", row.data)[arm] for row in shown.rows)]
+    return [arm for arm in ARMS if any(row.comparison and arm in row.comparison.arms for row in shown.rows)]

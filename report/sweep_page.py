@@ -5,18 +5,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from report.html import shown_spread, templates
+from compare import measures
+from report.figures import figure
+from report.html import templates
 from report.stored import SWEEP_PREFIX
 from report.svg import ARM_COLOURS, ARM_MARKERS, MUTED, Picture, drawing, numbered
 from report.sweep import Numbers, Row, Sweep, arms_of
-
-RATIOS = (
-    ("Speedup", "speedup", 2, "×"),
-    ("Efficiency", "efficiency", 2, ""),
-    ("End-to-end speedup", "endToEndSpeedup", 2, "×"),
-    ("Ray overhead", "rayOverhead", 2, "×"),
-    ("Accuracy gap", "accuracyGap", 2, " points"),
-)
+from training.arms import RAY
 
 
 def render(sweep: Sweep, shown: Numbers) -> str:
@@ -29,22 +24,28 @@ def render(sweep: Sweep, shown: Numbers) -> str:
             rows=shown.rows,
             accuracy=f"{100 * shown.accuracy:.1f} %" if shown.accuracy is not None else "",
             arms=arms_of(shown),
-            ratios=RATIOS,
-            spread=shown_spread,
+            ratios=_ratios(shown),
+            figure=figure,
+            seconds=measures.measure("timeToAccuracySeconds"),
             pictures=[(title, Markup(svg)) for title, svg in _pictures(shown)],  # noqa: S704 - drawn here
             command=_command(sweep),
         )
     )
 
 
+def _ratios(shown: Numbers) -> list[measures.Ratio]:
+    """Those that any point has."""
+    return [each for each in measures.RATIOS if any(row.ratio(each.name) for row in shown.rows)]
+
+
 def _pictures(shown: Numbers) -> list[tuple[str, str]]:
-    measured = [row for row in shown.rows if row.data]
+    measured = [row for row in shown.rows if row.comparison]
     if not measured:
         return []
     drawn = [
         ("Speedup", _ratio(measured, "speedup", "speedup", float)),
         ("Efficiency", _ratio(measured, "efficiency", "efficiency (speedup / workers)", lambda _: 1.0)),
-        ("Cost", _by_arm(measured, "cost", "worker-seconds a run", arms_of(shown), Row.worker_seconds)),
+        ("Cost", _by_arm(measured, "cost", "reserved CPU hours a run", arms_of(shown), Row.cpu_hours)),
     ]
     if shown.accuracy is not None:
         label = f"training s to {100 * shown.accuracy:.1f} %"
@@ -61,7 +62,7 @@ def _ratio(rows: Sequence[Row], name: str, label: str, ideal: Callable[[int], fl
         counts = sorted({row.workers for row in rows if row.workers})
         picture.axes.plot(counts, [ideal(n) for n in counts], ".", ls=(0, (1, 3)), color=MUTED, label="ideal")
         for (others, of_line), colour in numbered(list(_lines(rows).items())):
-            _line(picture, of_line, name, others or "ray", colour if others else ARM_COLOURS["ray"])
+            _line(picture, of_line, name, others or RAY.name, colour if others else ARM_COLOURS[RAY.name])
         picture.axes.set_xticks(counts)
         picture.axes.set_ylim(bottom=0)
         picture.legend(columns=1 if len(_lines(rows)) > 1 else 2)
@@ -79,8 +80,8 @@ def _lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def _line(picture: Picture, rows: Sequence[Row], name: str, label: str, colour: str) -> None:
     found = [(row.workers or 0, value) for row in rows if (value := row.ratio(name))]
     points = sorted(found, key=lambda point: point[0])
-    medians = [value["median"] for _, value in points]
-    bars = [[v["median"] - v["low"] for _, v in points], [v["high"] - v["median"] for _, v in points]]
+    medians = [value.median for _, value in points]
+    bars = [[v.median - v.low for _, v in points], [v.high - v.median for _, v in points]]
     style: dict[str, Any] = {"fmt": "^-", "color": colour, "capsize": 3, "label": label}
     picture.axes.errorbar([workers for workers, _ in points], medians, yerr=bars, **style)
 
@@ -92,7 +93,8 @@ def _by_arm(
     height = 1.6 + 0.34 * len(rows)
     with drawing(f"sweep-{name}", f"{label} by setting", (label, ""), height=height) as picture:
         for offset, arm in enumerate(arms):
-            found = [(place + 0.2 * (offset - 1), value(row, arm)) for place, row in enumerate(rows)]
+            shift = 0.6 / len(arms) * (offset - (len(arms) - 1) / 2)
+            found = [(place + shift, value(row, arm)) for place, row in enumerate(rows)]
             present = [(x, y) for y, x in found if x is not None]
             style: dict[str, Any] = {"marker": ARM_MARKERS[arm], "color": ARM_COLOURS[arm], "label": arm}
             picture.axes.plot([x for x, _ in present], [y for _, y in present], linestyle="none", **style)

@@ -1,107 +1,102 @@
-"""A comparison as aligned text, 80 columns wide: arms, ratios with their range, verdict, what qualifies it. Pure."""
+"""A comparison as aligned text, 80 columns wide: answer, arms, ratios with their interval, verdict, reasons. Pure."""
 
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
 
-from training.comparison_schema import NO_RAY_PODS, ONE_RAY_RUN, ArmSummary, ComparisonData, Link, Spread
-from training.config import ARMS
+from compare import measures
+from compare.idle import NO_RAY_PODS, ONE_RAY_RUN
+from compare.schema import ArmSummary, Comparison, Link
+from report.figures import MISSING, figure
+from training.arms import ARMS
 
 WIDTH = 80
-MISSING = "–"
-
-_MEASURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("steady s", "trainSeconds", lambda value: f"{value:.2f}"),
-    ("images/s", "imagesPerSecond", lambda value: f"{value:,.0f}"),
-    ("start-up s", "startupSeconds", lambda value: f"{value:.1f}"),
-    ("end-to-end s", "wallSeconds", lambda value: f"{value:.1f}"),
-    ("accuracy", "testAccuracy", lambda value: f"{value:.4f}"),
-    ("peak memory", "peakMemoryBytes", lambda value: f"{value / 2**20:,.0f} MiB"),
-)
-_RATIOS = (
-    ("speedup", "×", "baseline / ray, steady state"),
-    ("endToEndSpeedup", "×", "the same with everything in it"),
-    ("efficiency", "", "speedup / workers"),
-    ("rayOverhead", "×", "ray / native, steady state"),
-    ("accuracyGap", "", "baseline - ray test accuracy, points"),
-)
 
 
-def render(data: ComparisonData) -> str:
+def render(comparison: Comparison) -> str:
     """The whole text, without a last newline."""
-    parts = [_arms(data), _ratios(data), wrap(data["verdict"]), _checks(data), _projection(data), _remarks(data)]
+    parts = [wrap(comparison.answer), _arms(comparison), _ratios(comparison), wrap(comparison.verdict)]
+    parts += [_checks(comparison), _projection(comparison), _remarks(comparison)]
     return "\n\n".join(part for part in parts if part)
 
 
-def _arms(data: ComparisonData) -> str:
-    rows = [["arm", *(title for title, _, _ in _MEASURES)]]
-    for arm in ARMS:
-        summary = cast("ArmSummary | None", data[arm])  # type: ignore[literal-required]
-        rows.append([arm, *(_measure(summary, key, form) for _, key, form in _MEASURES)])
-    return f"{_heading(data)}\n\n{aligned(rows)}"
+def _arms(comparison: Comparison) -> str:
+    columns = [each for each in measures.MEASURES if each.column]
+    shown = [(name, comparison.arms[name]) for name in comparison.shown_arms()]
+    rows = [["arm", *(each.column for each in columns)]]
+    rows += [[name, *(_cell(summary, each) for each in columns)] for name, summary in shown]
+    return f"{_heading(comparison)}\n\n{aligned(rows)}"
 
 
-def _heading(data: ComparisonData) -> str:
-    recipe, repeats = data["recipe"], len(data["ray"]["runs"]) if data["ray"] else 0
+def _heading(comparison: Comparison) -> str:
+    recipe = comparison.recipe
     trained = f"{recipe['model']} on {recipe['dataset']}, {_count(recipe['epochs'], 'epoch')}, {recipe['precision']}"
     workers = f"{_count(recipe['workers'], 'worker')} of {recipe['workerCpus']:g} CPU"
-    return f"{trained}\nglobal batch {recipe['globalBatchSize']}, {workers}; medians of {_count(repeats, 'repeat')}"
+    repeats = _count(comparison.repeats, "repeat")
+    return f"{trained}\nglobal batch {recipe['globalBatchSize']}, {workers}; medians of {repeats}"
 
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
-def _measure(summary: ArmSummary | None, key: str, form: Callable[[float], str]) -> str:
-    value = cast("dict[str, Any]", summary)[key] if summary else None
-    return MISSING if value is None else form(value)
+def _cell(summary: ArmSummary, each: measures.Measure) -> str:
+    value = summary.measures.get(each.name)
+    return figure(value, each).median if value else MISSING
 
 
-def _ratios(data: ComparisonData) -> str:
-    rows = [["", "median", "lowest", "highest", ""]]
-    for name, unit, meaning in _RATIOS:
-        value = cast("Spread | None", data[name])  # type: ignore[literal-required]
-        numbers = [f"{value[end]:.2f}{unit}" for end in ("median", "low", "high")] if value else [MISSING] * 3
-        rows.append([name, *numbers, meaning])
-    pays = data["breakEvenEpochs"]
-    rows.append(
-        ["breakEvenEpochs", MISSING if pays is None else f"{pays:.1f}", "", "", "extra start-up / saved an epoch"]
-    )
-    return aligned(rows, text_columns=(0, 4))
+def _ratios(comparison: Comparison) -> str:
+    """Those of the arms that were measured; with no arm at all, those that always are."""
+    rows = [["", "median", "95 % interval", ""]]
+    for each in measures.RATIOS:
+        value = comparison.ratios.get(each.name)
+        if value:
+            shown = figure(value, each)
+            rows.append(
+                [each.name, f"{shown.median}{each.unit.strip() if each.unit == '×' else ''}", shown.range, each.meaning]
+            )
+        elif not {each.above, each.below} & set(comparison.absent) and each.otherwise != measures.NO_PRICE:
+            rows.append([each.name, MISSING, "", each.meaning])
+    epochs = comparison.break_even_epochs
+    meaning = "from there on Ray takes less"
+    return aligned([*rows, ["breakEvenEpochs", MISSING if epochs is None else str(epochs), "", meaning]], (0, 3))
 
 
-def _checks(data: ComparisonData) -> str:
-    failed = [name for name, passed in data["checks"].items() if passed is False]
-    open_checks = [name for name, passed in data["checks"].items() if passed is None]
-    passed = sum(value is True for value in data["checks"].values())
-    text = f"Fairness: {passed} of {len(data['checks'])} checks passed"
+def _checks(comparison: Comparison) -> str:
+    failed = [name for name, passed in comparison.checks.items() if passed is False]
+    unverified = [name for name, passed in comparison.checks.items() if passed is None]
+    passed = sum(value is True for value in comparison.checks.values())
+    text = f"Fairness: {passed} of {len(comparison.checks)} checks passed"
     text += f"; failed: {', '.join(failed)}" if failed else ""
-    return wrap(text + (f"; not verified: {', '.join(open_checks)}" if open_checks else "") + ".")
+    return wrap(text + (f"; not verified: {', '.join(unverified)}" if unverified else "") + ".")
 
 
-def _projection(data: ComparisonData) -> str:
-    projection = data["projection"]
+def _projection(comparison: Comparison) -> str:
+    projection = comparison.projection
     if projection is None:
         return ""
-    links = "; ".join(_best(link) for link in projection["links"])
-    return wrap(f"Projection (up to {projection['maxWorkers']} workers; model, not measured): {links}.")
+    links = "; ".join(_best(link) for link in projection.links)
+    return wrap(f"Projection (up to {projection.max_workers} workers; model, not measured): {links}.")
 
 
 def _best(link: Link) -> str:
-    return f"{link['name']} {link['bestSpeedup']:.1f}× with {link['bestWorkers']}"
+    return f"{link.name} {link.best_speedup:.1f}× with {link.best_workers}"
 
 
-def _remarks(data: ComparisonData) -> str:
+def _remarks(comparison: Comparison) -> str:
     """Why something is missing; what qualifies the verdict stands in the verdict."""
-    shown = {name: why for name, why in data["reasons"].items() if _is_news(name, data)}
+    shown = {name: why for name, why in comparison.reasons.items() if _is_news(name, comparison)}
     return "\n".join(wrap(f"{name}: {why}", indent="  ") for name, why in shown.items())
 
 
-def _is_news(name: str, data: ComparisonData) -> bool:
+def _is_news(name: str, comparison: Comparison) -> bool:
     group, _, rest = name.partition(".")
-    if name == "idleRayCpus":
-        return data["reasons"][name] not in {NO_RAY_PODS, ONE_RAY_RUN}
-    return group in {"checks", "repeats"} or (not rest and name in data) or rest in {key for _, key, _ in _MEASURES}
+    why = comparison.reasons[name]
+    if name in comparison.absent:
+        return ARMS[name].role != "variant"
+    if why in {NO_RAY_PODS, ONE_RAY_RUN, measures.NO_PRICE} or why in comparison.absent.values():
+        return False
+    columns = {each.name for each in measures.MEASURES if each.column}
+    return group in {"checks", "repeats"} or not rest or rest in columns
 
 
 def aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -> str:

@@ -15,7 +15,7 @@ import psutil
 
 from report.stored import LATEST
 from training import progress, result
-from training.config import ARMS
+from training.arms import ARMS
 
 State = Literal["running", "finished", "failed"]
 T = TypeVar("T")
@@ -118,7 +118,7 @@ def _place(name: str) -> tuple[int, int]:
     parts = re.fullmatch(_RUN, name)
     if parts is None:
         return (0, 0)
-    return (int(parts["repeat"]), ARMS.index(parts["arm"]) if parts["arm"] in ARMS else len(ARMS))
+    return (int(parts["repeat"]), list(ARMS).index(parts["arm"]) if parts["arm"] in ARMS else len(ARMS))
 
 
 def _state(folder: Path) -> State:

@@ -121,15 +121,15 @@ def _make(checkout: Path, verb: str, repeats: int) -> int:
 
 def compare(out: Path) -> int:
     """Print the comment."""
+    from compare.measurement import CompareError
+    from compare.schema import Comparison
     from tools.pull_request_comment import measure_comment
-    from training.comparison import CompareError, Comparison
-    from training.comparison_schema import ComparisonData
 
-    sides: list[ComparisonData | None] = []
+    sides: list[Comparison | None] = []
     why = []
     for name in ("base", "head"):
         try:
-            sides.append(Comparison.from_json((out / f"{name}.json").read_text(encoding="utf-8")).data)
+            sides.append(Comparison.from_json((out / f"{name}.json").read_text(encoding="utf-8")))
         except (OSError, CompareError) as error:
             sides.append(None)
             said = out / f"{name}.txt"
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     measuring = verbs.add_parser("measure")
     for name in ("base", "head", "out"):
         measuring.add_argument(name, type=Path)
-    measuring.add_argument("--repeats", type=int, default=3)
+    measuring.add_argument("--repeats", type=int, default=4)
     verbs.add_parser("compare").add_argument("out", type=Path)
     verbs.add_parser("post").add_argument("file", type=Path)
     given = vars(parser.parse_args(arguments))

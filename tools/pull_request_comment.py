@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from report.change import Change, chance_of_apart, changes, made_differently, show_difference, show_spread
+from compare.schema import Comparison
+from report import figures
+from report.change import UNCHANGED, Change, changes, how_decided, made_differently, show_difference
 from tools.pull_request_preview import Difference, Preview, difference
-from training.comparison_schema import ComparisonData
+from training.arms import BASELINE
 
 LIMIT_BYTES = 65_000
 """GitHub refuses a comment of more than 65,536 characters; bytes are never fewer than characters."""
@@ -100,17 +102,16 @@ def _details(stack: str, said: str, blocks: Sequence[list[str]], left_out: int) 
     return f"<details><summary><b>{stack}</b>: {said}</summary>\n\n{diff}{more}</details>\n"
 
 
-def measure_comment(base: ComparisonData | None, head: ComparisonData | None, why_not: str = "") -> str:
-    """The change of speedup, times and accuracy, each with its range; `why_not` says why a side is missing."""
+def measure_comment(base: Comparison | None, head: Comparison | None, why_not: str = "") -> str:
+    """The change of ratios, times and accuracy, each with its interval; `why_not` says why a side is missing."""
     lines = [MEASURE_MARKER, "## What this changes in the measurement", ""]
     if base is None or head is None:
         missing = " and ".join(name for name, side in (("base", base), ("head", head)) if side is None)
         return "\n".join([*lines, f"No comparison: {missing} could not be measured.", "", *_quoted(why_not)]) + "\n"
     found = changes(base, head)
-    decided = [change for change in found if change.is_decided]
-    lines += [_headline(decided), "", _how(head), "", "| | | base | head | change | |", "|---|---|---|---|---|---|"]
+    lines += [_headline(found), "", _how(head), "", "| | | base | head | change | |", "|---|---|---|---|---|---|"]
     lines += [_row(change) for change in found]
-    lines += ["", chance_of_apart(base, head), ""]
+    lines += ["", how_decided(base, head), ""]
     made = made_differently(base, head)
     if made:
         lines += [
@@ -122,27 +123,30 @@ def measure_comment(base: ComparisonData | None, head: ComparisonData | None, wh
             "",
         ]
     lines += ["<details><summary>Verdicts</summary>", ""]
-    lines += [f"- base: {_safe(base['verdict'])}", f"- head: {_safe(head['verdict'])}", "", "</details>"]
+    lines += [f"- base: {_safe(base.verdict)}", f"- head: {_safe(head.verdict)}", "", "</details>"]
     return "\n".join(lines) + "\n"
 
 
-def _headline(decided: Sequence[Change]) -> str:
-    if not decided:
-        return "**No measurable difference.**"
-    said = ", ".join(f"{change.arm} {change.measure.title} {change.verdict}".strip() for change in decided)
-    return f"**Ranges apart: {said}.**"
+def _headline(found: Sequence[Change]) -> str:
+    """What the three values say that decide."""
+    decided = [change for change in found if change.is_decided]
+    if decided:
+        said = ", ".join(f"{change.arm} {change.title} {change.decision}".strip() for change in decided)
+        return f"**Changed: {said}.**"
+    decisions = {change.decision for change in found if change.decides}
+    return "**No measurable difference.**" if decisions == {UNCHANGED} else "**Not decided.**"
 
 
-def _how(head: ComparisonData) -> str:
-    made, repeats = head["baseline"], head["speedup"]["n"] if head["speedup"] else 0
-    host = f" on {_safe(made['provenance']['cpuModel'])}, {made['provenance']['cpusAllowed']} CPUs" if made else ""
+def _how(head: Comparison) -> str:
+    baseline, repeats = head.arms.get(BASELINE.name), head.repeats
+    host = f" on {_safe(baseline.provenance.cpu_model)}, {baseline.provenance.cpus_allowed} CPUs" if baseline else ""
     return f"Stack `local` of both commits on the same runner, interleaved, {repeats} repeats each{host}."
 
 
 def _row(change: Change) -> str:
-    sides = (show_spread(side, change.measure) for side in (change.before, change.after))
-    verdict = f"**{change.verdict}**" if change.is_decided else change.verdict
-    return f"| {' | '.join([change.measure.title, change.arm, *sides, show_difference(change), verdict])} |"
+    sides = (figures.text(side, change.entry) for side in (change.before, change.after))
+    decision = f"**{change.decision}**" if change.is_decided else change.decision
+    return f"| {' | '.join([change.title, change.arm, *sides, show_difference(change), decision])} |"
 
 
 def _quoted(text: str) -> list[str]:

@@ -15,6 +15,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from compare.measurement import CompareError
+from compare.schema import Comparison
 from report import sweep as reports
 from report import terminal
 from report.errors import PublishError
@@ -26,8 +28,7 @@ from tools.project import ROOT, ToolError, run_main, say, stack_text, target_of
 from tools.sweep_engine import Interrupted, SweepStack, UpdateFailed
 from tools.sweep_plan import key_of, parse_axes, points_of
 from training import provenance
-from training.comparison import CompareError, Comparison
-from training.config import ARMS
+from training.arms import RUN
 from training.result import write_whole
 
 FOLDER = "sweeps"
@@ -89,7 +90,7 @@ def _asked(arguments: argparse.Namespace, settings: str, base: Mapping[str, str]
         "settings": settings,
         "dependencies": provenance.dependencies_hash(),
         "host": provenance.host().fingerprint() if target == "local" else "",
-        **{arm: provenance.code_hash(arm) for arm in ARMS},
+        **{arm: provenance.code_hash(arm) for arm in RUN},
     }
     return Sweep(
         stack=SWEEP_PREFIX + arguments.stack,

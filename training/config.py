@@ -12,7 +12,6 @@ from typing import Any
 from training import arms, registry
 from training.rules import Rule, boolean, choice, number, whole
 
-ARMS = arms.RUN
 REFERENCE_BATCH = 128
 """The global batch at which `learningRate` applies unscaled."""
 

@@ -6,6 +6,7 @@ A number that could not be measured is None, and `reasons` says why under its ca
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import types
 import typing
@@ -314,6 +315,8 @@ def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one retur
         return _decode_record(kind, _typed(dict, data, where), where)
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
+    if kind is float and isinstance(data, float) and not math.isfinite(data):
+        raise ResultError(f"{where} is {data}, and should be a number")
     return _typed(kind, data, where)
 
 

@@ -6,11 +6,11 @@ import urllib.request
 
 import pytest
 
+from compare.idle import ONE_RAY_RUN
 from infra.network_spec import OURS
 from infra.ray_cluster_spec import CLUSTER_LABELS
 from tests.cluster.shop import Shop
 from tests.cluster.story import NAMESPACE, PROFILE, ClusterProject
-from training.comparison_schema import ONE_RAY_RUN
 
 pytestmark = pytest.mark.usefixtures("project")
 ARMS = ("baseline", "native", "ray")

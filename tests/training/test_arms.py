@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from training import provenance, result
-from training.config import ARMS, Recipe
+from training.arms import RUN as ARMS
+from training.config import Recipe
 from training.environment import variables
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -4,19 +4,22 @@ No training happens; what a test cares about it overrides by keyword.
 """
 
 import hashlib
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from training.comparison import Context, Run
+from compare.measurement import Context, Run
+from training.arms import ARMS, RUN
 from training.config import Recipe, batch_split, canonical
 from training.result import Epoch, Provenance, RayCluster, Software, StepSeconds, TrainingResult, Worker
 from training.topology import Cpu
 
-STEP_SECONDS = {"baseline": 0.10, "native": 0.052, "ray": 0.053}
+STEP_SECONDS = {"baseline": 0.10, "wide": 0.060, "native": 0.052, "ray": 0.053, "tuned": 0.0525}
 """Mean timed step by arm: Ray with 2 workers is 1.887 times as fast as one process."""
 
-STARTUP_SECONDS = {"baseline": 4.0, "native": 6.0, "ray": 12.0}
+STARTUP_SECONDS = {"baseline": 4.0, "wide": 4.5, "native": 6.0, "ray": 12.0, "tuned": 9.0}
 FIRST_START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 IMAGES, VALIDATION, TEST = 1280, 128, 360
 
@@ -33,9 +36,11 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None,
     startup = changes.pop("startup_seconds", STARTUP_SECONDS[arm])
     steps = -(-IMAGES // recipe.global_batch_size)
     timed = max(0, steps * recipe.epochs - recipe.warmup_steps)
-    world = 1 if arm == "baseline" else recipe.workers
+    world = ARMS[arm].processes(recipe)
     shares = batch_split(IMAGES * recipe.epochs, world)
     provenance = changes.pop("provenance", make_provenance())
+    threads = math.ceil(ARMS[arm].process_cpus(recipe))
+    cluster = RayCluster(nodes=1, cpus=2.0, memory_bytes=4e9, object_store_bytes=1e9)
     own = recipe.for_arm(arm) | {"seed": recipe.seed + repeat - 1}
     result = TrainingResult(
         arm=arm,
@@ -67,9 +72,9 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None,
         test_accuracy=0.975 - 0.002 * (arm == "ray"),
         class_accuracy=[0.975] * 10,
         confusion_matrix=[[35 if row == column else 0 for column in range(10)] for row in range(10)],
-        workers=[_worker(rank, images, recipe, provenance) for rank, images in enumerate(shares)],
+        workers=[_worker(rank, images, threads, provenance) for rank, images in enumerate(shares)],
         checks={"shardsCoverDataSet": True, "weightsEqual": True if world > 1 else None},
-        ray=RayCluster(nodes=1, cpus=2.0, memory_bytes=4e9, object_store_bytes=1e9) if arm == "ray" else None,
+        ray=cluster if ARMS[arm].start == "ray" else None,
         step_trace=[pace * (0.98 + 0.004 * (step % 11)) for step in range(timed)],
         all_reduce={"65536": 0.0004, "4194304": 0.006} if arm == "native" and world > 1 else None,
         reasons={} if arm == "ray" else {"reportSeconds": "this arm reports to nobody"},
@@ -114,32 +119,36 @@ def as_run(result: TrainingResult, repeat: int = 1) -> Run:
     """The run of a result."""
     name = f"{result.arm}-{repeat}"
     sha256 = hashlib.sha256(canonical(result.to_dict()).encode()).hexdigest()
-    return Run(name, result.arm, repeat, result.summary(f"runs/test/{name}/result.json", sha256))
+    return Run.from_summary(name, repeat, result.summary(f"runs/test/{name}/result.json", sha256))
 
 
-def make_runs(recipe: Recipe | None = None, repeats: int = 3, native: bool = True) -> list[Run]:
+def make_runs(recipe: Recipe | None = None, repeats: int = 3, arms: Sequence[str] = RUN) -> list[Run]:
     """Every run of a measurement, interleaved."""
-    arms = ["baseline", "native", "ray"] if native else ["baseline", "ray"]
     return [make_run(arm, repeat, recipe) for repeat in range(1, repeats + 1) for arm in arms]
+
+
+def replaced(run: Run, **fields: Any) -> Run:
+    """The run with some fields of its result replaced."""
+    return replace(run, result=replace(run.result, **fields))
 
 
 def make_context(recipe: Recipe | None = None, **changes: Any) -> Context:
     """The context of `make_runs`."""
+    arms = changes.get("arms", RUN)
+    absent = {"native": "nativeArm is off", "wide": "no node holds it", "tuned": "tunedRay is off"}
     context = Context(
-        recipe=(recipe or make_recipe()).to_dict(),
+        recipe=recipe or make_recipe(),
         target="local",
-        native_arm=True,
         repeats=3,
-        oversubscription=None,
-        keep_baseline=False,
-        settings={},
+        arms=arms,
+        absent={name: why for name, why in absent.items() if name not in arms},
     )
     return replace(context, **changes)
 
 
 def stamp(arm: str, repeat: int, later: float = 0.0) -> str:
     """When a run of an interleaved measurement starts: 25 s after the one before it, `later` seconds more if said."""
-    place = 3 * (repeat - 1) + ("baseline", "native", "ray").index(arm)
+    place = 3 * (repeat - 1) + {"baseline": 0, "wide": 0.5, "native": 1, "ray": 2, "tuned": 2.5}[arm]
     return (FIRST_START + timedelta(seconds=25 * place + later)).isoformat()
 
 
@@ -159,14 +168,14 @@ def _epoch(number: int, recipe: Recipe, steps: int, pace: float) -> Epoch:
     )
 
 
-def _worker(rank: int, images: int, recipe: Recipe, provenance: Provenance) -> Worker:
-    cpus = [(rank * recipe.compute_threads() + place) % 4 for place in range(recipe.compute_threads())]
+def _worker(rank: int, images: int, threads: int, provenance: Provenance) -> Worker:
+    cpus = [(rank * threads + place) % 4 for place in range(threads)]
     return Worker(
         rank=rank,
         node="this-machine",
         cpu_model="Example CPU",
         images=images,
-        compute_threads=recipe.compute_threads(),
+        compute_threads=threads,
         affinity=cpus,
         bound=True,
         cpus=[Cpu(cpu=cpu, core=cpu, kind=0, numa_node=0) for cpu in cpus],

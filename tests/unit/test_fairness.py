@@ -2,35 +2,40 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.results import make_context, make_recipe, make_run, make_runs
-from training.comparison import Run, compare
+from compare.comparison import compare
+from compare.measurement import Run
+from tests.unit.results import make_context, make_recipe, make_run, make_runs, replaced
 from training.environment import share_of_cpus
 from training.provenance import PROJECT
+from training.result import Software, Worker
 
 
 def with_worker(runs: list[Run], name: str, rank: int, **changes: Any) -> list[Run]:
     """The runs, with some of what one rank of one of them reported changed."""
-    for run in runs:
-        if run.name == name:
-            run.summary["workers"][rank].update(changes)
-    return runs
+
+    def workers(run: Run) -> list[Worker]:
+        return [replace(worker, **changes) if worker.rank == rank else worker for worker in run.result.workers]
+
+    return [replaced(run, workers=workers(run)) if run.name == name else run for run in runs]
 
 
-def software(runs: list[Run], **changes: Any) -> dict[str, Any]:
+def software(runs: list[Run], **changes: Any) -> Software:
     """What a rank ran with, changed."""
-    return dict(runs[0].summary["workers"][0]["software"]) | changes
+    return replace(runs[0].result.workers[0].software, **changes)
 
 
 def checks(runs: list[Run], **recipe: Any) -> tuple[dict[str, bool | None], dict[str, str]]:
     """The checks of a comparison, and the reason of each that did not pass."""
-    compared = compare(runs, make_context(make_recipe(**recipe))).data
-    reasons = {name.removeprefix("checks."): why for name, why in compared["reasons"].items() if "checks." in name}
-    return dict(compared["checks"]), reasons
+    arms = tuple(dict.fromkeys(run.arm for run in runs))
+    compared = compare(runs, make_context(make_recipe(**recipe), arms=arms))
+    reasons = {name.removeprefix("checks."): why for name, why in compared.reasons.items() if "checks." in name}
+    return compared.checks, reasons
 
 
 @pytest.mark.parametrize(
@@ -39,15 +44,17 @@ def checks(runs: list[Run], **recipe: Any) -> tuple[dict[str, bool | None], dict
         ("cpusDisjoint", "ray-2", 1, {"affinity": [0]}, "2 ranks of ray-2 were bound to CPU 0 of this-machine"),
         ("cpusDisjoint", "native-1", 0, {"affinity": [0, 2]}, "rank 0 of native-1 was bound to 2 CPUs, not 1"),
         ("cpusDisjoint", "baseline-3", 0, {"affinity": [0, 1]}, "rank 0 of baseline-3 was bound to 2 CPUs, not 1"),
-        ("threadsAsAsked", "ray-1", 1, {"computeThreads": 2}, "rank 1 of ray-1 had 2 compute threads, not 1"),
-        ("threadsAsAsked", "baseline-2", 0, {"computeThreads": 4}, "rank 0 of baseline-2 had 4 compute threads"),
+        ("threadsAsAsked", "ray-1", 1, {"compute_threads": 2}, "rank 1 of ray-1 had 2 compute threads, not 1"),
+        ("threadsAsAsked", "baseline-2", 0, {"compute_threads": 4}, "rank 0 of baseline-2 had 4 compute threads"),
+        ("threadsAsAsked", "wide-2", 0, {"compute_threads": 1}, "rank 0 of wide-2 had 1 compute threads, not 2"),
+        ("cpusDisjoint", "wide-1", 0, {"affinity": [0]}, "rank 0 of wide-1 was bound to 1 CPUs, not 2"),
     ],
 )
 def test_a_rank_on_other_cpus_or_threads_than_its_own_fails(
     check: str, name: str, rank: int, changes: dict[str, Any], said: str
 ) -> None:
     """Rule 4, of every rank of every arm; nothing else fails with it."""
-    passed, reasons = checks(with_worker(make_runs(), name, rank, **changes))
+    passed, reasons = checks(with_worker(make_runs(arms=("baseline", "wide", "native", "ray")), name, rank, **changes))
 
     assert [check] == [key for key, value in passed.items() if value is not True]
     assert said in reasons[check]
@@ -69,11 +76,9 @@ def test_a_rank_with_other_software_than_the_others_fails(check: str, changes: d
     """Rules 5 and 8: what is installed, the system, the steering variables, the code; of rank 1 as of rank 0."""
     runs = make_runs()
     own = software(runs)
-    if "code_hash" in changes:
-        changes = {"codeHash": changes["code_hash"]}
-    merged = {key: own[key] | value if isinstance(value, dict) else value for key, value in changes.items()}
+    merged = {key: getattr(own, key) | value if isinstance(value, dict) else value for key, value in changes.items()}
 
-    passed, reasons = checks(with_worker(runs, "ray-1", 1, software=own | merged))
+    passed, reasons = checks(with_worker(runs, "ray-1", 1, software=replace(own, **merged)))
 
     assert [check] == [key for key, value in passed.items() if value is not True]
     assert said in reasons[check]
@@ -82,10 +87,9 @@ def test_a_rank_with_other_software_than_the_others_fails(check: str, changes: d
 def test_ray_s_own_variables_are_no_difference() -> None:
     """No other arm has a use for them."""
     runs = make_runs()
-    own = software(runs)
-    environment = own["environment"] | {"RAY_worker_niceness": "0"}
+    environment = software(runs).environment | {"RAY_worker_niceness": "0"}
 
-    passed, _ = checks(with_worker(runs, "ray-1", 0, software=own | {"environment": environment}))
+    passed, _ = checks(with_worker(runs, "ray-1", 0, software=software(runs, environment=environment)))
 
     assert {True} == set(passed.values())
 
@@ -107,7 +111,7 @@ def test_more_ranks_than_cpus_take_turns_evenly_or_the_check_fails() -> None:
 def test_what_could_not_be_checked_is_null_with_its_reason() -> None:
     """Pods are not bound; a system may not list threads; one worker has no other."""
     runs = with_worker(make_runs(), "ray-1", 0, bound=False, affinity=list(range(64)))
-    passed, reasons = checks(with_worker(runs, "ray-1", 1, computeThreads=None))
+    passed, reasons = checks(with_worker(runs, "ray-1", 1, compute_threads=None))
 
     assert (None, None) == (passed["cpusDisjoint"], passed["threadsAsAsked"])
     assert "nothing bound the processes of ray-1 to CPUs" == reasons["cpusDisjoint"]

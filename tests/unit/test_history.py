@@ -1,16 +1,30 @@
-"""Past results: listed in order, changes marked where ranges do not overlap, any two side by side."""
+"""Past results: listed in order, changes marked where they are decided, any two side by side."""
 
 import json
+import math
+import random
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from compare.comparison import compare
+from compare.measures import measure, ratio
+from compare.ratios import spread
+from compare.schema import Comparison, Spread
 from report import source
 from report.__main__ import main
-from report.change import RATIOS as MEASURES
-from report.change import UNCHANGED, UNDECIDED, Change, changes, made_differently, show_difference, speedup_change
+from report.change import (
+    DECIDING,
+    UNCHANGED,
+    UNDECIDED,
+    Change,
+    changes,
+    made_differently,
+    show_difference,
+    speedup_change,
+)
 from report.errors import HistoryError
 from report.history import compare as side_by_side
 from report.history import history
@@ -18,8 +32,6 @@ from report.publish import publish
 from report.stored import choose, stored_results
 from tests.unit.results import make_context, make_provenance, make_recipe, make_run, make_runs
 from training import provenance
-from training.comparison import Comparison, compare
-from training.comparison_schema import Spread
 
 WHOLE = compare(make_runs(), make_context())
 
@@ -30,7 +42,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("report.html.render", lambda comparison, stack, project: "")
 
 
-def measured(ray_step_seconds: float = 0.053, hour: int = 12, repeats: int = 3, **recipe: Any) -> Comparison:
+def measured(ray_step_seconds: float = 0.053, hour: int = 12, repeats: int = 4, **recipe: Any) -> Comparison:
     """A comparison of that pace, made at that hour."""
     made = make_recipe(**recipe)
     stamps = {repeat: f"2025-03-01T{hour:02d}:{repeat:02d}:00+00:00" for repeat in range(1, repeats + 1)}
@@ -43,52 +55,70 @@ def measured(ray_step_seconds: float = 0.053, hour: int = 12, repeats: int = 3, 
     return compare(runs, make_context(made, repeats=repeats))
 
 
-def spread(low: float, median: float, high: float, n: int = 3) -> Spread:
-    """A value over `n` repeats."""
-    return {"median": median, "low": low, "high": high, "n": n}
-
-
 @pytest.mark.parametrize(
-    ("before", "after", "verdict"),
+    ("before", "after", "decision"),
     [
-        (spread(1.5, 1.6, 1.7), spread(1.71, 1.8, 1.9), "faster"),
-        (spread(1.5, 1.6, 1.7), spread(1.2, 1.3, 1.49), "slower"),
-        (spread(1.5, 1.6, 1.7), spread(1.69, 1.8, 1.9), UNCHANGED),
-        (spread(1.5, 1.6, 1.7), spread(1.7, 1.8, 1.9), UNCHANGED),
-        (spread(1.6, 1.6, 1.6, 1), spread(1.8, 1.8, 1.8), UNDECIDED),
-        (spread(1.5, 1.6, 1.7), None, UNDECIDED),
+        ([1.5, 1.6, 1.7, 1.6], [1.9, 2.0, 1.95, 1.9], "faster"),
+        ([1.5, 1.6, 1.7, 1.6], [1.2, 1.3, 1.25, 1.2], "slower"),
+        ([1.5, 1.6, 1.7, 1.6], [1.7, 1.8, 1.6, 1.7], UNDECIDED),
+        ([1.60, 1.61, 1.60, 1.61], [1.61, 1.60, 1.62, 1.60], UNCHANGED),
+        ([1.60, 1.61, 1.60, 1.61], [1.9, 2.0, 1.95], UNDECIDED),
+        ([1.6], [1.8], UNDECIDED),
+        ([1.5, 1.6, 1.7, 1.6], None, UNDECIDED),
     ],
 )
-def test_a_change_counts_where_the_ranges_do_not_overlap(before: Spread, after: Spread, verdict: str) -> None:
-    """Touching ranges overlap; one repeat has no range, and what was not measured has no change."""
-    assert verdict == Change("", MEASURES[0], before, after).verdict
+def test_a_change_counts_where_its_interval_excludes_none(
+    before: list[float], after: list[float] | None, decision: str
+) -> None:
+    """Three repeats decide nothing, and neither does what was measured once or not at all."""
+    change = Change("", ratio("speedup"), spread(before), spread(after) if after else None)
+
+    assert decision == change.decision
 
 
-def test_the_change_has_the_widest_range_that_the_two_allow() -> None:
-    """Slowest against fastest and the other way round: 1.2 of 1.0, between 1.1 / 1.05 and 1.3 / 0.95."""
-    change = Change("", MEASURES[0], spread(0.95, 1.0, 1.05), spread(1.1, 1.2, 1.3))
+def test_the_interval_is_corrected_for_the_three_that_decide() -> None:
+    """One of 98.3 % for them, one of 95 % for what is only shown; and it is about the value before."""
+    values = spread([1.0, 1.1, 0.9, 1.0]), spread([1.2, 1.1, 1.3, 1.2])
+    corrected, shown = (
+        Change("", ratio("speedup"), *values).interval,
+        Change("", ratio("rayOverhead"), *values).interval,
+    )
 
-    assert "+20.0 % (+4.8 to +36.8)" == show_difference(change)
+    assert corrected is not None
+    assert shown is not None
+    assert corrected.lower < shown.lower < 1.2 < shown.upper < corrected.upper
+    assert 3 == len(DECIDING)
+
+
+def test_one_of_three_equal_values_is_told_apart_in_at_most_6_percent() -> None:
+    """Of comparisons of equal measurements with 4 repeats and 5 % from run to run."""
+    rng = random.Random("three")  # noqa: S311 - no secret
+    entries = [(arm, measure(name) if arm else ratio(name)) for arm, name in DECIDING]
+
+    def side() -> Spread:
+        return spread([math.exp(rng.gauss(0, 0.05)) for _ in range(4)])
+
+    wrong = sum(any(Change(arm, entry, side(), side()).is_decided for arm, entry in entries) for _ in range(600))
+
+    assert wrong <= 0.06 * 600
 
 
 def test_accuracies_are_subtracted_in_points() -> None:
     """A share of an accuracy would say nothing, and a gap may be 0."""
-    gap = MEASURES[3]
+    gap = Change("", ratio("accuracyGap"), spread([-0.5, 0.0, 0.5]), spread([1.0, 1.5, 2.0]))
 
-    assert "+1.50 points (+1.00 to +2.00)" == show_difference(
-        Change("", gap, spread(-0.5, 0.0, 0.0), spread(1.0, 1.5, 1.5))
-    )
-    accuracy = next(change for change in changes(WHOLE.data, WHOLE.data) if change.measure.key == "testAccuracy")
+    assert show_difference(gap).startswith("+1.50 points (+0.37 to +2.63)")
+    accuracy = next(change for change in changes(WHOLE, WHOLE) if change.entry.name == "testAccuracy")
     assert "+0.00 points (+0.00 to +0.00)" == show_difference(accuracy)
 
 
 def test_a_headline_slows_down_when_ray_does() -> None:
-    """The direction is that of the speedup and not of the seconds."""
-    fast, slow = measured(0.053).data, measured(0.07).data
+    """The direction is that of the speedup and not of the seconds; what does not decide has no word."""
+    fast, slow = measured(0.053), measured(0.07)
 
-    assert ("slower", "faster") == (speedup_change(fast, slow).verdict, speedup_change(slow, fast).verdict)
-    steady = {change.arm: change.verdict for change in changes(fast, slow) if change.measure.key == "trainSeconds"}
-    assert {"baseline": UNCHANGED, "native": UNCHANGED, "ray": "slower"} == steady
+    assert ("slower", "faster") == (speedup_change(fast, slow).decision, speedup_change(slow, fast).decision)
+    steady = {change.arm: change.decision for change in changes(fast, slow) if change.entry.name == "trainSeconds"}
+    assert {"baseline": UNCHANGED, "native": "", "ray": ""} == steady
 
 
 def test_what_two_results_were_made_with_is_told_apart() -> None:
@@ -97,13 +127,13 @@ def test_what_two_results_were_made_with_is_told_apart() -> None:
     runs = [make_run(arm, repeat, provenance=other) for repeat in (1, 2, 3) for arm in ("baseline", "native", "ray")]
     again = compare(runs, make_context(make_recipe()))
 
-    assert [] == made_differently(WHOLE.data, WHOLE.data)
-    found = made_differently(WHOLE.data, again.data)
+    assert [] == made_differently(WHOLE, WHOLE)
+    found = made_differently(WHOLE, again)
     assert ["code of baseline ccccccc -> fffffff", "cpusAllowed 4 -> 8"] == [
         text for text in found if text.startswith(("code of b", "cpus"))
     ]
     assert "ray 2.60.0 -> 2.61.0" in found
-    assert ["epochs 3 -> 4"] == made_differently(WHOLE.data, measured(epochs=4).data)
+    assert ["epochs 3 -> 4"] == made_differently(WHOLE, measured(epochs=4))
 
 
 def test_the_list_is_in_order_and_marks_changes(tmp_path: Path) -> None:
@@ -113,10 +143,10 @@ def test_the_list_is_in_order_and_marks_changes(tmp_path: Path) -> None:
 
     lines = history(tmp_path, "local").splitlines()
 
-    assert ["2025-03-01 12:03:00", "2025-03-01 13:03:00", "2025-03-01 14:03:00", "2025-03-01 15:03:00"] == [
+    assert ["2025-03-01 12:04:00", "2025-03-01 13:04:00", "2025-03-01 14:04:00", "2025-03-01 15:04:00"] == [
         line[3:22] for line in lines if line[0].isdigit()
     ]
-    assert lines[1].endswith("1.85× (1.83 to 1.87)")
+    assert lines[1].endswith("1.84× (1.80 to 1.88)")
     assert lines[2].endswith(UNCHANGED)
     assert lines[3].endswith("SLOWER")
     assert lines[4].endswith("FASTER")
@@ -169,7 +199,7 @@ def test_two_results_stand_side_by_side(tmp_path: Path) -> None:
     shown = side_by_side(tmp_path, "local", "1", "latest")
 
     row = next(line for line in shown.splitlines() if line.startswith("speedup"))
-    assert ["speedup", "1.85×", "(1.83", "to", "1.87)", "1.40×", "(1.39", "to", "1.41)"] == row.split()[:9]
+    assert ["speedup", "1.84×", "(1.83", "to", "1.87)", "1.40×", "(1.39", "to", "1.41)"] == row.split()[:9]
     assert row.endswith("SLOWER")
     assert "made with other: epochs 3 -> 4" in shown
     assert "A  20250301T120300Z-" in shown

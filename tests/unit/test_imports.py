@@ -28,8 +28,6 @@ CONTRACT = {
     "versions",
 }
 """Modules of `training` that everybody may read: standard library only."""
-READERS = {"comparison", "comparison_schema", "fairness", "placement", "projection", "ratios", "verdict"}
-"""Likewise, but about results: no arm imports them."""
 TENSORFLOW = {"account", "dataset", "loop", "model", "train"}
 RAY = {"ray", "ray_trainer", "submit"}
 
@@ -70,17 +68,28 @@ def named(paths: list[Path]) -> list[str]:
 @pytest.mark.parametrize("path", modules("training"), ids=named(modules("training")))
 def test_training_knows_neither_pulumi_nor_infra(path: Path) -> None:
     """What runs is used unchanged in a pod, without the program."""
-    assert not {"pulumi", "infra", "report", "tools", "policy"} & tops(imports(path))
+    assert not {"pulumi", "infra", "report", "tools", "policy", "compare"} & tops(imports(path))
 
 
-@pytest.mark.parametrize("name", sorted(CONTRACT | READERS))
+@pytest.mark.parametrize("path", modules("compare"), ids=named(modules("compare")))
+def test_the_comparison_is_pure(path: Path) -> None:
+    """Itself, the standard library and training's contract; it reads no file, runs nothing and prints nothing."""
+    used = imports(path)
+    outside = {name for name in tops(used) if name not in sys.stdlib_module_names}
+
+    assert outside <= {"compare", "training"}
+    assert {name.split(".")[1] for name in used if name.startswith("training.")} <= CONTRACT
+    assert not {"os", "pathlib", "subprocess", "sys", "time"} & tops(used)
+
+
+@pytest.mark.parametrize("name", sorted(CONTRACT))
 def test_contract_modules_import_the_standard_library_only(name: str) -> None:
     """The program reads them at every preview."""
     path = PROJECT / "training" / f"{name}.py"
     outside = {n for n in imports(path, at_module_level=True) if n.partition(".")[0] not in sys.stdlib_module_names}
 
     assert {n for n in outside if not n.startswith("training.")} <= {"training"}
-    assert {n.split(".")[1] for n in outside if n.count(".") == 1} <= CONTRACT | READERS
+    assert {n.split(".")[1] for n in outside if n.count(".") == 1} <= CONTRACT
 
 
 @pytest.mark.parametrize("path", modules("infra"), ids=named(modules("infra")))
@@ -88,7 +97,7 @@ def test_infra_imports_nothing_of_training_but_the_contract(path: Path) -> None:
     """Least of all TensorFlow."""
     used = {name.split(".")[1] for name in imports(path) if name.startswith("training.")}
 
-    assert used <= CONTRACT | READERS
+    assert used <= CONTRACT
     assert not {"tensorflow", "ray", "numpy"} & tops(imports(path))
 
 
@@ -119,7 +128,7 @@ def test_builders_are_pure(path: Path) -> None:
 @pytest.mark.parametrize("path", modules("policy"), ids=named(modules("policy")))
 def test_policy_shares_nothing_with_what_it_judges(path: Path) -> None:
     """A rule that reads the builders' constants would change with them."""
-    assert not {"infra", "training", "report", "tools"} & tops(imports(path))
+    assert not {"compare", "infra", "training", "report", "tools"} & tops(imports(path))
 
 
 @pytest.mark.parametrize("path", modules("tools") + modules("report"), ids=named(modules("tools") + modules("report")))

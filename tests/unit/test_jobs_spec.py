@@ -12,7 +12,8 @@ from infra.plan import RunPlan
 from infra.pod_spec import Placement, Size
 from policy.pod_security import violations
 from training import entry
-from training.config import ARMS, Recipe
+from training.arms import RUN as ARMS
+from training.config import Recipe
 
 DATA = str(Path(__file__).parent)
 """A folder that is there, which the entry points look at."""

@@ -1,31 +1,36 @@
 """What a verdict says of where its runs were; and which throttling counts."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.unit.results import make_context, make_run, make_runs
-from training.comparison import Run, compare
+from compare.comparison import compare
+from compare.measurement import Run
+from tests.unit.results import make_context, make_run, make_runs, replaced
+from training.result import Worker
+from training.topology import Cpu
 
 
-def place(cpu: int, **changes: Any) -> dict[str, Any]:
+def place(cpu: int, **changes: Any) -> Cpu:
     """A CPU that is a core of its own."""
-    return {"cpu": cpu, "core": cpu, "kind": 0, "numaNode": 0} | changes
+    return replace(Cpu(cpu=cpu, core=cpu, kind=0, numa_node=0), **changes)
 
 
-def with_places(*places: list[dict[str, Any]], arms: tuple[str, ...] = ("native", "ray")) -> list[Run]:
-    """Runs whose ranks, in these arms, have these CPUs."""
-    runs = make_runs()
-    for run in runs:
-        if run.arm in arms:
-            for worker, cpus in zip(run.summary["workers"], places, strict=True):
-                worker["cpus"] = cpus
-    return runs
+def with_places(*places: list[Cpu], arms: tuple[str, ...] = ("native", "ray"), last: str = "this-machine") -> list[Run]:
+    """Runs whose ranks, in these arms, have these CPUs; the last rank is on the node `last`."""
+
+    def workers(run: Run) -> list[Worker]:
+        pairs = zip(run.result.workers, places, strict=True)
+        *first, final = [replace(worker, cpus=cpus) for worker, cpus in pairs]
+        return [*first, replace(final, node=last)]
+
+    return [replaced(run, workers=workers(run)) if run.arm in arms else run for run in make_runs()]
 
 
 def verdict(runs: list[Run]) -> str:
     """Its text."""
-    return compare(runs, make_context()).data["verdict"]
+    return compare(runs, make_context()).verdict
 
 
 def test_workers_that_share_a_core_are_said() -> None:
@@ -41,12 +46,8 @@ def test_workers_that_share_a_core_are_said() -> None:
 
 def test_cpu_0_of_two_nodes_is_no_shared_core() -> None:
     """Nor is a CPU that is shared altogether: that is oversubscription, and said as such."""
-    runs = with_places([place(0)], [place(0)])
-
-    assert "Shared cores" not in verdict(runs)
-    for run in runs:
-        run.summary["workers"][-1]["node"] = "another"
-    assert "Shared cores" not in verdict(runs)
+    assert "Shared cores" not in verdict(with_places([place(0)], [place(0)]))
+    assert "Shared cores" not in verdict(with_places([place(0)], [place(0)], last="another"))
 
 
 def test_cores_of_different_kinds_are_said() -> None:
@@ -58,18 +59,18 @@ def test_cores_of_different_kinds_are_said() -> None:
 
 def test_numa_nodes_are_said_where_there_are_several() -> None:
     """A reduction between them is slower than within one."""
-    text = verdict(with_places([place(0)], [place(1, numaNode=1)]))
+    text = verdict(with_places([place(0)], [place(1, numa_node=1)]))
 
     assert "The workers of native and ray are on NUMA nodes 0 and 1 of their machine." in text
-    assert "NUMA" not in verdict(with_places([place(0, numaNode=None)], [place(1, numaNode=None)]))
+    assert "NUMA" not in verdict(with_places([place(0, numa_node=None)], [place(1, numa_node=None)]))
 
 
 def test_another_kernel_and_another_number_of_cpus_are_said() -> None:
     """Neither makes runs incomparable."""
-    runs = make_runs()
-    ray = next(run for run in runs if run.name == "ray-1").summary
-    ray["workers"][0]["software"] = ray["workers"][0]["software"] | {"kernel": "6.9.0"}
-    ray["provenance"] = ray["provenance"] | {"cpusAllowed": 64}
+    ray, *others = sorted(make_runs(), key=lambda run: run.name != "ray-1")
+    first, second = ray.result.workers
+    workers = [replace(first, software=replace(first.software, kernel="6.9.0")), second]
+    runs = [*others, replaced(ray, workers=workers, provenance=replace(ray.result.provenance, cpus_allowed=64))]
 
     assert "The runs saw different systems: kernels 6.1.0 and 6.9.0; CPUs 4 and 64." in verdict(runs)
 
@@ -80,13 +81,10 @@ def test_another_kernel_and_another_number_of_cpus_are_said() -> None:
 )
 def test_throttling_is_said_where_it_counts(throttled: float, train_seconds: float | None, said: bool) -> None:
     """From a twentieth of a second and a hundredth of the training on; never as 0.0 s."""
-    workers = [worker | {"throttledSeconds": throttled} for worker in make_run("native").summary["workers"]]
-    runs = make_runs()
-    for run in runs:
-        if run.name == "native-1":
-            run.summary.update(workers=workers, trainSeconds=train_seconds)
+    workers = [replace(worker, throttled_seconds=throttled) for worker in make_run("native").result.workers]
+    changes = {"workers": workers, "train_seconds": train_seconds}
 
-    text = verdict(runs)
+    text = verdict([replaced(run, **changes) if run.name == "native-1" else run for run in make_runs()])
 
     assert said == ("Throttled: the CPU quota held back native-1" in text)
     assert "for 0.0 s" not in text

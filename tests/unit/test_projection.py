@@ -1,15 +1,15 @@
 """The scaling model: it finds constants that made the numbers, and says when it can't."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.unit.results import make_context, make_recipe, make_run, make_runs
-from training.comparison import Run, compare
-from training.comparison_schema import Projection
+from compare.comparison import compare
+from compare.measurement import Run
+from compare.projection import ETHERNET_LATENCY_SECONDS, Model, Ring, fit_ring
+from compare.schema import Projection
+from tests.unit.results import make_context, make_recipe, make_run, make_runs, replaced
 from training.config import Recipe
-from training.projection import ETHERNET_LATENCY_SECONDS, Model, Ring, fit_ring
 
 SPREAD_SECONDS = (1.05 - 0.99) * 0.1 / 1.6448536
 """Of the steps that `make_result` makes: p95 - p50 in standard deviations."""
@@ -19,7 +19,7 @@ RING = Ring(latency_seconds=2e-4, seconds_per_byte=1.5e-9)
 
 def project(runs: list[Run], recipe: Recipe | None = None) -> Projection:
     """The projection of runs, which must have one."""
-    projection = compare(runs, make_context(recipe)).data["projection"]
+    projection = compare(runs, make_context(recipe)).projection
     assert projection is not None
     return projection
 
@@ -64,15 +64,15 @@ def test_model_recovers_what_made_the_steps(workers: int) -> None:
 
     projection = project(runs_of(model, workers, RING), recipe)
 
-    assert projection["exposedShare"] == pytest.approx(0.4, rel=1e-3)
-    assert projection["links"][0]["speedup"][str(workers)] == pytest.approx(model.speedup(workers, RING), rel=1e-6)
-    assert projection["links"][0]["speedup"]["8"] == pytest.approx(model.speedup(8, RING), rel=1e-3)
+    assert projection.exposed_share == pytest.approx(0.4, rel=1e-3)
+    assert projection.links[0].speedup[str(workers)] == pytest.approx(model.speedup(workers, RING), rel=1e-6)
+    assert projection.links[0].speedup["8"] == pytest.approx(model.speedup(8, RING), rel=1e-3)
 
 
 def test_links_are_this_one_and_three_ethernets() -> None:
     """Measured and assumed links are told apart, and the assumption is named."""
     projection = project(make_runs())
-    names = [(link["name"], link["measured"]) for link in projection["links"]]
+    names = [(link.name, link.measured) for link in projection.links]
 
     assert names == [
         ("this link", True),
@@ -80,25 +80,25 @@ def test_links_are_this_one_and_three_ethernets() -> None:
         ("10 Gbit/s Ethernet", False),
         ("100 Gbit/s Ethernet", False),
     ]
-    assert projection["links"][1]["bytesPerSecond"] == pytest.approx(125e6)
-    assert all(link["latencySeconds"] >= ETHERNET_LATENCY_SECONDS for link in projection["links"][1:])
-    assert any("assumed, not measured" in text for text in projection["assumptions"])
+    assert projection.links[1].bytes_per_second == pytest.approx(125e6)
+    assert all(link.latency_seconds >= ETHERNET_LATENCY_SECONDS for link in projection.links[1:])
+    assert any("assumed, not measured" in text for text in projection.assumptions)
 
 
 def test_no_ethernet_is_faster_than_this_link() -> None:
     """What software costs here a faster wire does not remove."""
-    this, *ethernets = project(make_runs())["links"]
+    this, *ethernets = project(make_runs()).links
 
-    assert all(link["bytesPerSecond"] <= this["bytesPerSecond"] for link in ethernets)
-    assert all(link["speedup"]["8"] <= this["speedup"]["8"] for link in ethernets)
+    assert all(link.bytes_per_second <= this.bytes_per_second for link in ethernets)
+    assert all(link.speedup["8"] <= this.speedup["8"] for link in ethernets)
 
 
 def test_projection_ends_at_eight_images_a_worker() -> None:
     """A global batch of 64 is projected to 8 workers and no further."""
     projection = project(make_runs())
 
-    assert projection["maxWorkers"] == 8
-    assert max(map(int, projection["links"][0]["speedup"])) == 8
+    assert projection.max_workers == 8
+    assert max(map(int, projection.links[0].speedup)) == 8
 
 
 def test_best_workers_is_where_more_do_not_pay() -> None:
@@ -107,11 +107,11 @@ def test_best_workers_is_where_more_do_not_pay() -> None:
     model = Model(64, 0.1, SPREAD_SECONDS, 816_938 * 4, exposed_share=1.0)
     speedups = {workers: model.speedup(workers, slow) for workers in range(1, 9)}
 
-    link = project(runs_of(model, 2, slow))["links"][0]
+    link = project(runs_of(model, 2, slow)).links[0]
 
     assert max(speedups, key=lambda workers: speedups[workers]) == 5
-    assert link["bestWorkers"] == 4
-    assert link["bestSpeedup"] == pytest.approx(speedups[4], rel=1e-3)
+    assert link.best_workers == 4
+    assert link.best_speedup == pytest.approx(speedups[4], rel=1e-3)
 
 
 def test_uneven_shares_cost_what_the_largest_takes() -> None:
@@ -143,35 +143,35 @@ def test_bfloat16_gradients_are_half_as_many_bytes() -> None:
     """What workers exchange follows gradientPrecision and not precision."""
     recipe = make_recipe(gradient_precision="bfloat16")
 
-    assert project(make_runs())["gradientBytes"] == 816_938 * 4
-    assert project(make_runs(recipe), recipe)["gradientBytes"] == 816_938 * 2
+    assert project(make_runs()).gradient_bytes == 816_938 * 4
+    assert project(make_runs(recipe), recipe).gradient_bytes == 816_938 * 2
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"allReduce": None, "reasons": {"allReduce": "the probe failed"}}, "probe at two sizes: the probe failed"),
-        ({"allReduce": {"1024": 0.1}}, "probe at two sizes"),
-        ({"allReduce": {"1024": 0.1, "4096": 0.1}}, "took no longer"),
-        ({"trainSeconds": None}, "no timed step"),
+        ({"all_reduce": None, "reasons": {"allReduce": "the probe failed"}}, "probe at two sizes: the probe failed"),
+        ({"all_reduce": {"1024": 0.1}}, "probe at two sizes"),
+        ({"all_reduce": {"1024": 0.1, "4096": 0.1}}, "took no longer"),
+        ({"train_seconds": None}, "no timed step"),
     ],
 )
 def test_null_with_a_reason_without_what_it_needs(change: dict[str, Any], why: str) -> None:
     """No probe, no projection: never a guess."""
-    runs = [replace(run, summary=run.summary | change) if run.arm == "native" else run for run in make_runs()]
-    data = compare(runs, make_context()).data
+    runs = [replaced(run, **change) if run.arm == "native" else run for run in make_runs()]
+    comparison = compare(runs, make_context())
 
-    assert data["projection"] is None
-    assert why in data["reasons"]["projection"]
+    assert comparison.projection is None
+    assert why in comparison.reasons["projection"]
 
 
 def test_one_worker_projects_nothing() -> None:
     """With one worker there is no exchange to fit to."""
     recipe = make_recipe(workers=1)
-    data = compare(make_runs(recipe), make_context(recipe)).data
+    comparison = compare(make_runs(recipe), make_context(recipe))
 
-    assert data["projection"] is None
-    assert "one worker" in data["reasons"]["projection"]
+    assert comparison.projection is None
+    assert "one worker" in comparison.reasons["projection"]
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(2, 0.56419), (3, 0.84628), (5, 1.16296), (10, 1.53875)])

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from compare.comparison import compare
+from compare.schema import Comparison
 from tests.unit.results import make_context, make_provenance, make_recipe, make_run
 from tools import pull_request
 from tools.project import ToolError
 from tools.pull_request_comment import LIMIT_BYTES, measure_comment, preview_comment
 from tools.pull_request_github import PullRequest, from_environment, keep_comment
 from tools.pull_request_preview import SECRET, UNKNOWN, Difference, PreviewError, difference, read_preview
-from training.comparison import Comparison, compare
 
 SECRET_VALUE = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:abc"}
 
@@ -184,45 +185,57 @@ def test_backticks_in_values_do_not_end_the_block() -> None:
     assert "\n`````diff\n" in text
 
 
-def measured(ray_step_seconds: float = 0.053, **provenance: Any) -> Comparison:
+def measured(ray_step_seconds: float = 0.053, repeats: int = 4, **provenance: Any) -> Comparison:
     """A comparison of that pace."""
     paces = {"baseline": 0.1, "native": 0.052, "ray": ray_step_seconds}
     runs = [
-        make_run(arm, repeat, provenance=make_provenance(**provenance), step_seconds_mean=pace * (1 + 0.01 * repeat))
-        for repeat in (1, 2, 3)
+        make_run(
+            arm, repeat, provenance=make_provenance(**provenance), step_seconds_mean=pace * (1 + 0.01 * (repeat % 2))
+        )
+        for repeat in range(1, repeats + 1)
         for arm, pace in paces.items()
     ]
-    return compare(runs, make_context(make_recipe()))
+    return compare(runs, make_context(make_recipe(), repeats=repeats))
 
 
-def test_the_measurement_comment_has_every_change_with_its_range() -> None:
-    """Decided ones in the headline; what the two were made with; both verdicts."""
-    text = measure_comment(measured(0.07).data, measured(0.05, code_hash="f" * 64).data)
+def test_the_measurement_comment_has_every_change_with_its_interval() -> None:
+    """What is decided in the headline; what the two were made with; both verdicts. Only three values have a word."""
+    text = measure_comment(measured(0.07), measured(0.05, code_hash="f" * 64))
 
     assert text.startswith("<!-- ray-worth-it: measure -->\n")
-    assert "**Ranges apart: speedup faster, " in text
-    assert "ray steady state faster" in text
+    assert "**Changed: speedup faster, end-to-end speedup faster.**" in text
     assert re.search(
-        r"^\| steady state \| ray \| \d+\.\d+ s \(.* to .*\) \| .* \| -\d+\.\d % \(-.*\) \| \*\*faster\*\* \|$",
+        r"^\| speedup \|  \| 1\.43× \(.* to .*\) \| .* \| \+40\.0 % \(.*\) \| \*\*faster\*\* \|$", text, re.MULTILINE
+    )
+    assert re.search(
+        r"^\| steady-state training \| ray \| \d+\.\d+ s \(.* to .*\) \| .* \| -28\.6 % \(.*\) \|  \|$",
         text,
-        re.M,
+        re.MULTILINE,
     )
     assert "| test accuracy | ray | 97.30 % (97.30 to 97.30) | 97.30 % (97.30 to 97.30) | +0.00 points" in text
     assert "- code of ray ccccccc -> fffffff" in text
-    assert 3 == text.count("- base: ") + text.count("- head: ") + text.count("interleaved, 3 repeats")
+    assert 3 == text.count("- base: ") + text.count("- head: ") + text.count("interleaved, 4 repeats")
 
 
 def test_no_change_is_said_in_the_headline() -> None:
-    """And not left to be read from a table."""
-    text = measure_comment(measured().data, measured().data)
+    """And not left to be read from a table; how it is decided stands below."""
+    text = measure_comment(measured(), measured())
 
     assert "**No measurable difference.**" in text
-    assert "With 3 and 3 repeats, chance alone does that to 10 % of the measures" in text
+    assert "Three values decide: speedup, end-to-end speedup, baseline steady-state training." in text
+
+
+def test_fewer_than_four_repeats_decide_nothing() -> None:
+    """However far apart the two are."""
+    text = measure_comment(measured(0.07, repeats=3), measured(0.05, repeats=3))
+
+    assert "**Not decided.**" in text
+    assert "With 3 repeats nothing is decided: it takes 4." in text
 
 
 def test_a_side_that_could_not_be_measured_is_said() -> None:
     """With why."""
-    text = measure_comment(measured().data, None, "`make up` of the head ended with status 1")
+    text = measure_comment(measured(), None, "`make up` of the head ended with status 1")
 
     assert "No comparison: head could not be measured." in text
     assert "`make up` of the head ended with status 1" in text
@@ -230,7 +243,7 @@ def test_a_side_that_could_not_be_measured_is_said() -> None:
 
 def test_what_the_pull_request_made_is_no_markup() -> None:
     """A version string can't mention people or close the details."""
-    text = measure_comment(measured().data, measured(versions={"ray": "@everyone </details> <b>"}).data)
+    text = measure_comment(measured(), measured(versions={"ray": "@everyone </details> <b>"}))
 
     assert "@everyone" not in text
     assert "\\</details>" in text

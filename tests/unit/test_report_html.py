@@ -11,10 +11,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from compare.comparison import compare
+from compare.measurement import Run
+from compare.schema import Comparison
 from report.html import render
-from tests.unit.results import as_run, make_context, make_provenance, make_recipe, make_result, make_runs
+from tests.unit.results import make_context, make_provenance, make_recipe, make_result, make_runs
 from tools.stack_config import parse_overrides
-from training.comparison import Comparison, Run, compare
 from training.config import Recipe
 from training.result import TrainingResult, summarise
 
@@ -41,7 +43,7 @@ def _written(project: Path, result: TrainingResult, repeat: int) -> Run:
 
     path = project / "runs" / "test" / f"{result.arm}-{repeat}" / "result.json"
     result.write(path)
-    return replace(as_run(result, repeat), summary=json.loads(summarise(path, project)))
+    return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, project)))
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +146,7 @@ def test_text_has_the_contrast_of_wcag_aa(page: str, theme: int) -> None:
     for ground in ("page", "card"):
         for text in ("ink", "muted", "good", "bad"):
             assert _contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
-        for drawn in [name for name in colours if name.startswith("series") or name in _arms()]:
+        for drawn in [name for name in colours if name.startswith(("series", "arm-"))]:
             assert _contrast(colours[drawn], colours[ground]) >= 3, (drawn, ground)
     strongest = _mixed(colours["heat"], colours["card"], 0.42)
     assert _contrast(colours["ink"], strongest) >= 4.5
@@ -177,12 +179,20 @@ def test_verdict_table_checks_recipe_and_commands_are_there(tmp_path: Path) -> N
     comparison = measured(tmp_path, make_recipe(epochs=5), settings={"epochs": "5", "model": "cnn"})
     page = render(comparison, "local", tmp_path)
     places = [
-        page.index(text) for text in ("<h1>Faster</h1>", ">Arms<", ">Time<", ">Learning<", ">Fairness<", ">Made with<")
+        page.index(text)
+        for text in (
+            "<h1>Worth it from 9 epochs on</h1>",
+            ">Arms<",
+            ">Time<",
+            ">Learning<",
+            ">Fairness<",
+            ">Made with<",
+        )
     ]
 
     assert places == sorted(places)
-    assert comparison.data["verdict"].partition(": ")[2] in page
-    assert page.count("✓ verified") == len(comparison.data["checks"])
+    assert comparison.verdict.partition(": ")[2] in html.unescape(page)
+    assert page.count("✓ verified") == len(comparison.checks)
     assert "epochs=5" in page
     assert "STACK=local SET=&#34;epochs=5 model=cnn&#34; make up" in page
 
@@ -225,13 +235,15 @@ def test_without_any_run_file_the_numbers_remain(tmp_path: Path) -> None:
     page = render(compare(make_runs(), make_context()), "local", tmp_path)
 
     assert set(svgs(page)) == {"time", "scaling"}
-    assert "<h1>Faster</h1>" in page
+    assert "<h1>Worth it from 9 epochs on</h1>" in page
     assert "<code>baseline-1</code> (missing)" in page
 
 
 def test_native_off_and_nothing_measured_still_render(tmp_path: Path) -> None:
     """What is absent says why."""
-    without = render(compare(make_runs(native=False), make_context(native_arm=False)), "local", tmp_path)
+    without = render(
+        compare(make_runs(arms=("baseline", "ray")), make_context(arms=("baseline", "ray"))), "local", tmp_path
+    )
     empty = render(compare([], make_context()), "local", tmp_path)
 
     assert "nativeArm is off" in without

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from compare.comparison import compare
+from compare.schema import Comparison
 from report import publish as publishing
 from report.__main__ import main
 from report.errors import PublishError
 from report.publish import publish
 from tests.unit.results import make_context, make_recipe, make_result, make_run, make_runs
-from training.comparison import Comparison, compare
 
 WHOLE = compare(make_runs(), make_context())
 
@@ -60,7 +61,7 @@ def test_folder_holds_comparison_report_and_links(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"comparison.json", "report.html", "report.txt", "runs.json"}
     assert (folder / "report.html").read_text() == "page of local"
     assert Comparison.from_json((folder / "comparison.json").read_text()) == WHOLE
-    assert WHOLE.data["verdict"] in " ".join((folder / "report.txt").read_text().split())
+    assert WHOLE.verdict in " ".join((folder / "report.txt").read_text().split())
 
 
 def test_latest_is_a_relative_link(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_links_lead_from_the_folder_to_the_runs(tmp_path: Path) -> None:
     result = tmp_path / "runs/test/ray-1/result.json"
     make_result("ray").write(result)
     run = make_run("ray")
-    text = WHOLE.to_json().replace(run.summary["sha256"], _sha256(result))
+    text = WHOLE.to_json().replace(run.sha256, _sha256(result))
     (tmp_path / "runs/test/ray-2").mkdir()
     (tmp_path / "runs/test/ray-2/result.json").write_text("other")
 

@@ -12,14 +12,15 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event  # type: ignore[import-untyped]  # it ships no types
 from tensorboardX.record_writer import masked_crc32c  # type: ignore[import-untyped]
 
+from compare.comparison import compare
+from compare.measurement import Run
 from report import show
 from report.__main__ import main
 from report.errors import ShowError
 from report.event_files import write_event_files
 from report.plots import ShownRun
 from report.publish import publish
-from tests.unit.results import as_run, make_context, make_result
-from training.comparison import Run, compare
+from tests.unit.results import make_context, make_result
 from training.result import TrainingResult, summarise
 
 ARMS = ("baseline", "native", "ray")
@@ -29,7 +30,7 @@ def written(project: Path, result: TrainingResult, repeat: int) -> Run:
     """A run whose file lies in `project`."""
     path = project / "runs/local" / f"{result.arm}-{repeat}" / "result.json"
     result.write(path)
-    return replace(as_run(result, repeat), summary=json.loads(summarise(path, project)))
+    return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, project)))
 
 
 @pytest.fixture

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from compare.comparison import compare
+from compare.measurement import Run
 from report import sweep as reports
 from report.errors import PublishError
 from report.sweep import Sweep, numbers
 from report.sweep_page import render
-from tests.unit.results import as_run, make_context, make_recipe, make_result
+from tests.unit.results import make_context, make_recipe, make_result
 from tools import sweep as sweeping
 from tools.project import ToolError
 from tools.sweep_engine import Interrupted, UpdateFailed
 from tools.sweep_plan import key_of, parse_axes, points_of
 from training import machine_lock
-from training.comparison import Run, compare
 from training.result import TrainingResult, summarise
 
 AXES = {"workers": ["1", "2"], "epochs": ["3"]}
@@ -94,7 +95,7 @@ def written(project: Path, result: TrainingResult, repeat: int) -> Run:
     name = f"{result.arm}-{repeat}-{result.recipe.get('workers', 'one')}"
     path = project / "runs/sweep-local" / name / "result.json"
     result.write(path)
-    return replace(as_run(result, repeat), summary=json.loads(summarise(path, project)))
+    return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, project)))
 
 
 def measured(project: Path, workers: int, ray_step_seconds: float) -> str:
@@ -217,18 +218,18 @@ def done(project: Path) -> Sweep:
 
 
 def test_numbers_of_each_point(done: Sweep, project: Path) -> None:
-    """Speedup, time to an accuracy that all runs reached, and cost: workers × wall seconds of the median run."""
+    """Speedup, time to an accuracy that all runs reached, and cost: reserved CPUs × hours of the median run."""
     shown = numbers(done, project)
     one, two, three, four = shown.rows
 
-    assert [1.0, 2.0, 4.0] == [pytest.approx(row.ratio("speedup")["median"]) for row in (one, two, four)]  # type: ignore[index]
+    assert [1.0, 2.0, 4.0] == [pytest.approx(row.ratio("speedup").median) for row in (one, two, four)]  # type: ignore[union-attr]
     assert three.ratio("speedup") is None
-    assert three.worker_seconds("ray") is None
+    assert three.cpu_hours("ray") is None
     assert pytest.approx(0.9) == shown.accuracy
-    assert pytest.approx(60 * 0.1) == two.seconds_to_accuracy["baseline"]["median"]
-    assert pytest.approx(60 * 0.05) == two.seconds_to_accuracy["ray"]["median"]
-    assert pytest.approx(2 * (12 + 60 * 0.05 + 1)) == two.worker_seconds("ray")
-    assert pytest.approx(4 + 60 * 0.1 + 1) == two.worker_seconds("baseline")
+    assert pytest.approx(60 * 0.1) == two.seconds_to_accuracy["baseline"].median
+    assert pytest.approx(60 * 0.05) == two.seconds_to_accuracy["ray"].median
+    assert pytest.approx(2 * (12 + 60 * 0.05 + 1) / 3600) == two.cpu_hours("ray")
+    assert pytest.approx((4 + 60 * 0.1 + 1) / 3600) == two.cpu_hours("baseline")
 
 
 def test_without_its_runs_a_sweep_has_no_time_to_accuracy(done: Sweep, project: Path) -> None:
@@ -247,7 +248,7 @@ def test_the_text_has_a_row_a_point(done: Sweep, project: Path) -> None:
     shown = reports.text(done, numbers(done, project))
     rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.startswith("workers=")}
 
-    assert ["2.00×", "2.00–2.00", "1.00", "0.69×", "0.975 / 0.973", "6.0 / 3.0", "11 / 32"] == next(
+    assert ["2.00×", "2.00–2.00", "1.00", "0.69×", "0.975 / 0.973", "6.0 / 3.0", "0.0031 / 0.0089"] == next(
         re.split(r"  +", line)[1:] for line in shown.splitlines() if line.startswith("workers=2 ")
     )
     assert "workers=3 failed: it broke" in shown

@@ -5,20 +5,19 @@ where there is nothing to say. Standard library only.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
-from typing import Any
+from typing import TypeVar
 
-from training.comparison_schema import Run
+from compare.measurement import Run
+from training.topology import Cpu
 
-Place = dict[str, Any]
-"""A `topology.Cpu` in JSON."""
+T = TypeVar("T")
 
 
 def shared_cores(runs: Sequence[Run]) -> str:
     """CPUs of a run that are threads of one core: two of them compute less than two cores."""
     arms: dict[tuple[int, int], list[str]] = {}
     for run in runs:
-        cpus, cores = len(_of_nodes(run, itemgetter("cpu"))), len(_of_nodes(run, itemgetter("core")))
+        cpus, cores = len(_of_nodes(run, lambda place: place.cpu)), len(_of_nodes(run, lambda place: place.core))
         if cores < cpus:
             arms.setdefault((cpus, cores), []).append(run.arm)
     told = [
@@ -30,13 +29,13 @@ def shared_cores(runs: Sequence[Run]) -> str:
 
 def kinds_of_core(runs: Sequence[Run]) -> str:
     """Ranks on slower cores than others: synchronous workers go at the pace of the slowest."""
-    arms = [run.arm for run in runs if len({place["kind"] for place in _places(run)}) > 1]
+    arms = [run.arm for run in runs if len({place.kind for place in _places(run)}) > 1]
     return f"Different kinds of core: the workers of {_listed(arms)} go at the slowest one's pace" if arms else ""
 
 
 def numa_nodes(runs: Sequence[Run]) -> str:
     """Ranks of one machine on several of its NUMA nodes."""
-    nodes = {run.arm: sorted({node for _, node in _of_nodes(run, lambda p: p["numaNode"]) if node is not None})
+    nodes = {run.arm: sorted({node for _, node in _of_nodes(run, lambda p: p.numa_node) if node is not None})
              for run in runs}  # fmt: skip
     arms = [arm for arm, numbers in nodes.items() if len(numbers) > 1]
     if not arms:
@@ -46,20 +45,19 @@ def numa_nodes(runs: Sequence[Run]) -> str:
 
 def different_systems(runs: Sequence[Run]) -> str:
     """Kernels and numbers of CPUs: the models are told by themselves, and C libraries must be equal."""
-    kernels = {worker["software"]["kernel"] for run in runs for worker in run.summary["workers"]}
-    cpus = {str(run.summary["provenance"]["cpusAllowed"]) for run in runs}
+    kernels = {worker.software.kernel for run in runs for worker in run.result.workers}
+    cpus = {str(run.result.provenance.cpus_allowed) for run in runs}
     told = [f"{what} {_listed(values)}" for what, values in (("kernels", kernels), ("CPUs", cpus)) if len(values) > 1]
     return f"The runs saw different systems: {'; '.join(told)}" if told else ""
 
 
-def _places(run: Run) -> list[Place]:
-    return [place for worker in run.summary["workers"] for place in worker["cpus"] or ()]
+def _places(run: Run) -> list[Cpu]:
+    return [place for worker in run.result.workers for place in worker.cpus or ()]
 
 
-def _of_nodes(run: Run, read: Callable[[Place], Any]) -> set[tuple[str, Any]]:
+def _of_nodes(run: Run, read: Callable[[Cpu], T]) -> set[tuple[str, T]]:
     """What `read` gives for the CPUs of a run's ranks, each with the machine that it is of."""
-    workers = run.summary["workers"]
-    return {(worker["node"], read(place)) for worker in workers for place in worker["cpus"] or ()}
+    return {(worker.node, read(place)) for worker in run.result.workers for place in worker.cpus or ()}
 
 
 def _cores(arms: Iterable[tuple[int, int]]) -> str:

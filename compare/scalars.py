@@ -1,0 +1,23 @@
+"""The stack's scalar outputs: one number or text each, for people and scripts. Pure."""
+
+from compare import measures
+from compare.schema import Comparison
+from training.arms import RAY
+
+OF_RAY = ("cpuHours", "cost")
+"""Measures of the Ray arm that are outputs; those of the others are in the comparison."""
+
+
+def names() -> list[str]:
+    """The outputs' names, in the order in which they are shown."""
+    return ["answer", "verdict", *(each.name for each in measures.RATIOS), "breakEvenEpochs", *OF_RAY]
+
+
+def scalars(comparison: Comparison) -> dict[str, float | str | None]:
+    """Medians over the repeats and the answer, by output name; None for what was not measured."""
+    ray = comparison.arms.get(RAY.name)
+    ratios = comparison.ratios.items()
+    values: dict[str, float | str | None] = {name: value.median if value else None for name, value in ratios}
+    values |= {name: ray.median(name) if ray else None for name in OF_RAY}
+    values |= {"answer": comparison.answer, "verdict": comparison.verdict}
+    return values | {"breakEvenEpochs": comparison.break_even_epochs}

@@ -1,0 +1,47 @@
+"""How a number of the catalogue is written, once for tables, pages and comments. Pure."""
+
+from typing import NamedTuple
+
+from compare.measures import Measure, Ratio
+from compare.schema import Estimate, Spread
+
+MISSING = "–"
+
+
+class Figure(NamedTuple):
+    """A value over the repeats as texts in the unit of its entry, without the unit."""
+
+    median: str
+    range: str
+    """`1.85 to 1.90`: the 95 % interval of a ratio, lowest and highest of a measure; "" with one repeat."""
+    ends: str
+    """Lowest and highest, of either."""
+
+
+def figure(value: Spread, entry: Measure | Ratio) -> Figure:
+    """Of a measure or a ratio."""
+    digits, factor = (entry.digits, entry.factor) if isinstance(entry, Measure) else (2, 1.0)
+
+    def number(given: float) -> str:
+        return f"{given * factor:,.{digits}f}"
+
+    ends = f"{number(value.low)} to {number(value.high)}" if value.n > 1 else ""
+    if not isinstance(value, Estimate):
+        return Figure(number(value.median), ends, ends)
+    interval = value.lower is not None and value.upper is not None
+    return Figure(
+        number(value.median), f"{number(value.lower or 0)} to {number(value.upper or 0)}" if interval else "", ends
+    )
+
+
+def text(value: Spread | None, entry: Measure | Ratio, single: str = " (one repeat)") -> str:
+    """`1.53× (1.50 to 1.57)`; `1.53×` and `single` where there is no range; a dash for what was not measured."""
+    if value is None:
+        return MISSING
+    shown = figure(value, entry)
+    return f"{shown.median}{unit(entry)}" + (f" ({shown.range})" if shown.range else single)
+
+
+def unit(entry: Measure | Ratio) -> str:
+    """As it follows a number."""
+    return f" {entry.unit}" if isinstance(entry, Measure) and entry.unit else entry.unit
