@@ -152,7 +152,7 @@ def _model(findings: Findings) -> str:
         return f"By the model, not measured, more than {model.workers} workers gain less than 10 % on this link."
     return (
         f"By the model, not measured, {link.best_workers} workers on this link, each with CPUs of its own, would train "
-        f"{link.best_speedup:.1f}× as fast as one process."
+        f"{link.best_speedup:.1f}× as fast as one process, but for what Ray adds."
     )
 
 

@@ -199,10 +199,10 @@ def test_two_results_stand_side_by_side(tmp_path: Path) -> None:
     shown = side_by_side(tmp_path, "local", "1", "latest")
 
     row = next(line for line in shown.splitlines() if line.startswith("speedup"))
-    assert ["speedup", "1.84×", "(1.83", "to", "1.87)", "1.40×", "(1.39", "to", "1.41)"] == row.split()[:9]
+    assert ["speedup", "1.84×", "(1.80", "to", "1.88)", "1.39×", "(1.37", "to", "1.42)"] == row.split()[:9]
     assert row.endswith("SLOWER")
     assert "made with other: epochs 3 -> 4" in shown
-    assert "A  20250301T120300Z-" in shown
+    assert "A  20250301T120400Z-" in shown
 
 
 def repository(folder: Path) -> str:

@@ -140,7 +140,7 @@ def test_the_repeats_named_find_a_tenth(repeats: int, noise: Callable[[random.Ra
 
 
 def test_going_on_until_decided_errs_more_often() -> None:
-    """As ADR 10 says: from 4 repeats on, one more each time and at most 8, equal arms are told apart in 10 to 12 %."""
+    """As ADR 13 says: from 4 repeats on, one more each time and at most 8, equal arms are told apart in 10 to 12 %."""
     rng, false = seeded("until decided"), 0
     for _ in range(SIMULATIONS):
         values = ratios(rng, heavy, 1.0, 4)
