@@ -120,9 +120,9 @@ def test_the_whole_text_of_the_plain_case() -> None:
         "1.73×) as fast as one process on 1 CPU. Of its 16.2 s, 12.0 s pass before the first step (4.0 s of 11.1 s in "
         "one process on 1 CPU) and 3.1 s are timed steps; evaluation takes 1.0 s. Its steps take 1.02× (1.02× to "
         "1.02×) the time of TensorFlow's own distribution with 2 workers. By the model, not measured, 8 workers on "
-        "this link, each with CPUs of its own, would train 6.6× as fast as one process, but for what Ray adds. The accuracy gap "
-        "is +0.2 percentage points. A bigger single process (one process on 2 CPUs) was not measured: no node holds it. Batch "
-        "statistics are those of each replica."
+        "this link, each with CPUs of its own, would train 6.6× as fast as one process, but for what Ray adds. The "
+        "accuracy gap is +0.2 percentage points. A bigger single process (one process on 2 CPUs) was not measured: no "
+        "node holds it. Batch statistics are those of each replica."
     )
 
 

@@ -1,0 +1,77 @@
+"""Whole clocks: what is fixed and what an epoch takes, and from which epoch on one clock stays below another."""
+
+import pytest
+
+from compare.clock import MOST_EPOCHS, Clock, break_even, clock_of, ratios_at, ratios_per_epoch
+from compare.intervals import ratio_interval
+from tests.unit.results import make_result
+
+
+def clocks(*parts: tuple[float, float]) -> list[Clock]:
+    """Clocks of 8 epochs with these fixed seconds and seconds an epoch."""
+    return [Clock(8, fixed + 8 * per_epoch, per_epoch) for fixed, per_epoch in parts]
+
+
+def test_a_clock_has_the_runs_own_phases() -> None:
+    """20 steps of 0.053 s, 0.2 s of validation and a third of the reports an epoch; the rest is fixed."""
+    clock = clock_of(make_result("ray"))
+
+    assert clock.per_epoch == pytest.approx(20 * 0.053 + 0.2 + 0.05 / 3)
+    assert clock.fixed == pytest.approx(make_result("ray").wall_seconds - 3 * (clock.per_epoch or 0))
+    assert clock.at(3) == make_result("ray").wall_seconds
+
+
+def test_without_timed_steps_only_what_was_trained_is_known() -> None:
+    """No model, no guess."""
+    clock = clock_of(make_result("ray", train_seconds=None, timed_steps=0))
+
+    assert clock.at(3) == make_result("ray").wall_seconds
+    assert clock.at(4) is None
+    assert break_even([(clock, clock)]) is None
+
+
+def test_clocks_meet_where_the_saved_seconds_have_paid_for_the_start() -> None:
+    """10 s more at the start and 0.4 s saved an epoch: ahead from the 26th on, in every repeat."""
+    pairs = list(zip(clocks((5, 2.0), (5, 2.0)), clocks((15, 1.6), (15, 1.6)), strict=True))
+    meets = break_even(pairs)
+
+    assert meets is not None
+    assert (meets.possibly, meets.probably, meets.surely) == (26, 26, 26)
+    assert ratios_at(pairs, 25) == pytest.approx([1.0, 1.0])
+
+
+def test_surely_is_by_the_lower_end_and_possibly_by_the_upper() -> None:
+    """Repeats that differ widen it: the interval of R lies above 1 from `surely` on, and not one epoch before."""
+    pairs = list(zip(clocks((5, 2.0), (5, 2.1), (6, 2.0), (5, 1.95)), clocks((15, 1.6), (14, 1.5)) * 2, strict=True))
+    meets = break_even(pairs)
+
+    assert meets is not None
+    assert meets.possibly is not None
+    assert meets.probably is not None
+    assert meets.surely is not None
+    assert meets.possibly < meets.probably < meets.surely
+    for epochs, end in ((meets.surely, "lower"), (meets.probably, "centre"), (meets.possibly, "upper")):
+        assert getattr(ratio_interval(ratios_at(pairs, epochs)), end) > 1
+        assert getattr(ratio_interval(ratios_at(pairs, epochs - 1)), end) <= 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [((15, 2.1), None), ((15, 2.0), None), ((15, 1.9999), None), ((4, 1.6), 1), ((4, 2.2), None)],
+)
+def test_who_is_ahead_at_first_or_never(subject: tuple[float, float], expected: int | None) -> None:
+    """Slower an epoch never stays ahead, whoever starts sooner; 100,000 epochs are none that anybody trains."""
+    meets = break_even(list(zip(clocks((5, 2.0), (5, 2.0)), clocks(subject, subject), strict=True)))
+
+    assert meets is not None
+    assert meets.surely == expected
+    assert MOST_EPOCHS == 10_000
+
+
+def test_one_repeat_is_only_probable() -> None:
+    """It has no interval."""
+    meets = break_even([(clocks((5, 2.0))[0], clocks((15, 1.6))[0])])
+
+    assert meets is not None
+    assert (meets.possibly, meets.probably, meets.surely) == (None, 26, None)
+    assert ratios_per_epoch([(clocks((5, 2.0))[0], clocks((15, 1.6))[0])]) == pytest.approx([1.25])
