@@ -13,6 +13,7 @@ from compare.clock import clock_of, epoch_seconds, seconds_to_accuracy, step_sec
 from compare.measurement import Measurement, Run, best_validation_accuracy
 from training.result import StepSeconds, Worker
 
+NOT_MEASURED = "no repeat measured it"
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"
 Better = Literal["lower", "higher", ""]
 Value = Callable[[Run, Measurement], float | None]
@@ -34,7 +35,7 @@ class Measure:
     better: Better = ""
     because: str = ""
     """The key of a run's `reasons` that says why it is missing, if it is not the name."""
-    otherwise: str = "no repeat measured it"
+    otherwise: str = NOT_MEASURED
     """Why it is missing where no run says it."""
     column: str = ""
     """Heading in the text table; "": not there."""

