@@ -58,8 +58,8 @@ def test_up_brings_up_the_cluster_and_measures(project: ClusterProject) -> None:
     users = project.users.read_text()
     shown = project.up()
     comparison = project.comparison()
-    assert all(comparison[arm]["trainSeconds"] > 0 for arm in ARMS)
-    assert comparison["speedup"]["median"] > 0
+    assert all(comparison["arms"][arm]["measures"]["trainSeconds"]["median"] > 0 for arm in ARMS)
+    assert comparison["ratios"]["speedup"]["median"] > 0
     # A pod's quota holds it to its CPUs, and binds it to none
     assert {"cpusDisjoint": None} == {name: passed for name, passed in comparison["checks"].items() if not passed}
     assert comparison["reasons"]["idleRayCpus"] == ONE_RAY_RUN  # and not that some Ray pod could not be read
@@ -135,7 +135,7 @@ def test_a_namespace_of_others_keeps_its_network(project: ClusterProject) -> Non
         with project.another_stack("kubernetes", namespace=shop.NAME, createNamespace="false", image=image):
             project.up()
             shop.wait_for_answers()
-            assert project.comparison()["speedup"] is not None
+            assert project.comparison()["ratios"]["speedup"] is not None
             (head,) = project.objects("pods", "--selector=ray.io/node-type=head", namespace=shop.NAME)
             target = f"{head['status']['podIP']}:8265"
             assert "closed" in run_pod(project, shop.NAME, image, ["python", "-c", CONNECT, target])

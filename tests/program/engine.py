@@ -15,7 +15,17 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("__main__.py", "Pulumi.yaml", ".python-version", "pyproject.toml", "uv.lock", "infra", "training", "stacks")
+COPIED = (
+    "__main__.py",
+    "Pulumi.yaml",
+    ".python-version",
+    "pyproject.toml",
+    "uv.lock",
+    "compare",
+    "infra",
+    "training",
+    "stacks",
+)
 MARK = "TRAINING_TEST_MARK"
 """An environment variable that every process started by a test inherits, and by which it is found again."""
 
