@@ -72,16 +72,11 @@ def _replicas(run: Run, recipe: Recipe) -> str:
     return ""
 
 
-def _asked(run: Run, recipe: Recipe) -> int:
-    """Compute threads, and CPUs, that each process of a run must have."""
-    return max(1, math.ceil(ARMS[run.arm].process_cpus(recipe)))
-
-
 def _threads(runs: Sequence[Run], recipe: Recipe) -> Check:
     """Every rank computed with as many threads as it has CPUs, where its threads could be counted."""
     uncounted = ""
     for run, worker in _workers(runs):
-        threads, wanted = worker.compute_threads, _asked(run, recipe)
+        threads, wanted = worker.compute_threads, ARMS[run.arm].compute_threads(recipe)
         if threads is None:
             uncounted = f"the threads of {run.name} could not be counted"
         elif threads != wanted:
@@ -97,12 +92,12 @@ def _cpus_disjoint(runs: Sequence[Run], recipe: Recipe) -> Check:
     for run, worker in _workers(runs):
         if not worker.bound:
             return None, f"nothing bound the processes of {run.name} to CPUs"
-        bound, wanted = len(worker.affinity or ()), _asked(run, recipe)
+        bound, wanted = len(worker.affinity or ()), ARMS[run.arm].compute_threads(recipe)
         if bound != min(wanted, run.result.provenance.cpus_allowed):
             return False, f"rank {worker.rank} of {run.name} was bound to {bound} CPUs, not {wanted}"
     if all(len(run.result.workers) < 2 for run in runs):
         return None, "one worker has no other to share a CPU with"
-    shared = [_sharing(run, _asked(run, recipe)) for run in runs]
+    shared = [_sharing(run, ARMS[run.arm].compute_threads(recipe)) for run in runs]
     uneven = next((text for is_uneven, text in shared if is_uneven), "")
     if uneven:
         return False, uneven

@@ -3,6 +3,7 @@
 To add one: an entry here, and the module `training.<name>` that a run starts.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -49,6 +50,10 @@ class Arm:
     def process_cpus(self, sizes: Sizes) -> float:
         """CPUs of each of them."""
         return sizes.worker_cpus * (sizes.workers if self.all_cpus else 1)
+
+    def compute_threads(self, sizes: Sizes) -> int:
+        """Intra-op and OpenMP threads of each of them: its CPUs, rounded up."""
+        return max(1, math.ceil(self.process_cpus(sizes)))
 
     def words(self, sizes: Sizes) -> str:
         """What runs, in words: `one process on 2 CPUs`."""

@@ -4,7 +4,6 @@ No training happens; what a test cares about it overrides by keyword.
 """
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -39,7 +38,7 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None,
     world = ARMS[arm].processes(recipe)
     shares = batch_split(IMAGES * recipe.epochs, world)
     provenance = changes.pop("provenance", make_provenance())
-    threads = math.ceil(ARMS[arm].process_cpus(recipe))
+    threads = ARMS[arm].compute_threads(recipe)
     cluster = RayCluster(nodes=1, cpus=2.0, memory_bytes=4e9, object_store_bytes=1e9)
     own = recipe.for_arm(arm) | {"seed": recipe.seed + repeat - 1}
     result = TrainingResult(
