@@ -83,7 +83,10 @@ class Shop:
         container = {"name": name, "image": self._image, "imagePullPolicy": "IfNotPresent", "command": command}
         spec = {
             "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+            },
         }
         metadata = {"name": name, "namespace": namespace}
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
