@@ -31,6 +31,8 @@ CHANGES_NOTHING = {
     "target": EVERYWHERE,  # a stack has one; another is another place, whose hashes differ by the host or the pods
     "repeats": EVERYWHERE,  # more or fewer runs, each as it is
     "keepBaseline": EVERYWHERE,
+    "priceCpuHour": EVERYWHERE,  # what the comparison makes of the hours
+    "priceGibHour": EVERYWHERE,
     "runTimeoutMinutes": EVERYWHERE,  # the Job's deadline: it ends a run, and changes none that ends before it
     "allowOversubscription": EVERYWHERE,  # whether it is measured, and what the verdict says
     "workerMemory": ("local",),  # not enforced there
@@ -70,6 +72,8 @@ ANOTHER = {
     "repeats": "2",
     "nativeArm": "false",
     "keepBaseline": "true",
+    "priceCpuHour": "0.05",
+    "priceGibHour": "0.01",
     "runTimeoutMinutes": "61",
     "allowOversubscription": "true",
     "rayDashboard": "true",
