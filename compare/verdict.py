@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from compare.answer import Held, repeats_to_decide, won_from
 from compare.claims import WORDS
 from compare.fairness import Check
+from compare.intervals import ENOUGH_TO_ESTIMATE
 from compare.measurement import Measurement, why_absent
 from compare.qualifiers import ACCURACY_POINTS
 from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread
@@ -82,6 +83,8 @@ def _would_decide(findings: Findings) -> str:
     if findings.claim == "it finished":
         return "that the runs finished decides nothing"
     repeats = repeats_to_decide(list(findings.held.values()))
+    if len(findings.measurement.repeats) < ENOUGH_TO_ESTIMATE:
+        return f"measure at least {repeats} repeats"
     return f"{repeats} repeats would probably decide" if repeats else "not even 100 repeats would probably decide"
 
 

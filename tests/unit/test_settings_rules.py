@@ -30,6 +30,8 @@ REFUSED = {
     "repeats": ["0", "101", "three"],
     "nativeArm": ["no"],
     "keepBaseline": ["no"],
+    "priceCpuHour": ["-0.1", "1001", "nan", "cheap"],
+    "priceGibHour": ["-0.1", "1001", "inf", "$0.01"],
     "runTimeoutMinutes": ["0", "10081", "1h"],
     "allowOversubscription": ["force"],
     "rayDashboard": ["8265"],

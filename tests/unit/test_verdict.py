@@ -155,7 +155,12 @@ def paced(paces: list[float], arm: str = "ray", startup: float = 12.0, epochs: i
         ([0.2, 0.2, 0.2], 12.0, "Not worth it here: over 3 epochs", "Longer training does not change that"),
         ([0.05, 0.05, 0.05], 3.5, "Worth it: over 3 epochs, start to end", "repeats."),
         ([0.1, 0.05, 0.2], 3.5, "Not decided: over 3 epochs", "repeats would probably decide"),
-        ([0.05], 3.5, "Not decided: over 3 epochs", "in one repeat, so how sure that is cannot be told; 4 repeats"),
+        (
+            [0.05],
+            3.5,
+            "Not decided: over 3 epochs",
+            "how sure that is cannot be told; measure at least 4 repeats",
+        ),
         ([0.12, 0.05, 0.08], 20.0, "Not worth it here: over", "more epochs or more repeats would tell"),
     ],
 )
