@@ -17,7 +17,7 @@ def main() -> None:
     """Take the recipe as JSON, fit one epoch for warm-up and one on the clock."""
     recipe = Recipe.from_dict(json.loads(sys.argv[1]))
     environment.defer_garbage_collection()
-    environment.prepare(recipe, 0, provenance.allowed_cpus())
+    environment.prepare(recipe.compute_threads(), 0, provenance.allowed_cpus())
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(recipe.compute_threads())

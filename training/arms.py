@@ -64,7 +64,9 @@ class Arm:
 
 
 BASELINE = Arm(name="baseline", role="reference", start="alone", title="one process on {cpus}", ignores=("workers",))
-WIDE = Arm(name="wide", role="alternative", start="alone", title="one process on {cpus}", all_cpus=True)
+WIDE = Arm(
+    name="wide", role="alternative", start="alone", title="one process on {cpus}", all_cpus=True, switch="wideArm"
+)
 NATIVE = Arm(
     name="native",
     role="control",
@@ -72,14 +74,12 @@ NATIVE = Arm(
     title="TensorFlow's own distribution with {workers}",
     switch="nativeArm",
 )
-RAY = Arm(name="ray", role="subject", start="ray", title="lean Ray with {workers}")
+RAY = Arm(name="ray", role="subject", start="ray", title="Ray as documented with {workers}")
 TUNED = Arm(name="tuned", role="variant", start="ray", title="tuned Ray with {workers}", switch="tunedRay")
 
 ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, TUNED)}
 """Every arm by name, in the order in which they are shown."""
 
-RUN = (BASELINE.name, NATIVE.name, RAY.name)
-"""The arms that the program runs."""
 
 
 def with_role(*roles: Role) -> list[Arm]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from training import environment, isolation, machine_lock, provenance
+from training.arms import ARMS
 from training.clock import Phases, Stamp, process_start
 from training.config import Recipe, kebab
 from training.progress import Progress
@@ -67,6 +68,7 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
     )
     if arm == "ray":
         parser.add_argument("--address", default="", help="address of a running Ray cluster; empty: start one here")
+    if ARMS[arm].start == "ray":
         parser.add_argument("--dashboard", action="store_true", help="serve Ray's dashboard while the run lasts")
     for field in fields(Recipe):
         rule = field.metadata["rule"]
@@ -76,7 +78,7 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         )  # fmt: skip
     given = vars(parser.parse_args(arguments))
     recipe = Recipe(**{field.name: given[field.name] for field in fields(Recipe)})
-    if recipe.global_batch_size < recipe.workers and arm != "baseline":
+    if recipe.global_batch_size < recipe.workers and ARMS[arm].start != "alone":
         parser.error(
             f"--global-batch-size {recipe.global_batch_size} cannot be split over --workers {recipe.workers}: "
             f"it must be at least {recipe.workers}"
@@ -149,7 +151,7 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
     environment.defer_garbage_collection()
     read = container_cpu_at_start(request)
     host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
-    bound = environment.prepare(request.recipe, rank, cpus)
+    bound = environment.prepare(ARMS[arm].compute_threads(request.recipe), rank, cpus)
     with request.phases.measure("provenance"):
         software = provenance.software(arm, environment.steering(os.environ))
     with request.phases.measure("tensorflow"):

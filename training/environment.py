@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 
 from training import topology
-from training.config import Recipe
 from training.provenance import allowed_cpus
 
 SYSTEM = re.compile(
@@ -75,15 +74,15 @@ def share_of_cpus(cpus: list[int], rank: int, count: int) -> list[int]:
     return sorted({cpus[(rank * count + i) % len(cpus)] for i in range(count)})
 
 
-def prepare(recipe: Recipe, rank: int, cpus: list[int] | None) -> bool:
+def prepare(threads: int, rank: int, cpus: list[int] | None) -> bool:
     """Set this process up for `rank`: its environment, and its share of `cpus`; true if it was bound to that.
 
     None leaves the CPUs as they are, in a pod, where the CPU limit holds them; and so does a system without affinity.
     """
-    os.environ.update(variables(recipe.compute_threads()))
+    os.environ.update(variables(threads))
     if not cpus or not hasattr(os, "sched_setaffinity"):
         return False
-    os.sched_setaffinity(0, share_of_cpus(topology.order(cpus), rank, recipe.compute_threads()))
+    os.sched_setaffinity(0, share_of_cpus(topology.order(cpus), rank, threads))
     return True
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from training import account, dataset, environment
+from training.arms import ARMS
 from training.clock import Stamp
 from training.config import Recipe
 from training.loop import Loop
@@ -41,7 +42,7 @@ def train(recipe: Recipe, launch: Launch) -> TrainingResult | None:
 def set_up(recipe: Recipe, launch: Launch) -> Session:
     """Everything before the first step: strategy, data, model and the traced training function."""
     usage, phases = Usage(), launch.phases
-    tf.config.threading.set_intra_op_parallelism_threads(recipe.compute_threads())
+    tf.config.threading.set_intra_op_parallelism_threads(ARMS[launch.arm].compute_threads(recipe))
     tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
     before = threads()
     with phases.measure("collectives"):
@@ -78,7 +79,7 @@ def fit(session: Session, progress: Progress) -> Record:
 
 
 def _strategy(launch: Launch) -> Any:
-    if launch.arm == "baseline":
+    if ARMS[launch.arm].start == "alone":
         return tf.distribute.get_strategy()
     strategy = tf.distribute.MultiWorkerMirroredStrategy(
         communication_options=tf.distribute.experimental.CommunicationOptions(

@@ -59,7 +59,7 @@ def main() -> None:
     found: dict[str, Any] = {}
     for name, values in spec["cases"].items():
         recipe = Recipe(workers=world, dataset="coloured", seed=3, warmup_steps=0, **values)
-        environment.prepare(recipe, rank, None)
+        environment.prepare(recipe.compute_threads(), rank, None)
         found |= {f"{name}/{key}": value for key, value in _run(recipe, rank, world).items()}
     np.savez(spec["out"], **found)
 

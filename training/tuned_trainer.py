@@ -7,13 +7,9 @@ docs/performance.md has what each part saves.
 import json
 import os
 import socket
-import sys
-import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
 import ray
 from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend, BackendConfig
@@ -26,31 +22,25 @@ from training.ports import hold_port
 
 _HELD: list[socket.socket] = []
 """Ports of this worker, until its process ends."""
-TRAIN_WORKER = "ray::RayTrainWorker"
 
 
 class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
     """A TensorflowTrainer whose driver and controller do not import TensorFlow (2 to 6 s each).
 
-    Nor does it start a manager of Ray Data sets, of which there are none; nor, where Ray was started for this run
-    alone, a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on, and a coordinator of
+    Nor does it start a manager of Ray Data sets, of which there are none; nor, as Ray was started for this run alone,
+    a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on, and a coordinator of
     autoscaling.
     """
 
-    def __init__(self, *, own_cluster: bool, **arguments: Any) -> None:
-        self._own_cluster = own_cluster
+    def __init__(self, **arguments: Any) -> None:
         # TensorflowTrainer's own does the same with ray.train.tensorflow's config, whose package imports TensorFlow
         DataParallelTrainer.__init__(self, backend_config=TensorflowAddresses(), **arguments)
 
     def _create_default_callbacks(self) -> list[Any]:
-        unused = {"DatasetsCallback"}
-        if self._own_cluster:
-            unused.add("PlacementGroupCleanerCallback")
-        return [one for one in super()._create_default_callbacks() if type(one).__name__ not in unused]
+        unused = {"DatasetsCallback", "PlacementGroupCleanerCallback"}
+        return [callback for callback in super()._create_default_callbacks() if type(callback).__name__ not in unused]
 
     def _initialize_and_run_controller(self, **arguments: Any) -> Any:
-        if not self._own_cluster:
-            return super()._initialize_and_run_controller(**arguments)
         arguments["scaling_policy"] = _FixedWorkers(self.scaling_config)
         # Ray would give the controller an environment of its own, and so a new process (2 s). Here every process has
         # that environment, because the driver started them all, and one that Ray keeps ready will do.
@@ -96,20 +86,3 @@ def _held_address() -> tuple[str, int]:
 def _set_tf_config(addresses: list[str], rank: int) -> None:
     cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
     os.environ["TF_CONFIG"] = json.dumps(cluster)
-
-
-def yield_to_training(driver: int) -> None:
-    """Have the system run Ray's own threads only when no training thread wants the CPU (Linux's SCHED_IDLE).
-
-    Those are all threads of the process `driver` and of what it started, training workers included, but for the thread
-    that calls this: the threads of TensorFlow, which come later, are its children. Does nothing on other systems.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    started = psutil.Process(driver)
-    for process in (started, *started.children(recursive=True)):
-        with suppress(psutil.Error, OSError):  # gone meanwhile
-            if process.pid == os.getpid() or TRAIN_WORKER not in " ".join(process.cmdline()):
-                for thread in process.threads():
-                    if thread.id != threading.get_native_id():
-                        os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
