@@ -15,8 +15,9 @@ from infra.network_spec import API_SERVER_PORTS
 from infra.nodes import allocatable, usable
 from infra.pod_spec import PROJECT, PROJECT_LABEL
 from infra.settings import Settings
+from infra.settings_arms import without_arms_line
 from infra.settings_draft import set_line
-from infra.settings_fit import RESERVED, Measurement, Size, cluster_fit
+from infra.settings_fit import RESERVED, Measurement, Size, arms_to_leave_out, cluster_fit
 
 OPERATOR_SELECTOR = "app.kubernetes.io/name=kuberay-operator"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
@@ -149,7 +150,7 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
         return
     listed = "; ".join(f"{node['metadata']['name']} {size}" for node, size in zip(nodes, sizes, strict=True))
     workers = settings.recipe.workers
-    ways = [set_line("nativeArm", "false")] if arms == ("native",) else []
+    ways = without_arms_line(arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, sizes)))
     fewer = (count for count in range(workers - 1, 0, -1) if not cluster_fit(replace(asked, workers=count), sizes))
     ways += [set_line("workers", count) for count in islice(fewer, 1)]
     yield Finding(
@@ -168,4 +169,5 @@ def _asked(settings: Settings) -> Measurement:
         worker=Size(recipe.worker_cpus, cluster.worker_memory.bytes),
         head=Size(cluster.head_cpus, cluster.head_memory.bytes),
         native_arm=settings.native_arm,
+        wide_arm=settings.wide_arm,
     )

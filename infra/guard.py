@@ -29,6 +29,7 @@ ABANDONED = 125
 SIGNALLED = 128
 """Added to the number of the signal that ended the command, as shells do. Its own exit code is passed on as it is."""
 
+WARM_UP = [sys.executable, "-m", "training.warm_up"]
 GRACE_SECONDS = 2.0
 """From SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone within 10."""
 GIVE_UP_SECONDS = 30.0
@@ -41,6 +42,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="infra.guard", description=__doc__)
     parser.add_argument("--deadline", type=float, required=True, help="seconds that the command may take")
     parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
+    parser.add_argument("--warm-up", action="store_true", help="run training.warm_up first, once the lock is held")
     parser.add_argument("command", nargs="+")
     given = parser.parse_args()
     if os.getpid() != os.getsid(0):
@@ -55,6 +57,8 @@ def main() -> int:
         )
         if lock is None:
             return ABANDONED
+        if given.warm_up and (code := _run(WARM_UP, given.deadline)) in (DEADLINE, ABANDONED):
+            return code
         return _run(given.command, given.deadline)
     except machine_lock.LockError as error:
         sys.exit(f"error: {error}")

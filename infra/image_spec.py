@@ -21,7 +21,7 @@ NAME = "ray-worth-it/training"
 DOCKERFILE = PROJECT / "training" / "Dockerfile"
 BUILD_FILES = (PROJECT / "infra" / "scripts" / "strip_symbols.py", PROJECT / "training" / "uv.txt")
 """What the Dockerfile runs, and the uv that it installs."""
-ENTRIES = ("pod", "submit", "baseline", "native", "ray")
+ENTRIES = ("pod", "submit", "baseline", "wide", "native", "ray")
 """Modules of `training` that a pod starts."""
 DATA = "/data"
 """Where the image has its data set."""

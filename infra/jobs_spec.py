@@ -12,6 +12,8 @@ from infra import pod_spec
 from infra.pod_spec import RUN_LABEL, Manifest, Placement, Size
 from infra.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
 from training import peers, progress, provenance, versions
+from training.arms import ARMS
+from training.config import kebab
 
 if TYPE_CHECKING:
     from infra.plan import RunPlan
@@ -35,6 +37,8 @@ class JobSettings:
     """What the Jobs of a measurement have in common."""
 
     worker: Size
+    wide: Size
+    """Of the one pod of the wide arm: all workers' CPUs and memory."""
     placement: Placement
     timeout_minutes: int
     dataset_flags: tuple[str, ...]
@@ -90,9 +94,9 @@ def component(arm: str) -> str:
 
 
 def _recipe_flags(plan: "RunPlan") -> list[str]:
-    """For the baseline without the number of workers, which does not change it: so its Job can be kept."""
-    flags = plan.recipe.flags()
-    return [flag for flag in flags if plan.arm != "baseline" or not flag.startswith("--workers=")]
+    """Without what does not change the arm, as the number of workers the baseline: so its Job can be kept."""
+    ignored = tuple(f"{kebab(key)}=" for key in ARMS[plan.arm].ignores)
+    return [flag for flag in plan.recipe.flags() if not flag.startswith(ignored)]
 
 
 def _labels(plan: "RunPlan") -> dict[str, str]:
@@ -125,8 +129,9 @@ def _pod(plan: "RunPlan", settings: JobSettings) -> Manifest:
         main = pod_spec.container("submitter", image, SUBMITTER, command=command, environment=variables)
         return pod_spec.pod(main, settings.placement, **more)
     command = ["python", "-m", "training.pod", plan.arm, *flags]
-    if plan.arm == "baseline":
-        main = pod_spec.container("training", image, settings.worker, command=command, environment=common)
+    if ARMS[plan.arm].start == "alone":
+        size = settings.wide if ARMS[plan.arm].all_cpus else settings.worker
+        main = pod_spec.container("training", image, size, command=command, environment=common)
         return pod_spec.pod(main, settings.placement, **more)
     common |= {peers.SERVICE: plan.name, peers.WORKERS: str(plan.recipe.workers)}
     main = pod_spec.container("training", image, settings.worker, command=command, environment=common)

@@ -7,6 +7,7 @@ Pulumi tells a dynamic provider nothing: not that the user pressed Ctrl-C, not t
 that comes from stdout, see `_heartbeat`; what is done about it is the guard's work (docs/adr).
 """
 
+import itertools
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 
 from infra import guard
 from training import environment, progress, result
+from training.arms import ARMS
 from training.config import Recipe
 from training.provenance import PROJECT
 
@@ -36,6 +38,10 @@ LOG_LINES = 15
 
 _guards: set[subprocess.Popen[bytes]] = set()
 """Guards of the runs that this process is making."""
+
+
+_runs_begun = itertools.count()
+"""Of this process, which lives as long as the update: only its first run finds files that nobody has read."""
 
 
 class RunFailed(Exception):  # noqa: N818  (the name is what the user reads before the message)
@@ -101,7 +107,9 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
     deadline = f"{props['timeoutMinutes'] * 60:g}"
     entry = [sys.executable, "-m", f"training.{props['arm']}", "--result", str(folder / result.NAME)]
     return [
-        *(sys.executable, "-m", "infra.guard", "--deadline", deadline, "--progress", str(folder), "--"),
+        *(sys.executable, "-m", "infra.guard", "--deadline", deadline, "--progress", str(folder)),
+        *(["--warm-up"] if next(_runs_begun) == 0 else []),
+        "--",
         *entry,
         *_flags(props),
     ]
@@ -111,7 +119,7 @@ def _flags(props: dict[str, Any]) -> list[str]:
     flags = Recipe.from_dict(json.loads(props["recipe"])).flags()
     if props["datasetPath"]:
         flags.append(f"--dataset-path={props['datasetPath']}")
-    if props["arm"] == "ray" and props["rayDashboard"]:
+    if ARMS[props["arm"]].start == "ray" and props["rayDashboard"]:
         flags.append("--dashboard")
     return flags
 

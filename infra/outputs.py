@@ -13,16 +13,13 @@ from compare.measurement import Context, Prices, Reserved, Run
 from infra.plan import RunPlan
 from infra.settings import Settings
 from infra.settings_fit import SUBMITTER
-from training.arms import ARMS
-
-NOT_RUN = "this program does not run it yet"
 
 
 def comparison(
     settings: Settings, plans: Sequence[RunPlan], results: Mapping[str, pulumi.Output[str]]
 ) -> dict[str, pulumi.Output[Any]]:
     """The outputs by name. A scalar that was not measured is None, which Pulumi leaves out of the stack's outputs."""
-    measured = pulumi.Output.all(**results).apply(partial(compare_results, context_of(settings, plans), plans))
+    measured = pulumi.Output.all(**results).apply(partial(compare_results, context_of(settings), plans))
     return {name: measured[name] for name in (*scalars.names(), "comparison")}
 
 
@@ -33,15 +30,14 @@ def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping
     return {**scalars.scalars(compared), "comparison": compared.to_json()}
 
 
-def context_of(settings: Settings, plans: Sequence[RunPlan]) -> Context:
+def context_of(settings: Settings) -> Context:
     """How the runs were asked for."""
-    arms = tuple(name for name in ARMS if any(plan.arm == name for plan in plans))
     return Context(
         recipe=settings.recipe,
         target=settings.target,
         repeats=settings.repeats,
-        arms=arms,
-        absent={arm.name: _why_absent(arm.switch, settings) for arm in ARMS.values() if arm.name not in arms},
+        arms=settings.arms,
+        absent=settings.absent_arms,
         settings=settings.given,
         oversubscription=settings.oversubscription,
         worker_memory_bytes=settings.worker_memory_bytes,
@@ -49,10 +45,6 @@ def context_of(settings: Settings, plans: Sequence[RunPlan]) -> Context:
         idle_ray=_idle_ray(settings),
         prices=Prices(cpu_hour=settings.price_cpu_hour, gib_hour=settings.price_gib_hour),
     )
-
-
-def _why_absent(switch: str, settings: Settings) -> str:
-    return "nativeArm is off" if switch == "nativeArm" and not settings.native_arm else NOT_RUN
 
 
 def _beside_workers(settings: Settings) -> Reserved:

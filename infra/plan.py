@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra import pods
 from training import environment, provenance
-from training.arms import NATIVE, RAY, RUN
+from training.arms import ARMS
 from training.config import Recipe, canonical
 
 if TYPE_CHECKING:
@@ -37,15 +37,27 @@ class RunPlan:
 
 
 def plan_runs(settings: "Settings") -> tuple[RunPlan, ...]:
-    """The runs in the order in which they are made: every arm once, then every arm again."""
-    arms = [arm for arm in RUN if settings.native_arm or arm != NATIVE.name]
-    drafts = [_draft(settings, arm, repeat) for repeat in range(1, settings.repeats + 1) for arm in arms]
+    """The runs in the order in which they are made: every arm once, then every arm again in another order."""
+    arms = settings.arms
+    repeats = range(1, settings.repeats + 1)
+    drafts = [_draft(settings, arm, repeat) for repeat in repeats for arm in in_turn(arms, repeat)]
     context, parts = _context(settings), _parts(settings, drafts)
     measurement = _hash(context | {"arms": parts[: len(arms)]})  # of the first repeat: of all arms, not how often
     return tuple(
         replace(draft, own_key=_hash(context | own), measurement=measurement)
         for draft, own in zip(drafts, parts, strict=True)
     )
+
+
+def in_turn(arms: Sequence[str], repeat: int) -> list[str]:
+    """The arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last once.
+
+    And where their number is even, each follows each other one once: machines drift, and warm up. The rows of a
+    Williams square: E. J. Williams, Australian Journal of Scientific Research 2 (1949), 149.
+    """
+    count = len(arms)
+    zigzag = [(step + 1) // 2 * (1 if step % 2 else -1) for step in range(count)]
+    return [arms[(repeat - 1 + offset) % count] for offset in zigzag]
 
 
 def _draft(settings: "Settings", arm: str, repeat: int) -> RunPlan:
@@ -63,7 +75,7 @@ def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, An
             "arm": draft.arm,
             "recipe": draft.recipe.for_arm(draft.arm),
             "code": code[draft.arm],
-            "rayDashboard": settings.ray_dashboard if draft.arm == RAY.name else None,
+            "rayDashboard": settings.ray_dashboard if ARMS[draft.arm].start == "ray" else None,
             "pods": made_of.of_run(draft) if made_of else None,
         }
         for draft in drafts

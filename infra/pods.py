@@ -62,6 +62,9 @@ def pods_of(settings: "Settings", cluster: "ClusterSettings") -> Pods:
         ),
         jobs=JobSettings(
             worker=worker,
+            wide=Size(
+                worker.cpus * settings.recipe.workers, str(settings.recipe.workers * cluster.worker_memory.bytes)
+            ),
             placement=place,
             timeout_minutes=settings.run_timeout_minutes,
             dataset_flags=tuple(image_content(settings, cluster).dataset_flag()),

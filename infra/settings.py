@@ -13,6 +13,7 @@ import psutil
 import pulumi
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
+from infra.settings_arms import absent_arms
 from infra.settings_checks import CHECKS, dataset_of, oversubscription_of, path_of, run_checks, sharing_of
 from infra.settings_cluster_checks import CLUSTER_CHECKS, profile_of, unfit
 from infra.settings_draft import Draft, Facts, InvalidSettingsError, read
@@ -20,6 +21,7 @@ from infra.settings_key import Target
 from infra.settings_rules import Quantity
 from infra.settings_table import KEYS
 from training import provenance, topology
+from training.arms import ARMS
 from training.config import Recipe, camel
 
 
@@ -70,6 +72,10 @@ class Settings:
     """With `dataset` resolved."""
     repeats: int
     native_arm: bool
+    wide_arm: bool
+    tuned_ray: bool
+    absent_arms: Mapping[str, str]
+    """Why an arm is not measured, by its name."""
     keep_baseline: bool
     run_timeout_minutes: int
     allow_oversubscription: bool
@@ -90,6 +96,12 @@ class Settings:
     """Warnings about this machine that stop an update; a preview may run on another machine."""
     cluster: ClusterSettings | None
     """None on `local`."""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms of the measurement, in the order in which they are shown."""
+        wanted = {"native": self.native_arm, "wide": self.wide_arm, "tuned": self.tuned_ray}
+        return tuple(arm for arm in ARMS if wanted.get(arm, True))
 
 
 def load() -> Settings:
@@ -143,6 +155,7 @@ def parse(values: Mapping[str, str], facts: Facts) -> Settings:
 def _settings(draft: Draft) -> Settings:
     found, allowed = unfit(draft), draft["allowOversubscription"]
     shared = [text for text in (oversubscription_of(draft), *(one.what for one in found if one.liftable)) if text]
+    absent = absent_arms(draft)
     refused = [one for one in found if not (one.liftable and allowed)]
     dataset_path = path_of(draft, "datasetPath")
     return Settings(
@@ -150,7 +163,10 @@ def _settings(draft: Draft) -> Settings:
         target=draft.target,
         recipe=_recipe(draft),
         repeats=draft["repeats"],
-        native_arm=draft["nativeArm"],
+        native_arm="native" not in absent,
+        wide_arm="wide" not in absent,
+        tuned_ray="tuned" not in absent,
+        absent_arms=absent,
         keep_baseline=draft["keepBaseline"],
         run_timeout_minutes=draft["runTimeoutMinutes"],
         allow_oversubscription=allowed,

@@ -8,12 +8,13 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from infra import kubeconfig
+from infra.settings_arms import measurement_of, without_arms_line
 from infra.settings_checks import Check, path_of
 from infra.settings_draft import Draft, Problem, set_line
-from infra.settings_fit import GIB, RESERVED, Measurement, Size, cluster_fit, node_that_fits
+from infra.settings_fit import GIB, RESERVED, Measurement, Size, arms_to_leave_out, cluster_fit, node_that_fits
 from infra.settings_key import CLUSTER
 from infra.settings_table import KEYS
 
@@ -144,16 +145,6 @@ class Unfit:
         return "\n  ".join([f"{self.what}; {helps}:", *self.ways])
 
 
-def measurement_of(draft: Draft) -> Measurement:
-    """What the settings ask of a cluster."""
-    return Measurement(
-        workers=draft["workers"],
-        worker=Size(draft["workerCpus"], draft["workerMemory"].bytes),
-        head=Size(draft["headCpus"], draft["headMemory"].bytes),
-        native_arm=draft["nativeArm"],
-    )
-
-
 def unfit(draft: Draft) -> list[Unfit]:
     """What does not fit on target minikube; nothing for other targets."""
     if draft.target != "minikube":
@@ -168,10 +159,11 @@ def _unfit_nodes(asked: Measurement, node: Size, count: int) -> Iterator[Unfit]:
     arms = cluster_fit(asked, [node] * count)
     if arms:
         larger = _size_lines(node, node_that_fits(asked, count, node))
+        fewer = arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, [node] * count))
         yield Unfit(
             f"the pods of {' and '.join(arms)}, beside a Ray cluster of {asked.workers} workers, do not fit"
             f" {count} nodes of {node}, of which {RESERVED} each are kept for the system",
-            (set_line("nativeArm", "false"), larger) if arms == ("native",) else (larger,),
+            (*without_arms_line(fewer), larger),
         )
 
 
@@ -187,11 +179,11 @@ def _unfit_cores(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfit
     count, cores = draft["minikubeNodes"], draft.facts.physical_cores
     needed = math.ceil(max(asked.most(count).cpus - 1e-9, node.cpus))
     if needed > cores:
-        smaller = replace(asked, native_arm=False).most(count).cpus <= cores and node.cpus <= cores
+        fewer = arms_to_leave_out(asked, lambda smaller: max(smaller.most(count).cpus, node.cpus) <= cores)
         yield Unfit(
             f"{asked.workers} workers and the pods beside them need a machine with {needed} physical cores,"
             f" and this one has {cores}",
-            (*([set_line("nativeArm", "false")] if smaller else []), set_line("allowOversubscription", "true")),
+            (*without_arms_line(fewer), set_line("allowOversubscription", "true")),
             liftable=True,
         )
 
@@ -201,9 +193,11 @@ def _unfit_memory(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfi
     count, memory = draft["minikubeNodes"], draft.facts.memory_bytes
     needed = max(asked.most(count).memory_bytes, node.memory_bytes)
     if needed > memory:
-        smaller = replace(asked, native_arm=False).most(count).memory_bytes <= memory and node.memory_bytes <= memory
+        fewer = arms_to_leave_out(
+            asked, lambda smaller: max(smaller.most(count).memory_bytes, node.memory_bytes) <= memory
+        )
         yield Unfit(
             f"{asked.workers} workers and the pods beside them need a machine with {math.ceil(needed / GIB)} GiB"
             f" of memory, and this one has {math.floor(memory / GIB)}",
-            (*([set_line("nativeArm", "false")] if smaller else []), set_line("target", "local")),
+            (*without_arms_line(fewer), set_line("target", "local")),
         )

@@ -4,8 +4,9 @@ A pod fits a node or does not: sums over nodes say nothing. So pods are placed o
 order in which they are made, each on the node with most CPUs left, and some of each node is kept for what is not ours.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 GIB = 2**30
 
@@ -36,12 +37,19 @@ class Measurement:
     worker: Size
     head: Size
     native_arm: bool
+    wide_arm: bool = False
+
+    @property
+    def wide(self) -> Size:
+        """The one pod of the wide arm: the CPUs and the memory of all workers."""
+        return Size(self.workers * self.worker.cpus, self.workers * self.worker.memory_bytes)
 
     def moments(self) -> dict[str, list[Size]]:
         """The pods that exist at the same time, by arm: the idle Ray cluster and the operator are always there."""
         always = [OPERATOR, self.head, *[self.worker] * self.workers]
+        wide = {"wide": [*always, self.wide]} if self.wide_arm else {}
         native = {"native": [*always, *[self.worker] * self.workers]} if self.native_arm else {}
-        return {"baseline": [*always, self.worker], **native, "ray": [*always, SUBMITTER]}
+        return {"baseline": [*always, self.worker], **wide, **native, "ray": [*always, SUBMITTER]}
 
     def most(self, nodes: int) -> Size:
         """The most that all pods take at one time, with what is kept free on so many nodes."""
@@ -55,6 +63,17 @@ class Measurement:
 def cluster_fit(asked: Measurement, nodes: Sequence[Size]) -> tuple[str, ...]:
     """The arms whose pods do not fit nodes of this allocatable size; none when all fit."""
     return tuple(arm for arm, pods in asked.moments().items() if not _placed(pods, nodes))
+
+
+def arms_to_leave_out(asked: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
+    """The fewest arms without which the measurement fits; none when there is no such choice."""
+    switches = {"wide": "wide_arm", "native": "native_arm"}
+    optional = [arm for arm, field in switches.items() if getattr(asked, field)]
+    for count in range(1, len(optional) + 1):
+        for arms in combinations(optional, count):
+            if fits(replace(asked, **{switches[arm]: False for arm in arms})):
+                return arms
+    return ()
 
 
 def _placed(pods: Sequence[Size], nodes: Sequence[Size]) -> bool:

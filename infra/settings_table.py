@@ -72,10 +72,23 @@ _RUNS = (
     Key(
         name="repeats",
         rule=whole(1, 100),
-        default="3",
+        default="4",
         help="runs of each arm; one decides nothing, and the verdict says how many would",
     ),
+    Key(
+        name="wideArm",
+        rule=choice(["auto", "true", "false"]),
+        default="auto",
+        help="also measure one process with the CPUs of all workers; auto: where a node is known to hold it",
+    ),
     Key(name="nativeArm", rule=boolean(), default="true", help="also measure TensorFlow's own distribution"),
+    Key(
+        name="tunedRay",
+        rule=boolean(),
+        default="false",
+        targets=LOCAL,
+        help="also measure Ray with everything left out that a run on one machine does not need",
+    ),
     Key(
         name="keepBaseline",
         rule=boolean(),

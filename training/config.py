@@ -28,7 +28,7 @@ class Recipe:
     worker_cpus: float = _setting(
         1.0, number(0, 256, above=True), "CPUs of each worker, and of the baseline; whole on local"
     )
-    epochs: int = _setting(8, whole(1, 10_000), "passes over the training images")
+    epochs: int = _setting(4, whole(1, 10_000), "passes over the training images")
     global_batch_size: int = _setting(64, whole(1, 65_536), "images a step, over all workers together")
     learning_rate: float = _setting(0.001, number(0, 10, above=True), "Adam's learning rate at a global batch of 128")
     precision: str = _setting(

@@ -14,6 +14,8 @@ from typing import Any
 
 import psutil
 
+from training.arms import ARMS
+
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
     "__main__.py",
@@ -42,8 +44,10 @@ class Project:
             copy(ROOT / name, self.folder / name)
         (self.folder / ".venv").symlink_to(ROOT / ".venv")
         (self.folder / "control").mkdir()
-        for arm in ("baseline", "native", "ray") if stub else ():
+        for arm in ARMS if stub else ():
             shutil.copy(Path(__file__).with_name("stub_entry.py"), self.folder / "training" / f"{arm}.py")
+        if stub:
+            (self.folder / "training" / "warm_up.py").write_text("")
         for name in ("state", "home", "t"):
             (folder / name).mkdir()
         self.mark = uuid.uuid4().hex

@@ -31,9 +31,10 @@ import sys
 from infra import guard
 from training import machine_lock
 machine_lock.NAME = "\\0" + sys.argv.pop(1)
+guard.WARM_UP = [sys.executable, "-c", sys.argv.pop(1)]
 sys.exit(guard.main())
 """
-"""The guard with the lock of a machine of its own."""
+"""The guard with the lock of a machine of its own, and a warm-up that is given."""
 HOLD = """
 import sys
 from training import machine_lock
@@ -66,7 +67,7 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
     """Starts guards as the provider does; whatever is left of their sessions is killed at the end."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start_guard(*command: str, deadline: float = 60) -> subprocess.Popen[bytes]:
+    def start_guard(*command: str, deadline: float = 60, warm_up: str = "") -> subprocess.Popen[bytes]:
         with (tmp_path / "log.txt").open("ab") as log:
             process = subprocess.Popen(
                 [
@@ -75,11 +76,13 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
                         "-c",
                         GUARD,
                         machine_lock_name,
+                        warm_up,
                         "--deadline",
                         str(deadline),
                         "--progress",
                         str(tmp_path),
                     ),
+                    *(["--warm-up"] if warm_up else []),
                     *("--", sys.executable, "-c", *command),
                 ],
                 cwd=ROOT,
@@ -212,6 +215,26 @@ def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_pat
 
     assert [] == alive
     assert [True] == [f"process {process.pid} of user" in text for text in waited_for]
+
+
+@pytest.mark.parametrize("warm_up", ["print('warm')", "print('warm'); raise SystemExit('no')"])
+def test_a_first_run_is_warmed_up_before_it_starts(start: Start, tmp_path: Path, warm_up: str) -> None:
+    """Whatever comes of it: the run says by itself what it lacks."""
+    assert 0 == start("print('run')", warm_up=warm_up).wait(20)
+
+    lines = (tmp_path / "log.txt").read_text().split()
+    assert ["warm", "run"] == [line for line in lines if line in ("warm", "run")]
+
+
+def test_warming_up_ends_with_the_starter_too(start: Start, tmp_path: Path) -> None:
+    """And no run starts then."""
+    process = start("print('run')", warm_up="import time; print('warm', flush=True); time.sleep(60)")
+    wait_for(lambda: "warm" in (tmp_path / "log.txt").read_text())
+    assert process.stdin
+    process.stdin.close()
+
+    assert guard.ABANDONED == process.wait(20)
+    assert "run" not in (tmp_path / "log.txt").read_text()
 
 
 def test_a_guard_without_a_session_of_its_own_ends_nothing(tmp_path: Path) -> None:

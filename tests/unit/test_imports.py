@@ -13,6 +13,7 @@ CONTRACT = {
     "arms",
     "clock",
     "config",
+    "arms",
     "emit",
     "environment",
     "machine_lock",
@@ -29,7 +30,7 @@ CONTRACT = {
 }
 """Modules of `training` that everybody may read: standard library only."""
 TENSORFLOW = {"account", "dataset", "loop", "model", "train"}
-RAY = {"ray", "ray_trainer", "submit"}
+RAY = {"ray", "ray_driver", "tuned", "tuned_trainer", "submit"}
 
 
 def imports(path: Path, *, at_module_level: bool = False) -> set[str]:
@@ -108,6 +109,16 @@ def test_only_what_trains_imports_tensorflow_and_only_the_ray_arm_ray(path: Path
 
     assert "tensorflow" not in top or path.stem in TENSORFLOW
     assert "ray" not in tops(imports(path)) or path.stem in RAY
+
+
+@pytest.mark.parametrize("name", ["ray", "ray_driver"])
+def test_the_ray_arm_uses_public_names_of_ray_alone(name: str) -> None:
+    """What a reader of its documentation would write; the tuned arm is the place for anything else."""
+    path = PROJECT / "training" / f"{name}.py"
+    of_ray = {found for found in imports(path) if found.partition(".")[0] == "ray"}
+
+    assert [] == [found for found in of_ray if any(part.startswith("_") for part in found.split("."))]
+    assert not {"training.tuned", "training.tuned_trainer", "training.tuned_priority"} & imports(path)
 
 
 @pytest.mark.parametrize("path", modules("infra"), ids=named(modules("infra")))

@@ -12,12 +12,21 @@ from infra.plan import RunPlan
 from infra.pod_spec import Placement, Size
 from policy.pod_security import violations
 from training import entry
-from training.arms import RUN as ARMS
+from training.arms import ARMS as ALL_ARMS
 from training.config import Recipe
 
 DATA = str(Path(__file__).parent)
 """A folder that is there, which the entry points look at."""
-SETTINGS = JobSettings(Size(0.4, "1Gi"), Placement("image:1"), 60, (f"--dataset-path={DATA}",), {"A": "b"})
+SETTINGS = JobSettings(
+    worker=Size(0.4, "1Gi"),
+    wide=Size(1.2, "3221225472"),
+    placement=Placement("image:1"),
+    timeout_minutes=60,
+    dataset_flags=(f"--dataset-path={DATA}",),
+    environment={"A": "b"},
+)
+ARMS = tuple(arm for arm in ALL_ARMS if arm != "tuned")
+"""Those that a cluster can have."""
 RECIPE = Recipe(workers=3, worker_cpus=0.4, sync_batch_norm=True, dataset="cifar10")
 
 
@@ -46,7 +55,7 @@ def test_a_job_runs_once_and_not_for_ever(arm: str) -> None:
     assert "ttlSecondsAfterFinished" not in job
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native"])
+@pytest.mark.parametrize("arm", ["baseline", "wide", "native"])
 def test_flags_are_those_that_the_entry_point_reads(arm: str) -> None:
     """Every field of the recipe arrives as it was."""
     (main,) = pod(arm)["containers"]
@@ -106,6 +115,15 @@ def test_arms_that_train_alike_have_alike_pods() -> None:
     sizes = [pod(arm)["containers"][0]["resources"] for arm in ("baseline", "native")]
 
     assert [SETTINGS.worker.resources()] * 2 == sizes
+
+
+def test_the_wide_pod_has_what_all_workers_have() -> None:
+    """One process with their CPUs and their memory, and no other to find."""
+    (main,) = pod("wide")["containers"]
+
+    assert SETTINGS.wide.resources() == main["resources"]
+    assert jobs_spec.service(plan("wide")) is None
+    assert "--workers=3" in main["command"]
 
 
 def test_a_change_of_the_measurement_makes_another_job() -> None:

@@ -1,5 +1,6 @@
 """A local run's provider without an engine: when it repeats a run, how it is called, what it prints and says."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from pulumi.output import UNKNOWN
 
 from infra import guard, local_run
 from training import entry
+from training.arms import ARMS
 from training.config import Recipe, canonical
 from training.progress import Progress
 from training.provenance import PROJECT
@@ -55,7 +57,15 @@ def test_a_preview_with_unknown_inputs_shows_a_repeat() -> None:
     assert ["ownKey", "measurement"] == replaces(ownKey=UNKNOWN, measurement=UNKNOWN)
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+def test_only_the_first_run_of_an_update_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It alone would read files from the disk, and the comparison would hold that against its arm."""
+    monkeypatch.setattr(local_run, "_runs_begun", itertools.count())
+    commands = [local_run._guard_command(properties(arm), Path("/runs/x")) for arm in ("baseline", "ray")]
+
+    assert [True, False] == ["--warm-up" in command[: command.index("--")] for command in commands]
+
+
+@pytest.mark.parametrize("arm", ARMS)
 def test_the_entry_point_reads_the_same_recipe(arm: str) -> None:
     """Every field, through the command line; the dashboard and the data set's folder with it."""
     given = properties(arm, datasetPath=str(PROJECT), rayDashboard=True)
@@ -66,7 +76,7 @@ def test_the_entry_point_reads_the_same_recipe(arm: str) -> None:
 
     assert Recipe.from_dict(json.loads(given["recipe"])) == request.recipe
     assert str(PROJECT) == request.dataset_path
-    assert (arm == "ray") == request.dashboard
+    assert (arm in ("ray", "tuned")) == request.dashboard
     assert "1800" == command[command.index("--deadline") + 1]
 
 

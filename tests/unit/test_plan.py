@@ -1,6 +1,7 @@
 """Which runs there are, in which order, and what repeats which of them."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,24 @@ def with_recipe(**changes: object) -> Settings:
 
 
 def test_arms_take_turns() -> None:
-    """So that what drifts on the machine meets all arms alike."""
+    """So that what drifts on the machine, and what the run before left, meets all arms alike."""
+    plans = plan_runs(replace(BASE, repeats=4))
+    rounds = [[plan.arm for plan in plans if plan.repeat == repeat] for repeat in range(1, 5)]
+
+    assert [1, 2, 3, 4] == sorted({plan.repeat for plan in plans}) == list(dict.fromkeys(plan.repeat for plan in plans))
+    assert [set(BASE.arms)] * 4 == [set(arms) for arms in rounds]
+    assert "baseline" == rounds[0][0]
+    for place in range(4):
+        assert set(BASE.arms) == {arms[place] for arms in rounds}
+    follows = [pair for arms in rounds for pair in pairwise(arms)]
+    assert len(set(follows)) == len(follows) == 12
+
+
+def test_the_order_of_a_repeat_is_its_own() -> None:
+    """Whatever comes after it: a run that was made is not where another is now planned."""
     names = [plan.name for plan in plan_runs(BASE)]
 
-    assert ["baseline-1", "native-1", "ray-1", "baseline-2", "native-2", "ray-2"] == names
+    assert names == [plan.name for plan in plan_runs(replace(BASE, repeats=4))][: len(names)]
 
 
 def test_repeats_differ_in_their_seed_alone() -> None:
@@ -58,16 +73,25 @@ def test_a_run_keeps_its_keys_beside_more_or_fewer_runs() -> None:
     ):
         common = {plan.name: plan for plan in plan_runs(after)}
         assert all(plan == common.get(plan.name, plan) for plan in before)
-    assert 9 == len(plan_runs(replace(BASE, repeats=3)))
+    assert 12 == len(plan_runs(replace(BASE, repeats=3)))
 
 
-def test_another_set_of_arms_is_another_measurement() -> None:
+@pytest.mark.parametrize(
+    ("change", "arms"),
+    [
+        ({"native_arm": False}, {"baseline", "wide", "ray"}),
+        ({"wide_arm": False}, {"baseline", "native", "ray"}),
+        ({"tuned_ray": True}, {"baseline", "wide", "native", "ray", "tuned"}),
+    ],
+)
+def test_another_set_of_arms_is_another_measurement(change: dict[str, bool], arms: set[str]) -> None:
     """Runs of other days would stand beside a new arm's; what each run is by itself stays."""
-    fewer = replace(BASE, native_arm=False)
+    other = replace(BASE, **change)  # type: ignore[arg-type]
+    before, after = keys(plan_runs(BASE)), keys(plan_runs(other))
 
-    assert {"baseline", "ray"} == {plan.arm for plan in plan_runs(fewer)}
-    assert measurements(BASE).isdisjoint(measurements(fewer))
-    assert keys(plan_runs(fewer)).items() <= keys(plan_runs(BASE)).items()
+    assert arms == {plan.arm for plan in plan_runs(other)}
+    assert measurements(BASE).isdisjoint(measurements(other))
+    assert all(before[name] == after[name] for name in before.keys() & after.keys())
 
 
 def test_any_change_of_the_recipe_is_another_measurement() -> None:
