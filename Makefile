@@ -56,7 +56,7 @@ tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder
 sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS, PRECISION, any key); KEEP=1: destroy nothing
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.sweep
 
-bench: ## measure the arms against this machine's limit (QUICK=1: 4 minutes; JSON=1: as JSON)
+bench: ## measure the arms against this machine's limit (QUICK=1: 5 minutes; JSON=1: as JSON)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report.bench $(if $(QUICK),--quick) $(if $(JSON),--json)
 
 env: ## print exports that let plain pulumi commands work on the same state (eval them)
