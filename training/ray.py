@@ -21,7 +21,8 @@ def make_trainer(**arguments: Any) -> Any:
     return TensorflowTrainer(**arguments)
 
 
+SET_UP = ray_driver.SetUp(arm="ray", settings=SETTINGS, make_trainer=make_trainer)
+
 if __name__ == "__main__":
     asked = entry.begin("ray", __doc__)
-    set_up = ray_driver.SetUp(arm="ray", settings=SETTINGS, make_trainer=make_trainer)
-    entry.run(lambda: ray_driver.run_on_this_machine(asked, set_up), asked.result)
+    entry.run(lambda: ray_driver.run_on_this_machine(asked, SET_UP), asked.result)

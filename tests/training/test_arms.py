@@ -1,4 +1,4 @@
-"""The three entry points, for real: what a run of each arm leaves behind."""
+"""The entry points of all arms, for real: what a run of each leaves behind."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from training import provenance, result
-from training.arms import RUN as ARMS
+from training.arms import ARMS
 from training.config import Recipe
 from training.environment import variables
 
@@ -28,6 +28,8 @@ FLAGS = [
 CPUS = provenance.allowed_cpus()
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="two workers need two CPUs")
 WORKER = "ray::RayTrainWorker"
+LEFT_OUT = r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup|PreemptionWatcher"
+"""Processes that tuned Ray does without."""
 Run = Callable[[str], result.TrainingResult]
 
 
@@ -78,9 +80,12 @@ def test_every_arm_trains_with_the_same_recipe_data_and_code(results: dict[str, 
     assert {arm: provenance.code_hash(arm) for arm in ARMS} == {a: r.provenance.code_hash for a, r in results.items()}
 
 
-def test_native_and_ray_learn_the_same_to_the_last_digit(results: dict[str, result.TrainingResult]) -> None:
+@pytest.mark.parametrize("arm", ["ray", "tuned"])
+def test_workers_that_ray_starts_learn_the_same_to_the_last_digit(
+    results: dict[str, result.TrainingResult], arm: str
+) -> None:
     """The difference between the arms is orchestration, and nothing else."""
-    native, ray = results["native"], results["ray"]
+    native, ray = results["native"], results[arm]
 
     assert [(e.loss, e.accuracy, e.validation_loss) for e in native.history] == [
         (e.loss, e.accuracy, e.validation_loss) for e in ray.history
@@ -88,11 +93,19 @@ def test_native_and_ray_learn_the_same_to_the_last_digit(results: dict[str, resu
     assert native.test_accuracy == ray.test_accuracy
 
 
-@pytest.mark.parametrize(("arm", "world"), [("baseline", 1), ("native", 2), ("ray", 2)])
+def test_more_cpus_change_nothing_of_what_one_process_learns(results: dict[str, result.TrainingResult]) -> None:
+    """The same steps with the same images; sums in another order differ in their last digits."""
+    baseline, wide = results["baseline"], results["wide"]
+
+    assert [e.loss for e in baseline.history] == pytest.approx([e.loss for e in wide.history], rel=1e-3)
+
+
+@pytest.mark.parametrize("arm", ARMS)
 def test_tensorflow_saw_as_many_replicas_as_there_are_workers(
-    results: dict[str, result.TrainingResult], arm: str, world: int
+    results: dict[str, result.TrainingResult], arm: str
 ) -> None:
     """A strategy that saw one replica would be N baselines beside each other."""
+    world = 1 if arm in ("baseline", "wide") else 2
     assert world == results[arm].world_size == len(results[arm].workers)
     assert list(range(world)) == [worker.rank for worker in results[arm].workers]
 
@@ -105,23 +118,26 @@ def test_what_was_verified_in_the_run_held(results: dict[str, result.TrainingRes
 
 @needs_two_cpus
 @pytest.mark.parametrize("arm", ARMS)
-def test_a_worker_has_one_cpu_of_its_own_and_one_thread(results: dict[str, result.TrainingResult], arm: str) -> None:
-    """Rule 4, for the baseline too: what each process reports of itself, of different CPUs in the distributed arms."""
+def test_a_worker_has_cpus_of_its_own_and_a_thread_for_each(
+    results: dict[str, result.TrainingResult], arm: str
+) -> None:
+    """Rule 4, for the baseline too; one wide process has those of both workers. It is what each process reports."""
+    count = 2 if arm == "wide" else 1
     workers = results[arm].workers
     bound = [worker.affinity or [] for worker in workers]
 
-    assert [1] * len(workers) == [len(cpus) for cpus in bound]
-    assert len(workers) == len({cpu for cpus in bound for cpu in cpus})
+    assert [count] * len(workers) == [len(cpus) for cpus in bound]
+    assert count * len(workers) == len({cpu for cpus in bound for cpu in cpus})
     for worker in workers:
         assert worker.bound
-        assert 1 == worker.compute_threads
+        assert count == worker.compute_threads
         assert worker.mean_cpus is not None
-        assert worker.mean_cpus < 1.1
+        assert worker.mean_cpus < count + 0.1
 
 
 @pytest.mark.skipif((psutil.cpu_count(logical=False) or 1) < 2, reason="two workers need two physical cores")
 @needs_two_cpus
-@pytest.mark.parametrize("arm", ["native", "ray"])
+@pytest.mark.parametrize("arm", ["native", "ray", "tuned"])
 def test_workers_are_on_different_physical_cores(results: dict[str, result.TrainingResult], arm: str) -> None:
     """As the system itself lists the threads of a core."""
     siblings = {
@@ -142,7 +158,7 @@ def test_every_rank_says_what_it_ran_with(results: dict[str, result.TrainingResu
     for worker in results[arm].workers:
         assert {"python", "ray", "numpy", "tf-keras"} <= set(worker.software.versions)
         assert provenance.code_hash(arm) == worker.software.code_hash
-        assert "1" == worker.software.environment["OMP_NUM_THREADS"]
+        assert ("2" if arm == "wide" else "1") == worker.software.environment["OMP_NUM_THREADS"]
         assert "0" == worker.software.environment["OMP_DYNAMIC"]
         assert not FOREIGN.keys() & worker.software.environment.keys()
 
@@ -209,24 +225,45 @@ def test_ray_leaves_no_process_and_no_temporary_file(folders: dict[str, Path]) -
     assert [] == [name for name in left if name and name.startswith(("ray::", "raylet", "gcs_server"))]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
-def test_ray_s_own_processes_are_few_and_wait_for_training(tmp_path: Path) -> None:
-    """Nothing that only polls is started, and what Ray needs runs when no training thread wants the CPU."""
-    command = [sys.executable, "-m", "training.ray", "--result", str(tmp_path / "result.json"), *FLAGS]
+def while_training(arm: str, folder: Path) -> list[tuple[str, int, set[int]]]:
+    """Every process that an arm has started by its first epoch: command, niceness, and its threads' scheduling."""
+    command = [sys.executable, "-m", f"training.{arm}", "--result", str(folder / "result.json"), *FLAGS]
     with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        while not (tmp_path / "progress.jsonl").exists() and running.poll() is None:
+        while not (folder / "progress.jsonl").exists() and running.poll() is None:
             time.sleep(0.05)
-        policies = {
-            (" ".join(process.cmdline()).strip(), thread.id): os.sched_getscheduler(thread.id)
+        return [
+            (
+                " ".join(process.cmdline()).strip(),
+                process.nice(),
+                {os.sched_getscheduler(thread.id) for thread in process.threads()},
+            )
             for process in psutil.Process(running.pid).children(recursive=True)
-            for thread in process.threads()
-        }
+        ]
 
-    names = {name for name, _ in policies}
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
+def test_tuned_ray_s_own_processes_are_few_and_wait_for_training(tmp_path: Path) -> None:
+    """Nothing that only polls is started, and what Ray needs runs when no training thread wants the CPU."""
+    seen = while_training("tuned", tmp_path)
+
+    names = {name for name, _, _ in seen}
     assert {WORKER, "ray::TrainController.run"} <= names
-    assert [] == [name for name in names if re.search(r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup", name)]
-    assert {os.SCHED_IDLE} == {policy for (name, _), policy in policies.items() if name != WORKER}
-    assert {os.SCHED_IDLE, os.SCHED_OTHER} == {policy for (name, _), policy in policies.items() if name == WORKER}
+    assert [] == [name for name in names if re.search(LEFT_OUT, name)]
+    assert {os.SCHED_IDLE} == {policy for name, _, policies in seen for policy in policies if name != WORKER}
+    assert {os.SCHED_IDLE, os.SCHED_OTHER} == {p for name, _, policies in seen for p in policies if name == WORKER}
+    assert {os.nice(0)} == {nice for name, nice, _ in seen if name == WORKER}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
+def test_documented_ray_has_all_that_ray_starts_at_the_priority_that_ray_gives_it(tmp_path: Path) -> None:
+    """Nobody is demoted, nothing left out; workers at niceness 15, as Ray has it."""
+    seen = while_training("ray", tmp_path)
+
+    names = {name for name, _, _ in seen}
+    assert {WORKER, "ray::TrainController.run"} <= names
+    assert 2 <= sum(1 for name in names if re.search(LEFT_OUT, name))
+    assert {os.SCHED_OTHER} == {policy for _, _, policies in seen for policy in policies}
+    assert {min(19, os.nice(0) + 15)} == {nice for name, nice, _ in seen if name == WORKER}
 
 
 def _session_of(pid: int) -> int | None:
@@ -304,7 +341,7 @@ def test_help_names_every_setting_of_the_recipe(arm: str, tmp_path: Path) -> Non
 
 def test_no_container_is_read_where_cpus_are_bound(results: dict[str, result.TrainingResult]) -> None:
     """A run on this machine shares its cgroup, if it has one, with everything else."""
-    assert [None] * 5 == [worker.container_cpu for one in results.values() for worker in one.workers]
+    assert [None] * 8 == [worker.container_cpu for one in results.values() for worker in one.workers]
     assert results["ray"].ray_head is None
 
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from training import ray as ray_arm
+from training import ray_driver as ray_arm
 
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, os, psutil, sys
-from training import entry, ray as arm
+from training import entry, ray_driver as arm
+from training.ray import SET_UP
 import ray
-own = arm.start_ray(entry.parse("ray", None, ["--result", sys.argv[1]]))
+own = arm.start_ray(entry.parse("ray", None, ["--result", sys.argv[1]]), SET_UP)
 seen = {
     "private": str(own.private), "token": own.token.read_text(), "tokenMode": own.token.stat().st_mode,
     "modes": {str(one.relative_to(own.private)): one.stat().st_mode for one in [own.private, *own.private.rglob("*")]},
