@@ -96,9 +96,9 @@ class Project:
         )
 
     def create_stack(self, **config: str) -> None:
-        """A stack `local` with these settings."""
+        """A stack `local` with these settings; without the wide arm, unless they say otherwise."""
         self.pulumi("stack", "init", "local")
-        self.configure(**config)
+        self.configure(**{"wideArm": "false"} | config)
 
     def configure(self, **config: str) -> None:
         """Set settings of the stack."""

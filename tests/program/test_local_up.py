@@ -27,7 +27,7 @@ def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
     assert 1.6 == pytest.approx(outputs["speedup"], abs=0.01)
     assert 2 == json.loads(outputs["comparison"])["ratios"]["speedup"]["n"]
     assert outputs["verdict"].startswith(outputs["answer"])
-    order = [shown.index(f"{run}: starts") for run in (*ALL, "baseline-2", "native-2", "ray-2")]
+    order = [shown.index(f"{run}: starts") for run in (*ALL, "native-2", "ray-2", "baseline-2")]
     assert sorted(order) == order
     assert "ray-2: epoch 3/3" in shown
 
@@ -42,6 +42,22 @@ def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
 
     assert [] == project.state().get("resources", [])
     assert (project.folder / folders["ray-2"] / "result.json").is_file()
+
+
+def test_every_arm_can_be_measured_and_takes_its_turn(project: Project) -> None:
+    """One process with all CPUs by default, tuned Ray on request; a second `up` changes nothing."""
+    project.create_stack(repeats="2", epochs="1", wideArm="auto", tunedRay="true")
+
+    shown = project.up()
+
+    first = ("baseline", "wide", "tuned", "native", "ray")
+    second = ("wide", "native", "baseline", "ray", "tuned")
+    names = [*(f"{arm}-1" for arm in first), *(f"{arm}-2" for arm in second)]
+    order = [shown.index(f"{name}: starts") for name in names]
+    assert sorted(order) == order
+    project.up("--expect-no-changes")
+    project.configure(tunedRay="false")
+    assert {"tuned-1": "delete", "tuned-2": "delete"}.items() <= project.preview().items()
 
 
 def test_the_state_holds_the_provider_by_name(project: Project) -> None:
@@ -59,13 +75,13 @@ def test_the_state_holds_the_provider_by_name(project: Project) -> None:
 
 
 def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:
-    """What changes training repeats every arm; how often and beside what repeats nothing."""
+    """What changes training repeats every arm; how often repeats nothing."""
     project.create_stack(repeats="1", epochs="3")
     project.up()
 
     for changes, expected in (
         ({"repeats": "2", "runTimeoutMinutes": "7"}, dict.fromkeys(("baseline-2", "native-2", "ray-2"), "create")),
-        ({"repeats": "1", "nativeArm": "false"}, {"native-1": "delete"}),
+        ({"repeats": "1", "nativeArm": "false"}, replaced("baseline-1", "ray-1") | {"native-1": "delete"}),
         ({"nativeArm": "true", "keepBaseline": "true"}, {}),
         ({"epochs": "2"}, replaced(*ALL)),
         ({"epochs": "3", "workers": "1"}, replaced("native-1", "ray-1")),
