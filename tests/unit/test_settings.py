@@ -26,7 +26,7 @@ def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
 
     assert (found.target, found.stack, found.cluster) == ("local", "local", None)
     assert found.recipe == Recipe(dataset="digits")
-    assert (found.repeats, found.native_arm, found.keep_baseline) == (3, True, False)
+    assert (found.repeats, found.arms, found.keep_baseline) == (4, ("baseline", "wide", "native", "ray"), False)
     assert (found.oversubscription, found.warnings, found.refused_at_up) == (None, (), ())
 
 

@@ -155,7 +155,7 @@ def test_a_model_is_saved_on_local_only() -> None:
 
 def test_the_last_repeat_has_a_seed() -> None:
     """Repeat r uses seed + r - 1, which must be a seed too."""
-    assert "repeat 3 uses seed + 2" in only_problem(seed="2147483646")
+    assert "repeat 4 uses seed + 3" in only_problem(seed="2147483646")
 
 
 def test_ray_s_dashboard_needs_its_packages() -> None:

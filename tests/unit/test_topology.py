@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from training import environment, topology
-from training.config import Recipe
 
 
 class Machine:
@@ -147,6 +146,6 @@ def test_workers_are_bound_to_different_cores(machine: Machine, monkeypatch: pyt
     monkeypatch.setattr(topology, "order", lambda cpus: real(cpus, machine.root))
 
     for rank in range(2):
-        assert environment.prepare(Recipe(), rank, [0, 1, 2, 3])
+        assert environment.prepare(1, rank, [0, 1, 2, 3])
 
     assert [{0}, {2}] == bound

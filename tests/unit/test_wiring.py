@@ -58,7 +58,7 @@ def test_local_exports_the_comparison_and_its_numbers() -> None:
     assert {*scalars.names(), "comparison"} == set(exports)
     speedup = json.loads(exports["comparison"])["ratios"]["speedup"]
     assert speedup["median"] == exports["speedup"]
-    assert 3 == speedup["n"]
+    assert 4 == speedup["n"]
 
 
 def test_what_was_not_measured_is_not_exported() -> None:
