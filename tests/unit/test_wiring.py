@@ -79,7 +79,7 @@ def test_keeping_concerns_the_baseline_alone() -> None:
     """The arms under comparison are always of this measurement."""
     inputs = record("local", "keepBaseline=true", "repeats=1")["inputs"]
 
-    assert {"baseline-1": True, "native-1": False, "ray-1": False} == {
+    assert {"baseline-1": True, "wide-1": False, "native-1": False, "ray-1": False} == {
         name: given["keep"] for name, given in inputs.items() if "keep" in given
     }
 
@@ -87,7 +87,8 @@ def test_keeping_concerns_the_baseline_alone() -> None:
 def test_runs_follow_one_another_and_keep_their_files() -> None:
     """Two at once would measure each other; `destroy` calls no provider, whose module may have moved."""
     recorded = record("local", "repeats=2")
-    names = ["baseline-1", "native-1", "ray-1", "baseline-2", "native-2", "ray-2"]
+    first, second = ("baseline", "wide", "ray", "native"), ("wide", "native", "baseline", "ray")
+    names = [*(f"{arm}-1" for arm in first), *(f"{arm}-2" for arm in second)]
 
     chain = [recorded["after"][name] for name in names]
 
