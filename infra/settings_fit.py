@@ -67,11 +67,15 @@ def cluster_fit(asked: Measurement, nodes: Sequence[Size]) -> tuple[str, ...]:
 
 def arms_to_leave_out(asked: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
     """The fewest arms without which the measurement fits; none when there is no such choice."""
-    switches = {"wide": "wide_arm", "native": "native_arm"}
-    optional = [arm for arm, field in switches.items() if getattr(asked, field)]
+    optional = [arm for arm, wanted in (("wide", asked.wide_arm), ("native", asked.native_arm)) if wanted]
     for count in range(1, len(optional) + 1):
         for arms in combinations(optional, count):
-            if fits(replace(asked, **{switches[arm]: False for arm in arms})):
+            rest = replace(
+                asked,
+                wide_arm=asked.wide_arm and "wide" not in arms,
+                native_arm=asked.native_arm and "native" not in arms,
+            )
+            if fits(rest):
                 return arms
     return ()
 

@@ -118,7 +118,7 @@ _RUNS = (
         name="workerMemory",
         rule=quantity("512Mi"),
         default="1536Mi",
-        help="memory of each worker, and of the baseline; one process with all CPUs has that of all; not enforced on local",
+        help="memory of each worker, and of the baseline; wide has that of all workers; not enforced on local",
     ),
     _price("priceCpuHour", "0.048", "what one CPU costs an hour, in any currency: the comparison then has the cost"),
     _price("priceGibHour", "0.0053", "what one GiB of memory costs an hour, in the same currency"),
