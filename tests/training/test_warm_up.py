@@ -1,0 +1,25 @@
+"""What is done before the first run of an update, for real."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import json, runpy, sys
+runpy.run_module("training.warm_up", run_name="__main__")
+print("read", json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_warming_up_reads_what_the_arms_import() -> None:
+    """TensorFlow with its Keras, Ray with the trainer of the ray arm, and the digits: nothing is left to one arm."""
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=True
+    )
+
+    (line,) = [line for line in ended.stdout.splitlines() if line.startswith("read ")]
+    read = set(json.loads(line.removeprefix("read ")))
+    assert {"tensorflow", "ray", "ray.train.tensorflow", "sklearn.datasets", "training.train", "training.loop"} <= read
+    assert [name for name in read if name.split(".")[0] == "tf_keras"]
