@@ -28,7 +28,7 @@ from tools.project import ROOT, ToolError, run_main, say, stack_text, target_of
 from tools.sweep_engine import Interrupted, SweepStack, UpdateFailed
 from tools.sweep_plan import key_of, parse_axes, points_of
 from training import provenance
-from training.arms import RUN
+from training.arms import ARMS
 from training.result import write_whole
 
 FOLDER = "sweeps"
@@ -90,7 +90,7 @@ def _asked(arguments: argparse.Namespace, settings: str, base: Mapping[str, str]
         "settings": settings,
         "dependencies": provenance.dependencies_hash(),
         "host": provenance.host().fingerprint() if target == "local" else "",
-        **{arm: provenance.code_hash(arm) for arm in RUN},
+        **{arm: provenance.code_hash(arm) for arm in ARMS},
     }
     return Sweep(
         stack=SWEEP_PREFIX + arguments.stack,

@@ -81,7 +81,6 @@ ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, TUNED)}
 """Every arm by name, in the order in which they are shown."""
 
 
-
 def with_role(*roles: Role) -> list[Arm]:
     """The arms of these roles, in order."""
     return [arm for arm in ARMS.values() if arm.role in roles]

@@ -15,7 +15,7 @@ from tests.docs.markdown import ROOT
 from tools import stack_config, sweep_plan
 from tools.project import SMOKE, ToolError
 from training import entry
-from training.arms import RUN as ARMS
+from training.arms import ARMS
 
 MADE = (".state", ".tools", ".venv", "runs", "results", "data")
 """Folders that are not in git: paths into them may be absent."""

@@ -13,6 +13,7 @@ from compare.measurement import CompareError, Context, Prices, Reserved, Run
 from compare.scalars import scalars
 from compare.schema import Comparison
 from tests.unit.results import (
+    RUN,
     STEP_SECONDS,
     make_context,
     make_provenance,
@@ -22,7 +23,7 @@ from tests.unit.results import (
     make_runs,
     replaced,
 )
-from training.arms import ARMS, RUN
+from training.arms import ARMS
 from training.config import Recipe
 from training.result import TrainingResult
 

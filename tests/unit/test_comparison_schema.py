@@ -10,9 +10,9 @@ import pytest
 
 from compare.comparison import compare
 from compare.schema import Comparison
-from tests.unit.results import make_context, make_runs
+from tests.unit.results import RUN, make_context, make_runs
 from tools import outputs_table
-from training.arms import ARMS, RUN
+from training.arms import ARMS
 from training.config import camel
 
 

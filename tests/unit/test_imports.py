@@ -13,7 +13,6 @@ CONTRACT = {
     "arms",
     "clock",
     "config",
-    "arms",
     "emit",
     "environment",
     "machine_lock",

@@ -11,8 +11,8 @@ import pytest
 from compare.comparison import compare
 from report import terminal
 from report.table import WIDTH, render
-from tests.unit.results import make_context, make_recipe, make_run, make_runs
-from training.arms import ARMS, RUN
+from tests.unit.results import RUN, make_context, make_recipe, make_run, make_runs
+from training.arms import ARMS
 
 PROJECT = Path(__file__).parents[2]
 

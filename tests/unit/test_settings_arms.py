@@ -75,7 +75,7 @@ def test_who_asks_for_it_is_told_what_it_does_not_fit() -> None:
 
 def test_on_a_cluster_that_exists_it_is_asked_for() -> None:
     """A preview may not see its nodes, and must promise the runs that the update makes."""
-    cluster = {"target": "kubernetes", "image": "registry.example.com/it:1"}
+    cluster = {"target": "kubernetes", "image": "registry.example.com/it:1", "kubeContext": "staging"}
 
     assert "pulumi config set wideArm true" in settings(**cluster).absent_arms["wide"]
     assert "wide" in settings(**cluster, wideArm="true").arms

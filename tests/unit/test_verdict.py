@@ -12,6 +12,7 @@ from compare.measurement import Run
 from compare.schema import BreakEven, Claim, Comparison, Estimate
 from compare.verdict import first_words
 from tests.unit.results import (
+    RUN,
     make_context,
     make_recipe,
     make_result,
@@ -20,7 +21,7 @@ from tests.unit.results import (
     replaced,
     stamp,
 )
-from training.arms import ARMS, RUN
+from training.arms import ARMS
 
 ALL = tuple(ARMS)
 SUBJECT = ARMS["ray"].words(make_recipe())
