@@ -6,6 +6,7 @@ Standard library only.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +18,7 @@ from training.result import Software, Worker
 Check = tuple[bool | None, str]
 """What was found, and why where that is not True."""
 
+THREADS = "OMP_NUM_THREADS"
 _TRUE: Check = (True, "")
 
 _FROM_RUNS = ("shardsCoverDataSet", "weightsEqual")
@@ -51,9 +53,9 @@ def verify(measurement: Measurement) -> dict[str, Check]:
         "cpusDisjoint": _cpus_disjoint(runs, recipe),
         "sameWork": _first_broken(repeats, _same_work),
         "hashesEqual": _hashes(repeats, runs),
-        "versionsEqual": _equal(runs, "versions", lambda software: software.versions),
-        "platformsEqual": _equal(runs, "platform", lambda software: {"platform": software.platform}),
-        "environmentEqual": _equal(runs, "environment", _framework_variables),
+        "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),
+        "platformsEqual": _equal(runs, "platform", lambda _, software: {"platform": software.platform}),
+        "environmentEqual": _equal(runs, "environment", partial(_framework_variables, recipe)),
     }
     return checks | {name: check for name, check in reported.items() if name not in checks or check[0] is False}
 
@@ -131,12 +133,12 @@ def _workers(runs: Sequence[Run]) -> Iterator[tuple[Run, Worker]]:
     return ((run, worker) for run in runs for worker in run.result.workers)
 
 
-def _equal(runs: Sequence[Run], what: str, read: Callable[[Software], dict[str, str]]) -> Check:
+def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[str, str]]) -> Check:
     """What every rank of every run said of its own software, compared with the first one's."""
     (first_run, first), *others = _workers(runs)
-    wanted = read(first.software)
+    wanted = read(first_run, first.software)
     for run, worker in others:
-        given = read(worker.software)
+        given = read(run, worker.software)
         for key in sorted(wanted.keys() | given.keys()):
             if wanted.get(key) != given.get(key):
                 name = "" if key == what else f" {key}"
@@ -147,9 +149,12 @@ def _equal(runs: Sequence[Run], what: str, read: Callable[[Software], dict[str, 
     return _TRUE
 
 
-def _framework_variables(software: Software) -> dict[str, str]:
-    """Without Ray's own, which the other arms have no use for."""
-    return {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
+def _framework_variables(recipe: Recipe, run: Run, software: Software) -> dict[str, str]:
+    """Without Ray's own, which the other arms have no use for. As many threads as an arm's process has CPUs are equal."""
+    variables = {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
+    if variables.get(THREADS) == str(ARMS[run.arm].compute_threads(recipe)):
+        variables[THREADS] = "one a CPU"
+    return variables
 
 
 def _same_work(repeat: Repeat) -> str:

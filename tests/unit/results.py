@@ -99,14 +99,14 @@ def make_provenance(**changes: Any) -> Provenance:
     return replace(provenance, **changes)
 
 
-def make_software(**changes: Any) -> Software:
-    """What every rank of every run ran with."""
+def make_software(threads: int = 1, **changes: Any) -> Software:
+    """What a rank with so many compute threads ran with."""
     software = Software(
         code_hash="c" * 64,
         versions=make_provenance().versions,
         platform="Linux x86_64 glibc 2.36",
         kernel="6.1.0",
-        environment={"OMP_NUM_THREADS": "1", "TF_USE_LEGACY_KERAS": "1"},
+        environment={"OMP_NUM_THREADS": str(threads), "TF_USE_LEGACY_KERAS": "1"},
     )
     return replace(software, **changes)
 

@@ -68,7 +68,7 @@ def test_a_rank_on_other_cpus_or_threads_than_its_own_fails(
         ("versionsEqual", {"versions": {"keras": "3.0"}}, "differ in versions keras: none and 3.0"),
         ("platformsEqual", {"platform": "Linux aarch64 glibc 2.36"}, "differ in platform: Linux x86_64 glibc 2.36 and"),
         ("environmentEqual", {"environment": {"TF_ENABLE_ONEDNN_OPTS": "0"}}, "TF_ENABLE_ONEDNN_OPTS: none and 0"),
-        ("environmentEqual", {"environment": {"OMP_NUM_THREADS": "8"}}, "OMP_NUM_THREADS: 1 and 8"),
+        ("environmentEqual", {"environment": {"OMP_NUM_THREADS": "8"}}, "OMP_NUM_THREADS: one a CPU and 8"),
         ("hashesEqual", {"code_hash": "x"}, "rank 1 of ray-1 ran other code than rank 0"),
     ],
 )
@@ -92,6 +92,15 @@ def test_ray_s_own_variables_are_no_difference() -> None:
     passed, _ = checks(with_worker(runs, "ray-1", 0, software=software(runs, environment=environment)))
 
     assert {True} == set(passed.values())
+
+
+def test_a_process_with_more_cpus_has_more_threads_and_that_is_no_difference() -> None:
+    """One wide process has a thread for each CPU of all workers; with another number it is not comparable."""
+    runs = make_runs(arms=("baseline", "wide", "ray"))
+    too_few = with_worker(runs, "wide-1", 0, software=software(runs))
+
+    assert checks(runs)[0]["environmentEqual"]
+    assert not checks(too_few)[0]["environmentEqual"]
 
 
 def test_more_ranks_than_cpus_take_turns_evenly_or_the_check_fails() -> None:
