@@ -180,7 +180,7 @@ def _worker(rank: int, images: int, threads: int, provenance: Provenance) -> Wor
         affinity=cpus,
         bound=True,
         cpus=[Cpu(cpu=cpu, core=cpu, kind=0, numa_node=0) for cpu in cpus],
-        software=make_software(code_hash=provenance.code_hash, versions=provenance.versions),
+        software=make_software(threads, code_hash=provenance.code_hash, versions=provenance.versions),
         peak_memory_bytes=600_000_000 + 1_000_000 * rank,
         mean_cpus=0.97,
         throttled_seconds=0.0,
