@@ -37,8 +37,6 @@ CHANGES_NOTHING = {
     "priceGibHour": EVERYWHERE,
     "runTimeoutMinutes": EVERYWHERE,  # the Job's deadline: it ends a run, and changes none that ends before it
     "allowOversubscription": EVERYWHERE,  # whether it is measured, and what the verdict says
-    "priceCpuHour": EVERYWHERE,  # the same runs, compared again
-    "priceGibHour": EVERYWHERE,
     "workerMemory": ("local",),  # not enforced there
     "baseImage": ("kubernetes",),  # the image that is there is not built here
     "operator": EVERYWHERE,  # who installs it: its version is in the measurement
@@ -84,8 +82,6 @@ ANOTHER = {
     "allowOversubscription": "true",
     "rayDashboard": "true",
     "workerMemory": "1234Mi",
-    "priceCpuHour": "0.1",
-    "priceGibHour": "0.01",
     "headCpus": "2",
     "headMemory": "3Gi",
     "minikubeProfile": "another",
