@@ -150,7 +150,7 @@ def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[
 
 
 def _framework_variables(recipe: Recipe, run: Run, software: Software) -> dict[str, str]:
-    """Without Ray's own, which other arms have no use for. As many threads as an arm's process has CPUs are equal."""
+    """Without Ray's own, which the other arms have no use for. Threads that are an arm's CPUs are equal."""
     variables = {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
     if variables.get(THREADS) == str(ARMS[run.arm].compute_threads(recipe)):
         variables[THREADS] = "one a CPU"
