@@ -1,6 +1,6 @@
 """The ray arm: Ray as its documentation says to use it, by public names and documented settings alone.
 
-Which settings those are, and from which page: docs/adr/0012-ray-as-documented.md.
+Which settings those are, and from which page: docs/adr/0014-ray-as-documented.md.
 """
 
 from typing import Any

@@ -1,7 +1,9 @@
 """A machine's lock of its own for every unit test: none waits for a measurement of this machine, or holds one off."""
 
+import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,3 +19,11 @@ def machine_lock_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield name
     for lock in machine_lock._held:
         lock.close()
+
+
+@pytest.fixture(autouse=True)
+def network_of_the_tests() -> Iterator[None]:
+    """A run leaves its process without a network for good: none of these tests may do that to this one."""
+    before = Path("/proc/self/ns/net").readlink() if sys.platform == "linux" else None
+    yield
+    assert before == (Path("/proc/self/ns/net").readlink() if sys.platform == "linux" else None)

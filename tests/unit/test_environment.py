@@ -123,7 +123,8 @@ def test_somebody_else_s_tf_config_makes_no_worker(tmp_path: Path, monkeypatch: 
     launched: list[bool] = []
     monkeypatch.setenv("TF_CONFIG", FOREIGN["TF_CONFIG"])
     monkeypatch.setattr(native, "launch_workers", lambda _: launched.append(True))
-    monkeypatch.setattr(entry, "begin", lambda *_: entry.parse("native", None, ["--result", "x"]))
+    monkeypatch.setattr(entry, "begin", lambda *_: entry.parse("native", None, ["--result", str(tmp_path / "x.json")]))
+    monkeypatch.setattr(entry, "on_this_machine", lambda request: request)
 
     native.main()
 
