@@ -52,16 +52,17 @@ def test_where_no_minikube_node_holds_it_the_wide_arm_is_absent_and_nothing_is_r
 
 
 @pytest.mark.parametrize(
-    "facts", [machine(cores=6, gib=64, stack="minikube"), machine(cores=16, gib=8, stack="minikube")]
+    "facts", [machine(cores=7, gib=64, stack="minikube"), machine(cores=16, gib=10, stack="minikube")]
 )
 def test_the_wide_arm_never_makes_a_machine_too_small(facts: Facts) -> None:
-    """Without the native arm it would be what needs most."""
-    without = {"nativeArm": "false", "minikubeNodes": "1", "minikubeCpus": "6", "minikubeMemory": "8Gi"}
-    found = settings(facts, target="minikube", **without)
+    """Without the native arm it needs most: 7.1 CPUs and 10.5 GiB where the others need 6.1 and 9."""
+    nodes = {"nativeArm": "false", "minikubeCpus": "5", "minikubeMemory": "8Gi"}
+    found = settings(facts, target="minikube", **nodes)
 
-    assert found.refused_at_up == settings(facts, target="minikube", **without, wideArm="false").refused_at_up
-    if found.refused_at_up:
-        assert "wide" not in found.arms
+    assert "it needs a machine with 7.1 CPUs and 10.5 GiB" in found.absent_arms["wide"]
+    assert not found.refused_at_up
+    assert settings(facts, target="minikube", **nodes, wideArm="true").refused_at_up
+    assert "wide" in settings(LARGE, target="minikube", **nodes).arms
 
 
 def test_who_asks_for_it_is_told_what_it_does_not_fit() -> None:

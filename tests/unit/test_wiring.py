@@ -61,6 +61,16 @@ def test_local_exports_the_comparison_and_its_numbers() -> None:
     assert 4 == speedup["n"]
 
 
+def test_an_arm_that_is_not_measured_is_absent_with_its_reason() -> None:
+    """That of the settings, which know it; one wide process is compared where there is one."""
+    comparison = json.loads(record("local")["exports"]["comparison"])
+    alone = json.loads(record("local", "workers=1")["exports"]["comparison"])
+
+    assert 4 == comparison["ratios"]["wideSpeedup"]["n"]
+    assert {"tuned": "tunedRay is off"} == comparison["absent"]
+    assert "with one worker it is the baseline" == alone["absent"]["wide"]
+
+
 def test_what_was_not_measured_is_not_exported() -> None:
     """Without the native arm there is no Ray overhead: None, which Pulumi leaves out, and not 0."""
     assert record("local", "nativeArm=false")["exports"]["rayOverhead"] is None
