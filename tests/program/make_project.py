@@ -146,6 +146,7 @@ def project(tmp_path: Path) -> Project:
         "__main__.py": PROGRAM,
         "report/__main__.py": REPORT,
         "stacks/Pulumi.local.yaml": "config: {}\n",
+        "training/uv.txt": (ROOT / "training/uv.txt").read_text(encoding="utf-8"),
         ".tools/cli-in-use.json": json.dumps({"folder": str(Path(cli).parent)}),
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
