@@ -81,6 +81,11 @@ config:
     default: "0"
 """
 
+SETTINGS = """
+def load(_stack, _overrides):
+    '''The settings of this program are its own: there are no rules for them.'''
+"""
+
 REPORT = """
 import sys
 
@@ -146,6 +151,7 @@ def project(tmp_path: Path) -> Project:
         "__main__.py": PROGRAM,
         "report/__main__.py": REPORT,
         "stacks/Pulumi.local.yaml": "config: {}\n",
+        "tools/stack_settings.py": SETTINGS,
         "training/uv.txt": (ROOT / "training/uv.txt").read_text(encoding="utf-8"),
         ".tools/cli-in-use.json": json.dumps({"folder": str(Path(cli).parent)}),
     }.items():
