@@ -57,20 +57,19 @@ def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None
     `wait` waits for so many seconds, and gives False when nobody wants the lock any more: then this gives None. Where
     this process or one that it comes from has the lock, there is nothing to take, and nothing to free.
     """
-    said = False
-    while True:
-        taken = _try_to_take()
-        if isinstance(taken, ExitStack):
-            return taken
+    taken = _try_to_take(ask=True)
+    if isinstance(taken, Holder):
         if taken.pid in _family():
             return ExitStack()
-        if not said:
-            say(f"waits: another measurement runs on this machine, and would spoil this ({taken})")
-            said = True
+        say(f"waits: another measurement runs on this machine, and would spoil this ({taken})")
+    while not isinstance(taken, ExitStack):
         if wait is None:
             time.sleep(POLL_SECONDS)
         elif not wait(POLL_SECONDS):
             return None
+        # Asked once: what waits for hours would fill the holder's queue, and its own runs could not recognise it
+        taken = _try_to_take(ask=False)
+    return taken
 
 
 def hold(say: Callable[[str], None]) -> None:
@@ -80,18 +79,18 @@ def hold(say: Callable[[str], None]) -> None:
         _held.append(lock)
 
 
-def _try_to_take() -> ExitStack | Holder:
-    return take_name(NAME) if sys.platform.startswith("linux") else take_file(_own_folder() / FILE)
+def _try_to_take(*, ask: bool) -> ExitStack | Holder:
+    return take_name(NAME, ask=ask) if sys.platform.startswith("linux") else take_file(_own_folder() / FILE)
 
 
-def take_name(name: str) -> ExitStack | Holder:
-    """Have an abstract Unix socket of that name, or who has it."""
+def take_name(name: str, *, ask: bool = True) -> ExitStack | Holder:
+    """Have an abstract Unix socket of that name, or who has it; without asking, that is not known."""
     mine = socket.socket(socket.AF_UNIX)
     try:
         mine.bind(name)
     except OSError:
         mine.close()
-        return _owner_of(name)
+        return _owner_of(name) if ask else Holder(0, None)
     mine.listen(BACKLOG)
     return _freed_by(mine.close)
 

@@ -251,6 +251,21 @@ def test_a_full_queue_of_askers_hangs_nobody() -> None:
     assert Holder(0, None) == seen[-1]
 
 
+@linux
+def test_who_waits_for_long_keeps_no_run_of_the_holder_from_recognising_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A benchmark starts runs for an hour while another measurement waits: its queue has room for each of them."""
+    monkeypatch.setattr(machine_lock, "BACKLOG", 2)
+    monkeypatch.setattr(machine_lock, "_family", set)
+    polls = iter(range(20))
+    with socket.socket(socket.AF_UNIX) as holder:
+        holder.bind(machine_lock.NAME)
+        holder.listen(machine_lock.BACKLOG)
+        waiting = machine_lock.take(lambda _: None, wait=lambda _: next(polls, None) is not None)
+
+        assert waiting is None
+        assert Holder(os.getpid(), os.geteuid()) == machine_lock.take_name(machine_lock.NAME)
+
+
 def ask(seen: list[object]) -> None:
     """Try to take the lock, and keep the answer."""
     seen.append(machine_lock.take_name(machine_lock.NAME))
