@@ -142,9 +142,12 @@ def _family() -> set[int]:
     """This process and those that it comes from."""
     import psutil  # not of the standard library, and needed only where the lock is taken already
 
-    with suppress(psutil.Error):
-        return {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    return {os.getpid()}
+    family, process = {os.getpid()}, psutil.Process()
+    with suppress(psutil.Error):  # another user's, as a login's, may be hidden: what comes before it still counts
+        while parent := process.parent():
+            family.add(parent.pid)
+            process = parent
+    return family
 
 
 def _name_of(user: int | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from training import machine_lock
@@ -249,6 +250,22 @@ def test_a_full_queue_of_askers_hangs_nobody() -> None:
     assert [] == alive
     assert Holder(os.getpid(), os.geteuid()) == seen[0]
     assert Holder(0, None) == seen[-1]
+
+
+def test_an_ancestor_that_the_system_hides_hides_no_nearer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where /proc is mounted with hidepid=1, a login of root's is; a run still knows that its guard has the lock."""
+    guard = psutil.Process().parent()
+    assert guard
+    real = psutil.Process.parent
+
+    def parent(process: psutil.Process) -> psutil.Process | None:
+        if process.pid == guard.pid:
+            raise psutil.AccessDenied(process.pid)
+        return real(process)
+
+    monkeypatch.setattr(psutil.Process, "parent", parent)
+
+    assert {os.getpid(), guard.pid} == machine_lock._family()
 
 
 @linux
