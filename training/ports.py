@@ -1,10 +1,14 @@
 """Ports for TensorFlow's servers, which listen seconds after others were told of them. Standard library only."""
 
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 LOOPBACK = "127.0.0.1"
+CAN_BE_HELD = sys.platform.startswith("linux")
+"""Elsewhere a socket that is bound and does not listen is in the way of one that does: BSD, so macOS, gives connections
+to the more specific address, and lets nobody have the same one twice."""
 
 
 def hold_port(host: str) -> socket.socket:
@@ -21,7 +25,10 @@ def hold_port(host: str) -> socket.socket:
 
 @contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """So many ports of this machine, kept while the body runs."""
+    """So many ports of this machine, all different, kept while the body runs where that can be."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(hold_port(LOOPBACK)) for _ in range(count)]
-        yield [int(held.getsockname()[1]) for held in sockets]
+        ports = [int(held.getsockname()[1]) for held in sockets]
+        if not CAN_BE_HELD:
+            stack.close()
+        yield ports

@@ -18,7 +18,7 @@ from ray.train.v2._internal.execution.scaling_policy.fixed import FixedScalingPo
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 from ray.train.v2.tensorflow.tensorflow_trainer import TensorflowTrainer
 
-from training.ports import hold_port
+from training.ports import CAN_BE_HELD, hold_port
 
 _HELD: list[socket.socket] = []
 """Ports of this worker, until its process ends."""
@@ -77,10 +77,15 @@ class _TensorflowAddressesBackend(Backend):  # type: ignore[misc]
 
 
 def _held_address() -> tuple[str, int]:
-    """This worker's address with a port that is held as long as its process lives."""
+    """This worker's address with a port that is held as long as its process lives, where that can be."""
     host, _ = get_address_and_port()
-    _HELD.append(hold_port(""))
-    return host, int(_HELD[-1].getsockname()[1])
+    held = hold_port("")
+    port = int(held.getsockname()[1])
+    if CAN_BE_HELD:
+        _HELD.append(held)
+    else:
+        held.close()
+    return host, port
 
 
 def _set_tf_config(addresses: list[str], rank: int) -> None:
