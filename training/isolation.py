@@ -9,6 +9,7 @@ prints why this system does not allow that, or nothing.
 """
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
@@ -46,8 +47,17 @@ def is_alone() -> bool:
     """Whether no interface but loopback is up here."""
     if not sys.platform.startswith("linux"):
         return False
-    flags = [_flags(name) for _, name in socket.if_nameindex()]
-    return all(flag & IFF_LOOPBACK or not flag & IFF_UP for flag in flags)
+    return not any(_leads_out(name) for _, name in socket.if_nameindex())
+
+
+def _leads_out(interface: str) -> bool:
+    try:
+        flags = _flags(interface)
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
+        return False  # gone since it was listed, as a container's is when that ends
+    return bool(flags & IFF_UP) and not flags & IFF_LOOPBACK
 
 
 def refusal() -> str | None:

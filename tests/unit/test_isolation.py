@@ -15,7 +15,8 @@ from training import entry, fetch, isolation, machine_lock, port_forward
 from training.registry import DATASETS, DatasetEntry, Source
 
 ROOT = Path(__file__).resolve().parents[2]
-possible = pytest.mark.skipif(isolation.refusal() is not None, reason=isolation.refusal() or "")
+reason = "no other machine is reached from here anyway" if isolation.is_alone() else isolation.refusal()
+possible = pytest.mark.skipif(reason is not None, reason=reason or "")
 AS_USER = """
 import ctypes, encodings.idna, json, os, socket, subprocess, sys
 from training import isolation, port_forward
@@ -119,6 +120,14 @@ def test_a_system_that_refuses_it_leaves_everything_as_it_was() -> None:
     )  # fmt: skip
 
     assert "this system refuses a network namespace ([Errno 28] No space left on device) False" == said.stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has network namespaces")
+def test_an_interface_that_goes_while_they_are_looked_at_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with containers they come and go."""
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (99, "veth-gone")])
+
+    assert isolation.is_alone()
 
 
 @pytest.fixture
