@@ -20,7 +20,7 @@ GRACE_SECONDS = 5.0
 
 
 def launch_workers(request: entry.Request) -> None:
-    """Start the workers, wait for them, and write rank 0's result with this process's own end-to-end time.
+    """Start the workers and wait for them; rank 0 writes the result.
 
     Raises RuntimeError naming the first worker that failed; the others are ended then.
     """
