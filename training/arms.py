@@ -48,8 +48,8 @@ class Arm:
         return 1 if self.start == "alone" else sizes.workers
 
     def process_cpus(self, sizes: Sizes) -> float:
-        """CPUs of each of them."""
-        return sizes.worker_cpus * (sizes.workers if self.all_cpus else 1)
+        """CPUs of each of them, in whole thousandths: 25 workers of 0.28 have 7, and not 7.000000000000001."""
+        return round(sizes.worker_cpus * (sizes.workers if self.all_cpus else 1), 3)
 
     def compute_threads(self, sizes: Sizes) -> int:
         """Intra-op and OpenMP threads of each of them: its CPUs, rounded up."""
