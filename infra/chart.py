@@ -160,8 +160,10 @@ def _metadata(path: Path) -> dict[str, Any]:
     if path.is_dir():
         return dict(yaml.safe_load((path / "Chart.yaml").read_text(encoding="utf-8")))
     with tarfile.open(path) as archive:
-        member = next(name for name in archive.getnames() if name.count("/") == 1 and name.endswith("/Chart.yaml"))
-        content = archive.extractfile(member)
+        inside = [name for name in archive.getnames() if name.count("/") == 1 and name.endswith("/Chart.yaml")]
+        if not inside:
+            raise KeyError("Chart.yaml")
+        content = archive.extractfile(inside[0])
         return dict(yaml.safe_load(content.read())) if content else {}
 
 

@@ -213,3 +213,12 @@ def test_a_chart_without_crds_is_not_kuberay_s(tmp_path: Path) -> None:
 
     with pytest.raises(ChartError, match="has no CRDs"):
         find(Source(str(made), "", "1.6.2")).crds()
+
+
+def test_an_archive_that_holds_no_chart_is_refused_with_its_name(tmp_path: Path) -> None:
+    """Any .tgz can be named by mistake."""
+    path = tmp_path / "other.tgz"
+    path.write_bytes(archive({"values.yaml": "{}"}))
+
+    with pytest.raises(ChartError, match=r"other\.tgz is not a Helm chart"):
+        find(Source(str(path), "", "1.6.2"))
