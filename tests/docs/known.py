@@ -35,7 +35,18 @@ VERBS: dict[str, dict[str, set[str]]] = {
     },
     "kubectl": {
         verb: set()
-        for verb in ("config", "describe", "exec", "explain", "get", "logs", "port-forward", "top", "version")
+        for verb in (
+            "cluster-info",
+            "config",
+            "describe",
+            "exec",
+            "explain",
+            "get",
+            "logs",
+            "port-forward",
+            "top",
+            "version",
+        )
     },
     "minikube": {
         verb: set() for verb in ("delete", "image", "ip", "logs", "node", "profile", "ssh", "start", "status", "stop")
