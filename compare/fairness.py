@@ -23,6 +23,7 @@ _TRUE: Check = (True, "")
 
 _FROM_RUNS = ("shardsCoverDataSet", "weightsEqual")
 """Checks that only a run can make (`TrainingResult.checks`): always listed, beside whatever else the runs checked."""
+CPUS_DISJOINT = "cpusDisjoint"
 
 
 def refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
@@ -50,7 +51,7 @@ def verify(measurement: Measurement) -> dict[str, Check]:
     checks: dict[str, Check] = {
         "replicasAsAsked": _first_broken(runs, lambda run: _replicas(run, recipe)),
         "threadsAsAsked": _threads(runs, recipe),
-        "cpusDisjoint": _cpus_disjoint(runs, recipe),
+        CPUS_DISJOINT: _cpus_disjoint(runs, recipe),
         "sameWork": _first_broken(repeats, _same_work),
         "hashesEqual": _hashes(repeats, runs),
         "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),

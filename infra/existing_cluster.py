@@ -70,7 +70,8 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
         passed = """--type=merge --patch='{"spec": {"activeDeadlineSeconds": 1}}'"""
         ends = tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in left)
         what = (
-            f"in namespace {namespace} a run goes on that an interrupted update has left ({' '.join(left)}); to end it"
+            f"in namespace {namespace} a run goes on ({' '.join(left)}): of another stack, which has to end first,"
+            " or left by an interrupted update of this one; to end one that was left"
         )
         yield Finding(what, ends)
 
