@@ -177,7 +177,7 @@ def _fewer_repeats(compared: int, wanted: int) -> str:
 
 
 def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
-    """One worker has nobody to be compared with; and in pods a quota holds processes to CPUs, and nothing binds them."""
+    """One worker has nobody to be compared with; in pods a quota holds processes to CPUs, and nothing binds them."""
     expected = () if measurement.context.target == "local" else (CPUS_DISJOINT,)
     unverified = [name for name, (passed, _) in checks.items() if passed is None and name not in expected]
     return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""
