@@ -119,13 +119,13 @@ class OwnRay:
 def start_ray(request: entry.Request, set_up: SetUp) -> OwnRay | None:
     """Connect to the address, or start Ray here; gives what that one has on the disk."""
     threads = ARMS[set_up.arm].compute_threads(request.recipe)
-    # Ray imports TensorFlow in the workers before it calls a function of ours
+    # Ray's trainer imports TensorFlow here, and Ray in the workers before it calls a function of ours
     variables = environment.variables(threads)
+    os.environ.update(variables)  # which every process of a Ray that starts here inherits
     if request.address:
         ray.init(address=request.address, runtime_env={"env_vars": variables})
         return None
     own = OwnRay.prepare(request)
-    os.environ.update(variables)  # which every process of a Ray that starts here inherits
     set_up.prepare(request)
     try:
         ray.init(
