@@ -31,7 +31,7 @@ class Pods:
     def of_run(self, plan: "RunPlan") -> Manifest:
         """All that Kubernetes is told of a run, but for the Job's deadline: that ends a run, and changes none."""
         job = jobs_spec.job(plan, self.jobs)
-        del job["activeDeadlineSeconds"]
+        job.pop("activeDeadlineSeconds", None)
         of_arm = {"namespace": self.namespace, "job": job, "service": jobs_spec.service(plan)}
         if plan.arm != "ray":
             return of_arm
