@@ -191,7 +191,8 @@ def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingRe
     assert found.train_seconds is not None
     accounted = found.startup_seconds + found.warmup_seconds + found.train_seconds + found.evaluation_seconds
     assert found.wall_seconds > accounted
-    assert found.startup_seconds == pytest.approx(sum(found.startup_phases.values()), abs=1.0)
+    # From one process to the next some time is nobody's, the more the slower the machine is
+    assert found.startup_seconds == pytest.approx(sum(found.startup_phases.values()), abs=1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("arm", ARMS)
