@@ -41,8 +41,8 @@ def test_the_comment_shows_what_a_changed_stack_file_changes(
     assert settings == untouched
     assert [] == [path for path in (project.folder / "stacks").iterdir() if path != stack_file]
     assert "- **local**: no difference in" in shown[0]
-    assert "<b>local</b>: 9 changed, of 11 resources</summary>" in shown[1]
-    assert 9 == shown[1].count("\n+   recipe.epochs: 5\n")
+    assert "<b>local</b>: 16 changed, of 18 resources</summary>" in shown[1]
+    assert 16 == shown[1].count("\n+   recipe.epochs: 5\n")
     assert "the preview of the head fails</summary>" in shown[2]
     assert "pulumi config set workers" in shown[2]
     assert [] == [text for text in shown if os.fspath(project.folder) in text]

@@ -64,12 +64,12 @@ def stacks(project: Project) -> list[str]:
 def test_a_sweep_measures_reports_and_leaves_no_stack(sweeping: Project) -> None:
     """A point that fails is said and leaves the others; the same command then tries that one alone."""
     committed = (sweeping.folder / "stacks/Pulumi.local.yaml").read_text()
-    sweeping.control("ray-1", "")
-    shown = sweep(sweeping, "workers=1 2", "learningRate=0.001 nan", code=1)
+    sweeping.control("wide-1", "fail")  # an arm that one worker does not have
+    shown = sweep(sweeping, "workers=1 2", "learningRate=0.001 0.002", code=1)
 
-    assert [True, False, True, False] == [point["result"] is not None for point in points(sweeping)]
-    assert "workers=1 learningRate=nan failed:" in shown
-    assert "learningRate" in shown
+    assert [True, True, False, False] == [point["result"] is not None for point in points(sweeping)]
+    assert "workers=2 learningRate=0.001 failed:" in shown
+    assert "the stub was told to fail" in shown
     assert [] == stacks(sweeping)
     assert committed == (sweeping.folder / "stacks/Pulumi.local.yaml").read_text()
     assert ["Pulumi.ci.yaml", "Pulumi.kubernetes.yaml", "Pulumi.local.yaml", "Pulumi.minikube.yaml"] == sorted(
@@ -79,7 +79,7 @@ def test_a_sweep_measures_reports_and_leaves_no_stack(sweeping: Project) -> None
     assert "<svg" in page.read_text()
     assert 2 == len([path for path in (sweeping.folder / "results/sweep-local").glob("2*") if path.is_dir()])
 
-    again = sweep(sweeping, "workers=1 2", "learningRate=0.001 nan", code=1)
+    again = sweep(sweeping, "workers=1 2", "learningRate=0.001 0.002", code=1)
 
     assert "goes on, 2 of 4 settings are measured" in again
     assert "setting 1 of 4" not in again
