@@ -170,7 +170,7 @@ def test_three_workers_are_made_in_place_and_measured(project: ClusterProject) -
     project.configure(workers="3")
     steps = project.steps()
     assert steps.pop("ray-training-cluster") == "update"
-    assert set(steps) == {f"{arm}-1{part}" for arm in ARMS for part in ("", "-result")}
+    assert set(steps) == {f"{arm}-1{part}" for arm in (*ARMS, "wide") for part in ("", "-result")}
     project.up()
     assert project.objects("rayclusters")[0]["metadata"]["uid"] == uid
     assert len(project.objects("pods", "--selector=ray.io/node-type=worker")) == 3
