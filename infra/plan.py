@@ -69,7 +69,7 @@ def _draft(settings: "Settings", arm: str, repeat: int) -> RunPlan:
 def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
     """What makes each run what it is, beside what all share."""
     made_of = pods.pods_of(settings, settings.cluster) if settings.cluster else None
-    code = {arm: provenance.code_hash(arm) for arm in ARMS}
+    code = {arm: provenance.code_hash(arm) for arm in settings.arms}
     return [
         {
             "arm": draft.arm,
