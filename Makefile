@@ -5,7 +5,7 @@ PYTHON ?= python3
 STACK ?= local
 export STACK SET JSON ALL KEEP PRINT RESULT COMPARE QUICK
 
-BOOTSTRAP := $(PYTHON) -m tools.bootstrap
+BOOTSTRAP := $(PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
@@ -30,16 +30,16 @@ outputs: ## print the comparison of the stack (JSON=1: as JSON)
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
 
 doctor: ## what the stack needs, each found against its minimum, with the fix
-	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.doctor
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.look.doctor
 
 status: ## nodes, pods, Ray and the current run of a cluster stack
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.status
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.status
 
 diagnose: ## all that is known of a cluster stack in one archive, without secrets
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.diagnose
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.diagnose
 
 dashboard: ## where Ray's dashboard of a cluster stack answers, forwarded to this machine where it must be
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.dashboard
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.dashboard
 
 report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
 	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
@@ -48,29 +48,29 @@ history: ## list the results of the stack (COMPARE="1 latest": two side by side)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
 
 watch: ## follow a running update from another terminal
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) report watch
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.follow watch
 
 tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder)
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report tensorboard
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
 
 sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS, PRECISION, any key); KEEP=1: destroy nothing
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.sweep
 
 bench: ## measure the arms against this machine's limit (QUICK=1: 5 minutes; JSON=1: as JSON)
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report.bench $(if $(QUICK),--quick) $(if $(JSON),--json)
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(QUICK),--quick) $(if $(JSON),--json)
 
 env: ## print exports that let plain pulumi commands work on the same state (eval them)
-	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.environment print
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack.environment print
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
-	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.environment exec --no-backend pytest -rs --junitxml=.state/test-results.xml tests
+	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.stack.environment exec --no-backend pytest -rs --junitxml=.state/test-results.xml tests
 
 test-cluster: ## the full story on a real Minikube cluster (CLUSTER_ENV=file: sourced first)
 	@$(BOOTSTRAP) --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
-		exec .venv/bin/python -m tools.environment exec --no-backend pytest -rs --durations=0 tests/cluster'
+		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest -rs --durations=0 tests/cluster'
 
 check: ## lint, format and types
 	@$(BOOTSTRAP) --cluster --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
 
 clean: ## remove the state and all that was installed; refused while a stack holds resources (ALL=1: measurements too)
-	@$(PYTHON) -m tools.clean
+	@$(PYTHON) -m tools.stack.clean

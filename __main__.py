@@ -2,7 +2,9 @@
 
 import pulumi
 
-from infra import image_base, outputs, plan, settings
+from infra import outputs, plan
+from infra.image import base as image_base
+from infra.settings import settings
 
 config = settings.load()
 for warning in config.warnings:
@@ -11,12 +13,12 @@ config = image_base.pinned(config)
 runs = plan.plan_runs(config)
 
 if config.target == "local":
-    from infra.local import LocalMeasurement as Measurement
+    from infra.places.local.measurement import LocalMeasurement as Measurement
 else:
-    from infra.cluster_extra import require_cluster_extra
+    from infra.places.cluster.extra import require_cluster_extra
 
     require_cluster_extra(config.target)
-    from infra.cluster import ClusterMeasurement as Measurement  # type: ignore[assignment]
+    from infra.places.cluster.measurement import ClusterMeasurement as Measurement  # type: ignore[assignment]
 
 measurement = Measurement("measurement", config, runs)
 

@@ -14,7 +14,7 @@ from compare.intervals import MARGIN
 from compare.measurement import Measurement
 from compare.ratios import clock_pairs, estimate
 from compare.schema import Answer, BreakEven, Claim, Estimate
-from training.arms import ARMS
+from training.contract.arms import ARMS
 
 
 @dataclass(frozen=True)

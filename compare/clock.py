@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compare.intervals import Interval, ratio_interval
 from compare.schema import BreakEven
-from training.result import TrainingResult
+from training.contract.result import TrainingResult
 
 MOST_EPOCHS = 10_000
 """What the setting `epochs` allows: a break-even beyond it is none."""

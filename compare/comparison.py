@@ -17,7 +17,7 @@ from compare.qualifiers import qualifiers
 from compare.ratios import measures_of, ratios_of, spread
 from compare.schema import SCHEMA_VERSION, ArmSummary, Comparison, Estimate, RunLink
 from compare.verdict import Findings, factor, first_words, verdict
-from training.arms import ARMS
+from training.contract.arms import ARMS
 
 NO_REPEAT = "no repeat has a run of every arm"
 

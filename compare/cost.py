@@ -5,7 +5,7 @@ What idle Ray pods reserve while another arm runs is nobody's, and is told apart
 
 from compare.clock import whole_seconds
 from compare.measurement import Context, Reserved, Run
-from training.arms import ARMS
+from training.contract.arms import ARMS
 
 HOUR = 3600.0
 

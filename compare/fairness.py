@@ -11,9 +11,9 @@ from operator import attrgetter
 from typing import Any
 
 from compare.measurement import CompareError, Context, Measurement, Repeat, Run
-from training.arms import ARMS
-from training.config import Recipe
-from training.result import Software, Worker
+from training.contract.arms import ARMS
+from training.contract.recipe import Recipe
+from training.contract.result import Software, Worker
 
 Check = tuple[bool | None, str]
 """What was found, and why where that is not True."""

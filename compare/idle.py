@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from compare.measurement import Measurement, Run
-from training.arms import ARMS
+from training.contract.arms import ARMS
 
 BETWEEN_SECONDS = 30.0
 """Most that an arm takes in a measurement beside its wall seconds: its pod, and reading its result."""

@@ -6,9 +6,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from training.arms import ARMS, with_role
-from training.config import Recipe
-from training.result import ResultError, Summary, TrainingResult
+from training.contract.arms import ARMS, with_role
+from training.contract.recipe import Recipe
+from training.contract.result import ResultError, Summary, TrainingResult
 
 
 class CompareError(ValueError):

@@ -11,7 +11,7 @@ from typing import Literal
 from compare import cost
 from compare.clock import clock_of, epoch_seconds, seconds_to_accuracy, step_seconds, whole_seconds
 from compare.measurement import Measurement, Run, best_validation_accuracy
-from training.result import StepSeconds, Worker
+from training.contract.result import StepSeconds, Worker
 
 NOT_MEASURED = "no repeat measured it"
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"

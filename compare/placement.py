@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from compare.measurement import Run
-from training.topology import Cpu
+from training.machine.topology import Cpu
 
 T = TypeVar("T")
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from compare.clock import step_seconds
 from compare.measurement import Measurement, Repeat
 from compare.schema import Link, Projection
-from training.arms import BASELINE, NATIVE
-from training.config import Recipe, batch_split
+from training.contract.arms import BASELINE, NATIVE
+from training.contract.recipe import Recipe, batch_split
 
 ETHERNET_LATENCY_SECONDS = 50e-6
 """Assumed α of Ethernet: a TCP message within one rack, through the kernel of both sides."""

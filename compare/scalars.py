@@ -2,7 +2,7 @@
 
 from compare import measures
 from compare.schema import Comparison
-from training.arms import RAY
+from training.contract.arms import RAY
 
 OF_RAY = ("cpuHours", "cost")
 """Measures of the Ray arm that are outputs; those of the others are in the comparison."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 from compare.measurement import CompareError
-from training.arms import ARMS
-from training.config import canonical
-from training.result import Provenance, RayCluster, ResultError, decode, encode
+from training.contract.arms import ARMS
+from training.contract.recipe import canonical
+from training.contract.result import Provenance, RayCluster, ResultError, decode, encode
 
 SCHEMA_VERSION = 2
 

@@ -12,7 +12,7 @@ from compare.intervals import ENOUGH_TO_ESTIMATE
 from compare.measurement import Measurement, why_absent
 from compare.qualifiers import ACCURACY_POINTS
 from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread
-from training.arms import ARMS, NATIVE, WIDE
+from training.contract.arms import ARMS, NATIVE, WIDE
 
 WORTH_SAYING = 1.1
 """A predicted speedup is said where it is so many times what the model gives for today's workers."""

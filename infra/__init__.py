@@ -1,1 +1,1 @@
-"""The Pulumi side: settings, one component a file, and the pure builders beside them. Nothing here trains."""
+"""The Pulumi side: settings, places, the image, the plan of the runs and the stack's outputs. Nothing here trains."""

@@ -11,8 +11,8 @@ from compare import scalars
 from compare.comparison import compare
 from compare.measurement import Context, Prices, Reserved, Run
 from infra.plan import RunPlan
-from infra.settings import Settings
-from infra.settings_fit import SUBMITTER
+from infra.settings.fit import SUBMITTER
+from infra.settings.settings import Settings
 
 
 def comparison(

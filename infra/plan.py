@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra import pods
-from training import environment, provenance
-from training.arms import ARMS
-from training.config import Recipe, canonical
+from infra.places.cluster import pods
+from training.contract import provenance
+from training.contract.arms import ARMS
+from training.contract.recipe import Recipe, canonical
+from training.launch import environment
 
 if TYPE_CHECKING:
-    from infra.settings import Settings
+    from infra.settings.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Reads results and shows them: tables, published folders, pages. Neither `infra` nor `training` imports it."""
+"""Reads results and shows them: tables, published folders, pages. It starts, installs and measures nothing."""

@@ -14,9 +14,9 @@ from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import terminal
 from report.errors import HistoryError, PublishError, ShowError
-from report.stored import LATEST, SWEEP_PREFIX
-from tools.project import ToolError, checked_stack_name, stack_text, target_of
-from training.provenance import PROJECT
+from report.stored import LATEST
+from tools.setup.project import ToolError, checked_stack_name
+from training.contract.provenance import PROJECT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,23 +63,6 @@ def _history(options: argparse.Namespace) -> int:
     return 0
 
 
-def _watch(options: argparse.Namespace) -> int:
-    from report.watch import source_of, watch
-
-    watch(source_of(options.target or _target_of(options.stack), options.project, options.stack), options.stack)
-    return 0
-
-
-def _tensorboard(options: argparse.Namespace) -> int:
-    from report.show import start_tensorboard, tensorboard_folder
-
-    folder = tensorboard_folder(options.project, options.stack, options.result)
-    if options.print:
-        terminal.write(str(folder))
-        return 0
-    return start_tensorboard(folder, options.arguments)
-
-
 def _open(options: argparse.Namespace) -> int:
     from report.show import open_page, page
 
@@ -87,11 +70,6 @@ def _open(options: argparse.Namespace) -> int:
     if options.print or not open_page(path):
         terminal.write(str(path))
     return 0
-
-
-def _target_of(stack: str) -> str:
-    """The target in the stack's settings; that of the stack it was made from, for a sweep's."""
-    return target_of(stack_text(stack.removeprefix(SWEEP_PREFIX)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,15 +85,9 @@ def _parser() -> argparse.ArgumentParser:
         default=os.environ.get("COMPARE", "").split() or None,
         help="two of them by number, by `latest` or by the beginning of a name",
     )
-    watching = _add(commands, "watch", _watch, "follow a running update until it is over")
-    watching.add_argument("--target", help="where its runs are; default: as the stack's settings say")
-    boards = _add(commands, "tensorboard", _tensorboard, "write event files of a result's runs, and start TensorBoard")
-    boards.add_argument("arguments", nargs="*", help="for TensorBoard itself, after --, for example: -- --port 6007")
-    for shows in (boards, _add(commands, "open", _open, "open the HTML report of a result")):
-        shows.add_argument(
-            "--result", default=os.environ.get("RESULT") or LATEST, help="as in history; default: latest"
-        )
-        shows.add_argument("--print", action="store_true", default=os.environ.get("PRINT") == "1", help="its path only")
+    opening = _add(commands, "open", _open, "open the HTML report of a result")
+    opening.add_argument("--result", default=os.environ.get("RESULT") or LATEST, help="as in history; default: latest")
+    opening.add_argument("--print", action="store_true", default=os.environ.get("PRINT") == "1", help="its path only")
     return parser
 
 

@@ -14,7 +14,7 @@ from compare.intervals import CONFIDENCE, MARGIN, Interval, difference_interval
 from compare.measures import Measure, Ratio
 from compare.schema import ArmSummary, Comparison, Spread
 from report import figures
-from training.arms import ARMS, BASELINE
+from training.contract.arms import ARMS, BASELINE
 
 UNDECIDED = "not decided"
 UNCHANGED = "no measurable difference"

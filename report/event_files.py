@@ -11,7 +11,7 @@ from pathlib import Path
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
 
 from report.plots import ShownRun, elapsed
-from training.result import Epoch, TrainingResult
+from training.contract.result import Epoch, TrainingResult
 
 FOLDER = "tensorboard"
 

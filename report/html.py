@@ -18,8 +18,8 @@ from report.figures import figure
 from report.links import RunFile, run_files
 from report.plots import ShownRun
 from report.stored import SWEEP_PREFIX
-from training.arms import ARMS
-from training.result import ResultError, read
+from training.contract.arms import ARMS
+from training.contract.result import ResultError, read
 
 CHECKS = {
     "replicasAsAsked": "TensorFlow saw as many replicas as were asked for",

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from compare.schema import Estimate, Projection
 from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, Picture, drawing, numbered
-from training.arms import ARMS, NATIVE, RAY
-from training.result import Epoch, TrainingResult, Worker
+from training.contract.arms import ARMS, NATIVE, RAY
+from training.contract.result import Epoch, TrainingResult, Worker
 
 STEPS_SHOWN = 0.995
 """Share of the steps on the axis of the distribution: one very slow step would flatten the rest."""

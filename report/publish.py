@@ -16,8 +16,8 @@ from report import html, source, table
 from report.errors import PublishError
 from report.links import run_files
 from report.stored import COMPARISON, LATEST, PAGE
-from training.config import Recipe
-from training.result import write_whole
+from training.contract.recipe import Recipe
+from training.contract.result import write_whole
 
 TEXT, RUNS = "report.txt", "runs.json"
 

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from compare.schema import Comparison
-from training import provenance
+from training.contract import provenance
 
 NAME = "source.json"
 

@@ -14,7 +14,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from training.arms import ARMS
+from training.contract.arms import ARMS
 
 INK, MUTED, GRID, HEAT = "#010100", "#010200", "#010300", "#010400"
 ARM_COLOURS = {name: f"#02{number:02x}00" for number, name in enumerate(ARMS, start=1)}

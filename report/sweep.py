@@ -1,6 +1,6 @@
 """A sweep: the same measurement under several settings, as a file in results/ and as numbers to show. Measures nothing.
 
-`tools.sweep` drives the stack and writes the file; the page is `report.sweep_page`'s.
+`tools.sweep.__main__` drives the stack and writes the file; the page is `report.sweep_page`'s.
 """
 
 import json
@@ -17,8 +17,8 @@ from report.figures import MISSING
 from report.links import run_files
 from report.stored import COMPARISON
 from report.table import aligned, wrap
-from training.arms import ARMS, BASELINE, RAY
-from training.result import ResultError, TrainingResult, read, write_whole
+from training.contract.arms import ARMS, BASELINE, RAY
+from training.contract.result import ResultError, TrainingResult, read, write_whole
 
 NAME = "sweep.json"
 SCHEMA_VERSION = 1

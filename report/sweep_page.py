@@ -11,7 +11,7 @@ from report.html import templates
 from report.stored import SWEEP_PREFIX
 from report.svg import ARM_COLOURS, ARM_MARKERS, MUTED, Picture, drawing, numbered
 from report.sweep import Numbers, Row, Sweep, arms_of
-from training.arms import RAY
+from training.contract.arms import RAY
 
 
 def render(sweep: Sweep, shown: Numbers) -> str:

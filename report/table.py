@@ -7,7 +7,7 @@ from compare import measures
 from compare.idle import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison, Link
 from report.figures import MISSING, figure
-from training.arms import ARMS
+from training.contract.arms import ARMS
 
 WIDTH = 80
 

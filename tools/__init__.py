@@ -1,5 +1,1 @@
-"""What `make` calls: set-up of the tools, the environment of the Pulumi CLI, and one module for each kind of target.
-
-Standard library only, and Python 3.9 up to bootstrap: it runs before the project's own environment exists.
-Nothing here takes part in a measurement.
-"""
+"""What `make` calls, in wings by purpose. Nothing here takes part in a measurement."""

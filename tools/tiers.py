@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tools.project import ROOT, ToolError, run_main
+from tools.setup.project import ROOT, ToolError, run_main
 
 # They need a control plane's programs; docker, minikube and the plugins; docker. Their tests say what is absent.
 MAY_BE_SKIPPED = frozenset({"apiserver", "cluster", "image"})

@@ -1,1 +1,1 @@
-"""What runs: the recipe, the training body, one entry point an arm, and the contract they share with the program."""
+"""What runs: one entry point an arm, and below it contract, machine, launch, workloads and the image."""

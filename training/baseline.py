@@ -1,6 +1,6 @@
 """The baseline arm: one process with the CPUs of one worker, and no strategy."""
 
-from training import entry
+from training.launch import entry
 
 if __name__ == "__main__":
     asked = entry.begin("baseline", __doc__)

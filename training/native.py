@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 
-from training import entry
-from training.clock import Stamp
-from training.ports import held_ports
-from training.result import TrainingResult
+from training.contract.clock import Stamp
+from training.contract.result import TrainingResult
+from training.launch import entry
+from training.machine.ports import held_ports
 
 POLL_SECONDS = 0.05
 GRACE_SECONDS = 5.0

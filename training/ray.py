@@ -5,7 +5,7 @@ Which settings those are, and from which page: docs/adr/0014-ray-as-documented.m
 
 from typing import Any
 
-from training import entry, ray_driver
+from training.launch import entry, ray_driver
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # a run tells nobody; it reaches nobody either

@@ -8,8 +8,8 @@ from typing import Any
 
 from ray._private.node import Node
 
-from training import entry, ray_driver
-from training.tuned_priority import yield_to_training
+from training.launch import entry, ray_driver
+from training.launch.tuned_priority import yield_to_training
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -38,13 +38,13 @@ def prepare(request: entry.Request) -> None:
 
 def make_trainer(**arguments: Any) -> Any:
     """A TensorflowTrainer with fewer processes."""
-    from training.tuned_trainer import LeanTensorflowTrainer
+    from training.launch.tuned_trainer import LeanTensorflowTrainer
 
     return LeanTensorflowTrainer(**arguments)
 
 
 def _import_trainer() -> None:
-    import training.tuned_trainer  # noqa: F401
+    import training.launch.tuned_trainer  # noqa: F401
 
 
 if __name__ == "__main__":

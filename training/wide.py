@@ -1,6 +1,6 @@
 """The wide arm: one process with the CPUs of all workers, and no strategy."""
 
-from training import entry
+from training.launch import entry
 
 if __name__ == "__main__":
     asked = entry.begin("wide", __doc__)

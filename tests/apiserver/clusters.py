@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from infra import kube
-from training.port_forward import copy_both_ways
+from infra.places.cluster import kube
+from training.machine.port_forward import copy_both_ways
 
 NAMESPACE = "training"
 NAMES = ("made-by-the-stack", "made-after-it")

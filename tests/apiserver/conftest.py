@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from infra import kube
-from infra.chart import crds_digest
-from infra.crds import CrdsProvider
+from infra.places.cluster import kube
+from infra.places.cluster.chart import crds_digest
+from infra.places.cluster.crds import CrdsProvider
 from tests.apiserver import control_plane
 from tests.apiserver.clusters import Cluster
 from tests.apiserver.control_plane import ROOT

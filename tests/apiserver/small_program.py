@@ -3,8 +3,9 @@
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra import access, settings
-from infra.pinned_cluster import DestroyCheck
+from infra.places.cluster import access
+from infra.places.kubernetes.pinned_cluster import DestroyCheck
+from infra.settings import settings
 
 FAILING_SEED = 13
 AT_ONCE = {"pulumi.com/deletionPropagationPolicy": "background"}

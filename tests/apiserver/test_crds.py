@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from infra import kube
-from infra.crds import LABEL, OWNER, CrdsProvider, ForeignCrdsError
+from infra.places.cluster import kube
+from infra.places.cluster.crds import LABEL, OWNER, CrdsProvider, ForeignCrdsError
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra import kubeconfig, pinned_cluster
-from infra.pinned_cluster import ClusterError, DestroyCheckProvider, PinnedClusterProvider
+from infra.places.kubernetes import kubeconfig, pinned_cluster
+from infra.places.kubernetes.pinned_cluster import ClusterError, DestroyCheckProvider, PinnedClusterProvider
 from tests.apiserver.clusters import Address, Cluster, User, address
 
 PROVIDER = PinnedClusterProvider()

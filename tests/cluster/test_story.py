@@ -7,8 +7,8 @@ import urllib.request
 import pytest
 
 from compare.idle import ONE_RAY_RUN
-from infra.network_spec import OURS
-from infra.ray_cluster_spec import CLUSTER_LABELS
+from infra.places.cluster.network_spec import OURS
+from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
 from tests.cluster.shop import Shop
 from tests.cluster.story import NAMESPACE, PROFILE, ClusterProject
 

@@ -10,12 +10,13 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from infra.settings_table import KEYS
+from infra.settings.table import KEYS
 from tests.docs.markdown import ROOT
-from tools import stack_config, sweep_plan
-from tools.project import SMOKE, ToolError
-from training import entry
-from training.arms import ARMS
+from tools.setup.project import SMOKE, ToolError
+from tools.stack import config as stack_config
+from tools.sweep import plan as sweep_plan
+from training.contract.arms import ARMS
+from training.launch import entry
 
 MADE = (".state", ".tools", ".venv", "runs", "results", "data")
 """Folders that are not in git: paths into them may be absent."""

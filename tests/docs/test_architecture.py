@@ -49,7 +49,7 @@ def test_every_name_of_the_program_is_in_the_picture() -> None:
 def test_every_file_of_a_component_is_named() -> None:
     """Each module of infra that makes a component stands in the table."""
     text = markdown.read(DOCUMENT)
-    infra = sorted((markdown.ROOT / "infra").glob("*.py"))
+    infra = sorted((markdown.ROOT / "infra").rglob("*.py"))
     makers = [path for path in infra if "pulumi.ComponentResource)" in path.read_text(encoding="utf-8")]
 
-    assert [] == [path.name for path in makers if f"infra/{path.name}" not in text]
+    assert [] == [path.name for path in makers if str(path.relative_to(markdown.ROOT)) not in text]

@@ -17,12 +17,12 @@ from threading import Thread
 
 import pytest
 
-from infra.image_base import identity
-from infra.scripts import image
-from infra.scripts.programs import Failure, succeeds
-from infra.settings_table import KEYS
+from infra.image import command as image
+from infra.image.base import identity
+from infra.programs import Failure, succeeds
+from infra.settings.table import KEYS
 from tests.cluster.place import BASE
-from training.provenance import PROJECT
+from training.contract.provenance import PROJECT
 
 MARKER = "marker-of-a-credential"
 FOREIGN = "marker-of-another-password"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 - fixtures
 from tests.program.engine import ROOT, Project
-from tests.unit.test_cluster_chart import archive
+from tests.unit.places.test_chart import archive
 
 PLUGINS = ("kubernetes", "command")
 CHART = "kuberay-operator-1.6.2.tgz"

@@ -11,16 +11,16 @@ from tests.program.engine import ROOT, Project
 STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
 
 LOOSENED = {
-    "infra/pod_spec.py": {
+    "infra/places/cluster/pod_spec.py": {
         '"image": image,': '"image": image.partition(":")[0] + ":1.0",',
         '"limits": dict(amounts)}': '"limits": {**amounts, "memory": "64Gi"}}',
         '"automountServiceAccountToken": False': '"automountServiceAccountToken": True',
         '"readOnlyRootFilesystem": True': '"privileged": True',
     },
-    "infra/jobs_spec.py": {'"activeDeadlineSeconds": settings.deadline_seconds,': ""},
-    "infra/network_spec.py": {'": "restricted" for': '": "privileged" for'},
-    "infra/dashboard_spec.py": {'else "NodePort"': 'else "LoadBalancer"'},
-    "infra/access.py": {"parent=parent, provider=self.provider,": "parent=parent,"},
+    "infra/places/cluster/jobs_spec.py": {'"activeDeadlineSeconds": settings.deadline_seconds,': ""},
+    "infra/places/cluster/network_spec.py": {'": "restricted" for': '": "privileged" for'},
+    "infra/places/cluster/dashboard_spec.py": {'else "NodePort"': 'else "LoadBalancer"'},
+    "infra/places/cluster/access.py": {"parent=parent, provider=self.provider,": "parent=parent,"},
     "Pulumi.yaml": {'  pulumi:disable-default-providers: ["kubernetes"]\n': ""},
 }
 """A change for each rule, by file: what a pull request might do."""
@@ -58,7 +58,9 @@ def test_each_rule_refuses_what_breaks_it(project: Project, preview: Preview) ->
 
 def test_a_chart_that_helm_would_fetch_is_refused(project: Project, preview: Preview) -> None:
     """Nobody would have compared it with anything."""
-    change(project, {"infra/operator.py": {"chart=str(settings.chart.path)": 'chart="kuberay-operator"'}})
+    change(
+        project, {"infra/places/cluster/operator.py": {"chart=str(settings.chart.path)": 'chart="kuberay-operator"'}}
+    )
 
     assert "the chart 'kuberay-operator' is not the .tgz of one version" in preview("ci", ok=False)
 
@@ -74,7 +76,14 @@ def test_an_image_of_a_registry_without_its_digest_is_refused(project: Project, 
 
 def test_a_run_of_this_machine_without_a_deadline_is_refused(project: Project, preview: Preview) -> None:
     """The rules are not about clusters alone."""
-    change(project, {"infra/local.py": {'"timeoutMinutes": settings.run_timeout_minutes': '"timeoutMinutes": 0'}})
+    change(
+        project,
+        {
+            "infra/places/local/measurement.py": {
+                '"timeoutMinutes": settings.run_timeout_minutes': '"timeoutMinutes": 0'
+            }
+        },
+    )
 
     assert "timeoutMinutes is not set" in preview("local", ok=False)
 
@@ -83,6 +92,6 @@ def test_what_is_not_known_at_preview_is_refused(project: Project, preview: Prev
     """Otherwise a rule would be passed by making its subject an output of something else."""
     kind = "node_port.address.apply(lambda known: known) if node_port else None"
     service = "spec: Any = dashboard_spec.service(node_port.port if node_port else None)"
-    change(project, {"infra/dashboard.py": {service: f"{service}\n        spec['type'] = {kind}"}})
+    change(project, {"infra/places/cluster/dashboard.py": {service: f"{service}\n        spec['type'] = {kind}"}})
 
     assert "a (not known before the update) with the ports [8265]" in preview("ci", ok=False)

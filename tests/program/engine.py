@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from training.arms import ARMS
+from training.contract.arms import ARMS
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
@@ -47,7 +47,7 @@ class Project:
         for arm in ARMS if stub else ():
             shutil.copy(Path(__file__).with_name("stub_entry.py"), self.folder / "training" / f"{arm}.py")
         if stub:
-            (self.folder / "training" / "warm_up.py").write_text("")
+            (self.folder / "training/launch/warm_up.py").write_text("")
         for name in ("state", "home", "t"):
             (folder / name).mkdir()
         self.mark = uuid.uuid4().hex
@@ -67,7 +67,7 @@ class Project:
 
     def measure_on(self, machine: str) -> None:
         """Take the lock of an imagined machine: a measurement of this one neither waits for a test nor holds it up."""
-        module = self.folder / "training/machine_lock.py"
+        module = self.folder / "training/machine/machine_lock.py"
         named = f'NAME = "\\0ray-worth-it/{machine}"'
         module.write_text(re.sub(r'^NAME = ".*"$', lambda _: named, module.read_text(), count=1, flags=re.MULTILINE))
 

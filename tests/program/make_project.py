@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import session
+from tools.stack import session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -151,8 +151,8 @@ def project(tmp_path: Path) -> Project:
         "__main__.py": PROGRAM,
         "report/__main__.py": REPORT,
         "stacks/Pulumi.local.yaml": "config: {}\n",
-        "tools/stack_settings.py": SETTINGS,
-        "training/uv.txt": (ROOT / "training/uv.txt").read_text(encoding="utf-8"),
+        "tools/stack/settings.py": SETTINGS,
+        "training/image/uv.txt": (ROOT / "training/image/uv.txt").read_text(encoding="utf-8"),
         ".tools/cli-in-use.json": json.dumps({"folder": str(Path(cli).parent)}),
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from training import provenance, result
-from training.arms import ARMS
-from training.config import Recipe, kebab, recipe_fields
-from training.progress import Progress
+from training.contract import provenance, result
+from training.contract.arms import ARMS
+from training.contract.progress import Progress
+from training.contract.recipe import Recipe, kebab, recipe_fields
 
 STEPS = 4
 EPOCH_SECONDS = {"baseline": 4.0, "wide": 2.1, "native": 2.2, "ray": 2.5, "tuned": 2.3}

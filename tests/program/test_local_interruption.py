@@ -45,7 +45,7 @@ def kill(module: str) -> Callable[[Project, Up], None]:
         pytest.param(send_interrupt_twice, id="ctrl-c-twice"),
         pytest.param(kill_pulumi, id="kill-pulumi"),
         pytest.param(kill("pulumi.dynamic"), id="kill-provider"),
-        pytest.param(kill("infra.guard"), id="kill-guard"),
+        pytest.param(kill("infra.places.local.guard"), id="kill-guard"),
         pytest.param(kill("training.native"), id="kill-training"),
     ],
 )

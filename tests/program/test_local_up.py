@@ -69,7 +69,7 @@ def test_the_state_holds_the_provider_by_name(project: Project) -> None:
 
     assert list(ALL) == [run["urn"].rpartition("::")[2] for run in runs]
     (pickled,) = {base64.b64decode(run["inputs"]["__provider"]) for run in runs}
-    assert b"infra.local_run" in pickled
+    assert b"infra.places.local.run" in pickled
     assert b"TrainingRunProvider" in pickled
     assert 100 > len(pickled)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.program.engine import Project
-from tools import pull_request
+from tools.pull_request import __main__ as pull_request
 
 
 def previewed(project: Project, out: Path) -> Path:

@@ -29,7 +29,7 @@ def sweeping(project: Project, cli: Path) -> Project:
 
 def command(*axes: str) -> list[str]:
     """A sweep over these axes."""
-    return [sys.executable, "-m", "tools.sweep", *axes]
+    return [sys.executable, "-m", "tools.sweep.__main__", *axes]
 
 
 def sweep(project: Project, *axes: str, code: int = 0) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from training import environment, provenance, registry
-from training.clock import Stamp
-from training.config import Recipe
-from training.dataset import Images
-from training.session import Launch
+from training.contract import provenance
+from training.contract.clock import Stamp
+from training.contract.recipe import Recipe
+from training.launch import environment
+from training.workloads.cnn import registry
+from training.workloads.cnn.dataset import Images
+from training.workloads.cnn.session import Launch
 
 
 @registry.model("plain")
@@ -67,7 +69,7 @@ def main() -> None:
 def _run(recipe: Recipe, rank: int, world: int) -> dict[str, Any]:
     import tensorflow as tf
 
-    from training import train
+    from training.workloads.cnn import train
 
     if not _STRATEGIES:
         make = train._strategy

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from training import provenance, result
-from training.arms import ARMS
-from training.config import Recipe
-from training.environment import variables
+from training.contract import provenance, result
+from training.contract.arms import ARMS
+from training.contract.recipe import Recipe
+from training.launch.environment import variables
 
 PROJECT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -291,7 +291,7 @@ def test_the_saved_model_has_the_accuracy_of_the_result(
     assert hashlib.sha256(path.read_bytes()).hexdigest() == saved.sha256
     program = (
         "import sys, json, numpy as np, tensorflow as tf\n"
-        "from training import dataset; from training.config import Recipe\n"
+        "from training.workloads.cnn import dataset; from training.contract.recipe import Recipe\n"
         "data = dataset.load(Recipe.from_dict(json.loads(sys.argv[2])), '')\n"
         "logits = tf.keras.models.load_model(sys.argv[1]).predict(data.test.images / np.float32(255), verbose=0)\n"
         "print((logits.argmax(axis=1) == data.test.labels).mean())\n"
@@ -354,7 +354,7 @@ def test_no_container_is_read_where_cpus_are_bound(results: dict[str, result.Tra
 
 COLLECTING = """
 import gc, sys
-from training import entry, train
+from training.launch import entry; from training.workloads.cnn import train
 made = train.set_up
 train.set_up = lambda *given: print("setting up, collecting:", gc.isenabled()) or made(*given)
 asked = entry.parse("baseline", None)

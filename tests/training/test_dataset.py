@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from training import dataset, registry
-from training.config import Recipe
+from training.contract.recipe import Recipe
+from training.workloads.cnn import dataset, registry
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from training.config import batch_split
-from training.ports import held_ports
+from training.contract.recipe import batch_split
+from training.machine.ports import held_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
 CASES: dict[str, dict[str, Any]] = {

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from infra import guard
-from training import isolation
+from infra.places.local import guard
+from training.machine import isolation
 
 PROJECT = Path(__file__).resolve().parents[2]
 LISTEN = "0A"
@@ -38,7 +38,7 @@ def listening(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     """All that listened in the session of a guarded run, which goes on while it is looked at."""
     folder = tmp_path_factory.mktemp(request.param)
     command = [
-        *(sys.executable, "-m", "infra.guard", "--deadline", "300", "--progress", str(folder), "--"),
+        *(sys.executable, "-m", "infra.places.local.guard", "--deadline", "300", "--progress", str(folder), "--"),
         *(sys.executable, "-m", f"training.{request.param}", "--result", str(folder / "result.json"), *FLAGS),
     ]
     with (folder / "log.txt").open("wb") as log:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from training import ray_driver as ray_arm
+from training.launch import ray_driver as ray_arm
 
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, os, psutil, sys
-from training import entry, ray_driver as arm
+from training.launch import entry, ray_driver as arm
 from training.ray import SET_UP
 import ray
 own = arm.start_ray(entry.parse("ray", None, ["--result", sys.argv[1]]), SET_UP)

@@ -20,10 +20,10 @@ def test_a_newcomers_data_set_and_model_train(snippets: list[str], tmp_path: Pat
     """Each is a single function; settings, flags and training then know it."""
     header = (
         "from __future__ import annotations\nimport sys\nfrom typing import Any\n"
-        "from training.registry import Source, Shape, dataset, model\n"
+        "from training.workloads.cnn.registry import Source, Shape, dataset, model\n"
     )
     footer = (
-        "from training import entry, config\n"
+        "from training.launch import entry; from training.contract import recipe as config\n"
         "assert 'stripes' in config.recipe_fields()['dataset'].metadata['rule'].allowed\n"
         "asked = entry.parse('baseline', None)\n"
         "entry.run(lambda: entry.take_part(asked, 'baseline'), asked.result)\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, runpy, sys
-runpy.run_module("training.warm_up", run_name="__main__")
+runpy.run_module("training.launch.warm_up", run_name="__main__")
 print("read", json.dumps(sorted(sys.modules)))
 """
 
@@ -21,5 +21,12 @@ def test_warming_up_reads_what_the_arms_import() -> None:
 
     (line,) = [line for line in ended.stdout.splitlines() if line.startswith("read ")]
     read = set(json.loads(line.removeprefix("read ")))
-    assert {"tensorflow", "ray", "ray.train.tensorflow", "sklearn.datasets", "training.train", "training.loop"} <= read
+    assert {
+        "tensorflow",
+        "ray",
+        "ray.train.tensorflow",
+        "sklearn.datasets",
+        "training.workloads.cnn.train",
+        "training.workloads.cnn.loop",
+    } <= read
     assert [name for name in read if name.split(".")[0] == "tf_keras"]

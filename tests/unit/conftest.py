@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from training import machine_lock
+from training.machine import machine_lock
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from infra.chart import CACHE, Chart
+from infra.places.cluster.chart import CACHE, Chart
 
 REASON = "no KubeRay chart on this machine: set KUBERAY_CHART to its .tgz, or preview a cluster stack once"
 

@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from infra import kubeconfig
-from infra.pod_spec import RUN_LABEL
+from infra.places.cluster.pod_spec import RUN_LABEL
+from infra.places.kubernetes import kubeconfig
 
 NAMESPACE = "ray-system"
 TOKEN = "d3b07384d113edec49eaa6238ad5ff00"  # noqa: S105 (made up)

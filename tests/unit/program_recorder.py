@@ -21,11 +21,13 @@ import pulumi
 import yaml
 from pulumi.runtime import mocks, stack
 
-from infra import chart, existing_cluster, helm_release, kube, kubeconfig, leftover_jobs
-from infra.scripts import minikube
+from infra.places.cluster import chart, helm_release, kube, leftover_jobs
+from infra.places.kubernetes import inspection, kubeconfig
+from infra.places.minikube import command as minikube
 from tests.unit.results import make_result
-from training import machine_lock, provenance
-from training.config import Recipe, canonical
+from training.contract import provenance
+from training.contract.recipe import Recipe, canonical
+from training.machine import machine_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 CORES, MEMORY_BYTES = 64, 2**38
@@ -41,7 +43,7 @@ class FakeChart(chart.Chart):
 
 
 def fake_chart(source: chart.Source, cache: Path = Path()) -> chart.Chart:
-    """In place of `infra.chart.find`."""
+    """In place of `infra.places.cluster.chart.find`."""
     return FakeChart(cache / "kuberay-operator.tgz", source.version)
 
 
@@ -140,7 +142,7 @@ def main() -> None:
     minikube._read_marker = lambda profile: {}  # whatever cluster of that name this machine has
     kubeconfig.select = lambda setting, context: kubeconfig.Selected(context, "a file", {})
     kubeconfig.Selected.__str__ = lambda self: f"context {self.context} of {self.source}"  # type: ignore[method-assign]
-    existing_cluster.findings = lambda *_: []
+    inspection.findings = lambda *_: []
     helm_release.mark_failed = lambda *_: []
     leftover_jobs.end_unfinished = lambda *_: []
     kube.connect = lambda *_: None

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from compare.measurement import Context, Run
-from training.arms import ARMS
-from training.config import Recipe, batch_split, canonical
-from training.result import Epoch, Provenance, RayCluster, Software, StepSeconds, TrainingResult, Worker
-from training.topology import Cpu
+from training.contract.arms import ARMS
+from training.contract.recipe import Recipe, batch_split, canonical
+from training.contract.result import Epoch, Provenance, RayCluster, Software, StepSeconds, TrainingResult, Worker
+from training.machine.topology import Cpu
 
 RUN = ("baseline", "native", "ray")
 """The arms of a measurement that is made up, unless a test says otherwise."""

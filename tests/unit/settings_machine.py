@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import Settings, parse
-from infra.settings_draft import Facts, InvalidSettingsError, Problem
-from infra.settings_fit import GIB
+from infra.settings.draft import Facts, InvalidSettingsError, Problem
+from infra.settings.fit import GIB
+from infra.settings.settings import Settings, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from infra import image_spec, jobs_spec
+from infra.image import spec as image_spec
+from infra.places.cluster import jobs_spec
+from infra.places.cluster.pod_spec import Size
 from infra.plan import RunPlan, plan_runs
-from infra.pod_spec import Size
-from infra.settings import Settings
+from infra.settings.settings import Settings
 from tests.unit.settings_machine import settings
-from training import provenance
+from training.contract import provenance
 
 BASE = settings(repeats="2")
 

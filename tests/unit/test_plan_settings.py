@@ -12,16 +12,18 @@ from typing import Any
 
 import pytest
 
-from infra import jobs_spec, local, local_run, ray_cluster_spec
-from infra.image_spec import Content
+from infra.image.spec import Content
+from infra.places.cluster import jobs_spec, ray_cluster_spec
+from infra.places.cluster.pods import pods_of
+from infra.places.local import measurement as local
+from infra.places.local import run as local_run
 from infra.plan import plan_runs
-from infra.pods import pods_of
-from infra.settings import Settings, parse
-from infra.settings_table import KEYS
+from infra.settings.settings import Settings, parse
+from infra.settings.table import KEYS
 from tests.unit.program_recorder import config_of
 from tests.unit.settings_machine import machine
 from tests.unit.test_wiring import STACKS, record
-from training import provenance
+from training.contract import provenance
 
 BUILT = "kubernetes, built here"
 """The stack of an existing cluster, with an image that is pushed instead of one that is there."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tools.project import ROOT
+from tools.setup.project import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 BASE = "${{ github.event.pull_request.base.sha }}"
@@ -108,7 +108,10 @@ WORSE = {
     "the job that comments runs the head": (COMMENTS, COMMENTS.replace(BASE, HEAD)),
     "the job that comments runs the merge commit": (COMMENTS, COMMENTS.replace(f"ref: {BASE}", "fetch-depth: 1")),
     "the job that comments runs a fork": (COMMENTS, f"          repository: a/fork\n{COMMENTS}"),
-    "the job that comments runs what it was given": ("      - run: python3 -m tools.pull_request", "      - run: sh"),
+    "the job that comments runs what it was given": (
+        "      - run: python3 -m tools.pull_request",
+        "      - run: sh",
+    ),
     "what it was given replaces the base's code": ("path: measured\n      - run", "path: .\n      - run"),
     "a secret in a job's environment": (READS, f"    env:\n      T: ${{{{ secrets.PULUMI_ACCESS_TOKEN }}}}\n{READS}"),
     "a secret in an action's input": (

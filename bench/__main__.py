@@ -1,0 +1,326 @@
+"""`make bench`: what the arms reach against what this machine allows, side by side in one run.
+
+The *limit* is N baselines at once, each on its own CPU with 1/N of the images and of the batch, and no synchronisation:
+no distributed training of this model on this machine can be faster. Arms are interleaved, and ratios taken within a
+repeat, because machines drift. Measures; passes no judgement.
+
+Documented Ray starts slowly, and is in one column of the full benchmark alone; tuned Ray is in all.
+Beside the arms, a column may have native runs of its own: with gradients exchanged in another type; and with more
+workers, compared with what `compare.projection` says of them from this repeat's other runs and its all-reduce probe.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from compare import projection
+from compare.measurement import Run
+from training.contract import provenance, result
+from training.contract.recipe import Recipe
+from training.contract.rules import whole
+from training.launch.entry import typed
+from training.launch.environment import share_of_cpus
+from training.machine import machine_lock, topology
+
+BENCHMARKS = provenance.PROJECT / "benchmarks"
+ARMS = ("baseline", "limit", "wide", "native", "tuned")
+"""What every column has."""
+DOCUMENTED_RAY = "ray"
+TITLES = {
+    "baseline": "baseline", "wide": "all CPUs", "native": "native", "tuned": "tuned Ray", "ray": "documented Ray",
+}  # fmt: skip
+QUICK_IMAGES, FULL_IMAGES = 1280, 1536
+WARMUP_STEPS = 2
+REPEATS = 3
+MORE_WORKERS = (3, 4)
+OTHER_GRADIENTS = "otherGradients"
+"""The name of a native run that exchanges gradients in the type that its column does not compute in."""
+PLAIN_FIT = "model.fit"
+TIMEOUT_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Case:
+    """One column of the benchmark; `more` are native runs beside its arms, by name."""
+
+    key: str
+    recipe: Recipe
+    arms: tuple[str, ...] = ARMS
+    more: dict[str, Recipe] = field(default_factory=dict)
+    plain_fit: bool = True
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Every arm once, in one go; without `model.fit` its rate is None."""
+
+    runs: dict[str, result.TrainingResult]
+    fit_images_per_second: float | None
+
+    def seconds(self, arm: str) -> float:
+        """Steady-state seconds of an arm."""
+        found = self.runs[arm].train_seconds
+        if found is None:
+            raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('trainSeconds')}")
+        return found
+
+    def step_seconds(self, arm: str) -> float:
+        """Mean timed step of an arm."""
+        return self.seconds(arm) / self.runs[arm].timed_steps
+
+
+def cases(*, quick: bool) -> list[Case]:
+    """What is measured: float32 and bfloat16 at the exercise's batch, and both at four times that."""
+    images = QUICK_IMAGES if quick else FULL_IMAGES
+    base = Recipe(
+        dataset="synthetic", model="cnn", epochs=1, warmup_steps=WARMUP_STEPS, global_batch_size=128,
+        train_images=_with_validation(images),
+    )  # fmt: skip
+    if quick:
+        return [Case("float32", base, plain_fit=False)]
+    found = []
+    for precision, other in (("float32", "bfloat16"), ("bfloat16", "float32")):
+        recipe = replace(base, precision=precision, gradient_precision=precision)
+        more = {OTHER_GRADIENTS: replace(recipe, gradient_precision=other)}
+        if precision == "float32":
+            more |= {_with(workers): replace(recipe, workers=workers) for workers in MORE_WORKERS}
+        arms = (*ARMS, DOCUMENTED_RAY) if precision == "float32" else ARMS
+        found.append(Case(precision, recipe, arms, more))
+        # An epoch has three such steps only
+        large = replace(recipe, global_batch_size=512, epochs=2)
+        found.append(Case(f"{precision}/512", large, plain_fit=False))
+    return found
+
+
+def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat]:
+    """Everything of a case in turn, `repeats` times; each repeat begins with another arm, so that none is always last.
+
+    Machines drift: what always came last would seem slower, or faster, than what came first.
+    """
+    found = []
+    for repeat in range(1, repeats + 1):
+        runs: dict[str, result.TrainingResult] = {}
+        fit = None
+        for name in _rotated((*case.arms, *case.more, *((PLAIN_FIT,) if case.plain_fit else ())), repeat - 1):
+            if name == PLAIN_FIT:
+                fit = _plain_fit(case.recipe)
+                said = f"{fit:.1f} images/s"
+            else:
+                runs[name] = _made(case, name)
+                said = f"{runs[name].train_seconds:.2f} s"
+            say(f"{case.key}, repeat {repeat}/{repeats}: {name} {said}")
+        found.append(Repeat(runs, fit))
+    return found
+
+
+def _arms(repeats: Sequence[Repeat]) -> list[str]:
+    """The arms that were measured, without the limit, which is none."""
+    return [arm for arm in TITLES if arm in repeats[0].runs]
+
+
+def _rotated(names: Sequence[str], by: int) -> Sequence[str]:
+    by %= len(names)
+    return [*names[by:], *names[:by]]
+
+
+def _made(case: Case, name: str) -> result.TrainingResult:
+    if name == "limit":
+        return _limit(case.recipe)
+    return _run("native", case.more[name]) if name in case.more else _run(name, case.recipe)
+
+
+def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """Ratios and figures with their median and range over the repeats; what was not measured is absent."""
+    ratios: dict[str, Callable[[Repeat], float]] = {
+        "limit": lambda r: r.seconds("baseline") / r.seconds("limit"),
+        "memory": lambda r: _peak(r.runs["tuned"]) / _peak(r.runs["baseline"]),
+    }
+    for arm in _arms(repeats):
+        ratios |= {
+            f"{arm}Speedup": lambda r, arm=arm: r.seconds("baseline") / r.seconds(arm),  # type: ignore[misc]
+            f"{arm}OfLimit": lambda r, arm=arm: r.seconds("limit") / r.seconds(arm),  # type: ignore[misc]
+            f"{arm}OverNative": lambda r, arm=arm: r.seconds(arm) / r.seconds("native"),  # type: ignore[misc]
+            f"{arm}StartupSeconds": lambda r, arm=arm: r.runs[arm].startup_seconds,  # type: ignore[misc]
+        }
+    if repeats[0].fit_images_per_second:
+        ratios["baselineOverFit"] = lambda r: (
+            (r.runs["baseline"].images_per_second or 0) / (r.fit_images_per_second or 0)
+        )
+    if OTHER_GRADIENTS in repeats[0].runs:
+        ratios["otherGradientsOfLimit"] = lambda r: r.seconds("limit") / r.seconds(OTHER_GRADIENTS)
+    for workers in MORE_WORKERS:
+        if _with(workers) in repeats[0].runs:
+            ratios[f"speedup{workers}"] = lambda r, n=workers: r.step_seconds("baseline") / r.step_seconds(_with(n))  # type: ignore[misc]
+            ratios[f"predicted{workers}"] = lambda r, n=workers: r.step_seconds("baseline") / predicted(r, n)  # type: ignore[misc]
+            ratios[f"error{workers}"] = lambda r, n=workers: predicted(r, n) / r.step_seconds(_with(n)) - 1  # type: ignore[misc]
+    figures = {name: _spread([ratio(one) for one in repeats]) for name, ratio in ratios.items()}
+    last = repeats[-1].runs
+    return figures | {
+        "allReduceSeconds": last["native"].all_reduce,
+        "startupPhases": {arm: last[arm].startup_phases for arm in _arms(repeats)},
+        "stepSeconds": {name: _spread([one.step_seconds(name) for one in repeats]) for name in last},
+    }
+
+
+def predicted(repeat: Repeat, workers: int) -> float:
+    """Seconds of a native step with so many workers, from this repeat's runs with fewer.
+
+    Where the machine has fewer CPUs than that, they take turns.
+    """
+    runs = {arm: Run(name=arm, repeat=1, result=repeat.runs[arm]) for arm in ("baseline", "native")}
+    native = repeat.runs["native"]
+    recipe = Recipe.from_dict(native.recipe)
+    ring = projection.fit_ring(native.all_reduce or {}, recipe.workers)
+    model, _ = projection.fit([runs], recipe, ring)
+    return model.step_seconds(workers, ring, min(workers, native.provenance.cpus_allowed))
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """One line a figure, one column a case."""
+    names = {
+        "limit": "limit of this machine, ×", "wideSpeedup": "one process, all CPUs, speedup ×",
+        "wideOfLimit": "  of the limit", "nativeSpeedup": "native, speedup ×", "nativeOfLimit": "  of the limit",
+        "otherGradientsOfLimit": "  gradients in the other type", "tunedSpeedup": "tuned Ray, speedup ×",
+        "tunedOfLimit": "  of the limit", "tunedOverNative": "  / native", "raySpeedup": "Ray as documented, speedup ×",
+        "rayOfLimit": "  of the limit", "rayOverNative": "  / native",
+        "baselineOverFit": "baseline / model.fit, images/s",
+        "memory": "tuned Ray worker / baseline, memory",
+    } | {f"{arm}StartupSeconds": f"{title}, start to first step, s" for arm, title in TITLES.items()}  # fmt: skip
+    for workers in MORE_WORKERS:
+        names |= {
+            f"speedup{workers}": f"native with {workers} workers, ×", f"predicted{workers}": "  predicted, ×",
+            f"error{workers}": "  predicted / measured step - 1",
+        }  # fmt: skip
+    lines = [f"{'median (lowest to highest)':<42}" + "".join(f"{key:>24}" for key in found)]
+    for name, words in names.items():
+        cells = [_cell(column.get(name)) for column in found.values()]
+        lines += [f"{words:<42}" + "".join(f"{cell:>24}" for cell in cells)] if any(cells) else []
+    return "\n".join(lines)
+
+
+def _cell(figure: dict[str, float] | None) -> str:
+    return f"{figure['median']:.3f} ({figure['low']:.3f}–{figure['high']:.3f})" if figure else ""
+
+
+def main() -> None:
+    """Measure, write benchmarks/, print the table, or with --json the object alone."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="float32 at batch 128, few steps, without documented Ray: 5 minutes"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object, and nothing else")
+    parser.add_argument("--repeats", type=typed(whole(1, 100)), default=REPEATS)
+    given = parser.parse_args()
+    if len(provenance.allowed_cpus()) < Recipe().workers:
+        sys.exit(f"error: the benchmark needs {Recipe().workers} CPUs, and this process may use one")
+    try:
+        machine_lock.hold(_say)
+    except machine_lock.LockError as error:
+        sys.exit(f"error: {error}")
+    found = {}
+    for case in cases(quick=given.quick):
+        found[case.key] = summarise(measure(case, given.repeats, _say))
+    path = _write(found, given.repeats)
+    print(json.dumps(found) if given.json else f"{provenance.host().fingerprint()}\n{table(found)}\n{path}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _write(found: dict[str, Any], repeats: int) -> Path:
+    host = provenance.host()
+    facts = {"cpuModel": host.cpu_model, "cpusAllowed": host.cpus_allowed, "memoryBytes": host.memory_bytes}
+    path = BENCHMARKS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
+    content = {"host": facts, "repeats": repeats, "dependenciesHash": provenance.dependencies_hash(), "cases": found}
+    result.write_whole(path, json.dumps(content, indent=1) + "\n")
+    return path.relative_to(provenance.PROJECT)
+
+
+def _run(arm: str, recipe: Recipe) -> result.TrainingResult:
+    with tempfile.TemporaryDirectory() as folder:
+        _wait([_start(arm, recipe, Path(folder))])
+        return result.read(Path(folder) / result.NAME)
+
+
+def _limit(recipe: Recipe) -> result.TrainingResult:
+    """The slowest of N baselines that run at once, each with its part of every batch."""
+    workers = recipe.workers
+    part = replace(
+        recipe,
+        global_batch_size=recipe.global_batch_size // workers,
+        train_images=_with_validation((recipe.train_images - _held_out(recipe.train_images)) // workers),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        folders = [Path(folder, str(rank)) for rank in range(workers)]
+        _wait([_start("baseline", part, one, rank) for rank, one in enumerate(folders)])
+        return max((result.read(one / result.NAME) for one in folders), key=lambda one: one.train_seconds or 0)
+
+
+def _start(arm: str, recipe: Recipe, folder: Path, rank: int | None = None) -> subprocess.Popen[bytes]:
+    folder.mkdir(exist_ok=True)
+    cpus = (
+        provenance.allowed_cpus()
+        if rank is None
+        else share_of_cpus(topology.order(provenance.allowed_cpus()), rank, recipe.compute_threads())
+    )
+    command = [sys.executable, "-m", f"training.{arm}", "--result", str(folder / result.NAME), *recipe.flags()]
+    with (folder / "log.txt").open("wb") as log:
+        process = subprocess.Popen(command, cwd=provenance.PROJECT, stdout=log, stderr=log)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(process.pid, cpus)  # before it has started a thread: Python itself takes longer than this
+    return process
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    codes = [process.wait(TIMEOUT_SECONDS) for process in processes]
+    if any(codes):
+        raise RuntimeError(f"{processes[0].args!r} ended with {codes}")
+
+
+def _plain_fit(recipe: Recipe) -> float:
+    command = [sys.executable, "-m", "bench.plain_fit", json.dumps(recipe.to_dict())]
+    said = subprocess.run(
+        command,
+        cwd=provenance.PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=TIMEOUT_SECONDS,
+        check=True,
+    )
+    return float(json.loads(said.stdout.splitlines()[-1])["imagesPerSecond"])
+
+
+def _with(workers: int) -> str:
+    """The name of a native run with another number of workers."""
+    return f"native{workers}"
+
+
+def _held_out(images: int) -> int:
+    return images // 10
+
+
+def _with_validation(images: int) -> int:
+    """How many images a data set needs for so many to be left when a tenth is held out."""
+    return next(total for total in range(images, 2 * images) if total - _held_out(total) == images)
+
+
+def _peak(run: result.TrainingResult) -> float:
+    return float(max(worker.peak_memory_bytes or 0 for worker in run.workers))
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "low": min(values), "high": max(values), "n": len(values)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The baseline's work done by plain `model.fit`, for `make bench`: a comparison with a slow baseline proves nothing.
+
+Same model, data, batch, threads and CPUs; a tf.data pipeline with its autotuner off. Prints one JSON object.
+"""
+
+import json
+import sys
+import time
+from typing import Any
+
+from training.contract import provenance
+from training.contract.recipe import Recipe
+from training.launch import environment
+from training.workloads.cnn import dataset
+from training.workloads.cnn.registry import MODELS, Shape
+
+
+def main() -> None:
+    """Take the recipe as JSON, fit one epoch for warm-up and one on the clock."""
+    recipe = Recipe.from_dict(json.loads(sys.argv[1]))
+    environment.defer_garbage_collection()
+    environment.prepare(recipe.compute_threads(), 0, provenance.allowed_cpus())
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(recipe.compute_threads())
+    tf.config.threading.set_inter_op_parallelism_threads(2)  # as in training.workloads.cnn.train
+    tf.keras.mixed_precision.set_global_policy("mixed_bfloat16" if recipe.precision == "bfloat16" else "float32")
+    data = dataset.load(recipe, "")
+    model = MODELS[recipe.model].build(Shape(len(data.class_names), synchronized=False, seed=recipe.seed))
+    model.compile(
+        tf.keras.optimizers.legacy.Adam(recipe.learning_rate),
+        tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    images = _pipeline(tf, data, recipe)
+    model.fit(images.take(2), verbose=0)
+    environment.resume_garbage_collection()
+    began = time.monotonic()
+    model.fit(images, verbose=0)
+    print(json.dumps({"imagesPerSecond": len(data.train_rows) / (time.monotonic() - began)}))
+
+
+def _pipeline(tf: Any, data: dataset.Data, recipe: Recipe) -> Any:
+    pixels, labels = data.known.images[data.train_rows], data.known.labels[data.train_rows]
+    images = tf.data.Dataset.from_tensor_slices((pixels, labels)).shuffle(len(labels), seed=recipe.seed)
+    images = images.batch(recipe.global_batch_size)
+    images = images.map(lambda x, y: (tf.cast(x, tf.float32) / 255.0, y)).prefetch(2)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return images.with_options(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The training image: its content, its tag, its build."""

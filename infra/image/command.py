@@ -1,0 +1,217 @@
+"""Builds the training image, and brings it to the nodes of a Minikube cluster or to a registry.
+
+    python -m infra.image.command build|load|push
+
+Reads IMAGE, BASE_IMAGE, DATASET, DATASET_PATH, and for `load` PROFILE from the environment. What is there already under
+the same name is left as it is: the tag is a hash of the content.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from infra.image import base as image_base
+from infra.image import index as image_index
+from infra.image.spec import BUILD_FILES, CIFAR10, DOCKERFILE, Content, modules
+from infra.programs import Failure, run, run_main, say, succeeds, with_retries
+from training.contract.provenance import PROJECT
+
+CHUNK_BYTES = 2**20
+INDEX = "RAY_WORTH_IT_INDEX"
+"""The variable that hands the way to packages to BuildKit."""
+INDEX_MOUNT = "RUN --mount=type=secret,id=index,target=/run/index "
+INDEX_LABEL = "ray-worth-it.index=secret"
+"""On each image of the classic builder with the secret in it, and on nothing else: by it they are removed."""
+
+
+def build() -> None:
+    """Build the image, unless the engine has it."""
+    image = os.environ["IMAGE"]
+    if succeeds("docker", "image", "inspect", image):
+        say(f"{image} is built already")
+        return
+    content = Content(os.environ["BASE_IMAGE"], os.environ["DATASET"], os.environ.get("DATASET_PATH") or None)
+    say(f"building {image} on {content.base_image}: some minutes the first time")
+    base = image_base.built_from(content.base_image)
+    command = ["docker", "build", "--network", "host", "--build-arg", f"BASE_IMAGE={base}", "--tag", image]
+    index = image_index.variables()
+    build_from = _build_with_secret if has_buildkit() else _build_classically
+    with _context(content) as folder:
+        build_from(command, index, folder)
+    say(f"{image} is {_size(image) / 1e9:.2f} GB")
+
+
+def has_buildkit() -> bool:
+    """Whether `docker build` knows secrets; `DOCKER_BUILDKIT=0` asks for the classic builder."""
+    return os.environ.get("DOCKER_BUILDKIT") != "0" and succeeds("docker", "buildx", "version")
+
+
+def _build_with_secret(command: list[str], index: dict[str, str], folder: Path) -> None:
+    """The way to packages is mounted while they are installed: no layer, cache or file of this machine has it."""
+    environment = os.environ | {"DOCKER_BUILDKIT": "1", INDEX: image_index.shell(index)}
+    secret = ["--secret", f"id=index,env={INDEX}", "--file", str(DOCKERFILE)]
+    with_retries("build of the image", lambda: run(*command, *secret, str(folder), environment=environment))
+
+
+def _build_classically(command: list[str], index: dict[str, str], folder: Path) -> None:
+    """The classic builder has no mounts: the stages that saw a password are removed at the end."""
+    secret = folder / "secret" / "index"
+    secret.parent.mkdir()
+    secret.touch(0o600)
+    secret.write_text(image_index.shell(index), encoding="utf-8")
+    dockerfile = folder / "Dockerfile"
+    dockerfile.write_text(classic(DOCKERFILE.read_text(encoding="utf-8")), encoding="utf-8")
+    has_credentials = image_index.has_credentials(index)
+    if has_credentials:
+        say(
+            "this engine has no BuildKit: the package index's credentials are in stages of this build until it ends, "
+            "and are removed then. With Docker's buildx they are in none"
+        )
+    environment = os.environ | {"DOCKER_BUILDKIT": "0"}
+    file = ["--file", str(dockerfile)]
+    try:
+        with_retries("build of the image", lambda: run(*command, *file, str(folder), environment=environment))
+    finally:
+        for kind in (
+            ("container", "image") if has_credentials else ()
+        ):  # a step that failed keeps its image by its container
+            run("docker", kind, "prune", "--force", "--filter", f"label={INDEX_LABEL}", quiet=True)
+
+
+def classic(dockerfile: str) -> str:
+    """The Dockerfile for a builder without mounts: the secret is copied into the stages, which get a label."""
+    return dockerfile.replace(INDEX_MOUNT, f"LABEL {INDEX_LABEL}\nCOPY secret/ /run/\nRUN ")
+
+
+def load() -> None:
+    """Bring the image to every node that lacks it."""
+    load_images(os.environ["PROFILE"], [os.environ["IMAGE"]])
+
+
+def push() -> None:
+    """Push the image to its registry, unless it is there."""
+    image = os.environ["IMAGE"]
+    if succeeds("docker", "manifest", "inspect", image):
+        say(f"{image} is in its registry already")
+        return
+    with_retries(f"push of {image}", lambda: run("docker", "push", "--quiet", image))
+
+
+def load_images(profile: str, images: list[str]) -> None:
+    """Bring images of this machine's engine to every node of a Minikube profile that lacks one of them."""
+    lacking = {node: missing for node in nodes(profile) if (missing := [one for one in images if not _has(node, one)])}
+    wanted = sorted({image for missing in lacking.values() for image in missing})
+    if wanted:
+        say(f"loading {', '.join(wanted)} into {', '.join(lacking)}")
+        with_retries("load of images", lambda: _import(list(lacking), wanted))
+
+
+def bring_back(profile: str, images: list[str]) -> None:
+    """Load again what nodes have lost of images that this machine's engine has: a full disk costs a node its images."""
+    load_images(profile, [image for image in images if succeeds("docker", "image", "inspect", image)])
+
+
+def nodes(profile: str) -> list[str]:
+    """The names of a profile's nodes, which are those of their containers."""
+    listing = run("minikube", "--profile", profile, "node", "list", quiet=True)
+    return [line.split()[0] for line in listing.splitlines() if line.strip()]
+
+
+def _has(node: str, image: str) -> bool:
+    """Whether a node's containerd has the image, under the full name that it gives to short ones."""
+    listed = run("docker", "exec", node, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet", quiet=True)
+    return bool({image, f"docker.io/{image}", f"docker.io/library/{image}"} & set(listed.split()))
+
+
+def _import(into: list[str], images: list[str]) -> None:
+    """Stream the images into all the nodes at once: `minikube image load` writes a compressed copy of them first."""
+    take = ["ctr", "--namespace", "k8s.io", "images", "import", "-"]
+    with ExitStack() as open_programs:
+        save = open_programs.enter_context(subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE))
+        takers = [
+            open_programs.enter_context(
+                subprocess.Popen(
+                    ["docker", "exec", "--interactive", node, *take], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+                )
+            )
+            for node in into
+        ]
+        _copy_to_all(save, takers)
+    failed = [node for node, taker in zip(into, takers, strict=True) if taker.returncode]
+    if save.returncode or failed:
+        raise Failure(f"{', '.join(images)} could not be loaded into {', '.join(failed) or 'any node'}")
+
+
+def _copy_to_all(source: "subprocess.Popen[bytes]", takers: list["subprocess.Popen[bytes]"]) -> None:
+    """One reader, many writers; a node that stops taking fails by its own exit code."""
+    while chunk := source.stdout.read(CHUNK_BYTES) if source.stdout else b"":
+        for taker in takers:
+            with suppress(BrokenPipeError):
+                if taker.stdin:
+                    taker.stdin.write(chunk)
+    for taker in takers:
+        with suppress(BrokenPipeError):
+            if taker.stdin:
+                taker.stdin.close()
+
+
+@contextmanager
+def _context(content: Content) -> Iterator[Path]:
+    """A folder with what the build needs and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="ray-worth-it-image-") as name:
+        folder = Path(name)
+        _write_certificates(folder / "host")
+        _copy([PROJECT / "pyproject.toml", PROJECT / "uv.lock"], folder / "locked")
+        _copy(list(BUILD_FILES), folder / "build")
+        _copy_modules(modules(), folder / "app")
+        _copy([PROJECT / "uv.lock"], folder / "app")
+        (folder / "data").mkdir()
+        if content.has_cifar10:
+            source = Path(content.dataset_path) if content.dataset_path else _downloaded()
+            _copy([path for path in sorted(source.iterdir()) if path.is_file()], folder / "data" / CIFAR10)
+        yield folder
+
+
+def _copy_modules(files: list[Path], folder: Path) -> None:
+    """At the same places as in the project."""
+    for file in files:
+        _copy([file], folder / file.parent.relative_to(PROJECT))
+
+
+def _copy(files: list[Path], folder: Path) -> None:
+    """With the same dates every time, so that the engine's cache knows an unchanged file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        target = folder / file.name
+        shutil.copyfile(file, target)
+        target.chmod(0o644)
+        os.utime(target, (0, 0))
+
+
+def _write_certificates(folder: Path) -> None:
+    """This machine's own, by which it knows its package index. They are no secret."""
+    folder.mkdir()
+    certificates = image_index.certificates()
+    if certificates:
+        _copy([certificates], folder)
+        (folder / certificates.name).rename(folder / Path(image_index.CERTIFICATES_IN_BUILD).name)
+
+
+def _downloaded() -> Path:
+    """CIFAR-10 from its home, once for all pods; Keras keeps it in its cache."""
+    code = "from training.workloads.cnn.dataset import download_cifar10; print(download_cifar10())"
+    printed = run(sys.executable, "-c", code, quiet=True, cwd=PROJECT)
+    return Path(printed.strip().splitlines()[-1])
+
+
+def _size(image: str) -> int:
+    return int(run("docker", "image", "inspect", "--format", "{{.Size}}", image, quiet=True))
+
+
+if __name__ == "__main__":
+    run_main({"build": build, "load": load, "push": push})

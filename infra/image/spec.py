@@ -1,0 +1,112 @@
+"""What the training image is made of, and the tag that follows from it. Pure: builds nothing, imports no Pulumi.
+
+The tag is a hash of the content, so an image that has it need not be built again, and a change of anything else (docs,
+tests, the program) keeps the tag: pods and measurements stay as they are.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from training.contract import provenance
+from training.contract.arms import ARMS, TUNED
+from training.contract.provenance import PROJECT
+
+NAME = "ray-worth-it/training"
+"""The image's name where it needs no registry."""
+DOCKERFILE = PROJECT / "training/image/Dockerfile"
+BUILD_FILES = (PROJECT / "training/image/strip_symbols.py", PROJECT / "training/image/uv.txt")
+"""What the Dockerfile runs, and the uv that it installs."""
+ENTRIES = (
+    "training.launch.pod",
+    "training.launch.submit",
+    *(f"training.{arm.name}" for arm in ARMS.values() if arm is not TUNED),
+)
+"""Modules of `training` that a pod starts."""
+DATA = "/data"
+"""Where the image has its data set."""
+CIFAR10 = "cifar-10-batches-py"
+EXTRA = "image"
+"""The uv extra with what only pods need."""
+CHECKED = ("ray", "tensorflow")
+"""Packages whose versions a pod compares with uv.lock before it trains; and Python's."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What goes into an image, apart from the Dockerfile."""
+
+    base_image: str
+    """With its digest or ID (`infra.image.base`)."""
+    dataset: str
+    dataset_path: str | None
+    """A folder of this machine with the files of CIFAR-10; None: they are downloaded."""
+
+    @property
+    def has_cifar10(self) -> bool:
+        """Whether the image holds CIFAR-10: pods reach no network, so it can't be fetched later."""
+        return self.dataset == "cifar10"
+
+    def tag(self, project: Path = PROJECT) -> str:
+        """12 hex digits that change with whatever changes in the image."""
+        parts = {
+            "base": self.base_image,
+            "dockerfile": [path.read_text(encoding="utf-8") for path in (DOCKERFILE, *BUILD_FILES)],
+            "modules": {str(path.relative_to(project)): _digest(path) for path in modules(project)},
+            "packages": sorted(packages(project / "uv.lock")),
+            "data": self._data(),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+    def dataset_flag(self) -> list[str]:
+        """The flag by which an entry point finds the image's data set."""
+        return [f"--dataset-path={DATA}/{CIFAR10}"] if self.has_cifar10 else []
+
+    def _data(self) -> str:
+        if not self.has_cifar10:
+            return ""
+        return provenance.files_hash(Path(self.dataset_path)) if self.dataset_path else "downloaded"
+
+
+def modules(project: Path = PROJECT) -> list[Path]:
+    """The project's modules that a pod can import."""
+    return sorted({path for entry in ENTRIES for path in provenance.modules_of(entry, project)})
+
+
+@cache
+def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
+    """`name==version` of every package that the image's part of uv.lock names."""
+    locked: dict[str, dict[str, Any]] = {
+        p["name"]: p for p in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
+    }
+    root = next(p for p in locked.values() if "virtual" in p.get("source", {}))
+    todo = [d["name"] for d in (*root["dependencies"], *root["optional-dependencies"][EXTRA])]
+    seen: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name not in seen and name in locked:
+            seen.add(name)
+            todo += _required(locked[name])
+    return frozenset(f"{name}=={locked[name]['version']}" for name in seen)
+
+
+def _required(package: dict[str, Any]) -> Iterator[str]:
+    extras = package.get("optional-dependencies", {}).values()
+    for dependency in [*package.get("dependencies", []), *(one for extra in extras for one in extra)]:
+        yield dependency["name"]
+
+
+def expected_versions(project: Path = PROJECT) -> dict[str, str]:
+    """What a pod must find installed."""
+    locked = dict(entry.split("==") for entry in packages(project / "uv.lock"))
+    python = (project / ".python-version").read_text(encoding="utf-8").strip()
+    return {name: locked[name] for name in CHECKED} | {"python": python}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,233 @@
+"""The KubeRay chart: fetched once into the project's state folder, verified at every use, and the CRDs in it.
+
+Preview needs it, because the CRDs are made from it and Helm never upgrades those. Asks no cluster. A chart that is
+named by its path is the user's own, and is taken as it is unless `kuberayChartDigest` is set.
+"""
+
+import hashlib
+import json
+import os
+import re
+import tarfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+
+from training.contract.provenance import PROJECT
+
+CACHE = PROJECT / ".state" / "charts"
+SECONDS = 30.0
+ATTEMPTS = 3
+DIGESTS = {("kuberay-operator", "1.6.2"): "660e709573ea49455fea0b34b40a38afc217b8354bcf0f17aab2a3249d3c1b5f"}
+"""SHA-256 of archives that KubeRay published, by name and version; the default version's has to be here. It is the one
+that others pin for the archive on KubeRay's release page. Of any other version the digest is the index's, over TLS."""
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
+
+
+class ChartError(pulumi.RunError):
+    """A chart that can't be had, or is not what it should be. The message names the setting; Pulumi shows it alone."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a chart is to be had: a path, or a name in a repository."""
+
+    chart: str
+    repository: str
+    version: str
+    digest: str = ""
+    """The SHA-256 of its .tgz that the user pins; empty: the one in DIGESTS, or else the index's."""
+
+    def pinned(self) -> tuple[str, str]:
+        """The digest that is known before anything is fetched, and who says so; empty when none is."""
+        if self.digest:
+            return self.digest.removeprefix("sha256:"), "kuberayChartDigest"
+        return DIGESTS.get((self.chart, self.version), ""), "this program"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart on this machine."""
+
+    path: Path
+    """A folder or a .tgz."""
+    version: str
+
+    def crds(self) -> list[dict[str, Any]]:
+        """The CRDs in it, by name; raises ChartError when there are none."""
+        texts = _folder_crds(self.path) if self.path.is_dir() else _archive_crds(self.path)
+        found = [document for text in texts for document in yaml.load_all(text, Loader=_LOADER) if document]
+        if not found:
+            raise ChartError(f"the chart {self.path} has no CRDs: kuberayChart must name KubeRay's operator chart")
+        return sorted(found, key=lambda crd: str(crd["metadata"]["name"]))
+
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's loader where it is there: the CRDs are 4 MB of YAML."""
+
+
+def crds_digest(crds: list[dict[str, Any]]) -> str:
+    """A hash that changes with any of the CRDs."""
+    return hashlib.sha256(json.dumps(crds, sort_keys=True).encode()).hexdigest()
+
+
+def find(source: Source, cache: Path = CACHE) -> Chart:
+    """The chart of a source, verified; from a repository it is kept, and fetched no more. Raises ChartError."""
+    path = PROJECT / Path(source.chart).expanduser()
+    if path.exists():
+        return _checked(Chart(_own(path, source), source.version))
+    kept = cache / f"{source.chart}-{source.version}.tgz"
+    if not _is_verified(kept, source):
+        try:
+            _keep(*_fetched(source), kept)
+        except (OSError, ValueError, KeyError) as error:
+            raise ChartError(
+                f"the chart {source.chart} {source.version} could not be fetched from {source.repository} ({error}).\n"
+                "Where that can't be reached, get the chart's .tgz and say where it is:\n"
+                f"  pulumi config set kuberayChart PATH/{source.chart}-{source.version}.tgz\n"
+                "or name a mirror:  pulumi config set kuberayRepository https://…"
+            ) from None
+    return _checked(Chart(kept, source.version))
+
+
+def _own(path: Path, source: Source) -> Path:
+    """A chart that the user names by its path: compared with what the user pins, and with nothing else."""
+    if source.digest and path.is_dir():
+        raise ChartError(
+            f"{path} is a folder, which has no digest: name a .tgz, or\n  pulumi config rm kuberayChartDigest"
+        )
+    if source.digest:
+        _compare(path.read_bytes(), source, *source.pinned())
+    return path
+
+
+def _is_verified(kept: Path, source: Source) -> bool:
+    """Whether the kept copy is what would be fetched; a damaged one, or another repository's, is fetched again."""
+    try:
+        record = json.loads(_record(kept).read_text(encoding="utf-8"))
+        digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return False
+    pinned, _ = source.pinned()
+    return bool(digest == (pinned or (record["repository"] == source.repository and record["digest"])))
+
+
+def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
+    """The archive, compared with its digest, and what is to be known of it when it is used again."""
+    entry = _entry(source)
+    content = _download(urllib.parse.urljoin(_base(source), str(entry["urls"][0])))
+    digest, says = source.pinned()
+    if not digest:
+        digest, says = str(entry.get("digest") or "").removeprefix("sha256:"), f"the index of {source.repository}"
+    _compare(content, source, digest, says)
+    return content, {"repository": source.repository, "digest": digest}
+
+
+def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
+    """Raises ChartError unless the archive has the digest."""
+    digest = hashlib.sha256(content).hexdigest()
+    if digest == expected:
+        return
+    wrong = f"its SHA-256 is {digest}, and {says} says {expected}" if expected else f"{says} has no digest of it"
+    raise ChartError(
+        f"the chart {source.chart} {source.version} was refused: {wrong}.\n"
+        "When you know that it is the right one, compared with a source that you trust:\n"
+        f"  pulumi config set kuberayChartDigest {digest}"
+    )
+
+
+def _checked(chart: Chart) -> Chart:
+    """The chart, if it is of the version that the settings name."""
+    try:
+        found = _metadata(chart.path)["version"]
+    except (OSError, KeyError, tarfile.TarError) as error:
+        raise ChartError(f"{chart.path} is not a Helm chart ({error}): set kuberayChart to one") from None
+    if str(found).lstrip("v") != chart.version:
+        raise ChartError(
+            f"{chart.path} has version {found}, and kuberayVersion is {chart.version}; make them equal:\n"
+            f"  pulumi config set kuberayVersion {str(found).lstrip('v')}"
+        )
+    return chart
+
+
+def _metadata(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        return dict(yaml.safe_load((path / "Chart.yaml").read_text(encoding="utf-8")))
+    with tarfile.open(path) as archive:
+        inside = [name for name in archive.getnames() if name.count("/") == 1 and name.endswith("/Chart.yaml")]
+        if not inside:
+            raise KeyError("Chart.yaml")
+        content = archive.extractfile(inside[0])
+        return dict(yaml.safe_load(content.read())) if content else {}
+
+
+def _folder_crds(folder: Path) -> list[str]:
+    return [path.read_text(encoding="utf-8") for path in sorted((folder / "crds").glob("*.yaml"))]
+
+
+def _archive_crds(path: Path) -> list[str]:
+    with tarfile.open(path) as archive:
+        names = [name for name in archive.getnames() if name.split("/")[1:2] == ["crds"] and name.endswith(".yaml")]
+        files = [archive.extractfile(name) for name in sorted(names)]
+        return [file.read().decode() for file in files if file]
+
+
+def _base(source: Source) -> str:
+    return source.repository.rstrip("/") + "/"
+
+
+def _entry(source: Source) -> dict[str, Any]:
+    """What a repository's index says about the chart."""
+    index = yaml.safe_load(_download(urllib.parse.urljoin(_base(source), "index.yaml")))
+    entries = [entry for entry in index["entries"][source.chart] if str(entry["version"]).lstrip("v") == source.version]
+    if not entries:
+        raise ValueError(f"it has no version {source.version}")
+    return dict(entries[0])
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Leads from TLS to nowhere without it."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:  # noqa: PLR0913, PLR0917 (urllib's)
+        return super().redirect_request(req, fp, code, msg, headers, _trusted(newurl))
+
+
+def _trusted(address: str) -> str:
+    """The address, if nobody between here and there can change what comes; raises ValueError."""
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme == "https" or (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
+        return address
+    raise ValueError(f"{address} is neither https:// nor on this machine")
+
+
+def _download(address: str) -> bytes:
+    opener = urllib.request.build_opener(_Redirects)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with opener.open(_trusted(address), timeout=SECONDS) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _record(kept: Path) -> Path:
+    """Beside a kept chart: where it came from, and the digest that it was compared with."""
+    return kept.with_suffix(".json")
+
+
+def _keep(content: bytes, record: dict[str, str], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for file, data in ((path, content), (_record(path), json.dumps(record).encode())):
+        partial = file.with_name(f"{file.name}.{os.getpid()}")
+        partial.write_bytes(data)
+        partial.replace(file)

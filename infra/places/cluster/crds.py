@@ -1,0 +1,90 @@
+"""KubeRay's CRDs as one Pulumi dynamic resource: made from the chart, changed with it, kept when the stack goes.
+
+Helm makes CRDs and never changes them, and deleting one deletes every object of its kind, whoever made it. A CRD that
+somebody else made is refused, and left as it is.
+
+The state holds the provider pickled by reference: this module and its class keep their names for ever.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+
+from infra.places.cluster.chart import Source, crds_digest, find
+from infra.places.cluster.kube import client
+
+LABEL = "app.kubernetes.io/managed-by"
+OWNER = "ray-worth-it"
+
+
+class ForeignCrdsError(Exception):
+    """CRDs that another made; the message says what to set."""
+
+
+class Crds(Resource, module="cluster", name="Crds"):
+    """The CRDs of one version of KubeRay in one cluster."""
+
+    digest: pulumi.Output[str]
+
+    def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(CrdsProvider(), name, properties, opts)
+
+
+class CrdsProvider(ResourceProvider):
+    """Applies the chart's CRDs; deletes none."""
+
+    serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
+        """Called before anything else in the provider's process, and only there."""
+        sys.tracebacklimit = 0
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """The CRDs' content decides; where the chart came from does not."""
+        return DiffResult(changes=news.get("digest") != olds.get("digest"))
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Apply the CRDs."""
+        _apply(props)
+        return CreateResult("kuberay-crds", props)
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Apply those of another version."""
+        _apply(news)
+        return UpdateResult(news)
+
+
+def _apply(props: dict[str, Any]) -> None:
+    crds = find(Source(props["chart"], props["repository"], props["version"], props["chartDigest"])).crds()
+    if crds_digest(crds) != props["digest"]:
+        raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
+    api = _api(props)
+    if not props["takeOver"]:
+        made = {crd.metadata.name: crd.metadata.labels or {} for crd in api.list_custom_resource_definition().items}
+        refuse_foreign(made, [crd["metadata"]["name"] for crd in crds])
+    for crd in crds:
+        crd["metadata"].setdefault("labels", {})[LABEL] = OWNER
+        # A server-side apply: the annotation of the other kind has a limit that a CRD of this size exceeds.
+        api.patch_custom_resource_definition(
+            crd["metadata"]["name"], crd, field_manager=OWNER, force=True, _content_type="application/apply-patch+yaml"
+        )
+
+
+def _api(props: dict[str, Any]) -> Any:
+    from kubernetes.client import ApiextensionsV1Api
+
+    return ApiextensionsV1Api(client(props["kubeconfig"]))
+
+
+def refuse_foreign(made: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> None:
+    """Raises ForeignCrdsError when one of `names` is among the CRDs that there are, with another's labels."""
+    foreign = [name for name in names if name in made and made[name].get(LABEL) != OWNER]
+    if foreign:
+        raise ForeignCrdsError(
+            "this cluster has CRDs of KubeRay that this project did not make: they stay as they are"
+            f" ({', '.join(foreign)}).\n"
+            "To use the operator that looks after them:  pulumi config set operator existing"
+        )

@@ -1,0 +1,50 @@
+"""Ray's dashboard as a Service, and how a person reaches it. Pure: dicts and texts, no Pulumi."""
+
+import shlex
+
+from infra.places.cluster import pod_spec
+from infra.places.cluster.pod_spec import Manifest
+from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
+
+NAME = "ray-dashboard"
+
+
+def service(node_port: int | None) -> Manifest:
+    """A NodePort Service, or a ClusterIP one without a port: the other ports of the head are on neither."""
+    port: Manifest = {"name": "dashboard", "port": DASHBOARD_PORT, "targetPort": DASHBOARD_PORT, "protocol": "TCP"}
+    if node_port is not None:
+        port["nodePort"] = node_port
+    return {
+        "type": "ClusterIP" if node_port is None else "NodePort",
+        "selector": dict(HEAD_LABELS),
+        "ports": [port],
+    }
+
+
+def labels() -> dict[str, str]:
+    """Labels of the Service."""
+    return pod_spec.labels("dashboard")
+
+
+def node_port_url(node_port: int, address: str) -> str:
+    """Where the dashboard answers on Minikube; `address` is a node's."""
+    return f"http://{address}:{node_port}"
+
+
+FORWARDED_URL = f"http://127.0.0.1:{DASHBOARD_PORT}"
+"""Where it answers while `make dashboard` runs."""
+
+
+def token_command(kubeconfig: str, namespace: str) -> str:
+    """The command line that prints the token; the token itself is in no output."""
+    path = f"jsonpath={{.data.{TOKEN_KEY}}}"
+    command = [
+        "kubectl",
+        f"--kubeconfig={kubeconfig}",
+        f"--namespace={namespace}",
+        "get",
+        "secret",
+        TOKEN_SECRET,
+        f"--output={path}",
+    ]
+    return f"{shlex.join(command)} | base64 --decode"

@@ -1,0 +1,40 @@
+"""What an interrupted update leaves of a Helm release: a record that it is under way, and nobody who goes on with it.
+
+Helm keeps a record of each revision in a Secret. Beside one that is pending it refuses to install ("cannot re-use a
+name that is still in use") and to upgrade ("another operation is in progress"). A failed one it takes up again, in an
+upgrade always, in an installation with `replace`, and with it the objects that it had made. So such a record is marked
+failed.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from infra.places.cluster import kube
+
+PENDING = ("pending-install", "pending-upgrade", "pending-rollback")
+FAILED = "failed"
+
+
+def mark_failed(api: Any, namespace: str, release: str, statuses: Sequence[str] = PENDING) -> list[str]:
+    """Mark a release's revisions of these statuses as failed, and give their Secrets' names; raises KubeError.
+
+    For an update that Pulumi's own lock keeps alone: what is pending then, nobody works on.
+    """
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    selector = f"owner=helm,name={release},status in ({','.join(statuses)})"
+    found = kube.items(api, secrets, labelSelector=selector)
+    for secret in found:
+        change = {"metadata": {"labels": {"status": FAILED}}, "data": {"release": _failed(secret["data"]["release"])}}
+        kube.patch(api, f"{secrets}/{secret['metadata']['name']}", change)
+    return [str(secret["metadata"]["name"]) for secret in found]
+
+
+def _failed(data: str) -> str:
+    """A record with another status; Helm packs and encodes it, and Kubernetes encodes that again."""
+    record = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(data))))
+    record["info"]["status"] = FAILED
+    packed = gzip.compress(json.dumps(record).encode())
+    return base64.b64encode(base64.b64encode(packed)).decode()

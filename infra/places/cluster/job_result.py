@@ -1,0 +1,113 @@
+"""The result of a finished Job as a Pulumi dynamic resource: reads its pod's log once, and leaves the run's folder.
+
+From then on outputs and previews need no cluster. Keyed by the Job's uid: another Job is another result.
+
+The state holds the provider pickled by reference: this module and its class keep their names for ever.
+"""
+
+import json
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+from pulumi.output import Unknown
+
+from infra.places.cluster.kube import client
+from training.contract import result
+from training.contract.provenance import PROJECT
+from training.launch import log_result
+
+INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+UID_LABEL = "batch.kubernetes.io/controller-uid"
+
+
+class NoResult(Exception):  # noqa: N818  (the name is what the user reads before the message)
+    """A Job whose result can't be read."""
+
+
+class JobResult(Resource, module="cluster", name="JobResult"):
+    """The summary of the result that a Job printed, canonical JSON."""
+
+    result: pulumi.Output[str]
+
+    def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(JobResultProvider(), name, properties | {"result": None}, opts)
+
+
+class JobResultProvider(ResourceProvider):
+    """Reads a Job's log when it is created; leaves the files where they are when it is deleted."""
+
+    serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
+        """Called before anything else in the provider's process, and only there."""
+        sys.tracebacklimit = 0
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Another Job, or one that is not made yet, has another result."""
+        changed = isinstance(news.get("uid"), Unknown) or news.get("uid") != olds.get("uid")
+        return DiffResult(changes=changed, replaces=["uid"] if changed else [])
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Read the log, write the folder, keep the summary; raises NoResult."""
+        log = _read_log(props)
+        folder = _new_folder(props["stack"], props["name"])
+        (folder / "log.txt").write_text(log_result.without_result(log), encoding="utf-8")
+        try:
+            found = log_result.find_result(log)
+            _refuse_other_recipe(found, props)
+            found.write(folder / result.NAME)
+            summary = result.summarise(folder / result.NAME, PROJECT)
+        except result.ResultError as error:
+            raise NoResult(
+                f"{error}\nIts log is kept: {(folder / 'log.txt').relative_to(PROJECT)}\n{_again(props)}"
+            ) from None
+        return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
+
+
+def _refuse_other_recipe(found: result.TrainingResult, props: dict[str, Any]) -> None:
+    """An image made elsewhere may hold other code, which reads the flags in another way."""
+    asked = json.loads(props["recipe"])
+    wrong = [key for key, value in asked.items() if found.recipe.get(key) != value]
+    if found.arm != props["arm"] or wrong:
+        raise result.ResultError(
+            f"the log holds the result of another run: {found.arm}, different in {', '.join(wrong) or 'nothing'};"
+            " the image was not made from this project as it is"
+        )
+
+
+def _read_log(props: dict[str, Any]) -> str:
+    """The whole log of the Job's pod; of an Indexed Job, that of index 0."""
+    from kubernetes.client import CoreV1Api
+    from kubernetes.client.exceptions import ApiException
+
+    core = CoreV1Api(client(props["kubeconfig"]))
+    selector = f"{UID_LABEL}={props['uid']}" + (f",{INDEX_LABEL}=0" if props["indexed"] else "")
+    try:
+        pods = core.list_namespaced_pod(props["namespace"], label_selector=selector).items
+        if not pods:
+            raise NoResult(f"{props['name']} has ended, but its pod is gone, and its log with it.\n{_again(props)}")
+        answer = core.read_namespaced_pod_log(pods[0].metadata.name, props["namespace"], _preload_content=False)
+    except ApiException as error:
+        raise NoResult(
+            f"the log of {props['name']} can't be read: {error.reason} ({error.status}).\n{_again(props)}"
+        ) from None
+    return bytes(answer.data).decode(errors="replace")
+
+
+def _new_folder(stack: str, name: str) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    folder = PROJECT / "runs" / stack / f"{name}-{stamp}-{uuid.uuid4().hex[:6]}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _again(props: dict[str, Any]) -> str:
+    return (
+        f"To make this run again:  pulumi up --target-replace '{props['jobUrn']}' --target-dependents\n"
+        f"To have all that is known of the cluster in one archive:  STACK={props['stack']} make diagnose"
+    )

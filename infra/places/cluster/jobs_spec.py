@@ -1,0 +1,141 @@
+"""A run as a Kubernetes Job: one kind of Job an arm. Pure: dicts, no Pulumi.
+
+A Job is made once and never changed: what it depends on stands in its template, and any change of that makes another.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infra.places.cluster import pod_spec
+from infra.places.cluster.pod_spec import RUN_LABEL, Manifest, Placement, Size
+from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
+from training.contract import progress, provenance
+from training.contract.arms import ARMS
+from training.contract.recipe import kebab
+from training.launch import peers, versions
+
+if TYPE_CHECKING:
+    from infra.plan import RunPlan
+
+OWN_KEY = "ray-worth-it/own-key"
+MEASUREMENT = "ray-worth-it/measurement"
+"""Annotations of a Job's template with the plan's two hashes: a change of one makes another Job."""
+AWAIT_EXTRA_SECONDS = 300
+"""Pulumi waits so much longer than the Job's own deadline, so that the Job's end is what it reports."""
+SUBMITTER = Size(0.1, "512Mi")
+GRACE_SECONDS = 10
+JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
+NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY}}
+ANNOTATIONS = {"pulumi.com/replaceUnready": "true"}
+"""A Job that failed is made again by the next `up`."""
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """What the Jobs of a measurement have in common."""
+
+    worker: Size
+    wide: Size
+    """Of the one pod of the wide arm: all workers' CPUs and memory."""
+    placement: Placement
+    timeout_minutes: int
+    dataset_flags: tuple[str, ...]
+    environment: Mapping[str, Any]
+
+    @property
+    def deadline_seconds(self) -> int:
+        """After so many seconds Kubernetes ends a Job."""
+        return self.timeout_minutes * 60
+
+
+def environment(expected_versions: Mapping[str, str]) -> dict[str, Any]:
+    """What every training process finds in its environment: texts, and what Kubernetes puts in."""
+    return {
+        versions.EXPECTED: json.dumps(dict(expected_versions), sort_keys=True),
+        progress.ECHO: "1",
+        provenance.NODE: NODE_NAME,
+    }
+
+
+def job(plan: "RunPlan", settings: JobSettings) -> Manifest:
+    """The spec of the Job of one run."""
+    template = {
+        "metadata": {
+            "labels": _labels(plan),
+            "annotations": {OWN_KEY: plan.own_key, MEASUREMENT: plan.measurement},
+        },
+        "spec": _pod(plan, settings),
+    }
+    return {
+        "backoffLimit": 0,  # a second attempt would be another measurement
+        "activeDeadlineSeconds": settings.deadline_seconds,
+        **_indexed(plan),
+        "template": template,
+    }
+
+
+def service(plan: "RunPlan") -> Manifest | None:
+    """The headless Service by which a native run's pods find each other before they are ready; None for other arms."""
+    if plan.arm != "native":
+        return None
+    return {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {RUN_LABEL: plan.name},
+        "ports": [{"name": "tensorflow", "port": peers.PORT, "protocol": "TCP"}],
+    }
+
+
+def component(arm: str) -> str:
+    """The component label of an arm's pods. Those of the ray arm train nothing: they submit."""
+    return "ray-submitter" if arm == "ray" else arm
+
+
+def _recipe_flags(plan: "RunPlan") -> list[str]:
+    """Without what does not change the arm, as the number of workers the baseline: so its Job can be kept."""
+    ignored = tuple(f"{kebab(key)}=" for key in ARMS[plan.arm].ignores)
+    return [flag for flag in plan.recipe.flags() if not flag.startswith(ignored)]
+
+
+def _labels(plan: "RunPlan") -> dict[str, str]:
+    return pod_spec.labels(component(plan.arm), **{RUN_LABEL: plan.name})
+
+
+def _indexed(plan: "RunPlan") -> Manifest:
+    if plan.arm != "native":
+        return {}
+    workers = plan.recipe.workers
+    return {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
+
+
+def _pod(plan: "RunPlan", settings: JobSettings) -> Manifest:
+    flags = [*_recipe_flags(plan), *settings.dataset_flags]
+    image, common = settings.placement.image, dict(settings.environment)
+    more: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS}
+    if plan.arm == "ray":
+        address = f"http://{HEAD_SERVICE}:{DASHBOARD_PORT}"
+        command = [
+            "python",
+            "-m",
+            "training.launch.submit",
+            f"--address={address}",
+            "--submission-id=$(JOB_NAME)",
+            "--",
+            *flags,
+        ]
+        variables = {"JOB_NAME": JOB_NAME, "RAY_AUTH_TOKEN": TOKEN}
+        main = pod_spec.container("submitter", image, SUBMITTER, command=command, environment=variables)
+        return pod_spec.pod(main, settings.placement, **more)
+    command = ["python", "-m", "training.launch.pod", plan.arm, *flags]
+    if ARMS[plan.arm].start == "alone":
+        size = settings.wide if ARMS[plan.arm].all_cpus else settings.worker
+        main = pod_spec.container("training", image, size, command=command, environment=common)
+        return pod_spec.pod(main, settings.placement, **more)
+    common |= {peers.SERVICE: plan.name, peers.WORKERS: str(plan.recipe.workers)}
+    main = pod_spec.container("training", image, settings.worker, command=command, environment=common)
+    main["ports"] = [{"name": "tensorflow", "containerPort": peers.PORT}]
+    spread = {RUN_LABEL: plan.name}
+    return pod_spec.pod(main, settings.placement, spread=spread, subdomain=plan.name, **more)

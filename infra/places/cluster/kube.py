@@ -1,0 +1,106 @@
+"""A connection to the cluster with the Python client, from a kubeconfig file. For what Pulumi's provider can't do.
+
+Objects are read as the API server writes them, as plain dicts: what this project needs of one is a few of its fields.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from training.contract.provenance import PROJECT
+
+SECONDS = 10.0
+"""For a connection, and for each answer."""
+
+
+class KubeError(Exception):
+    """What the cluster, or the way to it, answered instead; `status` is HTTP's, 0 where nothing answered."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -> Any:
+    """An API client: of the current context of a file, whose path starts at the project, or of a file's content."""
+    from kubernetes import config
+    from kubernetes.client import Configuration
+
+    settings = Configuration()
+    settings.retries = retries
+    if isinstance(kubeconfig, str):
+        return config.new_client_from_config(config_file=str(PROJECT / kubeconfig), client_configuration=settings)
+    return config.new_client_from_config_dict(dict(kubeconfig), persist_config=False, client_configuration=settings)
+
+
+def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
+    """A client that fails fast where there is no cluster; raises KubeError for a kubeconfig that can't be used."""
+    from kubernetes.config import ConfigException
+
+    try:
+        return client(kubeconfig, retries=0)
+    except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        raise KubeError(f"the kubeconfig can't be used ({error})") from None
+
+
+def read(api: Any, path: str, query: Mapping[str, str | int] | None = None, accept: str = "*/*") -> bytes:
+    """What the API server has at `path`; raises KubeError."""
+    chosen = list((query or {}).items())
+    headers = {"Accept": accept}
+    return _send(api, path, api.param_serialize("GET", path, query_params=chosen, header_params=headers, **_AUTH))
+
+
+def patch(api: Any, path: str, change: Mapping[str, Any]) -> None:
+    """Merge a change into one object (RFC 7396); raises KubeError."""
+    headers = {"Accept": "*/*", "Content-Type": "application/merge-patch+json"}
+    _send(api, path, api.param_serialize("PATCH", path, header_params=headers, body=change, **_AUTH))
+
+
+_AUTH: dict[str, Any] = {"auth_settings": ["BearerToken"]}
+
+
+def _send(api: Any, path: str, line: tuple[Any, ...]) -> bytes:
+    from urllib3.exceptions import HTTPError
+
+    try:
+        answer = api.call_api(*line, _request_timeout=SECONDS)
+        content = bytes(answer.read())
+    except (HTTPError, OSError) as error:
+        raise KubeError(f"{api.configuration.host} does not answer ({_shortly(error)})") from None
+    if answer.status >= 400:
+        raise KubeError(f"{path}: {_reason(content) or answer.reason} (HTTP {answer.status})", answer.status)
+    return content
+
+
+def get(api: Any, path: str, **query: str | int) -> Any:
+    """What the API server has at `path`, parsed; raises KubeError."""
+    return json.loads(read(api, path, query))
+
+
+def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
+    """The objects of a list; raises KubeError."""
+    return list(get(api, path, **query)["items"])
+
+
+def metadata(api: Any, path: str) -> dict[str, Any]:
+    """The metadata of one object: a CRD is megabytes; raises KubeError."""
+    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    return dict(json.loads(read(api, path, accept=accept))["metadata"])
+
+
+def log(api: Any, namespace: str, pod: str, **query: str | int) -> str:
+    """The log of a pod's container; raises KubeError."""
+    return read(api, f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query).decode(errors="replace")
+
+
+def _reason(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return content.decode(errors="replace").strip()[:200]
+
+
+def _shortly(error: Exception) -> str:
+    """The innermost reason: urllib3 wraps it in its own words and addresses."""
+    reason = getattr(error, "reason", None)
+    return str(reason or error).rpartition(": ")[2]

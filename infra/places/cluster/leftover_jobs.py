@@ -1,0 +1,51 @@
+"""Jobs that an interrupted update left running: Pulumi knows nothing of one whose creation it was killed in.
+
+The next update would make another beside it, and both would share the cores that are to be measured. While no update
+runs, no Job of a run has to.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from infra.places.cluster import kube
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.pod_spec import RUN_LABEL
+
+GONE_SECONDS = 60.0
+POLL_SECONDS = 0.5
+
+
+def unfinished(api: Any, namespace: str) -> list[str]:
+    """The names of the runs' Jobs that have not ended; raises KubeError."""
+    jobs = kube.items(api, _path(namespace))
+    return [str(job["metadata"]["name"]) for job in jobs if _is_run(job) and not _has_ended(job)]
+
+
+def end_unfinished(api: Any, namespace: str) -> list[str]:
+    """End them by a deadline that has passed, wait until their pods are gone, and give their names; raises KubeError.
+
+    Not deleted: one that Pulumi knows would then fail its update with `not found`. One that has failed it replaces.
+    """
+    names = unfinished(api, namespace)
+    for name in names:
+        kube.patch(api, f"{_path(namespace)}/{name}", {"spec": {"activeDeadlineSeconds": 1}})
+    deadline = time.monotonic() + GONE_SECONDS
+    while names and set(names) & set(unfinished(api, namespace)):
+        if time.monotonic() > deadline:
+            raise KubeError(f"these Jobs of an interrupted update do not end: {', '.join(names)}")
+        time.sleep(POLL_SECONDS)
+    return names
+
+
+def _path(namespace: str) -> str:
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs"
+
+
+def _is_run(job: Mapping[str, Any]) -> bool:
+    return RUN_LABEL in (job["spec"]["template"]["metadata"].get("labels") or {})
+
+
+def _has_ended(job: Mapping[str, Any]) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)

@@ -1,0 +1,157 @@
+"""The namespace and who may talk to whom in it: nobody, and then what the arms need. Pure: dicts, no Pulumi.
+
+In a namespace that this stack makes, every pod is denied first. In one that was there before, others' pods are too, and
+no policy selects one of those: a pod that a policy selects loses all traffic that no policy allows.
+"""
+
+from dataclasses import dataclass
+
+from infra.places.cluster.operator_spec import OPERATOR_LABELS
+from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
+from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
+from training.launch.peers import PORT as NATIVE_PORT
+
+POD_RANGE = "10.244.0.0/16"
+"""Minikube's pods: kubeadm's default, which all of its pod networks keep."""
+API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
+"""The Service's and EKS', GKE's and AKS'; kubeadm's, k3s' and OpenShift's; Minikube's; MicroK8s'; IBM Cloud's."""
+OURS = {PROJECT_LABEL: PROJECT}
+"""On every pod that this project declares. KubeRay's own labels are on the pods of others' Ray clusters, too."""
+DNS_PORT, OPENSHIFT_DNS_PORT = 53, 5353
+CLUSTER_DNS = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+    "podSelector": {
+        "matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "node-local-dns"]}]
+    },
+}
+OPENSHIFT_DNS = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}},
+    "podSelector": {"matchLabels": {"dns.operator.openshift.io/daemonset-dns": "default"}},
+}
+NODE_DNS = (
+    "169.254.0.0/16",
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "34.118.224.0/20",
+)
+"""Where a DNS cache of the node answers (NodeLocal DNSCache, AKS LocalDNS): at an address of its own, or at that of the
+cluster's DNS Service, which no selector of pods takes. Link-local, private and shared addresses (RFC 3927, 1918, 6598),
+and the range that GKE gives its Services. IPv4 alone: not every network policy agent reads the other kind beside it."""
+
+
+def namespace(name: str) -> Manifest:
+    """The namespace, in which only pods of Pod Security `restricted` are admitted."""
+    levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    return {"metadata": {"name": name, "labels": {PROJECT_LABEL: PROJECT, **levels}}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings:
+    """What differs between stacks."""
+
+    create_namespace: bool
+    operator: bool
+    """KubeRay's operator runs in the namespace."""
+    node_port: bool
+    """The dashboard has one."""
+
+
+def policies(settings: NetworkSettings) -> dict[str, Manifest]:
+    """The specs of the network policies by name."""
+    everyone: Manifest = {} if settings.create_namespace else {"matchLabels": dict(OURS)}
+    specs: dict[str, Manifest] = {
+        "default-deny": {"podSelector": everyone, "policyTypes": ["Ingress", "Egress"]},
+        "dns": {"podSelector": everyone, "policyTypes": ["Egress"], "egress": _to_dns()},
+        "ray-cluster": _among({**OURS, **CLUSTER_LABELS}),
+        "native-workers": _among(_component("native"), NATIVE_PORT),
+        "submitter": _to_head(),
+        "dashboard": _from_submitter(),
+    }
+    if settings.operator:
+        specs["operator"] = _operator()
+    if settings.node_port:
+        specs["dashboard-node-port"] = _from_nodes()
+    return specs
+
+
+def object_name(policy: str) -> str:
+    """The name of a policy's object: `default-deny` alone is what others call theirs."""
+    return f"{PROJECT}-{policy}"
+
+
+def _component(name: str) -> dict[str, str]:
+    return {**OURS, COMPONENT_LABEL: name}
+
+
+def _head() -> Manifest:
+    return {"matchLabels": {**OURS, **HEAD_LABELS}}
+
+
+def _ports(*ports: int, protocols: tuple[str, ...] = ("TCP",)) -> list[Manifest]:
+    return [{"protocol": protocol, "port": port} for port in ports for protocol in protocols]
+
+
+def _to_dns() -> list[Manifest]:
+    """The cluster's DNS, wherever the distributions have it, and no other server of the Internet."""
+    both = ("UDP", "TCP")
+    return [
+        {
+            "to": [CLUSTER_DNS, *({"ipBlock": {"cidr": cidr}} for cidr in NODE_DNS)],
+            "ports": _ports(DNS_PORT, protocols=both),
+        },
+        {"to": [OPENSHIFT_DNS], "ports": _ports(OPENSHIFT_DNS_PORT, protocols=both)},
+    ]
+
+
+def _among(chosen: dict[str, str], *ports: int) -> Manifest:
+    """Pods with these labels may talk to each other; on all ports where none is given (Ray's workers choose theirs)."""
+    peers = [{"podSelector": {"matchLabels": dict(chosen)}}]
+    limit = {"ports": _ports(*ports)} if ports else {}
+    return {
+        "podSelector": {"matchLabels": dict(chosen)},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": peers, **limit}],
+        "egress": [{"to": peers, **limit}],
+    }
+
+
+def _to_head() -> Manifest:
+    return {
+        "podSelector": {"matchLabels": _component("ray-submitter")},
+        "policyTypes": ["Egress"],
+        "egress": [{"to": [{"podSelector": _head()}], "ports": _ports(DASHBOARD_PORT)}],
+    }
+
+
+def _from_submitter() -> Manifest:
+    submitter = {"podSelector": {"matchLabels": _component("ray-submitter")}}
+    return {
+        "podSelector": _head(),
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [submitter], "ports": _ports(DASHBOARD_PORT)}],
+    }
+
+
+def _from_nodes() -> Manifest:
+    """What comes through a NodePort has a node's address; pods, which have their own, are left out."""
+    nodes = {"ipBlock": {"cidr": "0.0.0.0/0", "except": [POD_RANGE]}}
+    return {
+        "podSelector": _head(),
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [nodes], "ports": _ports(DASHBOARD_PORT)}],
+    }
+
+
+def _operator() -> Manifest:
+    """KubeRay's operator asks DNS and the API server, whose address may change while the cluster lives; nobody asks it.
+
+    It is Helm's pod, without our label, so this policy alone selects it in a namespace of others.
+    """
+    return {
+        "podSelector": {"matchLabels": dict(OPERATOR_LABELS)},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [],
+        "egress": [*_to_dns(), {"ports": _ports(*API_SERVER_PORTS)}],
+    }

@@ -1,0 +1,37 @@
+"""What a node of a cluster offers, and whether pods may use it. Pure: nodes as the API server writes them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from infra.settings.fit import Size
+
+
+def allocatable(node: Mapping[str, Any]) -> Size:
+    """What pods may use of a node."""
+    from kubernetes.utils import parse_quantity
+
+    amounts = node["status"]["allocatable"]
+    return Size(float(parse_quantity(amounts["cpu"])), int(parse_quantity(amounts["memory"])))
+
+
+def is_ready(node: Mapping[str, Any]) -> bool:
+    """Whether its kubelet reports that pods can run."""
+    conditions = node["status"].get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def usable(node: Mapping[str, Any], selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the scheduler may place our pods on a node: ready, not cordoned, chosen, its taints borne."""
+    spec, labels = node["spec"], node["metadata"].get("labels") or {}
+    taints = [taint for taint in spec.get("taints") or [] if taint["effect"] in ("NoSchedule", "NoExecute")]
+    borne = all(any(_tolerates(one, taint) for one in tolerations) for taint in taints)
+    return is_ready(node) and not spec.get("unschedulable") and selector.items() <= labels.items() and borne
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
+    """As the scheduler has it: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/."""
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    return toleration.get("key") == taint["key"] and (toleration.get("value") or "") == (taint.get("value") or "")

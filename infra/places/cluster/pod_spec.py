@@ -1,0 +1,104 @@
+"""What every pod that the program declares has in common: identity, security, size, place. Pure: dicts, no Pulumi.
+
+Every pod passes Pod Security `restricted`, holds no service account token, and has requests equal to its limits: what
+one pod does not use is then not another's gain, which a measurement would show.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Manifest = dict[str, Any]
+
+PROJECT_LABEL = "app.kubernetes.io/part-of"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+RUN_LABEL = "ray-worth-it/run"
+PROJECT = "ray-worth-it"
+USER = 1000
+"""The image's user: a number, because the kubelet can't tell whether a name is root."""
+RESULTS = "/results"
+"""Where `training.launch.pod` keeps a run's files."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a container may use, and is promised."""
+
+    cpus: float
+    memory: str
+
+    def resources(self) -> Manifest:
+        """Requests and limits, alike."""
+        amounts = {"cpu": f"{round(self.cpus * 1000)}m", "memory": self.memory}
+        return {"requests": amounts, "limits": dict(amounts)}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The image of the pods, and the nodes they may use."""
+
+    image: str
+    pull_secrets: Sequence[str] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+
+
+def labels(component: str, **more: str) -> dict[str, str]:
+    """Labels of a pod, by which network policies know it."""
+    return {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: component, **more}
+
+
+def container(
+    name: str, image: str, size: Size, *, command: Sequence[str] = (), environment: Mapping[str, Any] | None = None
+) -> Manifest:
+    """A container; an environment value is a text, or a dict as in `valueFrom`."""
+    variables = [
+        {"name": key, "valueFrom": value} if isinstance(value, dict) else {"name": key, "value": value}
+        for key, value in (environment or {}).items()
+    ]
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",  # the tag is a hash of the content, or what the user chose
+        **({"command": list(command)} if command else {}),
+        **({"env": variables} if variables else {}),
+        "resources": size.resources(),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",  # the last lines reach the error of `pulumi up`
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "results", "mountPath": RESULTS}],  # noqa: S108
+    }
+
+
+def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | None = None, **more: Any) -> Manifest:
+    """The spec of a pod with one container; `spread` are labels of pods that share a node only if they must."""
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [main],
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "results", "emptyDir": {}}],
+        **({"topologySpreadConstraints": [_spread(spread)]} if spread else {}),
+        **({"imagePullSecrets": [{"name": name} for name in placement.pull_secrets]} if placement.pull_secrets else {}),
+        **({"nodeSelector": dict(placement.node_selector)} if placement.node_selector else {}),
+        **({"tolerations": [dict(one) for one in placement.tolerations]} if placement.tolerations else {}),
+        **more,
+    }
+
+
+def _spread(chosen: Mapping[str, str]) -> Manifest:
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": dict(chosen)},
+    }

@@ -1,0 +1,101 @@
+"""The runs of a measurement as Jobs of a cluster, one after another, each followed by its result."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.places.cluster import jobs_spec
+from infra.places.cluster.access import Access
+from infra.places.cluster.job_result import JobResult
+from infra.places.cluster.jobs_spec import JobSettings
+from infra.plan import RunPlan
+from training.contract.recipe import canonical
+
+
+@dataclass(frozen=True)
+class WantedRuns:
+    """The runs of a stack's measurement."""
+
+    stack: str
+    plans: Sequence[RunPlan]
+    jobs: JobSettings
+    keep_baseline: bool
+
+
+class ClusterRuns(pulumi.ComponentResource):
+    """Makes the planned runs in their order. They never overlap: they share the nodes' cores."""
+
+    runs: dict[str, JobResult]
+    """By name."""
+
+    def __init__(
+        self,
+        name: str,
+        wanted: WantedRuns,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Runs", name, {}, opts)
+        self._wanted, self._access = wanted, access
+        self.runs = {}
+        previous: list[pulumi.Resource] = list(after)
+        for plan in wanted.plans:
+            job = self._job(plan, previous)
+            self.runs[plan.name] = self._result(plan, job)
+            previous = [self.runs[plan.name]]
+        self.register_outputs({"runs": list(self.runs)})
+
+    def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> k8s.batch.v1.Job:
+        wanted, access = self._wanted, self._access
+        keep = wanted.keep_baseline and plan.arm == "baseline"
+        service = self._service(plan)
+        spec: Any = jobs_spec.job(plan, wanted.jobs)
+        seconds = wanted.jobs.deadline_seconds + jobs_spec.AWAIT_EXTRA_SECONDS
+        measurement = f'spec.template.metadata.annotations["{jobs_spec.MEASUREMENT}"]'
+        return k8s.batch.v1.Job(
+            plan.name,
+            metadata=access.metadata(jobs_spec.ANNOTATIONS),
+            spec=spec,
+            opts=access.options(
+                self,
+                depends_on=[*previous, *service],
+                # After an interruption the Job runs on: a second one beside it would share its cores.
+                delete_before_replace=True,
+                ignore_changes=[measurement] if keep else [],
+                custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s"),
+            ),
+        )
+
+    def _service(self, plan: RunPlan) -> list[pulumi.Resource]:
+        spec: Any = jobs_spec.service(plan)
+        if spec is None:
+            return []
+        metadata = self._access.metadata(name=plan.name)
+        return [
+            k8s.core.v1.Service(f"{plan.name}-peers", metadata=metadata, spec=spec, opts=self._access.options(self))
+        ]
+
+    def _result(self, plan: RunPlan, job: k8s.batch.v1.Job) -> JobResult:
+        properties = {
+            "uid": job.metadata.apply(_uid),
+            "jobUrn": job.urn,
+            "stack": self._wanted.stack,
+            "name": plan.name,
+            "arm": plan.arm,
+            "recipe": canonical(plan.recipe.for_arm(plan.arm)),
+            "indexed": plan.arm == "native",
+            "namespace": self._access.namespace,
+            "kubeconfig": self._access.kubeconfig,
+        }
+        options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
+        return JobResult(f"{plan.name}-result", properties, options)
+
+
+def _uid(metadata: k8s.meta.v1.outputs.ObjectMeta) -> str | None:
+    """The Job's uid; there is none in a preview that makes the Job."""
+    uid: str | None = metadata.get("uid")
+    return uid

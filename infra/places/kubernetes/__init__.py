@@ -1,0 +1,1 @@
+"""A Kubernetes cluster that exists: which one it is, and whether it can hold a measurement."""

@@ -1,0 +1,174 @@
+"""What a cluster that exists is, and whether a measurement can be made there: asked before anything is made in it.
+
+Not the settings by themselves (`infra.settings.cluster_checks`), and nothing is changed: this only reads.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from infra.places.cluster import crds, kube, leftover_jobs
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.network_spec import API_SERVER_PORTS
+from infra.places.cluster.nodes import allocatable, usable
+from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
+from infra.settings.arms import without_arms_line
+from infra.settings.draft import set_line
+from infra.settings.fit import RESERVED, Measurement, Size, arms_to_leave_out, cluster_fit
+from infra.settings.settings import Settings
+
+OPERATOR_SELECTOR = "app.kubernetes.io/name=kuberay-operator"
+CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
+ENDPOINTS = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+_WATCH = "--watch-namespace="
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Why a measurement can't be made in this cluster, with the lines that mend it."""
+
+    what: str
+    ways: tuple[str, ...] = ()
+    liftable: bool = False
+    """Whether `allowOversubscription` makes it a warning."""
+
+    def __str__(self) -> str:
+        return "\n  ".join([f"{self.what}:" if self.ways else self.what, *self.ways])
+
+
+def findings(api: Any, settings: Settings) -> list[Finding]:
+    """All that stands in the way in this cluster; raises KubeError when it can't be asked."""
+    return [*_namespace(api, settings), *_jobs(api, settings), *_operator(api, settings), *_fit(api, settings)]
+
+
+def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
+    assert settings.cluster is not None  # noqa: S101 (the target has it)
+    name, create = settings.cluster.namespace, settings.cluster.create_namespace
+    try:
+        found = kube.get(api, f"/api/v1/namespaces/{name}")
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        if not create:
+            make = (f"kubectl create namespace {name}", set_line("createNamespace", "true"))
+            yield Finding(f"the namespace {name} does not exist, and createNamespace is false", make)
+        return
+    if create and (found["metadata"].get("labels") or {}).get(PROJECT_LABEL) != PROJECT:
+        ways = (set_line("namespace", f"{name}-2"), set_line("createNamespace", "false"))
+        yield Finding(f"the namespace {name} exists, and this project did not make it: it stays as it is", ways)
+
+
+def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
+    """Runs share the cores that they measure: an interrupted update may have left one that Pulumi does not know."""
+    assert settings.cluster is not None  # noqa: S101 (the target has it)
+    namespace = settings.cluster.namespace
+    left = leftover_jobs.unfinished(api, namespace)
+    if left:
+        # Not deleted: an update of one that Pulumi knows would fail.
+        passed = """--type=merge --patch='{"spec": {"activeDeadlineSeconds": 1}}'"""
+        ends = tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in left)
+        what = (
+            f"in namespace {namespace} a run goes on ({' '.join(left)}): of another stack, which has to end first,"
+            " or left by an interrupted update of this one; to end one that was left"
+        )
+        yield Finding(what, ends)
+
+
+def _operator(api: Any, settings: Settings) -> Iterator[Finding]:
+    assert settings.cluster is not None  # noqa: S101 (the target has it)
+    wanted = settings.cluster.kuberay_version
+    if settings.cluster.operator == "install":
+        yield from _foreign_crds(api)
+        yield from _api_server(api)
+        return
+    deployments = kube.items(api, "/apis/apps/v1/deployments", labelSelector=OPERATOR_SELECTOR)
+    found = operator_versions(deployments, settings.cluster.namespace)
+    install = set_line("operator", "install")
+    if not found:
+        where = f"that looks after namespace {settings.cluster.namespace}"
+        yield Finding(f"operator is existing, and this cluster has no KubeRay operator {where}", (install,))
+    elif wanted not in found:
+        ways = tuple(set_line("kuberayVersion", version) for version in found if version)
+        said = ", ".join(version or "of an unknown version" for version in found)
+        yield Finding(f"this cluster's KubeRay operator is {said}, and kuberayVersion is {wanted}", ways)
+
+
+def _foreign_crds(api: Any) -> Iterator[Finding]:
+    made = {}
+    for name in CRD_NAMES:
+        try:
+            made[name] = kube.metadata(api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+        except KubeError as error:
+            if error.status != 404:
+                raise
+    try:
+        crds.refuse_foreign({name: metadata.get("labels") or {} for name, metadata in made.items()}, CRD_NAMES)
+    except crds.ForeignCrdsError as error:
+        yield Finding(str(error))
+
+
+def _api_server(api: Any) -> Iterator[Finding]:
+    """Where the API server answers pods: an operator of ours reaches the ports alone that its network policy names."""
+    try:
+        slices = kube.items(api, ENDPOINTS, labelSelector="kubernetes.io/service-name=kubernetes")
+    except KubeError as error:
+        if error.status not in (403, 404):
+            raise
+        return  # not everybody may read them; the ports are those of most clusters
+    ports = {int(port["port"]) for one in slices for port in one.get("ports") or []}
+    others = sorted(ports - set(API_SERVER_PORTS))
+    if others:
+        yield Finding(
+            f"this cluster's API server answers at port {', '.join(map(str, others))}, which the network policy of an"
+            f" operator that is installed here does not open ({', '.join(map(str, API_SERVER_PORTS))}); with a KubeRay"
+            " operator that you install elsewhere in the cluster",
+            (set_line("operator", "existing"),),
+        )
+
+
+def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) -> list[str]:
+    """The versions of the operators that look after a namespace; "" where an image's tag tells none."""
+    found = []
+    for deployment in deployments:
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            watched = [arg.removeprefix(_WATCH) for arg in container.get("args") or [] if arg.startswith(_WATCH)]
+            if not watched or namespace in watched[0].split(","):
+                tag = re.search(r":v?(\d+\.\d+\.\d+[\w.-]*)(?:@|$)", container["image"])
+                found.append(tag.group(1) if tag else "")
+    return sorted(set(found))
+
+
+def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
+    assert settings.cluster is not None  # noqa: S101 (the target has it)
+    chosen, tolerations = settings.cluster.node_selector, settings.cluster.tolerations
+    nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
+    sizes = [allocatable(node) for node in nodes]
+    asked = _asked(settings)
+    arms = cluster_fit(asked, sizes)
+    if not arms:
+        return
+    listed = "; ".join(f"{node['metadata']['name']} {size}" for node, size in zip(nodes, sizes, strict=True))
+    workers = settings.recipe.workers
+    ways = without_arms_line(arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, sizes)))
+    fewer = (count for count in range(workers - 1, 0, -1) if not cluster_fit(replace(asked, workers=count), sizes))
+    ways += [set_line("workers", count) for count in islice(fewer, 1)]
+    yield Finding(
+        f"the pods of {', '.join(arms)}, beside a Ray cluster of {workers} workers, do not fit the nodes that they"
+        f" may use ({listed or 'none'}), of which {RESERVED} each are kept for what runs there already",
+        (*ways, set_line("allowOversubscription", "true")),
+        liftable=True,
+    )
+
+
+def _asked(settings: Settings) -> Measurement:
+    assert settings.cluster is not None  # noqa: S101 (the target has it)
+    cluster, recipe = settings.cluster, settings.recipe
+    return Measurement(
+        workers=recipe.workers,
+        worker=Size(recipe.worker_cpus, cluster.worker_memory.bytes),
+        head=Size(cluster.head_cpus, cluster.head_memory.bytes),
+        native_arm=settings.native_arm,
+        wide_arm=settings.wide_arm,
+    )

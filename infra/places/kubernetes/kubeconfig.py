@@ -1,0 +1,291 @@
+"""A user's kubeconfig reduced to the one context that a stack uses, and the stack's own file with it.
+
+Reads and writes files; asks no cluster. Merged as kubectl merges: the first file that has a name decides what it is.
+"""
+
+import base64
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra.places.cluster.kube import KubeError
+from infra.settings.draft import set_line
+from training.contract.provenance import PROJECT
+
+LONGEST_BYTES = 10 * 2**20
+_ANOTHER_FILE = "To use another file:\n  pulumi config set kubeconfig PATH"
+_CREDENTIAL_FILES = ("client-certificate", "client-key", "tokenFile")
+
+Entry = dict[str, Any]
+
+
+class KubeconfigError(KubeError):
+    """A kubeconfig that can't be used; the message has the line that fixes it."""
+
+
+class NotHereError(KubeconfigError):
+    """This machine has no kubeconfig, or that has no such context: a preview may run where neither is."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One context of a user's kubeconfig, which refers to no file that is relative to another."""
+
+    context: str
+    source: str
+    """The files it was read from, for people."""
+    content: Entry
+    """A whole kubeconfig with this context alone."""
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return str(self._cluster["server"])
+
+    @property
+    def authority(self) -> str:
+        """SHA-256 of the certificate authority; empty for the public ones that the system knows."""
+        data = self._cluster.get("certificate-authority-data")
+        return hashlib.sha256(base64.b64decode(data)).hexdigest() if data else ""
+
+    @property
+    def text(self) -> str:
+        """The kubeconfig as it is written."""
+        return yaml.safe_dump(self.content)
+
+    @property
+    def _cluster(self) -> Entry:
+        return dict(self.content["clusters"][0]["cluster"])
+
+    def __str__(self) -> str:
+        return f"context {self.context} of {self.source}, at {self.server}"
+
+
+def path_of(stack: str) -> str:
+    """The file with which a stack's cluster is reached, whatever made it: ignored, 0600, from the project's folder."""
+    return str(Path(".state", "kubeconfig", stack))
+
+
+def own_text(stack: str) -> str | None:
+    """What the stack's own file holds; None without one."""
+    try:
+        return (PROJECT / path_of(stack)).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def own_folder() -> Path:
+    """The folder of the stacks' own files, made for this user alone where it is not there."""
+    folder = PROJECT / path_of("any").rpartition("/")[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def write_own(stack: str, text: str) -> None:
+    """Write the stack's own file whole: it holds credentials, so at no moment may anybody else read it."""
+    folder = own_folder()
+    partial = folder / f".{stack}.{os.getpid()}"
+    partial.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(folder / stack)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def current_context(setting: str | None) -> str | None:
+    """The current context of a user's kubeconfig, where there is a usable one: for a message alone."""
+    try:
+        merged = _Merged(setting)
+    except KubeconfigError:
+        return None
+    return merged.current if merged.current in merged.entries["contexts"] else None
+
+
+def select(setting: str | None, context: str) -> Selected:
+    """The context of the file that the setting names, else of KUBECONFIG's or ~/.kube/config; KubeconfigError."""
+    merged = _Merged(setting)
+    links = merged.entry("contexts", context)
+    names = {kind: links.get(kind) for kind in ("cluster", "user")}
+    for kind, name in names.items():
+        if not name:
+            raise KubeconfigError(
+                f"context {context} of {merged.source} names no {kind}:\n"
+                f"  kubectl config set-context {context} --{kind}=NAME"
+            )
+    cluster_name, user_name = str(names["cluster"]), str(names["user"])
+    cluster = _pinned(cluster_name, merged.entry("clusters", cluster_name, context), merged)
+    user = _with_whole_paths(merged.entry("users", user_name, context), merged.folder("users", user_name))
+    _refuse_missing_program(user_name, user, merged.source)
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": context,
+        "clusters": [{"name": cluster_name, "cluster": cluster}],
+        "users": [{"name": user_name, "user": user}],
+        "contexts": [{"name": context, "context": {"cluster": cluster_name, "user": user_name}}],
+    }
+    return Selected(context, merged.source, content)
+
+
+class _Merged:
+    """All files of a user's kubeconfig together."""
+
+    def __init__(self, setting: str | None) -> None:
+        files = _files(setting)
+        read = {file: content for file in files if (content := _read(file)) is not None}
+        self.source = os.pathsep.join(map(str, read or files))
+        if not read:
+            raise NotHereError(f"there is no kubeconfig {self.source}. {_ANOTHER_FILE}")
+        self.current = ""
+        self.entries: dict[str, dict[str, tuple[Entry, Path]]] = {"contexts": {}, "clusters": {}, "users": {}}
+        for file, content in read.items():
+            self.current = self.current or str(content.get("current-context") or "")
+            for kinds, known in self.entries.items():
+                for name, entry in _named(file, kinds, content.get(kinds)).items():
+                    known.setdefault(name, (entry, file.parent))
+
+    def entry(self, kinds: str, name: str, of_context: str = "") -> Entry:
+        """What stands under a name."""
+        known = self.entries[kinds]
+        if name in known:
+            return dict(known[name][0])
+        if of_context:
+            raise KubeconfigError(
+                f"context {of_context} of {self.source} names the {kinds[:-1]} {name}, which is not there"
+                f" (there are: {', '.join(known) or 'none'}):\n"
+                f"  kubectl config set-context {of_context} --{kinds[:-1]}=NAME"
+            )
+        raise NotHereError(
+            f"{self.source} has no context {name}; it has {', '.join(known) or 'none'}:\n  "
+            + (set_line("kubeContext", self.current or next(iter(known))) if known else _ANOTHER_FILE)
+        )
+
+    def folder(self, kinds: str, name: str) -> Path:
+        """The folder of the file that has it: relative paths start there."""
+        return self.entries[kinds][name][1]
+
+
+def _files(setting: str | None) -> list[Path]:
+    if setting:
+        return [PROJECT / setting]
+    listed = [text for text in os.environ.get("KUBECONFIG", "").split(os.pathsep) if text]
+    return [Path(text).absolute() for text in listed] or [Path.home() / ".kube" / "config"]
+
+
+def _read(path: Path) -> Entry | None:
+    """The mapping in a kubeconfig; None where there is no file."""
+    raw = _bytes(path)
+    if raw is None:
+        return None
+    try:
+        content = yaml.safe_load(raw.decode("utf-8"))
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        raise KubeconfigError(f"the kubeconfig {path} is no YAML text. {_ANOTHER_FILE}") from None
+    if not content:
+        raise KubeconfigError(f"the kubeconfig {path} is empty. {_ANOTHER_FILE}")
+    if not isinstance(content, dict):
+        raise KubeconfigError(f"the kubeconfig {path} holds no kubeconfig. {_ANOTHER_FILE}")
+    return content
+
+
+def _bytes(path: Path) -> bytes | None:
+    """Of a regular file of a sensible size: a named pipe would be waited for, a device has no end."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise KubeconfigError(f"{path} can't be read ({why}):\n  chmod u+r {path}\n{_ANOTHER_FILE}") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST_BYTES:
+            raise KubeconfigError(f"{path} is not a file that holds a kubeconfig. {_ANOTHER_FILE}")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(LONGEST_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _named(file: Path, kinds: str, listed: Any) -> dict[str, Entry]:
+    """The entries of a list of named ones, by name."""
+    kind = kinds[:-1]
+    whole = isinstance(listed or [], list) and all(
+        isinstance(item, dict) and "name" in item and isinstance(item.get(kind) or {}, dict) for item in listed or []
+    )
+    if not whole:
+        raise KubeconfigError(f"in the kubeconfig {file}, {kinds} is no list of a name and a {kind}. {_ANOTHER_FILE}")
+    return {str(item["name"]): item.get(kind) or {} for item in listed or []}
+
+
+def _pinned(name: str, cluster: Entry, merged: _Merged) -> Entry:
+    """The cluster with its authority embedded; refused when nothing would tell it from another at its address."""
+    fix = f"kubectl config set-cluster {name}"
+    if not str(cluster.get("server") or "").startswith("https://"):
+        raise KubeconfigError(
+            f"cluster {name} of {merged.source} has the server {cluster.get('server') or '(none)'}, and https:// is"
+            f" allowed: without a certificate nothing tells one cluster from another:\n  {fix} --server=https://HOST:PORT"
+        )
+    if cluster.pop("insecure-skip-tls-verify", False):
+        raise KubeconfigError(
+            f"cluster {name} of {merged.source} has insecure-skip-tls-verify, and then nothing tells this cluster from"
+            f" another at its address. Give it its certificate authority:\n"
+            f"  {fix} --insecure-skip-tls-verify=false --certificate-authority=FILE --embed-certs"
+        )
+    file = cluster.pop("certificate-authority", None)
+    data = cluster.get("certificate-authority-data")
+    if file and not data:
+        raw = _bytes(merged.folder("clusters", name) / str(file))
+        if raw is None:
+            raise KubeconfigError(
+                f"cluster {name} of {merged.source} names the certificate authority {file}, and there is no such"
+                f" file:\n  {fix} --certificate-authority=FILE --embed-certs"
+            )
+        cluster["certificate-authority-data"] = base64.b64encode(raw).decode()
+    elif data and not _is_base64(data):
+        raise KubeconfigError(
+            f"cluster {name} of {merged.source} has a certificate-authority-data that is no base64:\n"
+            f"  {fix} --certificate-authority=FILE --embed-certs"
+        )
+    return cluster
+
+
+def _is_base64(data: Any) -> bool:
+    try:
+        base64.b64decode(data, validate=True)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _with_whole_paths(user: Entry, folder: Path) -> Entry:
+    """Credentials whose files are found from everywhere; they stay the user's files, which may be renewed."""
+    whole: Entry = {key: str(folder / str(user[key])) for key in _CREDENTIAL_FILES if user.get(key)}
+    program = user.get("exec")
+    if isinstance(program, Mapping) and os.sep in str(program.get("command") or ""):
+        whole["exec"] = {**program, "command": str(folder / str(program["command"]))}
+    return {**user, **whole}
+
+
+def _refuse_missing_program(name: str, user: Entry, source: str) -> None:
+    program = user.get("exec")
+    if not isinstance(program, Mapping):
+        return
+    command = str(program.get("command") or "")
+    if not shutil.which(command):
+        hint = str(program.get("installHint") or "Install it, or choose another user for the context").strip()
+        raise KubeconfigError(
+            f"user {name} of {source} gets its credentials from `{command}`, which can't be run here:\n  {hint}"
+        )

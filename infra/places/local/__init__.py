@@ -1,0 +1,1 @@
+"""This machine, with Ray embedded in a run's own processes."""

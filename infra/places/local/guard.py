@@ -1,0 +1,117 @@
+"""The process between a training run and whatever may be killed around it. Not a supervisor: it never restarts.
+
+Started in a session of its own, it waits for the machine's lock and runs one command in that session. At the command's
+exit, at the deadline or at end-of-file on stdin (its starter holds the only other end of that pipe) it kills every
+process of the session until none is left. A process group would not do: Ray gives its workers groups of their own.
+
+    python -m infra.places.local.guard --deadline SECONDS --progress FOLDER -- COMMAND…
+"""
+
+import argparse
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from training.contract.progress import Progress
+from training.machine import machine_lock
+
+DEADLINE = 124
+"""Exit code when the deadline ended the command, as timeout(1) has it."""
+ABANDONED = 125
+"""Exit code when the starter went away."""
+SIGNALLED = 128
+"""Added to the number of the signal that ended the command, as shells do. Its own exit code is passed on as it is."""
+
+WARM_UP = [sys.executable, "-m", "training.launch.warm_up"]
+GRACE_SECONDS = 2.0
+"""From SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone within 10."""
+GIVE_UP_SECONDS = 30.0
+"""A process in an uninterruptible call cannot be waited for longer than this."""
+POLL_SECONDS = 0.2
+
+
+def main() -> int:
+    """Run the command line's command under guard; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="infra.places.local.guard", description=__doc__)
+    parser.add_argument("--deadline", type=float, required=True, help="seconds that the command may take")
+    parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
+    parser.add_argument(
+        "--warm-up", action="store_true", help="run training.launch.warm_up first, once the lock is held"
+    )
+    parser.add_argument("command", nargs="+")
+    given = parser.parse_args()
+    if os.getpid() != os.getsid(0):
+        parser.error(
+            "it ends every process of its session, and this session is not its own; to run one arm by hand:\n"
+            "  python -m training.baseline --result runs/by-hand/baseline/result.json"
+        )
+    try:
+        progress = Progress(given.progress)
+        lock = machine_lock.take(
+            say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
+        )
+        if lock is None:
+            return ABANDONED
+        if given.warm_up and (code := _run(WARM_UP, given.deadline)) in (DEADLINE, ABANDONED):
+            return code
+        return _run(given.command, given.deadline)
+    except machine_lock.LockError as error:
+        sys.exit(f"error: {error}")
+    finally:
+        end_session(os.getsid(0))
+
+
+def end_session(session: int) -> None:
+    """Kill every process of `session` but this one: SIGTERM, then SIGKILL, until none is left."""
+    began = time.monotonic()
+    asked: set[int] = set()
+    while (waited := time.monotonic() - began) < GIVE_UP_SECONDS and (members := session_members(session)):
+        for pid in members:
+            with suppress(ProcessLookupError, PermissionError):
+                if waited > GRACE_SECONDS:
+                    os.kill(pid, signal.SIGKILL)
+                elif pid not in asked:
+                    asked.add(pid)
+                    os.kill(pid, signal.SIGTERM)
+        time.sleep(0.05)
+
+
+def session_members(session: int) -> list[int]:
+    """Processes of `session` without this one, and without those that are dead and only not yet waited for."""
+    found = []
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if (
+                os.getsid(pid) == session
+                and pid != os.getpid()
+                and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(pid)
+    return found
+
+
+def _run(command: list[str], deadline_seconds: float) -> int:
+    began = time.monotonic()
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    while (code := child.poll()) is None:
+        if time.monotonic() - began > deadline_seconds:
+            return DEADLINE
+        if _starter_is_gone(POLL_SECONDS):
+            return ABANDONED
+    return code if code >= 0 else SIGNALLED - code
+
+
+def _starter_is_gone(wait_seconds: float) -> bool:
+    """Nothing is ever written to stdin, so that it is readable means end-of-file."""
+    return bool(select.select([sys.stdin], [], [], wait_seconds)[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

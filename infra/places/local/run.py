@@ -1,0 +1,230 @@
+"""One training run on this machine as a Pulumi dynamic resource. Which runs there are is decided in `infra.plan`.
+
+The state holds the provider pickled by reference, that is by the name of this module and its class: both keep their
+names for ever, and the class has no attributes.
+
+Pulumi tells a dynamic provider nothing: not that the user pressed Ctrl-C, not that the engine died. What is known of
+that comes from stdout, see `_heartbeat`; what is done about it is the guard's work (docs/adr).
+"""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+
+from infra.places.local import guard
+from training.contract import progress, result
+from training.contract.arms import ARMS
+from training.contract.provenance import PROJECT
+from training.contract.recipe import Recipe
+from training.launch import environment
+
+SHORTEST_REPORT_SECONDS = 2.0
+LONGEST_REPORT_SECONDS = 30.0
+"""Between two lines that a run prints: the longer it has run, the more. Pulumi shows them all again at the end."""
+LOG_LINES = 15
+
+_guards: set[subprocess.Popen[bytes]] = set()
+"""Guards of the runs that this process is making."""
+
+
+_runs_begun = itertools.count()
+"""Of this process, which lives as long as the update: only its first run finds files that nobody has read."""
+
+
+class RunFailed(Exception):  # noqa: N818  (the name is what the user reads before the message)
+    """A run ended without a result."""
+
+
+class TrainingRun(Resource, module="training", name="Run"):
+    """One run of one arm. Its output is the summary of its result, canonical JSON."""
+
+    result: pulumi.Output[str]
+
+    def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(TrainingRunProvider(), name, properties | {"result": None}, opts)
+
+
+class TrainingRunProvider(ResourceProvider):
+    """Creates a run by making it; never updates one; leaves its files where they are when it is deleted."""
+
+    serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
+        """Called before anything else in the provider's process, and only there."""
+        sys.tracebacklimit = 0  # an error is then its message, without Pulumi's frames
+        _start_heartbeat()
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Repeat the run when what it depends on has changed since it was made.
+
+        `olds` are the outputs as of creation: a baseline that was kept still has the measurement that it was made for.
+        What is not known yet (`pulumi.output.Unknown`) differs from everything.
+        """
+        decisive = ["ownKey"] if news.get("keep") is True else ["ownKey", "measurement"]
+        changed = [key for key in decisive if news.get(key) != olds.get(key)]
+        return DiffResult(changes=bool(changed), replaces=changed)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Make the run, and print its progress; raises RunFailed."""
+        folder = _new_folder(props["stack"], props["name"])
+        say = _Reporter(props["name"], folder)
+        with _guarded(_guard_command(props, folder), folder) as running:
+            while running.poll() is None:
+                say.news()
+                time.sleep(0.25)
+        say.news(last=True)
+        try:
+            if running.returncode != 0:
+                raise RunFailed(_cause(running.returncode, props))
+            summary = result.summarise(folder / result.NAME, PROJECT)
+        except (RunFailed, result.ResultError) as error:
+            raise RunFailed(_failure(props["name"], str(error), folder / "log.txt")) from None
+        return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
+
+
+def _new_folder(stack: str, name: str) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    folder = PROJECT / "runs" / stack / f"{name}-{stamp}-{uuid.uuid4().hex[:6]}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700)  # whatever a log or Ray's own files tell, they tell it to this user
+    return folder
+
+
+def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
+    deadline = f"{props['timeoutMinutes'] * 60:g}"
+    entry = [sys.executable, "-m", f"training.{props['arm']}", "--result", str(folder / result.NAME)]
+    return [
+        *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
+        *(["--warm-up"] if next(_runs_begun) == 0 else []),
+        "--",
+        *entry,
+        *_flags(props),
+    ]
+
+
+def _flags(props: dict[str, Any]) -> list[str]:
+    flags = Recipe.from_dict(json.loads(props["recipe"])).flags()
+    if props["datasetPath"]:
+        flags.append(f"--dataset-path={props['datasetPath']}")
+    if ARMS[props["arm"]].start == "ray" and props["rayDashboard"]:
+        flags.append("--dashboard")
+    return flags
+
+
+@contextmanager
+def _guarded(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The run under its guard, in a session of its own; whatever happens, none of it is left afterwards."""
+    variables = environment.allowed(os.environ)
+    variables["PYTHONUNBUFFERED"] = "1"  # the last lines of a killed run are in its log
+    with (folder / "log.txt").open("ab") as log:
+        running = subprocess.Popen(
+            command, cwd=PROJECT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+        )
+    _guards.add(running)
+    try:
+        yield running
+    finally:
+        _end(running)
+        _guards.discard(running)
+
+
+def _end(running: subprocess.Popen[bytes]) -> None:
+    """Let the guard end its session, and do it in its place when it is gone."""
+    if running.stdin:
+        running.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        running.wait(guard.GRACE_SECONDS + 2)
+    guard.end_session(running.pid)
+    running.wait()
+
+
+@cache
+def _start_heartbeat() -> None:
+    threading.Thread(target=_heartbeat, name="heartbeat", daemon=True).start()
+
+
+def _heartbeat() -> None:
+    """Write an empty line to stdout once a second, which Pulumi shows as nothing; end this process when nobody reads.
+
+    `os._exit`, because the gRPC server of a dynamic provider catches every exception and waits for ever.
+    """
+    while True:
+        try:
+            os.write(1, b"\n")
+        except OSError:
+            for running in list(_guards):
+                _end(running)
+            os._exit(1)
+        time.sleep(1)
+
+
+class _Reporter:
+    """Prints a run's new progress, prefixed with its name; Pulumi shows what a dynamic provider prints."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name, self._path = name, folder / progress.NAME
+        self._offset, self._held, self._began, self._last_time = 0, "", time.monotonic(), 0.0
+        self._print("starts (Ctrl-C: finish it, keep it and stop there; twice: stop now, and lose it)")
+
+    def news(self, *, last: bool = False) -> None:
+        """Print the latest line if the one before is old enough, the last line always, and notes always."""
+        events, self._offset = progress.read_new(self._path, self._offset)
+        for event in events:
+            self._held = progress.describe(event)
+            if event.get("event") == "note":
+                self._print(self._held)
+        now = time.monotonic()
+        pause = min(LONGEST_REPORT_SECONDS, max(SHORTEST_REPORT_SECONDS, (now - self._began) / 20))
+        if self._held and (last or now - self._last_time >= pause):
+            self._print(self._held)
+
+    def _print(self, line: str) -> None:
+        self._held, self._last_time = "", time.monotonic()
+        with suppress(OSError):  # the heartbeat deals with it
+            os.write(1, f"{self._name}: {line}\n".encode())
+
+
+def _cause(code: int, props: dict[str, Any]) -> str:
+    """Why a run with this exit code of its guard has no result."""
+    minutes = props["timeoutMinutes"]
+    if code == guard.DEADLINE:
+        return (
+            f"it took longer than runTimeoutMinutes = {minutes:g} and was stopped; to allow it more time:\n"
+            f"  pulumi config set runTimeoutMinutes {2 * minutes:g}"
+        )
+    if code == guard.ABANDONED:
+        return "Pulumi's provider went away, and it was stopped"
+    if code < 0:
+        return f"its guard process was killed by {_signal(-code)}"
+    if code <= guard.SIGNALLED:
+        return f"it ended with exit code {code}"
+    memory = ": the system does that when memory runs out (see its kernel log), and fewer workers need less"
+    return f"it was killed by {_signal(code - guard.SIGNALLED)}" + (memory if code - guard.SIGNALLED == 9 else "")
+
+
+def _signal(number: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def _failure(name: str, cause: str, log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    shown = "".join(f"\n  | {line}" for line in lines) or " (empty)"
+    return (
+        f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` makes it again."
+    )

@@ -1,0 +1,1 @@
+"""A Minikube cluster that the stack makes by commands."""

@@ -1,0 +1,227 @@
+"""What Pulumi runs to make, change and delete a Minikube cluster. Reads an `infra.places.minikube.spec.Cluster`.
+
+    python -m infra.places.minikube.command create|update|delete
+
+A file in the project's state folder says which profile is this stack's; a profile without it is never touched.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from infra.image.command import load_images, nodes
+from infra.places.kubernetes.kubeconfig import own_folder
+from infra.places.minikube import doctor
+from infra.places.minikube.spec import Cluster, unchangeable
+from infra.programs import Failure, run, run_main, say, with_retries
+from training.contract.provenance import PROJECT
+from training.contract.result import write_whole
+
+START_SECONDS = 900.0
+API_SECONDS = 120.0
+
+
+def create() -> None:
+    """Make the cluster, or take up what an interrupted `up` left of it; print the first node's address."""
+    cluster = _wanted()
+    doctor.refuse(cluster)
+    exists = _exists(cluster.profile)
+    _refuse_foreign(cluster, exists)
+    if exists and not started(cluster.profile):
+        # Minikube, started again, keeps the nodes there are and makes no others, or waits for one that never comes.
+        say(f"{cluster.profile} was left half made: deleting it and starting again")
+        _delete(cluster)
+        exists = False
+    made = _made(cluster.profile)
+    _mark(cluster, started=False)
+    try:
+        _start(cluster)
+    except Failure as failure:
+        if not exists:
+            raise
+        # It is ours, and nothing is known to be in it: what can't be taken up is made anew.
+        say(f"{cluster.profile} can't be taken up ({str(failure).splitlines()[0]}): deleting it and starting again")
+        _delete(cluster)
+        _mark(cluster, started=False)
+        _start(cluster)
+    else:
+        if made and unchangeable(made, cluster):
+            _refuse_change(made, cluster)
+    _add_nodes(cluster)
+    _finish(cluster)
+
+
+def update() -> None:
+    """Change what Minikube can change of a cluster that exists: nodes and addons to add, images to load."""
+    cluster, made = _wanted(), None
+    if _exists(cluster.profile):
+        made = _made(cluster.profile)
+    if made is None:
+        raise Failure(lost(cluster.profile))
+    _refuse_change(made, cluster)
+    _start(replace(cluster, nodes=made.nodes))
+    _add_nodes(cluster)
+    _finish(cluster)
+
+
+def delete() -> None:
+    """Delete the cluster, if it is still there, and what is kept about it."""
+    cluster = _wanted()
+    if _exists(cluster.profile):
+        _refuse_foreign(cluster, exists=True)
+        _delete(cluster)
+    elif _made(cluster.profile):
+        _delete_network(cluster.profile)
+    _marker(cluster.profile).unlink(missing_ok=True)
+    (PROJECT / cluster.kubeconfig).unlink(missing_ok=True)
+
+
+def resume(profile: str) -> None:
+    """Start a cluster of ours that was stopped; nothing to do for one that runs, or was never made."""
+    made = _made(profile)
+    if made and _exists(profile) and not _runs(profile):
+        say(f"{profile} is stopped: starting it")
+        _start(made)
+
+
+def lost(profile: str) -> str:
+    """What to do about a cluster that was deleted behind Pulumi's back."""
+    return (
+        f"the Minikube cluster {profile} is gone, though the stack made it: it was deleted by other means.\n"
+        "Everything in it went with it; to make all of it anew:\n  make destroy up    (or: pulumi destroy && pulumi up)"
+    )
+
+
+def trouble(profile: str) -> str:
+    """Why a cluster that was made can't be used, and what to do; empty when it runs, or is yet to be made."""
+    if not started(profile):
+        return ""
+    if not _exists(profile):
+        return lost(profile)
+    made = _made(profile)
+    if made and len(nodes(profile)) < made.nodes:
+        return (
+            f"the Minikube cluster {profile} has {len(nodes(profile))} of {made.nodes} nodes; to add one:\n"
+            f"  MINIKUBE_MEMORY={made.memory_mib}mb minikube --profile {profile} node add"
+        )
+    if _runs(profile):
+        return ""
+    return f"the Minikube cluster {profile} is stopped (`make up` starts it):\n  minikube start --profile {profile}"
+
+
+def _wanted() -> Cluster:
+    return Cluster.from_environment(os.environ)
+
+
+def _start(cluster: Cluster) -> None:
+    own_folder()
+    run(*cluster.start_command(), seconds=START_SECONDS, environment=_environment(cluster))
+    (PROJECT / cluster.kubeconfig).chmod(0o600)
+
+
+def _add_nodes(cluster: Cluster) -> None:
+    """Those that are missing. Without the variable the second node, and each after it, would get a default memory."""
+    for _ in range(cluster.nodes - len(nodes(cluster.profile))):
+        say(f"{cluster.profile}: adding a node")
+        command = ["minikube", "--profile", cluster.profile, "node", "add"]
+        size = {"MINIKUBE_MEMORY": f"{cluster.memory_mib}mb"}
+        run(*command, seconds=START_SECONDS, environment=_environment(cluster) | size)
+
+
+def _finish(cluster: Cluster) -> None:
+    """All that a running cluster still needs; its address on stdout, which Pulumi keeps."""
+    with_retries("API server", lambda: _answer(cluster))
+    _mark(cluster, started=True)
+    load_images(cluster.profile, list(cluster.images))
+    print(run("minikube", "--profile", cluster.profile, "ip", quiet=True).strip())
+
+
+def _answer(cluster: Cluster) -> None:
+    command = ["minikube", "--profile", cluster.profile, "status", "--output", "json"]
+    run(*command, quiet=True, seconds=API_SECONDS, environment=_environment(cluster))
+
+
+def _environment(cluster: Cluster) -> dict[str, str]:
+    """With a kubeconfig of the stack's own: the user's, and its current context, stay as they are."""
+    return {**os.environ, "KUBECONFIG": str(PROJECT / cluster.kubeconfig)}
+
+
+def _delete(cluster: Cluster) -> None:
+    run("minikube", "delete", "--profile", cluster.profile, seconds=START_SECONDS, environment=_environment(cluster))
+    _delete_network(cluster.profile)
+
+
+def _delete_network(profile: str) -> None:
+    """Seen with Docker 20.10: Minikube deletes its containers and volumes, and leaves the network."""
+    label = f"label=name.minikube.sigs.k8s.io={profile}"
+    for network in run("docker", "network", "ls", "--quiet", "--filter", label, quiet=True).split():
+        run("docker", "network", "rm", network, quiet=True)
+
+
+def _refuse_change(made: Cluster, wanted: Cluster) -> None:
+    changes = unchangeable(made, wanted)
+    if changes:
+        raise Failure(
+            f"Minikube can't change this of a cluster that exists: {'; '.join(changes)}.\n"
+            "To make it anew:  make destroy up    (or: pulumi destroy && pulumi up); or set the value back"
+        )
+
+
+def _refuse_foreign(cluster: Cluster, exists: bool) -> None:
+    marker = _read_marker(cluster.profile)
+    if not exists or (marker and marker["stack"] == cluster.stack):
+        return
+    owner = f"is the stack {marker['stack']}'s" if marker else "was not made by this stack"
+    raise Failure(
+        f"a Minikube profile {cluster.profile} exists, and it {owner}: it is left as it is.\n"
+        "Choose another name:  pulumi config set minikubeProfile NAME\n"
+        f"or, if nobody needs it:  minikube delete --profile {cluster.profile}"
+    )
+
+
+def _exists(profile: str) -> bool:
+    """Whether Minikube knows the profile, in whatever state; a broken one counts."""
+    listed = json.loads(run("minikube", "profile", "list", "--output", "json", "--light", quiet=True))
+    return any(one["Name"] == profile for kind in ("valid", "invalid") for one in listed.get(kind) or [])
+
+
+def _runs(profile: str) -> bool:
+    states = [
+        run("docker", "container", "inspect", "--format", "{{.State.Running}}", node, quiet=True).strip()
+        for node in nodes(profile)
+    ]
+    return all(state == "true" for state in states)
+
+
+def _marker(profile: str) -> Path:
+    return PROJECT / ".state" / "minikube" / f"{profile}.json"
+
+
+def _mark(cluster: Cluster, *, started: bool) -> None:
+    write_whole(
+        _marker(cluster.profile), json.dumps({"stack": cluster.stack, "started": started, "cluster": asdict(cluster)})
+    )
+
+
+def _read_marker(profile: str) -> Mapping[str, object]:
+    try:
+        return dict(json.loads(_marker(profile).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+
+
+def _made(profile: str) -> Cluster | None:
+    """The cluster as it was last made; None when it never was."""
+    data = _read_marker(profile).get("cluster")
+    return Cluster.from_dict(data) if isinstance(data, dict) else None
+
+
+def started(profile: str) -> bool:
+    """Whether the cluster was once brought up whole."""
+    return _read_marker(profile).get("started") is True
+
+
+if __name__ == "__main__":
+    run_main({"create": create, "update": update, "delete": delete})

@@ -1,0 +1,119 @@
+"""What this machine has of what a Minikube stack needs: found against minimum, with the fix. Changes nothing.
+
+`up` makes these checks before it starts anything, and stops at the first that fails; `make doctor` shows all of them.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from infra.places.minikube.spec import Cluster
+from infra.programs import Failure, run
+
+MINIMUM_DOCKER = (20, 10)
+MINIMUM_MINIKUBE = (1, 37)
+DISK_BYTES = 12 * 10**9
+"""Images of the nodes, the training image once on this machine and once on each node."""
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a stack needs."""
+
+    name: str
+    found: str
+    needed: str
+    ok: bool
+    fix: str = ""
+
+
+def findings(cluster: Cluster) -> Iterator[Finding]:
+    """What a Minikube stack needs, one after another; each is looked at when it is asked for."""
+    yield docker()
+    yield minikube()
+    yield cpus(cluster)
+    yield memory(cluster)
+    yield disk()
+
+
+def refuse(cluster: Cluster) -> None:
+    """Raises Failure at the first finding that is not as it must be."""
+    for finding in findings(cluster):
+        if not finding.ok:
+            raise Failure(f"{finding.name}: {finding.found}; needed is {finding.needed}.\n{finding.fix}")
+
+
+def docker() -> Finding:
+    """The engine: its program, whether it runs, whether it may be used, its version."""
+    needed = f"Docker {_dotted(MINIMUM_DOCKER)} or newer, running"
+    if not shutil.which("docker"):
+        return Finding("docker", "not installed", needed, False, "Install it: https://docs.docker.com/engine/install/")
+    try:
+        version = run("docker", "version", "--format", "{{.Server.Version}}", quiet=True, seconds=30).strip()
+    except Failure as failure:
+        return _refused_docker(str(failure), needed)
+    fix = "Update it: https://docs.docker.com/engine/install/"
+    return Finding("docker", version, needed, _version(version) >= MINIMUM_DOCKER, fix)
+
+
+def _refused_docker(message: str, needed: str) -> Finding:
+    if "permission denied" in message.lower():
+        fix = "Join the group docker, then log in again:  sudo usermod -aG docker $USER"
+        return Finding("docker", "its socket refuses this user", needed, False, fix)
+    fix = "Start it:  sudo systemctl start docker    (or open Docker Desktop)"
+    return Finding("docker", "its daemon does not answer", needed, False, fix)
+
+
+def minikube() -> Finding:
+    """Minikube and its version."""
+    needed = f"minikube {_dotted(MINIMUM_MINIKUBE)} or newer"
+    if not shutil.which("minikube"):
+        return Finding(
+            "minikube", "not installed", needed, False, "Install it: https://minikube.sigs.k8s.io/docs/start/"
+        )
+    version = run("minikube", "version", "--short", quiet=True, seconds=30).strip().lstrip("v")
+    fix = "Update it: https://minikube.sigs.k8s.io/docs/start/"
+    return Finding("minikube", version, needed, _version(version) >= MINIMUM_MINIKUBE, fix)
+
+
+def cpus(cluster: Cluster) -> Finding:
+    """Minikube refuses a node with more CPUs than the machine has."""
+    found, needed = os.cpu_count() or 1, cluster.cpus
+    fix = f"pulumi config set minikubeCpus {found}"
+    return Finding("CPUs", str(found), f"{needed} for a node", found >= needed, fix)
+
+
+def memory(cluster: Cluster) -> Finding:
+    """A node may not be larger than the machine; that all nodes together are is for the settings to judge."""
+    found, needed = psutil.virtual_memory().total, cluster.memory_mib * 2**20
+    fix = f"pulumi config set minikubeMemory {int(found * 0.4 / GIB) or 2}Gi"
+    return Finding("memory", f"{found / GIB:.1f} GiB", f"{needed / GIB:.1f} GiB for a node", found >= needed, fix)
+
+
+def disk() -> Finding:
+    """Where Docker keeps its images; where that is in another machine (Docker Desktop), this folder's disk."""
+    root = _docker_root()
+    free = shutil.disk_usage(root if root.is_dir() else Path.cwd()).free
+    fix = "Make room:  docker system prune    (removes what no container uses)"
+    return Finding("disk", f"{free / 1e9:.0f} GB free", f"{DISK_BYTES / 1e9:.0f} GB", free >= DISK_BYTES, fix)
+
+
+def _docker_root() -> Path:
+    try:
+        return Path(run("docker", "info", "--format", "{{.DockerRootDir}}", quiet=True, seconds=30).strip())
+    except Failure:
+        return Path.cwd()  # that Docker does not answer is another finding
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,203 @@
+"""The config keys of the cluster targets: a row each. The other keys: `infra.settings.table`."""
+
+from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, Key
+from infra.settings.rules import image, label, labels, listed, matching, quantity, repository, tolerations
+from training.contract.rules import boolean, choice, number, text, whole
+
+_PODS = (
+    Key(
+        name="headCpus",
+        rule=number(0, 256, above=True),
+        default="1",
+        targets=CLUSTER,
+        help="CPUs of the Ray head, which runs no training",
+    ),
+    Key(name="headMemory", rule=quantity("1Gi"), default="2Gi", targets=CLUSTER, help="memory of the Ray head"),
+)
+_MINIKUBE = (
+    Key(
+        name="minikubeProfile",
+        rule=label(58),
+        derived="project-stack",
+        example="ray-worth-it-minikube",
+        targets=MINIKUBE,
+        help="name of the Minikube cluster",
+    ),
+    Key(name="minikubeNodes", rule=whole(1, 20), default="2", targets=MINIKUBE, help="nodes of the Minikube cluster"),
+    Key(name="minikubeCpus", rule=whole(2, 256), default="4", targets=MINIKUBE, help="CPUs of each Minikube node"),
+    Key(
+        name="minikubeMemory",
+        rule=quantity("2Gi"),
+        default="6Gi",
+        targets=MINIKUBE,
+        help="memory of each Minikube node",
+    ),
+    Key(
+        name="minikubeAddons",
+        rule=listed(matching("[a-z0-9-]+", "names of Minikube addons")),
+        default="metrics-server",
+        unset=(),
+        targets=MINIKUBE,
+        help="Minikube addons to enable",
+    ),
+    Key(
+        name="minikubeCni",
+        rule=matching(r"auto|calico|cilium|kindnet|.+\.ya?ml", "auto, calico, cilium, kindnet, or a manifest's path"),
+        default="calico",
+        targets=MINIKUBE,
+        help="pod network; it must enforce NetworkPolicy",
+    ),
+    Key(
+        name="preloadImages",
+        rule=listed(image()),
+        derived="none",
+        example="quay.io/kuberay/operator:v1.6.2",
+        unset=(),
+        targets=MINIKUBE,
+        help="images of this machine's engine to load into every node first, for clusters without a registry",
+    ),
+    Key(
+        name="kubernetesVersion",
+        rule=matching(r"v1\.\d+\.\d+", "a version such as v1.34.4"),
+        default="v1.34.4",
+        targets=MINIKUBE,
+        help="Kubernetes of the Minikube cluster",
+    ),
+)
+_OPERATOR = (
+    Key(
+        name="operator",
+        rule=choice(["install", "existing"]),
+        default="install",
+        targets=CLUSTER,
+        help="install KubeRay, or use the one that the cluster has",
+    ),
+    Key(
+        name="kuberayVersion",
+        rule=matching(r"\d+\.\d+\.\d+", "a version such as 1.6.2"),
+        default="1.6.2",
+        targets=CLUSTER,
+        help="version of KubeRay, its chart and its CRDs",
+    ),
+    Key(
+        name="kuberayRepository",
+        rule=matching(
+            r"https://\S+|http://(localhost|127(\.\d+){3}|\[::1\])([:/]\S*)?",
+            "an https:// address, or http:// on this machine; of oci:// `helm pull` the chart, and set kuberayChart",
+        ),
+        default="https://ray-project.github.io/kuberay-helm/",
+        targets=CLUSTER,
+        help="Helm repository of the KubeRay chart",
+    ),
+    Key(
+        name="kuberayChart",
+        rule=matching(
+            r"(?!\w+://).+",
+            "a chart's name in kuberayRepository, or a path to a chart: `helm pull` one that is at an address",
+        ),
+        default="kuberay-operator",
+        targets=CLUSTER,
+        help="the KubeRay chart: its name in kuberayRepository, or a path to a folder or .tgz",
+    ),
+    Key(
+        name="kuberayChartDigest",
+        rule=matching(r"(sha256:)?[0-9a-f]{64}", "a SHA-256 as 64 hexadecimal digits"),
+        derived="the project's of the default chart, else the index's",
+        example="0" * 64,
+        targets=CLUSTER,
+        help="SHA-256 that the .tgz of kuberayChart has to have",
+    ),
+)
+_IMAGES = (
+    Key(
+        name="baseImage",
+        rule=image(),
+        default="python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7",
+        targets=CLUSTER,
+        help="image that the training image is built on; of one without a digest the engine is asked for it",
+    ),
+    Key(
+        name="image",
+        rule=image(),
+        derived="built",
+        example="registry.example.com/ray-worth-it:1.0.0",
+        targets=KUBERNETES,
+        help="training image in a registry, used as it is",
+    ),
+    Key(
+        name="imageRegistry",
+        rule=repository(),
+        derived="none",
+        example="registry.example.com/ray-worth-it",
+        targets=KUBERNETES,
+        help="where the training image is pushed after it was built, instead of image",
+    ),
+    Key(
+        name="imagePullSecrets",
+        rule=listed(label(253)),
+        derived="none",
+        example="registry-login",
+        unset=(),
+        targets=KUBERNETES,
+        help="names of pull secrets in the namespace",
+    ),
+)
+_PLACE = (
+    Key(
+        name="dashboardNodePort",
+        rule=whole(30_000, 32_767),
+        default="30265",
+        targets=MINIKUBE,
+        help="port of the nodes at which Ray's dashboard answers",
+    ),
+    Key(
+        name="namespace",
+        rule=label(),
+        default="ray-system",
+        targets=CLUSTER,
+        help="namespace of everything that is made",
+    ),
+    Key(
+        name="createNamespace",
+        rule=boolean(),
+        default="true",
+        targets=CLUSTER,
+        help="make the namespace; false: it exists, and it and the pods of others in it stay as they are",
+    ),
+    Key(
+        name="kubeconfig",
+        rule=text("a path to a kubeconfig file"),
+        derived="KUBECONFIG, or ~/.kube/config",
+        example="~/.kube/config",
+        targets=KUBERNETES,
+        help="kubeconfig file of the cluster",
+    ),
+    Key(
+        name="kubeContext",
+        rule=text("the name of a context"),
+        derived="none",
+        example="staging",
+        targets=KUBERNETES,
+        help="context in the kubeconfig, which has to be named",
+    ),
+    Key(
+        name="nodeSelector",
+        rule=labels(),
+        derived="any node",
+        example='{"pool": "training"}',
+        unset={},
+        targets=CLUSTER,
+        help="labels of the nodes that may run training, as JSON",
+    ),
+    Key(
+        name="tolerations",
+        rule=tolerations(),
+        derived="none",
+        example='[{"key": "dedicated", "operator": "Equal", "value": "training", "effect": "NoSchedule"}]',
+        unset=(),
+        targets=CLUSTER,
+        help="taints that the pods bear, as JSON",
+    ),
+)
+
+CLUSTER_KEYS = (*_PODS, *_MINIKUBE, *_OPERATOR, *_IMAGES, *_PLACE)

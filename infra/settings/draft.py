@@ -1,0 +1,147 @@
+"""Reading config values key by key, and what is said about those that cannot be used. Not about how they go together:
+`infra.settings.checks`. Pulumi is not needed here."""
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infra.settings.key import Target
+from infra.settings.table import KEYS
+
+_LONGEST_SHOWN = 200
+_ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the settings depend on beside the values: the stack and this machine."""
+
+    project: str
+    stack: str
+    folder: Path
+    """The project's folder, which relative paths start from."""
+    cpus_allowed: int
+    physical_cores: int
+    memory_bytes: int
+    secret_keys: frozenset[str] = frozenset()
+    """Keys set with --secret, whose values no message may show."""
+    dashboard_installed: bool = True
+    """What Ray's dashboard needs beside Ray can be imported here."""
+    cpu_quota: float | None = None
+    """CPUs that a quota of this machine or container allows; None: none does."""
+    cores_by_kind: tuple[int, ...] = ()
+    """Physical cores of the allowed CPUs, by kind, the fastest first; empty where the system does not say."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why settings cannot be used, and the command lines that mend it: the first is enough, the others are instead."""
+
+    what: str
+    allowed: str
+    fixes: tuple[str, ...] = ()
+    why: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"  {self.what}", f"    allowed: {self.allowed}"]
+        lines += [f"    why:     {self.why}"] if self.why else []
+        lines += [f"    {'fix' if n == 0 else 'or'}:".ljust(13) + fix for n, fix in enumerate(self.fixes)]
+        return "\n".join(lines)
+
+
+class InvalidSettingsError(ValueError):
+    """Settings that cannot be used; the message lists all problems."""
+
+    def __init__(self, stack: str, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = f"{len(self.problems)} problem{'s' if len(self.problems) > 1 else ''}"
+        text = "\n\n".join(str(problem) for problem in self.problems)
+        super().__init__(f"{count} in the settings of stack {stack}; nothing was changed.\n\n{text}\n")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Parsed values by key; a key that could not be parsed is absent."""
+
+    facts: Facts
+    target: Target
+    given: Mapping[str, str]
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    def shown(self, key: str) -> str:
+        """`key = value` as given, or the default."""
+        default = KEYS[key].default_for(self.target)
+        text = self.given.get(key, "").strip() or default
+        if key in self.facts.secret_keys:
+            return f"{key} = [secret]"
+        if not text:
+            return f"{key} not set ({KEYS[key].derived})"
+        return f"{key} = {_shown(text)}" + (" (the default)" if text == default else "")
+
+    def changed(self) -> dict[str, str]:
+        """The texts that are not their key's default, by key; without secrets, also those that an address holds."""
+        texts = {key: text for key in KEYS if (text := self.given.get(key, "").strip())}
+        return {
+            key: text
+            for key, text in texts.items()
+            if text != KEYS[key].default_for(self.target)
+            and key not in self.facts.secret_keys
+            and not _ADDRESS_WITH_PASSWORD.search(text)
+        }
+
+
+def set_line(key: str, value: object) -> str:
+    """The command line that sets a key."""
+    return f"pulumi config set {key} {shlex.quote(str(value))}"
+
+
+def _shown(text: str) -> str:
+    """A value on one line, and no longer than that: what can't be printed is escaped."""
+    line = text if text.isprintable() else ascii(text)
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}… ({len(text)} characters)"
+
+
+def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]:
+    """Parse every key by its own rule. A key whose text is empty counts as not set: Pulumi.yaml declares it so."""
+    problems = [_unknown(key, values[key], facts) for key in sorted(set(values) - set(KEYS))]
+    draft = Draft(facts, _target(values), values)
+    for name, key in KEYS.items():
+        text = values.get(name, "").strip() or key.default_for(draft.target)
+        try:
+            draft.values[name] = key.rule.parse(text) if text else key.unset
+        except ValueError:
+            fix = set_line(name, key.value_that_works(draft.target))
+            problems.append(Problem(draft.shown(name), key.rule.allowed, (fix,)))
+    return draft, problems
+
+
+def _target(values: Mapping[str, str]) -> Target:
+    """The target whose defaults hold; a wrong one is reported with the other keys."""
+    key = KEYS["target"]
+    try:
+        target: Target = key.rule.parse(values.get("target", "").strip() or key.default)
+    except ValueError:
+        return "local"
+    return target
+
+
+def _unknown(key: str, value: str, facts: Facts) -> Problem:
+    known = {name.lower(): name for name in KEYS}
+    close = [known[name] for name in difflib.get_close_matches(key.lower(), known, n=1)]
+    shown = "[secret]" if key in facts.secret_keys else _shown(value)
+    allowed = f"a known key; did you mean {close[0]}?" if close else f"a known key: {', '.join(KEYS)}"
+    instead = [set_line(close[0], value)] if close and key not in facts.secret_keys else []
+    remove = f"pulumi config rm {shlex.quote(key)}"
+    return Problem(
+        f"{key} = {shown}",
+        allowed,
+        (" && ".join([remove, *instead]),),
+        why=f"{key} is not known, so it would have no effect",
+    )

@@ -1,0 +1,155 @@
+"""Rules for settings that only the program has: names, images, memory, lists and JSON. Not what a recipe may hold:
+`training.contract.recipe` says that."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from training.contract.rules import Rule
+
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)(Ki|Mi|Gi|Ti|k|M|G|T|)", re.ASCII)
+_MOST_MEMORY = 64 * 2**40
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_IMAGE_PATH = r"(?:[a-zA-Z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
+_IMAGE = re.compile(rf"{_IMAGE_PATH}(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@sha256:[0-9a-f]{{64}})?", re.ASCII)
+_DOMAIN = rf"(?=[^/]{{1,253}}/){_LABEL}(?:\.{_LABEL})*/"
+_LABEL_KEY = re.compile(rf"(?:{_DOMAIN})?[A-Za-z0-9](?:[\w.-]{{0,61}}[A-Za-z0-9])?", re.ASCII)
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+_TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An amount of memory: as Kubernetes reads it, and in bytes."""
+
+    text: str
+    bytes: int
+
+
+def quantity(lowest: str) -> Rule:
+    """Memory as a Kubernetes quantity of at least `lowest`."""
+
+    def parse(text: str) -> Quantity:
+        found = _QUANTITY.fullmatch(text.strip())
+        if not found:
+            raise ValueError(text)
+        return Quantity(text.strip(), int(float(found[1]) * _UNITS[found[2]]))
+
+    floor = parse(lowest).bytes
+
+    def checked(text: str) -> Quantity:
+        value = parse(text)
+        if not floor <= value.bytes <= _MOST_MEMORY:
+            raise ValueError(text)
+        return value
+
+    return Rule(checked, f"from {lowest} to 64Ti, as Kubernetes writes memory: 1536Mi, 2Gi")
+
+
+def matching(pattern: str, allowed: str) -> Rule:
+    """Text that matches the whole pattern."""
+    compiled = re.compile(pattern, re.ASCII)
+
+    def parse(text: str) -> str:
+        if not compiled.fullmatch(text.strip()):
+            raise ValueError(text)
+        return text.strip()
+
+    return Rule(parse, allowed)
+
+
+def label(longest: int = 63) -> Rule:
+    """A DNS label (RFC 1123), which is what Kubernetes allows as the name of a namespace."""
+    return matching(
+        rf"(?=.{{1,{longest}}}$){_LABEL}",
+        f"at most {longest} small letters, digits and -, with a letter or digit at both ends",
+    )
+
+
+def image() -> Rule:
+    """A container image with a tag other than latest, or a digest: what runs must not change under one name."""
+
+    def parse(text: str) -> str:
+        found = _IMAGE.fullmatch(text.strip())
+        if not found or found["tag"] == "latest" or not (found["tag"] or found["digest"]):
+            raise ValueError(text)
+        return text.strip()
+
+    return Rule(parse, "an image with a tag other than latest, or with a @sha256: digest")
+
+
+def repository() -> Rule:
+    """Where images are pushed: a registry and a path; the tag is made from the image's content."""
+    return matching(_IMAGE_PATH, "a registry and a path, without https:// and without a tag")
+
+
+def listed(item: Rule) -> Rule:
+    """Values of one rule, separated by commas; `none` is the empty list, because an empty setting means its default."""
+
+    def parse(text: str) -> tuple[Any, ...]:
+        if text.strip() == "none":
+            return ()
+        return tuple(item.parse(part.strip()) for part in text.split(","))
+
+    return Rule(parse, f"none, or separated by commas: {item.allowed}")
+
+
+def _from_json(check: Callable[[Any], bool], allowed: str) -> Rule:
+    def parse(text: str) -> Any:
+        try:
+            value = json.loads(text, object_pairs_hook=_without_repetition)  # a JSONDecodeError is a ValueError
+        except RecursionError:
+            raise ValueError(text) from None
+        if not check(value):
+            raise ValueError(text)
+        return value
+
+    return Rule(parse, allowed)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; ValueError where a key stands twice, of which one value would be lost."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(pairs)
+    return dict(pairs)
+
+
+def labels() -> Rule:
+    """Kubernetes labels as a JSON object."""
+
+    def check(value: Any) -> bool:
+        return isinstance(value, dict) and all(
+            _LABEL_KEY.fullmatch(key) and isinstance(word, str) and _LABEL_VALUE.fullmatch(word)
+            for key, word in value.items()
+        )
+
+    return _from_json(check, "a JSON object of Kubernetes labels, each value a text")
+
+
+def tolerations() -> Rule:
+    """Tolerations as a JSON list, with the fields of a pod's `tolerations`."""
+
+    def check(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(one, dict) and _is_toleration(one) for one in value)
+
+    return _from_json(check, f"a JSON list of objects with {', '.join(sorted(_TOLERATION_KEYS))}, as in a pod")
+
+
+def _is_toleration(one: dict[str, Any]) -> bool:
+    """Source: the API server's validation of core/v1 Toleration."""
+    operator = one.get("operator", "Equal")
+    seconds = one.get("tolerationSeconds", 0)
+    return (
+        set(one) <= _TOLERATION_KEYS
+        and all(isinstance(one.get(name, ""), str) for name in ("key", "value", "operator", "effect"))
+        and operator in ("Equal", "Exists")
+        and (operator == "Exists" or "key" in one)
+        and not (operator == "Exists" and one.get("value"))
+        and one.get("effect", "") in ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+        and isinstance(seconds, int)
+        and not isinstance(seconds, bool)
+        and ("tolerationSeconds" not in one or one.get("effect") == "NoExecute")
+    )

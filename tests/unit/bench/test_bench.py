@@ -1,0 +1,168 @@
+"""The benchmark's arithmetic: which ratio is of what. Its measurements are `make bench`'s own."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench import __main__ as bench
+from tests.unit.results import make_result
+from training.contract.recipe import Recipe
+from training.contract.result import StepSeconds
+from training.machine import machine_lock
+
+
+def repeat(baseline: float, limit: float, native: float, tuned: float) -> bench.Repeat:
+    """Every arm once, with these steady-state seconds; `wide` and documented Ray between baseline and limit."""
+    middle = (baseline + limit) / 2
+    seconds = {"baseline": baseline, "limit": limit, "wide": middle, "native": native, "tuned": tuned, "ray": middle}
+    runs = {
+        arm: replace(make_result("baseline" if arm == "limit" else arm), train_seconds=value)
+        for arm, value in seconds.items()
+    }
+    return bench.Repeat(runs, fit_images_per_second=100.0)
+
+
+@pytest.fixture
+def found() -> dict[str, Any]:
+    """Three repeats, of which the last is on a machine twice as slow."""
+    return bench.summarise([repeat(20, 10, 10.5, 10.6), repeat(20, 10, 10.4, 10.5), repeat(40, 20, 21, 22)])
+
+
+@pytest.mark.parametrize(
+    ("name", "median", "low", "high"),
+    [
+        ("tunedSpeedup", 20 / 10.6, 40 / 22, 20 / 10.5),
+        ("wideSpeedup", 20 / 15, 20 / 15, 20 / 15),
+        ("raySpeedup", 20 / 15, 20 / 15, 20 / 15),
+        ("limit", 2.0, 2.0, 2.0),
+        ("tunedOfLimit", 10 / 10.6, 20 / 22, 10 / 10.5),
+        ("tunedOverNative", 10.5 / 10.4, 10.6 / 10.5, 22 / 21),
+    ],
+)
+def test_ratios_are_taken_within_a_repeat(
+    found: dict[str, Any], name: str, median: float, low: float, high: float
+) -> None:
+    """A drift of the machine between repeats changes no ratio."""
+    expected = {"median": median, "low": low, "high": high, "n": 3}
+
+    assert expected == pytest.approx(found[name])
+
+
+def test_the_table_has_a_line_a_figure_and_a_column_a_case(found: dict[str, Any]) -> None:
+    """Median and range side by side."""
+    lines = bench.table({"float32": found, "bfloat16": found}).splitlines()
+
+    assert lines[0].split()[-2:] == ["float32", "bfloat16"]
+    assert any("2.000 (2.000–2.000)" in line for line in lines)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_limit_divides_images_and_batch_without_rest(quick: bool) -> None:
+    """Each part takes exactly as many steps as the whole, or it would not be a limit."""
+    for case in bench.cases(quick=quick):
+        recipe = case.recipe
+        training = recipe.train_images - recipe.train_images // 10
+
+        assert 0 == training % recipe.global_batch_size
+        assert 0 == recipe.global_batch_size % recipe.workers
+
+
+@pytest.mark.parametrize("images", [1280, 1536, 2560])
+def test_validation_is_added_to_the_images_that_shall_train(images: int) -> None:
+    """A tenth is held out, rounded down."""
+    total = bench._with_validation(images)
+
+    assert images == total - total // 10
+
+
+def with_more(measured: dict[str, float]) -> bench.Repeat:
+    """A repeat on two CPUs, whose steps take 0.64 s alone and 0.32 s in two, with native runs beside the arms."""
+    paces = {"baseline": 0.64, "limit": 0.32, "wide": 0.4, "native": 0.32, "tuned": 0.32} | measured
+    arms = {"limit": "baseline"} | dict.fromkeys(measured, "native")
+    runs = {name: make_result(arms.get(name, name), step_seconds_mean=pace) for name, pace in paces.items()}
+    steps = StepSeconds(mean=0.64, p50=0.64, p95=0.64, max=0.64)
+    runs["baseline"] = replace(runs["baseline"], step_seconds=steps)
+    host = replace(runs["native"].provenance, cpus_allowed=2)
+    runs["native"] = replace(runs["native"], provenance=host, all_reduce={"4096": 0.001, "8192": 0.0011})
+    return bench.Repeat(runs, fit_images_per_second=None)
+
+
+def test_more_workers_are_compared_with_what_the_model_says_of_them() -> None:
+    """On two CPUs three workers take 43 of 64 images' time, and four what two take; the error is of the step."""
+    found = bench.summarise([with_more({"native3": 0.43, "native4": 0.4})])
+
+    assert found["predicted3"]["median"] == pytest.approx(64 / 43, rel=1e-3)
+    assert found["error3"]["median"] == pytest.approx(0, abs=1e-3)
+    assert found["error4"]["median"] == pytest.approx(0.32 / 0.4 - 1, abs=1e-3)
+    assert "error3" not in bench.summarise([with_more({})])
+
+
+def test_what_a_column_lacks_is_empty_and_what_all_lack_has_no_line() -> None:
+    """Gradients in the other type are of the columns that have them."""
+    found = {"float32": bench.summarise([with_more({"otherGradients": 0.32})]), "x": bench.summarise([with_more({})])}
+    text = bench.table(found)
+
+    (line,) = [line for line in text.splitlines() if "other type" in line]
+    assert line.split()[-2:] == ["1.000", "(1.000–1.000)"]
+    assert "model.fit" not in text
+    assert "3 workers" not in text
+
+
+def test_quick_keys_are_the_documented_ones() -> None:
+    """Scripts read `float32` and `bfloat16`."""
+    assert ["float32"] == [case.key for case in bench.cases(quick=True)]
+    assert ["float32", "float32/512", "bfloat16", "bfloat16/512"] == [case.key for case in bench.cases(quick=False)]
+
+
+def test_documented_ray_is_in_one_column_of_the_full_benchmark() -> None:
+    """It takes longer to start than all others together; tuned Ray stands in every column, under its own name."""
+    with_ray = {quick: [case.key for case in bench.cases(quick=quick) if "ray" in case.arms] for quick in (True, False)}
+    text = bench.table({"with": bench.summarise([repeat(20, 10, 11, 12)]), "without": bench.summarise([with_more({})])})
+
+    assert {True: [], False: ["float32"]} == with_ray
+    assert all("tuned" in case.arms for quick in with_ray for case in bench.cases(quick=quick))
+    (documented,) = [line for line in text.splitlines() if line.startswith("Ray as documented")]
+    (tuned,) = [line for line in text.splitlines() if line.startswith("tuned Ray, speedup")]
+    assert 1 == documented.count("(")
+    assert 2 == tuned.count("(")
+
+
+def test_every_repeat_begins_with_another_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arm that always came first, or last, would have the machine in another state than the others."""
+    order: list[str] = []
+
+    def made(_: bench.Case, name: str) -> Any:
+        order.append(name)
+        return make_result("ray")
+
+    def plain_fit(_: Recipe) -> float:
+        order.append("model.fit")
+        return 100.0
+
+    monkeypatch.setattr(bench, "_made", made)
+    monkeypatch.setattr(bench, "_plain_fit", plain_fit)
+    case = replace(bench.cases(quick=True)[0], plain_fit=True)
+    repeats = bench.measure(case, 3, lambda _: None)
+
+    rounds = [order[start : start + 6] for start in (0, 6, 12)]
+    assert ["baseline", "limit", "wide"] == [names[0] for names in rounds]
+    assert all(sorted(names) == sorted((*bench.ARMS, "model.fit")) for names in rounds)
+    assert [100.0] * 3 == [repeat.fit_images_per_second for repeat in repeats]
+
+
+def test_the_benchmark_has_the_machine_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From before its first run on: another measurement beside it would spoil both."""
+    held: list[bool] = []
+
+    def measure(*_: object) -> list[bench.Repeat]:
+        held.append(isinstance(machine_lock.take_name(machine_lock.NAME), machine_lock.Holder))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "measure", measure)
+    monkeypatch.setattr("sys.argv", ["bench", "--quick"])
+    monkeypatch.setattr("training.contract.provenance.allowed_cpus", lambda: [0, 1])
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+
+    assert [True] == held

@@ -1,0 +1,503 @@
+"""The comparison: ratios within a repeat, refusals, checks, reasons, costs, and its JSON."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from compare.comparison import compare
+from compare.measurement import CompareError, Context, Prices, Reserved, Run
+from compare.scalars import scalars
+from compare.schema import Comparison
+from tests.unit.results import (
+    RUN,
+    STEP_SECONDS,
+    make_context,
+    make_provenance,
+    make_recipe,
+    make_result,
+    make_run,
+    make_runs,
+    replaced,
+)
+from training.contract.arms import ARMS
+from training.contract.recipe import Recipe
+from training.contract.result import TrainingResult
+
+ALL = tuple(ARMS)
+TWO = ("baseline", "ray")
+
+
+def compared(runs: list[Run], recipe: Recipe | None = None, **context: Any) -> Comparison:
+    """The comparison of runs."""
+    return compare(runs, make_context(recipe, **context))
+
+
+def median(comparison: Comparison, name: str) -> float:
+    """Of a ratio that was measured."""
+    value = comparison.ratios[name]
+    assert value is not None
+    return value.median
+
+
+def without_timed_steps(arm: str) -> Run:
+    """A run all of whose steps were warm-up."""
+    return make_run(arm, train_seconds=None, timed_steps=0, images_per_second=None, step_seconds=None)
+
+
+def with_one(runs: list[Run], name: str, **fields: Any) -> list[Run]:
+    """The runs with some fields of one of them changed."""
+    return [replaced(run, **fields) if run.name == name else run for run in runs]
+
+
+def test_ratios_are_the_designs() -> None:
+    """Each ratio has the arms above and below the line that the design says."""
+    comparison = compared(make_runs(arms=ALL), arms=ALL)
+    pace = STEP_SECONDS
+
+    assert median(comparison, "speedup") == pytest.approx(pace["baseline"] / pace["ray"])
+    assert median(comparison, "wideSpeedup") == pytest.approx(pace["wide"] / pace["ray"])
+    assert median(comparison, "efficiency") == pytest.approx(pace["baseline"] / pace["ray"] / 2)
+    assert median(comparison, "rayOverhead") == pytest.approx(pace["ray"] / pace["native"])
+    assert median(comparison, "tuningGain") == pytest.approx(pace["ray"] / pace["tuned"])
+    assert median(comparison, "accuracyGap") == pytest.approx(0.2)
+    end_to_end = comparison.ratios["endToEndSpeedup"]
+    assert end_to_end is not None
+    assert end_to_end.low == pytest.approx(make_result("baseline").wall_seconds / make_result("ray").wall_seconds)
+
+
+def test_what_only_our_probes_took_is_in_no_end_to_end_time() -> None:
+    """Half a second of the native arm's probe makes Ray look no nearer to it."""
+    runs = make_runs(repeats=2)
+    slower = [
+        replaced(run, wall_seconds=run.result.wall_seconds + 0.5, probe_seconds=0.5) if run.arm == "ray" else run
+        for run in runs
+    ]
+
+    assert compared(slower, repeats=2).ratios == compared(runs, repeats=2).ratios
+    assert compared(slower, repeats=2).arms["ray"].median("probeSeconds") == 0.5
+
+
+def test_ratios_are_taken_within_a_repeat() -> None:
+    """A machine that slows down between repeats changes no ratio, however far apart the arms' seconds are."""
+    runs = [
+        make_run(arm, repeat, step_seconds_mean=STEP_SECONDS[arm] * slower)
+        for repeat, slower in ((1, 1.0), (2, 3.0), (3, 0.5))
+        for arm in RUN
+    ]
+
+    speedup = compared(runs).ratios["speedup"]
+
+    assert speedup is not None
+    assert speedup.low == pytest.approx(speedup.high)
+    assert (speedup.n, speedup.decision) == (3, "faster")
+
+
+def test_median_ends_and_interval() -> None:
+    """Median and ends of the repeats' ratios; the interval is wider than the ends where there are few of them."""
+    paces = {1: 0.05, 2: 0.0625, 3: 0.0625 / 1.25}
+    runs = [make_run("ray", repeat, step_seconds_mean=pace) for repeat, pace in paces.items()]
+    runs += [make_run(arm, r, step_seconds_mean=p) for r in paces for arm, p in (("baseline", 0.1), ("native", 0.05))]
+
+    speedup = compared(runs).ratios["speedup"]
+
+    assert speedup is not None
+    assert (speedup.median, speedup.low, speedup.high) == pytest.approx((2.0, 1.6, 2.0))
+    assert speedup.values == pytest.approx([2.0, 1.6, 2.0])
+    assert speedup.lower is not None
+    assert speedup.upper is not None
+    assert speedup.lower < 1.6
+    assert speedup.upper > 2.0
+
+
+def test_json_is_canonical_and_round_trips() -> None:
+    """The same runs in any order give the same text, and the text reads back to the same comparison."""
+    runs = make_runs(repeats=1)
+    texts = {compare(order, make_context(repeats=1)).to_json() for order in permutations(runs)}
+    (text,) = texts
+
+    assert Comparison.from_json(text) == compare(runs, make_context(repeats=1))
+    assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", "no comparison"),
+        ("[1]", "schemaVersion"),
+        ('{"schemaVersion": 1}', "schemaVersion is 1 and this program reads 2"),
+        ('{"schemaVersion": 2, "verdict": ""}', "lacks absent, answer"),
+        (compared(make_runs()).to_json().replace('"verdict":"', '"verdict":7,"x":"'), "unknown keys x"),
+    ],
+)
+def test_from_json_refuses_what_is_no_comparison(text: str, names: str) -> None:
+    """Damaged, old and partial texts are refused with what is wrong, not with a KeyError later."""
+    with pytest.raises(CompareError, match=names):
+        Comparison.from_json(text)
+
+
+def test_nan_never_reaches_the_outputs() -> None:
+    """A NaN that slipped into a result stops the comparison, by its name; JSON has no such number."""
+    summary = make_result().summary("p", "s") | {"testAccuracy": float("nan")}
+
+    with pytest.raises(CompareError, match=r"ray-1: result\.testAccuracy is nan"):
+        Run.from_summary("ray-1", 1, summary)
+
+
+def test_scalars_are_medians_and_the_answer() -> None:
+    """Every scalar of the design, as a plain number or text; None for what was not measured."""
+    values = scalars(compared(make_runs(arms=TWO), arms=TWO))
+    designed = {
+        "speedup", "wideSpeedup", "efficiency", "endToEndSpeedup", "endToEndWideSpeedup", "rayOverhead", "accuracyGap",
+        "breakEvenEpochs", "verdict", "answer", "cpuHours", "cost", "costRatio",
+    }  # fmt: skip
+
+    assert designed <= set(values)
+    assert {"rayOverhead", "wideSpeedup", "cost", "costRatio"} <= {
+        key for key, value in values.items() if value is None
+    }
+    assert values["speedup"] == pytest.approx(0.1 / 0.053)
+    assert values["breakEvenEpochs"] == 9
+
+
+def test_an_absent_arm_is_absent_with_its_reason() -> None:
+    """It is no null among the arms, and whatever needs it says why it is missing."""
+    comparison = compared(make_runs(arms=TWO), arms=TWO)
+
+    assert set(comparison.arms) == set(TWO)
+    assert comparison.absent == {
+        "wide": "no node holds it",
+        "native": "nativeArm is off",
+        "tuned": "tunedRay is off",
+    }
+    assert comparison.reasons["rayOverhead"] == "nativeArm is off"
+    assert comparison.reasons["wideSpeedup"] == "no node holds it"
+    assert "nativeArm is off" in comparison.reasons["projection"]
+
+
+@pytest.mark.parametrize("arms", [TWO, RUN, ("baseline", "wide", "ray"), ALL])
+def test_any_subset_of_the_arms_is_compared(arms: tuple[str, ...]) -> None:
+    """Whatever a place or a workload has."""
+    comparison = compared(make_runs(arms=arms), arms=arms)
+
+    assert set(comparison.arms) == set(arms)
+    assert set(comparison.break_even) == {"baseline", "wide"} & set(arms)
+    assert comparison.answer.startswith("Worth it from ")
+
+
+@pytest.mark.parametrize(
+    ("runs", "recipe", "context"),
+    [
+        (make_runs(), None, {}),
+        (make_runs(arms=TWO), None, {"arms": TWO}),
+        ([], None, {}),
+        (make_runs(repeats=1)[:2], None, {}),
+        (make_runs(make_recipe(workers=1)), make_recipe(workers=1), {}),
+        ([without_timed_steps(arm) for arm in RUN], None, {"repeats": 1}),
+    ],
+)
+def test_every_null_has_a_reason(runs: list[Run], recipe: Recipe | None, context: dict[str, Any]) -> None:
+    """Design rule 9: whatever is null anywhere in the comparison is explained under its dotted name."""
+    data = json.loads(compared(runs, recipe, **context).to_json())
+    nulls = {name for name, value in data.items() if value is None}
+    nulls |= {name for name, value in data["ratios"].items() if value is None}
+    nulls |= {f"checks.{name}" for name, passed in data["checks"].items() if passed is None}
+    for arm, summary in data["arms"].items():
+        nulls |= {f"{arm}.{key}" for key, value in (summary | summary["measures"]).items() if value is None}
+
+    assert nulls
+    nulls = {"breakEvenEpochs" if name == "breakEvenEpochs" else name for name in nulls}
+    assert nulls - set(data["reasons"]) == set()
+
+
+def test_run_reasons_reach_the_comparison() -> None:
+    """A run that says why it has no number is quoted."""
+    why = "every step was warm-up"
+    runs = with_one(make_runs(), "ray-2", train_seconds=None, reasons={"trainSeconds": why})
+
+    comparison = compared(runs)
+
+    speedup = comparison.ratios["speedup"]
+    assert speedup is not None
+    assert speedup.n == 2
+    assert comparison.reasons["speedup"] == f"ray-2 has no trainSeconds: {why}"
+
+
+def test_a_repeat_that_lacks_an_arm_is_left_out() -> None:
+    """Ratios of other repeats stand, and the reason names the repeat and the arm."""
+    comparison = compared([run for run in make_runs() if run.name != "native-2"])
+
+    assert comparison.repeats == 2
+    assert [run.name for run in comparison.arms["ray"].runs] == ["ray-1", "ray-3"]
+    assert comparison.reasons["repeats.2"] == "left out: no run of native"
+    assert "Only 2 of 3 repeats" in comparison.verdict
+
+
+def test_no_whole_repeat_is_not_decided() -> None:
+    """With nothing to compare, there is no number and the verdict says so."""
+    comparison = compared(make_runs()[:2])
+
+    assert comparison.ratios["speedup"] is None
+    assert comparison.verdict.startswith("Not decided: no repeat has a run of every arm")
+
+
+def test_two_runs_of_one_arm_and_repeat_are_refused() -> None:
+    """Which of the two to take is not this program's to choose."""
+    with pytest.raises(CompareError, match="two runs of ray"):
+        compared([*make_runs(), make_run("ray", 2)])
+
+
+@pytest.mark.parametrize("key", sorted(set(make_recipe().to_dict()) - {"seed"}))
+def test_recipes_that_differ_are_refused_by_name(key: str) -> None:
+    """Each key of the recipe but the seed makes runs incomparable, and the message names it and the run."""
+    runs = make_runs()
+
+    with pytest.raises(CompareError, match=f"differ in `{key}`: ray-3"):
+        compared(with_one(runs, "ray-3", recipe=runs[-1].result.recipe | {key: "other"}))
+
+
+def test_an_absent_recipe_key_is_refused() -> None:
+    """A result from before a key existed was not trained with today's recipe."""
+    runs = make_runs()
+    older = {key: value for key, value in runs[1].result.recipe.items() if key != "augmentation"}
+
+    with pytest.raises(CompareError, match="augmentation"):
+        compared(with_one(runs, "native-1", recipe=older))
+
+
+def test_seeds_are_those_of_the_repeat() -> None:
+    """Repeat r of every arm has seed + r - 1; a run with another seed is refused."""
+    recipe = make_recipe(seed=7)
+    runs = make_runs(recipe)
+
+    assert [run.seed for run in compared(runs, recipe).arms["baseline"].runs] == [7, 8, 9]
+    with pytest.raises(CompareError, match="differ in `seed`: ray-3"):
+        compared(with_one(runs, "ray-3", recipe=runs[-1].result.recipe | {"seed": 7}), recipe)
+
+
+def test_the_baselines_recipe_leaves_out_workers() -> None:
+    """A baseline measured for 2 workers is the baseline for 3; one process on all their CPUs is not."""
+    three = make_recipe(workers=3)
+    runs = [run for run in make_runs(three) if run.arm != "baseline"]
+    runs += [run for run in make_runs(make_recipe(workers=2)) if run.arm == "baseline"]
+
+    assert median(compared(runs, three), "efficiency") == pytest.approx(0.1 / 0.053 / 3)
+    wide = [make_run("wide", 1, make_recipe(workers=2)), *make_runs(three, repeats=1)]
+    with pytest.raises(CompareError, match="differ in `workers`: wide-1"):
+        compared(wide, three, arms=(*RUN, "wide"), repeats=1)
+
+
+def test_results_of_another_version_are_refused() -> None:
+    """The state of an older program is not guessed at."""
+    summary = make_result().summary("p", "s") | {"schemaVersion": 0}
+
+    with pytest.raises(CompareError, match=r"ray-1: schemaVersion is 0.*make up"):
+        Run.from_summary("ray-1", 1, summary)
+
+
+def threads(result: TrainingResult, number: int) -> list[Any]:
+    """The workers of a result, each with so many compute threads."""
+    return [replace(worker, compute_threads=number) for worker in result.workers]
+
+
+RAY = make_result("ray")
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "broken"),
+    [
+        ("replicasAsAsked", "ray-2", {"world_size": 1}),
+        ("replicasAsAsked", "baseline-1", {"world_size": 2}),
+        ("replicasAsAsked", "wide-1", {"world_size": 2}),
+        ("replicasAsAsked", "native-1", {"workers": make_result("baseline").workers}),
+        ("threadsAsAsked", "ray-1", {"workers": threads(RAY, 2)}),
+        ("threadsAsAsked", "wide-1", {"workers": threads(make_result("wide"), 1)}),
+        ("sameWork", "ray-3", {"steps_per_epoch": 19}),
+        ("sameWork", "ray-3", {"timed_steps": 50}),
+        ("sameWork", "native-2", {"train_images": 640}),
+        ("sameWork", "ray-1", {"workers": [replace(worker, images=1280 * 3) for worker in RAY.workers]}),
+        ("sameWork", "ray-1", {"parameters": 1}),
+        ("hashesEqual", "ray-1", {"provenance": make_provenance(dependencies_hash="x")}),
+        ("hashesEqual", "ray-2", {"provenance": make_provenance(code_hash="x")}),
+        ("hashesEqual", "ray-2", {"provenance": make_provenance(dataset_hash="x")}),
+        ("weightsEqual", "native-1", {"checks": RAY.checks | {"weightsEqual": False}}),
+        ("shardsCoverDataSet", "ray-1", {"checks": RAY.checks | {"shardsCoverDataSet": False}}),
+        ("threadsAsAsked", "baseline-1", {"checks": RAY.checks | {"threadsAsAsked": False}}),
+        ("replicasAsAsked", "ray-1", {"checks": RAY.checks | {"replicasAsAsked": False}}),
+        ("somethingNew", "ray-1", {"checks": RAY.checks | {"somethingNew": False}}),
+    ],
+)
+def test_a_broken_fairness_rule_leaves_no_ratio(check: str, name: str, broken: dict[str, Any]) -> None:
+    """Whatever rule a run breaks: its check is false with the run's name, no ratio is given and nothing is worth it."""
+    comparison = compared(with_one(make_runs(arms=ALL), name, **broken), arms=ALL)
+
+    assert [key for key, passed in comparison.checks.items() if passed is False] == [check]
+    assert name in comparison.reasons[f"checks.{check}"]
+    assert set(comparison.ratios.values()) == {None}
+    assert (comparison.break_even, comparison.break_even_epochs) == ({}, None)
+    assert comparison.answer == "Not comparable"
+    assert comparison.verdict.startswith("Not comparable: ")
+
+
+def test_fair_runs_pass_every_check() -> None:
+    """All that is verified on whole runs is true."""
+    checks = compared(make_runs(arms=ALL), arms=ALL).checks
+
+    assert set(checks.values()) == {True}
+    assert {"replicasAsAsked", "weightsEqual", "shardsCoverDataSet", "cpusDisjoint", "versionsEqual"} <= set(checks)
+
+
+def test_code_may_differ_between_arms_and_data_between_seeds() -> None:
+    """Each arm has its own entry point, and synthetic images follow the seed."""
+    runs = [
+        make_run(arm, repeat, provenance=make_provenance(code_hash=arm, dataset_hash=str(repeat)))
+        for repeat in (1, 2, 3)
+        for arm in RUN
+    ]
+
+    assert compared(runs).checks["hashesEqual"] is True
+
+
+def test_a_check_that_a_run_left_open_is_null() -> None:
+    """What a distributed run could not verify is not taken as verified: the claim is weaker, and that is said."""
+    runs = with_one(make_runs(), "ray-1", checks={"weightsEqual": None}, reasons={"weightsEqual": "too large"})
+
+    comparison = compared(runs)
+
+    assert comparison.checks["weightsEqual"] is None
+    assert comparison.reasons["checks.weightsEqual"] == "not verified in ray-1: too large"
+    assert comparison.claim == "same script"
+    assert "As far as the runs say: not verified: shardsCoverDataSet, weightsEqual." in comparison.verdict
+
+
+def test_a_check_that_no_run_made_is_listed() -> None:
+    """A body that forgot to verify is seen: the rules' own checks are null and never just absent."""
+    checks = compared([replaced(run, checks={}) for run in make_runs()]).checks
+
+    assert {"shardsCoverDataSet", "weightsEqual"} <= {name for name, passed in checks.items() if passed is None}
+
+
+@pytest.mark.parametrize(
+    ("change", "workers", "claim"),
+    [
+        ({}, 2, "same work"),
+        ({"checks": {"shardsCoverDataSet": True}}, 2, "same script"),
+        ({"checks": {}}, 1, "same work"),
+        ({"epochs_completed": 0, "history": [], "timed_steps": 0, "train_seconds": None}, 2, "it finished"),
+    ],
+)
+def test_the_claim_follows_from_what_was_observed(change: dict[str, Any], workers: int, claim: str) -> None:
+    """Never more than the checks allow; one worker has nobody to share weights with."""
+    recipe = make_recipe(workers=workers)
+    comparison = compared([replaced(run, **change) for run in make_runs(recipe)], recipe)
+
+    assert comparison.claim == claim
+    assert ("worth it" in comparison.answer.lower()) == (claim != "it finished")
+
+
+def test_what_one_worker_could_not_measure_is_null_for_the_arm() -> None:
+    """The largest of the workers that answered is not the largest worker."""
+    first, second = RAY.workers
+    workers = [first, replace(second, peak_memory_bytes=None)]
+
+    comparison = compared(with_one(make_runs(repeats=1), "ray-1", workers=workers), repeats=1)
+
+    assert comparison.arms["ray"].measures["peakMemoryBytes"] is None
+    assert "ray.peakMemoryBytes" in comparison.reasons
+
+
+def stopped(run: Run) -> Run:
+    """A run that early stopping ended after two of its three epochs."""
+    result = run.result
+    history = result.history[:2]
+    steps = sum(epoch.timed_steps for epoch in history)
+    assert result.train_seconds
+    return replaced(
+        run,
+        history=history,
+        epochs_completed=2,
+        timed_steps=steps,
+        train_seconds=result.train_seconds * steps / result.timed_steps,
+        wall_seconds=result.wall_seconds - result.train_seconds / result.timed_steps * result.steps_per_epoch - 0.2,
+        workers=[replace(worker, images=worker.images * 2 // 3) for worker in result.workers],
+    )
+
+
+def test_runs_that_stopped_at_different_epochs_are_compared_over_the_same() -> None:
+    """A baseline that trains one epoch less is not faster for it, and the text names the epochs really trained."""
+    runs = [stopped(run) if run.arm == "baseline" else run for run in make_runs()]
+    comparison = compared(runs)
+
+    assert median(comparison, "speedup") == pytest.approx(0.1 / 0.053)
+    two_epochs = stopped(make_run("baseline", 2)).result.wall_seconds / stopped(make_run("ray", 2)).result.wall_seconds
+    assert median(comparison, "endToEndSpeedup") == pytest.approx(two_epochs, rel=0.01)
+    assert f"is {two_epochs:.2f}× (95 % interval" in comparison.verdict
+    assert "over 2 epochs, start to end" in comparison.verdict
+    assert "stopped at different epochs (baseline 2 and native 3 and ray 3 of 3), so the speedup is per" in (
+        comparison.verdict
+    )
+    assert "training time to a validation accuracy of 0.850: baseline 4.0 s" in comparison.verdict
+
+
+def test_summaries_lead_to_their_runs() -> None:
+    """Every run compared is named with its file and hash, and a script finds the accuracy as a number."""
+    comparison = compared(make_runs())
+    ray = comparison.arms["ray"]
+
+    assert comparison.arms["baseline"].median("testAccuracy") == 0.975
+    assert [run.path for run in ray.runs] == [f"runs/test/ray-{n}/result.json" for n in (1, 2, 3)]
+    assert {len(run.sha256) for run in ray.runs} == {64}
+
+
+def test_cpu_hours_are_reserved_cpus_times_start_to_result() -> None:
+    """On this machine those of the workers; the wider process has as many as all of them."""
+    arms = compared(make_runs(arms=ALL, repeats=1), arms=ALL, repeats=1).arms
+
+    assert {name: arm.reserved_cpus for name, arm in arms.items()} == {
+        "baseline": 1, "wide": 2, "native": 2, "ray": 2, "tuned": 2,
+    }  # fmt: skip
+    assert arms["ray"].median("cpuHours") == pytest.approx(2 * make_result("ray").wall_seconds / 3600)
+
+
+@pytest.fixture
+def on_cluster() -> Callable[..., Context]:
+    """A context with a head of 1 CPU and 2 GiB, a submitter of 0.1, and workers of 1 CPU and 1 GiB."""
+
+    def context(**changes: Any) -> Context:
+        return make_context(
+            target="minikube",
+            repeats=1,
+            worker_memory_bytes=2**30,
+            ray_overhead=Reserved(cpus=1.1, memory_bytes=2.5 * 2**30),
+            idle_ray=Reserved(cpus=3.0, memory_bytes=4 * 2**30),
+            **changes,
+        )
+
+    return context
+
+
+def test_head_and_submitter_are_on_rays_account(on_cluster: Callable[..., Context]) -> None:
+    """And what Ray's idle pods hold while others run stands apart, on nobody's."""
+    comparison = compare(make_runs(repeats=1), on_cluster())
+    hours = {name: make_result(name).wall_seconds / 3600 for name in RUN}
+
+    assert comparison.arms["ray"].median("cpuHours") == pytest.approx(3.1 * hours["ray"])
+    assert comparison.arms["baseline"].median("cpuHours") == pytest.approx(hours["baseline"])
+    assert comparison.arms["baseline"].median("idleRayCpuHours") == pytest.approx(3.0 * hours["baseline"])
+    assert comparison.arms["ray"].median("idleRayCpuHours") is None
+
+
+def test_cost_needs_a_price(on_cluster: Callable[..., Context]) -> None:
+    """CPUs and memory at their prices; without any, no cost and why."""
+    priced = compare(make_runs(repeats=1), on_cluster(prices=Prices(cpu_hour=0.10, gib_hour=0.01)))
+    without = compare(make_runs(repeats=1), on_cluster())
+    ray = make_result("ray").wall_seconds / 3600 * (3.1 * 0.10 + 4.5 * 0.01)
+    baseline = make_result("baseline").wall_seconds / 3600 * (1.0 * 0.10 + 1.0 * 0.01)
+
+    assert priced.arms["ray"].median("cost") == pytest.approx(ray)
+    assert median(priced, "costRatio") == pytest.approx(ray / baseline)
+    assert without.ratios["costRatio"] is None
+    assert without.reasons["ray.cost"] == without.reasons["costRatio"] == "no price is set: priceCpuHour, priceGibHour"

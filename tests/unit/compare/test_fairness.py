@@ -1,0 +1,178 @@
+"""The fairness checks that compare what every rank measured: for each, a result that makes it fail."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compare.comparison import compare
+from compare.measurement import Run
+from tests.unit.results import make_context, make_recipe, make_run, make_runs, replaced
+from training.contract.provenance import PROJECT
+from training.contract.result import Software, Worker
+from training.launch.environment import share_of_cpus
+
+
+def with_worker(runs: list[Run], name: str, rank: int, **changes: Any) -> list[Run]:
+    """The runs, with some of what one rank of one of them reported changed."""
+
+    def workers(run: Run) -> list[Worker]:
+        return [replace(worker, **changes) if worker.rank == rank else worker for worker in run.result.workers]
+
+    return [replaced(run, workers=workers(run)) if run.name == name else run for run in runs]
+
+
+def software(runs: list[Run], **changes: Any) -> Software:
+    """What a rank ran with, changed."""
+    return replace(runs[0].result.workers[0].software, **changes)
+
+
+def checks(runs: list[Run], **recipe: Any) -> tuple[dict[str, bool | None], dict[str, str]]:
+    """The checks of a comparison, and the reason of each that did not pass."""
+    arms = tuple(dict.fromkeys(run.arm for run in runs))
+    compared = compare(runs, make_context(make_recipe(**recipe), arms=arms))
+    reasons = {name.removeprefix("checks."): why for name, why in compared.reasons.items() if "checks." in name}
+    return compared.checks, reasons
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "rank", "changes", "said"),
+    [
+        ("cpusDisjoint", "ray-2", 1, {"affinity": [0]}, "2 ranks of ray-2 were bound to CPU 0 of this-machine"),
+        ("cpusDisjoint", "native-1", 0, {"affinity": [0, 2]}, "rank 0 of native-1 was bound to 2 CPUs, not 1"),
+        ("cpusDisjoint", "baseline-3", 0, {"affinity": [0, 1]}, "rank 0 of baseline-3 was bound to 2 CPUs, not 1"),
+        ("threadsAsAsked", "ray-1", 1, {"compute_threads": 2}, "rank 1 of ray-1 had 2 compute threads, not 1"),
+        ("threadsAsAsked", "baseline-2", 0, {"compute_threads": 4}, "rank 0 of baseline-2 had 4 compute threads"),
+        ("threadsAsAsked", "wide-2", 0, {"compute_threads": 1}, "rank 0 of wide-2 had 1 compute threads, not 2"),
+        ("cpusDisjoint", "wide-1", 0, {"affinity": [0]}, "rank 0 of wide-1 was bound to 1 CPUs, not 2"),
+    ],
+)
+def test_a_rank_on_other_cpus_or_threads_than_its_own_fails(
+    check: str, name: str, rank: int, changes: dict[str, Any], said: str
+) -> None:
+    """Rule 4, of every rank of every arm; nothing else fails with it."""
+    passed, reasons = checks(with_worker(make_runs(arms=("baseline", "wide", "native", "ray")), name, rank, **changes))
+
+    assert [check] == [key for key, value in passed.items() if value is not True]
+    assert said in reasons[check]
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "said"),
+    [
+        ("versionsEqual", {"versions": {"python": "3.13.1"}}, "differ in versions python: 3.11.9 and 3.13.1"),
+        ("versionsEqual", {"versions": {"ray": "9.9.9"}}, "rank 1 of ray-1 differ in versions ray: 2.60.0 and 9.9.9"),
+        ("versionsEqual", {"versions": {"keras": "3.0"}}, "differ in versions keras: none and 3.0"),
+        ("platformsEqual", {"platform": "Linux aarch64 glibc 2.36"}, "differ in platform: Linux x86_64 glibc 2.36 and"),
+        ("environmentEqual", {"environment": {"TF_ENABLE_ONEDNN_OPTS": "0"}}, "TF_ENABLE_ONEDNN_OPTS: none and 0"),
+        ("environmentEqual", {"environment": {"OMP_NUM_THREADS": "8"}}, "OMP_NUM_THREADS: one a CPU and 8"),
+        ("hashesEqual", {"code_hash": "x"}, "rank 1 of ray-1 ran other code than rank 0"),
+    ],
+)
+def test_a_rank_with_other_software_than_the_others_fails(check: str, changes: dict[str, Any], said: str) -> None:
+    """Rules 5 and 8: what is installed, the system, the steering variables, the code; of rank 1 as of rank 0."""
+    runs = make_runs()
+    own = software(runs)
+    merged = {key: getattr(own, key) | value if isinstance(value, dict) else value for key, value in changes.items()}
+
+    passed, reasons = checks(with_worker(runs, "ray-1", 1, software=replace(own, **merged)))
+
+    assert [check] == [key for key, value in passed.items() if value is not True]
+    assert said in reasons[check]
+
+
+def test_ray_s_own_variables_are_no_difference() -> None:
+    """No other arm has a use for them."""
+    runs = make_runs()
+    environment = software(runs).environment | {"RAY_worker_niceness": "0"}
+
+    passed, _ = checks(with_worker(runs, "ray-1", 0, software=software(runs, environment=environment)))
+
+    assert {True} == set(passed.values())
+
+
+def test_a_process_with_more_cpus_has_more_threads_and_that_is_no_difference() -> None:
+    """One wide process has a thread for each CPU of all workers; with another number it is not comparable."""
+    runs = make_runs(arms=("baseline", "wide", "ray"))
+    too_few = with_worker(runs, "wide-1", 0, software=software(runs))
+
+    assert checks(runs)[0]["environmentEqual"]
+    assert not checks(too_few)[0]["environmentEqual"]
+
+
+def test_more_ranks_than_cpus_take_turns_evenly_or_the_check_fails() -> None:
+    """Five ranks on four CPUs share one, which is not disjoint and not wrong; three on one CPU are."""
+    recipe = make_recipe(workers=5)
+    passed, reasons = checks(make_runs(recipe), workers=5)
+
+    assert passed["cpusDisjoint"] is None
+    assert "ask for 5 CPUs of the 4 that this-machine allows" in reasons["cpusDisjoint"]
+
+    passed, reasons = checks(with_worker(make_runs(recipe), "native-2", 3, affinity=[0]), workers=5)
+
+    assert passed["cpusDisjoint"] is False
+    assert "3 ranks of native-2 were bound to CPU 0" in reasons["cpusDisjoint"]
+
+
+def test_what_could_not_be_checked_is_null_with_its_reason() -> None:
+    """Pods are not bound; a system may not list threads; one worker has no other."""
+    runs = with_worker(make_runs(), "ray-1", 0, bound=False, affinity=list(range(64)))
+    passed, reasons = checks(with_worker(runs, "ray-1", 1, compute_threads=None))
+
+    assert (None, None) == (passed["cpusDisjoint"], passed["threadsAsAsked"])
+    assert "nothing bound the processes of ray-1 to CPUs" == reasons["cpusDisjoint"]
+    assert "the threads of ray-1 could not be counted" == reasons["threadsAsAsked"]
+
+    passed, reasons = checks(make_runs(make_recipe(workers=1)), workers=1)
+
+    assert passed["cpusDisjoint"] is None
+    assert "one worker has no other" in reasons["cpusDisjoint"]
+
+
+def test_pods_on_two_nodes_may_have_the_same_cpu_numbers() -> None:
+    """CPU 0 of one node is not CPU 0 of another."""
+    runs = with_worker(make_runs(), "ray-1", 1, node="another", affinity=[0])
+
+    assert checks(runs)[0]["cpusDisjoint"] is True
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_ranks_get_different_cpus(count: int) -> None:
+    """As many as they compute with, until there are none left."""
+    shares = [share_of_cpus([3, 1, 0, 2], rank, count) for rank in range(4 // count)]
+
+    assert 4 == len({cpu for share in shares for cpu in share})
+    assert {count} == {len(share) for share in shares}
+    assert shares[0] == share_of_cpus([3, 1, 0, 2], 4 // count, count), "the next begins again"
+
+
+def test_no_check_is_true_by_itself() -> None:
+    """Every check that a comparison lists has a result, here or in test_comparison.py, that makes it fail."""
+    here = {"cpusDisjoint", "threadsAsAsked", "versionsEqual", "platformsEqual", "environmentEqual", "hashesEqual"}
+    there = {"replicasAsAsked", "sameWork", "weightsEqual", "shardsCoverDataSet"}
+
+    assert here | there == set(checks([make_run(arm) for arm in ("baseline", "native", "ray")])[0])
+
+
+HASHED = """
+import sys
+from training.launch import entry; from training.contract import provenance
+
+def software(*_):
+    loaded = ("tensorflow", "training.workloads.cnn.train", "training.workloads.cnn.loop")
+    print([name for name in loaded if name in sys.modules])
+    sys.exit(0)
+
+provenance.software = software
+entry.take_part(entry.parse("baseline", None, ["--result", sys.argv[1], "--no-bind-cpus"]), "baseline")
+"""
+
+
+def test_code_is_hashed_before_it_runs(tmp_path: Path) -> None:
+    """A module that is edited while a run goes on is not recorded as what had run."""
+    command = [sys.executable, "-c", HASHED, str(tmp_path / "result.json")]
+
+    assert "[]\n" == subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,114 @@
+"""The CPU that idle Ray pods take while the other arms run: which readings make it, and when there is none."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from compare.comparison import compare
+from compare.measurement import Run
+from compare.schema import Comparison
+from report.table import render
+from tests.unit.results import as_run, make_context, make_result, make_run, stamp
+from training.contract.result import RayHead
+
+RAY_SECONDS = 20.0
+
+
+def ray_run(
+    repeat: int, used: float, pods: tuple[str, ...] = ("head", "worker-0", "worker-1"), later: float = 0.0
+) -> Run:
+    """A Ray run in pods, each of which has used so many seconds when it starts, and 18 more at its end."""
+    result = make_result("ray", repeat, started_at=stamp("ray", repeat, later))
+    began = datetime.fromisoformat(result.started_at).timestamp()
+    readings = [[began, used], [began + RAY_SECONDS, used + 18]]
+    workers = [
+        replace(worker, pod=pod, container_cpu=readings) for worker, pod in zip(result.workers, pods[1:], strict=True)
+    ]
+    return as_run(replace(result, workers=workers, ray_head=RayHead(pod=pods[0], container_cpu=readings)), repeat)
+
+
+def compared(rays: list[Run], **context: Any) -> Comparison:
+    """The comparison of these Ray runs with the other arms of their repeats."""
+    others = [make_run(arm, run.repeat) for run in rays for arm in ("baseline", "native")]
+    return compare([*others, *rays], make_context(target="minikube", repeats=len(rays), **context))
+
+
+def test_it_is_what_all_pods_used_between_two_ray_runs() -> None:
+    """A Ray run starts every 75 s and takes 20: in the 55 s between, three pods use 2 s and then 3 s each."""
+    found = compared([ray_run(1, 10.0), ray_run(2, 30.0), ray_run(3, 51.0)])
+
+    low, high = 3 * 2 / 55, 3 * 3 / 55
+    assert found.idle_ray_cpus is not None
+    assert (found.idle_ray_cpus.low, found.idle_ray_cpus.high) == pytest.approx((low, high))
+    assert "The idle Ray pods took 0.14 CPUs while the other arms ran" in found.verdict
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        ray_run(2, 30.0, ("head", "worker-0", "another")),
+        ray_run(2, 30.0, ("another", "worker-0", "worker-1")),
+        ray_run(2, 15.0),
+        ray_run(2, 130.0, later=60),
+        ray_run(3, 51.0),
+    ],
+    ids=[
+        "a worker was replaced", "the head was replaced", "the containers began anew", "another run, or a pause",
+        "the repeat between is missing",
+    ],
+)  # fmt: skip
+def test_only_the_same_pods_with_the_other_arms_alone_between_make_it(second: Run) -> None:
+    """Else a reason, in the table as well, and no word of it in the verdict."""
+    found = compared([ray_run(1, 10.0), second])
+
+    assert found.idle_ray_cpus is None
+    assert "more than the other arms, or other pods" in found.reasons["idleRayCpus"]
+    assert "idleRayCpus: in a gap" in render(found)
+    assert "idle Ray" not in found.verdict
+
+
+def test_a_gap_that_gives_none_leaves_those_that_do() -> None:
+    """With the reason that there are fewer than repeats would make."""
+    found = compared([ray_run(1, 10.0), ray_run(2, 30.0), ray_run(3, 40.0)])
+
+    assert found.idle_ray_cpus is not None
+    assert found.idle_ray_cpus.n == 1
+    assert "idleRayCpus" in found.reasons
+
+
+def test_one_repeat_has_no_gap_and_the_table_says_nothing_of_it() -> None:
+    """The verdict says already that one repeat has no range."""
+    found = compared([ray_run(1, 10.0)])
+
+    assert found.idle_ray_cpus is None
+    assert "set repeats 2" in found.reasons["idleRayCpus"]
+    assert "idleRayCpus" not in render(found)
+
+
+def test_what_could_not_be_read_is_said() -> None:
+    """On a cluster there are Ray pods, whether their cgroup can be read or not."""
+    found = compared([make_run("ray", 1), make_run("ray", 2)])
+
+    assert found.idle_ray_cpus is None
+    assert "could not be read" in found.reasons["idleRayCpus"]
+
+
+def test_a_kept_baseline_ran_beside_other_ray_runs() -> None:
+    """Between these Ray runs was none of the baselines that they are compared with."""
+    rays = [ray_run(1, 10.0), ray_run(2, 30.0)]
+    old = [make_run("baseline", repeat, started_at=stamp("baseline", repeat, later=-3600)) for repeat in (1, 2)]
+    others = [make_run("native", repeat) for repeat in (1, 2)]
+    told = make_context(target="minikube", repeats=2)
+    found = compare([*old, *others, *rays], told)
+
+    assert found.idle_ray_cpus is None
+
+
+def test_on_this_machine_there_are_no_ray_pods() -> None:
+    """Results of the local target have no such readings."""
+    found = compare([make_run(arm) for arm in ("baseline", "native", "ray")], make_context())
+
+    assert found.idle_ray_cpus is None
+    assert found.reasons["idleRayCpus"] == "no Ray pods stand beside the other arms"

@@ -1,0 +1,85 @@
+"""The catalogue: a measure or a ratio is one entry, and everything that shows numbers is made from it."""
+
+from pathlib import Path
+
+import pytest
+
+from compare import measures
+from compare.comparison import compare
+from compare.measures import Measure, Ratio
+from compare.scalars import names, scalars
+from compare.schema import Comparison
+from report import html, table
+from report.change import changes
+from tests.unit.results import make_context, make_runs
+from tools.docs import outputs_table
+from training.contract.arms import ARMS
+
+LOSS = Measure(
+    name="lossOverSteps",
+    title="Loss over steps",
+    meaning="a measure that nobody needs",
+    unit="/step",
+    digits=5,
+    column="loss/step",
+    in_changes=True,
+    of=lambda run, _: run.result.test_loss / run.result.timed_steps,
+)
+GAIN = Ratio(
+    name="startupRatio",
+    title="Start-up ratio",
+    above="ray",
+    below="baseline",
+    of=lambda run, _: run.result.startup_seconds,
+    words=("quicker", "later"),
+    in_changes=True,
+    meaning="ray / baseline start-up",
+)
+
+
+@pytest.fixture
+def extended(monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    """A comparison with one measure and one ratio more."""
+    monkeypatch.setattr(measures, "MEASURES", (*measures.MEASURES, LOSS))
+    monkeypatch.setattr(measures, "RATIOS", (*measures.RATIOS, GAIN))
+    return compare(make_runs(), make_context())
+
+
+def test_a_measure_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
+    """It is in the comparison, the table, the page, in what changed, and in the docs."""
+    assert extended.arms["ray"].median("lossOverSteps") == pytest.approx(0.08 / 57)
+    assert "loss/step" in table.render(extended)
+    assert "Loss over steps" in html.render(extended, "local", tmp_path)
+    assert {"loss over steps"} <= {change.title for change in changes(extended, extended)}
+    assert "| `lossOverSteps` | Loss over steps | a measure that nobody needs |" in outputs_table.text()
+
+
+def test_a_ratio_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
+    """Likewise, and it is an output of the stack and a row of README."""
+    value = extended.ratios["startupRatio"]
+
+    assert value is not None
+    assert (value.median, value.decision) == (3.0, "later")
+    assert scalars(extended)["startupRatio"] == 3.0
+    assert "startupRatio" in names()
+    assert "startupRatio      3.00×   3.00 to 3.00  ray / baseline start-up" in table.render(extended)
+    assert "Start-up ratio" in html.render(extended, "local", tmp_path)
+    assert "start-up ratio" in {change.title for change in changes(extended, extended)}
+    readme = outputs_table.README.read_text(encoding="utf-8")
+    assert "| `startupRatio` | ray / baseline start-up |" in outputs_table.in_readme(readme)
+
+
+def test_names_are_unique_and_arms_exist() -> None:
+    """Two entries of one name would hide each other in the comparison."""
+    entries = [each.name for each in (*measures.MEASURES, *measures.RATIOS)]
+
+    assert len(set(entries)) == len(entries)
+    assert {name for each in measures.RATIOS for name in (each.above, each.below)} <= set(ARMS)
+
+
+def test_roles_of_the_arms() -> None:
+    """One reference and one subject, always measured; every other arm names the setting that leaves it out."""
+    roles = [arm.role for arm in ARMS.values()]
+
+    assert (roles.count("reference"), roles.count("subject")) == (1, 1)
+    assert all(arm.switch for arm in ARMS.values() if arm.role in ("control", "variant", "alternative"))

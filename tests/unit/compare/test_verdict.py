@@ -1,0 +1,368 @@
+"""The verdict: its first words by one rule, and everything that it says and that qualifies it."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from compare.answer import Held, answer
+from compare.comparison import compare
+from compare.measurement import Run
+from compare.schema import BreakEven, Claim, Comparison, Estimate
+from compare.verdict import first_words
+from tests.unit.results import (
+    RUN,
+    make_context,
+    make_recipe,
+    make_result,
+    make_run,
+    make_runs,
+    replaced,
+    stamp,
+)
+from training.contract.arms import ARMS
+
+ALL = tuple(ARMS)
+SUBJECT = ARMS["ray"].words(make_recipe())
+
+
+def verdict(runs: list[Run], **context: Any) -> str:
+    """The verdict on runs."""
+    return compare(runs, make_context(**context)).verdict
+
+
+def changed(runs: list[Run], arm: str, **fields: Any) -> list[Run]:
+    """The runs, with some fields of one arm's results changed."""
+    return [replaced(run, **fields) if run.arm == arm else run for run in runs]
+
+
+def estimated(lower: float | None, upper: float | None, decision: str = "not decided") -> Estimate:
+    """A ratio with this interval, of four repeats; without one, of one."""
+    median = (lower + upper) / 2 if lower and upper else 1.5
+    n = 4 if lower else 1
+    return Estimate(
+        median=median, low=median, high=median, n=n, values=[median] * n, lower=lower, upper=upper,
+        decision=decision, repeats_to_decide=9,
+    )  # fmt: skip
+
+
+def held(now: tuple[float, float] | None, per_epoch: tuple[float, float] | None, surely: int | None = None) -> Held:
+    """Ray against one alternative: R at the epochs trained, R of an epoch alone, and from when Ray surely leads."""
+    return Held(
+        against="another",
+        now=estimated(*now) if now else estimated(None, None),
+        per_epoch=estimated(*per_epoch) if per_epoch else None,
+        meets=BreakEven(probably=surely, possibly=surely, surely=surely),
+    )
+
+
+WON = held((1.1, 1.3), (1.5, 1.7), 3)
+LATER = held((0.6, 0.7), (1.5, 1.7), 12)
+LATER_STILL = held((0.4, 0.5), (1.1, 1.2), 61)
+LOST = held((0.4, 0.5), (0.9, 1.0))
+OPEN = held((0.9, 1.4), (0.95, 1.6))
+
+
+@pytest.mark.parametrize(
+    ("against", "claim", "expected"),
+    [
+        ([WON], "same work", "Worth it"),
+        ([WON, WON], "same work", "Worth it"),
+        ([WON, LATER], "same work", "Worth it from 12 epochs on"),
+        ([LATER, WON], "same work", "Worth it from 12 epochs on"),
+        ([LATER], "same work", "Worth it from 12 epochs on"),
+        ([LATER, LATER_STILL], "same work", "Worth it from 61 epochs on"),
+        ([WON, LOST], "same work", "Not worth it here"),
+        ([LATER, LOST], "same work", "Not worth it here"),
+        ([LOST], "same work", "Not worth it here"),
+        ([LOST, LOST], "same work", "Not worth it here"),
+        ([OPEN, LOST], "same work", "Not worth it here"),
+        ([OPEN], "same work", "Not decided"),
+        ([WON, OPEN], "same work", "Not decided"),
+        ([OPEN, OPEN], "same work", "Not decided"),
+        ([LATER, OPEN], "same work", "Not worth it here"),
+        # The interval's ends decide, and not its middle
+        ([held((1.001, 1.002), (1.0, 1.1))], "same work", "Worth it"),
+        ([held((1.0, 1.3), (0.99, 1.3))], "same work", "Not decided"),
+        ([held((0.98, 1.049), (0.99, 1.3))], "same work", "Not worth it here"),
+        ([held((0.98, 1.05), (0.99, 1.3))], "same work", "Not decided"),
+        ([held((0.97, 1.03), (0.97, 1.03))], "same work", "Not worth it here"),
+        ([held((0.7, 0.8), (1.001, 1.002), 9000)], "same work", "Worth it from 9000 epochs on"),
+        # An epoch is faster, but its start-up is never earned back within any number of epochs
+        ([held((0.7, 0.8), (1.0001, 1.0002), None)], "same work", "Not worth it here"),
+        ([held((0.7, 0.8), (0.99, 1.5), None)], "same work", "Not worth it here"),
+        # Faster to start and slower an epoch: what was asked for is what is answered
+        ([held((1.2, 1.4), (0.8, 0.9))], "same work", "Worth it"),
+        # One repeat has no interval; a run without a timed step no epoch
+        ([held(None, None)], "same work", "Not decided"),
+        ([held(None, None), LOST], "same work", "Not worth it here"),
+        ([held((1.1, 1.3), None)], "same work", "Worth it"),
+        ([held((0.4, 0.5), None)], "same work", "Not worth it here"),
+        ([held((0.9, 1.4), None)], "same work", "Not decided"),
+        # Absent arms, and weaker claims
+        ([], "same work", "Not decided"),
+        ([WON, WON], "same script", "Worth it"),
+        ([WON, WON], "it finished", "Not decided"),
+        ([LOST], "it finished", "Not decided"),
+        ([LATER], "it finished", "Not decided"),
+    ],
+)  # fmt: skip
+def test_the_first_words(against: list[Held], claim: Claim, expected: str) -> None:
+    """One rule: surely faster than each alternative now, or from some epoch on; surely not by 5 % than one; or open."""
+    assert first_words(answer(against, claim), against) == expected
+
+
+def test_the_whole_text_of_the_plain_case() -> None:
+    """The answer, compared with what, how sure, the epoch alone, where the time goes, native, model, accuracy."""
+    assert verdict(make_runs(arms=RUN)) == (
+        f"Worth it from 9 epochs on: over 3 epochs, start to end, {SUBJECT} is 0.68× (95 % interval 0.68× to 0.69×) "
+        "as fast as one process on 1 CPU, in 3 repeats. An epoch by itself, without start-up, is 1.72× (1.72× to "
+        "1.73×) as fast as one process on 1 CPU. Of its 16.2 s, 12.0 s pass before the first step (4.0 s of 11.1 s in "
+        "one process on 1 CPU) and 3.1 s are timed steps; evaluation takes 1.0 s. Its steps take 1.02× (1.02× to "
+        "1.02×) the time of TensorFlow's own distribution with 2 workers. By the model, not measured, 8 workers on "
+        "this link, each with CPUs of its own, would train 6.6× as fast as one process, but for what Ray adds. The "
+        "accuracy gap is +0.2 percentage points. A bigger single process (one process on 2 CPUs) was not measured: no "
+        "node holds it. Batch statistics are those of each replica."
+    )
+
+
+def test_every_alternative_is_named() -> None:
+    """What is held against Ray is said with its CPUs, and the bigger process decides with the baseline."""
+    comparison = compare(make_runs(arms=ALL), make_context(arms=ALL))
+
+    assert "as fast as one process on 1 CPU and 0.56× (0.56× to 0.57×) as fast as one process on 2 CPUs" in (
+        comparison.verdict
+    )
+    assert comparison.answer == f"Worth it from {comparison.break_even_epochs} epochs on"
+    assert comparison.break_even["wide"] is not None
+    assert comparison.break_even["wide"].surely == comparison.break_even_epochs
+    assert "was not measured" not in comparison.verdict
+
+
+def paced(paces: list[float], arm: str = "ray", startup: float = 12.0, epochs: int = 3) -> list[Run]:
+    """Runs in which an arm has these seconds a step, repeat by repeat."""
+    recipe = make_recipe(epochs=epochs)
+    others = [make_run(name, r, recipe) for r in range(1, len(paces) + 1) for name in RUN if name != arm]
+    return others + [
+        make_run(arm, repeat, recipe, step_seconds_mean=pace, startup_seconds=startup)
+        for repeat, pace in enumerate(paces, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paces", "startup", "begins", "says"),
+    [
+        ([0.2, 0.2, 0.2], 12.0, "Not worth it here: over 3 epochs", "Longer training does not change that"),
+        ([0.05, 0.05, 0.05], 3.5, "Worth it: over 3 epochs, start to end", "repeats."),
+        ([0.1, 0.05, 0.2], 3.5, "Not decided: over 3 epochs", "repeats would probably decide"),
+        (
+            [0.05],
+            3.5,
+            "Not decided: over 3 epochs",
+            "how sure that is cannot be told; measure at least 4 repeats",
+        ),
+        ([0.12, 0.05, 0.08], 20.0, "Not worth it here: over", "more epochs or more repeats would tell"),
+    ],
+)
+def test_other_answers_say_what_would_change_them(paces: list[float], startup: float, begins: str, says: str) -> None:
+    """More epochs, more repeats, or nothing."""
+    text = verdict(paced(paces, startup=startup), repeats=len(paces))
+
+    assert text.startswith(begins)
+    assert says in text
+
+
+def test_break_even_is_where_the_whole_clocks_meet() -> None:
+    """By each run's own clock: 12.4 s against 4.4 fixed, 1.26 (with its report) against 2.2 s an epoch."""
+    runs = make_runs(repeats=2)
+    comparison = compare(runs, make_context(repeats=2))
+    ray, baseline = make_result("ray"), make_result("baseline")
+    saved = 20 * (0.1 - 0.053) - 0.05 / 3
+    extra = (ray.wall_seconds - baseline.wall_seconds) + 3 * saved
+
+    assert comparison.break_even["baseline"] is not None
+    assert comparison.break_even["baseline"].probably == int(extra / saved) + 1
+
+
+def test_no_break_even_is_below_what_was_trained_and_lost() -> None:
+    """Evaluation and shut-down count: more of both than the baseline's move it later than start-up and steps alone."""
+    plain = compare(make_runs(), make_context()).break_even_epochs
+    slow_end = [
+        replaced(run, wall_seconds=run.result.wall_seconds + 0.9) if run.arm == "ray" else run for run in make_runs()
+    ]
+    later = compare(slow_end, make_context()).break_even_epochs
+
+    assert plain is not None
+    assert later is not None
+    assert later == plain + 1
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "expected"),
+    [
+        (0.954, "But Ray's test accuracy is 2.1 percentage points lower: the arms did not learn the same"),
+        (0.998, "But Ray's test accuracy is 2.3 percentage points higher: the arms did not learn the same"),
+        (0.956, "The accuracy gap is +1.9 percentage points"),
+    ],
+)
+def test_accuracy_gap_above_two_points_qualifies(accuracy: float, expected: str) -> None:
+    """In either direction: a faster arm that learnt something else is not the same training."""
+    assert expected in verdict(changed(make_runs(), "ray", test_accuracy=accuracy))
+
+
+def test_throttling_qualifies() -> None:
+    """The verdict names the runs that the quota held back and for how long."""
+    workers = [replace(worker, throttled_seconds=1.5) for worker in make_result("ray").workers]
+
+    text = verdict(changed(make_runs(), "ray", workers=workers))
+
+    assert "Throttled: the CPU quota held back ray-1 for 1.5 s, ray-2 for 1.5 s, ray-3 for 1.5 s" in text
+    assert "hrottled" not in verdict(make_runs())
+
+
+def test_oversubscription_qualifies() -> None:
+    """What the stack allowed is repeated in the verdict."""
+    text = "2 workers × 1 CPU on 1 core"
+
+    assert f"Oversubscribed: {text}." in verdict(make_runs(), oversubscription=text)
+
+
+def test_no_affinity_qualifies_on_this_machine_alone() -> None:
+    """macOS has none; on a cluster the quota does its work, and a check that never passes there is no news."""
+    workers = [replace(worker, affinity=None, bound=False) for worker in make_result("baseline").workers]
+    runs = changed(make_runs(), "baseline", workers=workers)
+
+    here, in_pods = verdict(runs), verdict(runs, target="minikube")
+
+    assert "no CPU affinity" in here
+    assert "Not verified: cpusDisjoint" in here
+    assert "no CPU affinity" not in in_pods
+    assert "Not verified" not in in_pods
+
+
+def earlier(run: Run, **ago: float) -> Run:
+    """The run, so long before."""
+    return replaced(run, started_at=(datetime.fromisoformat(run.result.started_at) - timedelta(**ago)).isoformat())
+
+
+@pytest.mark.parametrize("arm", RUN)
+def test_runs_of_a_repeat_that_stand_apart_are_said(arm: str) -> None:
+    """A week, whichever arm it is and whether it was kept or made before an interruption."""
+    runs = [earlier(run, days=7) if run.arm == arm and run.repeat != 2 else run for run in make_runs()]
+
+    assert "The runs of repeats 1, 3 lie up to 7 days apart" in verdict(runs)
+    assert "apart" not in verdict(make_runs())
+
+
+def test_a_minute_between_runs_is_no_news() -> None:
+    """Pods take their time; five minutes are."""
+    assert "apart" not in verdict([earlier(run, minutes=1) if run.arm == "baseline" else run for run in make_runs()])
+    assert "lie up to 5 minutes apart" in verdict(
+        [earlier(run, minutes=5) if run.arm == "baseline" else run for run in make_runs()]
+    )
+
+
+def test_learning_rates_reduced_at_different_epochs_qualify() -> None:
+    """With `plateau` the arms may reduce at different epochs; the epochs are the same, their schedules are not."""
+    history = [replace(epoch, learning_rate=0.0005 / epoch.epoch) for epoch in make_result("ray").history]
+
+    text = verdict(changed(make_runs(), "ray", history=history))
+
+    assert "reduced the learning rate at different epochs, so the speedup is per epoch" in text
+    assert "training time to a validation accuracy of 0.900: baseline 6.1 s, native 3.2 s, ray 3.2 s" in text
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        (make_recipe(sync_batch_norm=True), "Batch statistics are synchronised over the workers"),
+        (make_recipe(), "Batch statistics are those of each replica"),
+    ],
+)
+def test_batch_statistics_are_said(recipe: Any, expected: str) -> None:
+    """Replicas that normalise by their own statistics train another model than one process does."""
+    assert expected in compare(make_runs(recipe), make_context(recipe)).verdict
+
+
+def test_one_worker_has_no_replicas_to_speak_of() -> None:
+    """With one worker neither batch statistics, nor unverified weights, nor a bigger process are news."""
+    recipe = make_recipe(workers=1)
+    text = compare(make_runs(recipe), make_context(recipe)).verdict
+
+    assert f"{ARMS['ray'].words(recipe)} is" in text
+    assert "Batch statistics" not in text
+    assert "Not verified" not in text
+    assert "bigger single process" not in text
+
+
+def placed(runs: list[Run], arm: str, *nodes: str, cpu_model: str = "Example CPU") -> list[Run]:
+    """The runs, with the ranks of one arm on these nodes; the CPU model is the last rank's."""
+    workers = [
+        replace(worker, node=node, cpu_model=cpu_model if rank == len(nodes) - 1 else "Example CPU")
+        for rank, (worker, node) in enumerate(zip(make_result(arm).workers, nodes, strict=True))
+    ]
+    return changed(runs, arm, workers=workers)
+
+
+def test_a_different_cpu_model_of_any_rank_qualifies() -> None:
+    """A cluster may place one worker on another kind of node, and all wait for it."""
+    runs = placed(make_runs(), "ray", "this-machine", "this-machine", cpu_model="Other")
+
+    first = "Example CPU (baseline rank 0, native rank 0, native rank 1, ray rank 0)"
+    assert f"different CPU models: {first}, Other (ray rank 1)" in verdict(runs)
+    assert "CPU models" not in verdict(make_runs())
+
+
+@pytest.mark.parametrize(
+    ("native", "ray", "expected"),
+    [
+        (("a", "b"), ("b", "a"), ""),
+        (("a", "b"), ("a", "a"), "placed differently: 2 ranks on a (ray), a, b (native)"),
+        (("a", "b"), ("a", "c"), "placed differently: a, b (native), a, c (ray)"),
+    ],
+)
+def test_distributed_arms_on_other_nodes_qualify(native: tuple[str, ...], ray: tuple[str, ...], expected: str) -> None:
+    """Two workers of one node share its memory bandwidth, and reduce over loopback."""
+    text = verdict(placed(placed(placed(make_runs(), "baseline", "a"), "native", *native), "ray", *ray))
+
+    assert expected in text
+    assert ("placed differently" in text) == bool(expected)
+
+
+def test_ranks_that_share_nodes_alike_need_no_word() -> None:
+    """Of three workers on two nodes it makes no difference which node has two."""
+    recipe = make_recipe(workers=3)
+    runs = {arm: make_run(arm, 1, recipe) for arm in ("baseline", "native", "ray")}
+    nodes = {"baseline": "a", "native": "aab", "ray": "bba"}
+    moved = [
+        replaced(run, workers=[replace(w, node=n) for w, n in zip(run.result.workers, nodes[arm], strict=True)])
+        for arm, run in runs.items()
+    ]
+
+    assert "placed" not in compare(moved, make_context(recipe, repeats=1)).verdict
+
+
+def test_one_process_on_a_node_that_no_worker_had_qualifies() -> None:
+    """It is then compared with other machines."""
+    runs = placed(placed(placed(make_runs(), "native", "a", "b"), "ray", "a", "b"), "baseline", "c")
+
+    assert "One process ran on c, where no worker of the others ran" in verdict(runs)
+    assert "where no worker" not in verdict(placed(runs, "baseline", "b"))
+
+
+def test_qualifiers_stand_in_reasons_too() -> None:
+    """A report can list them without taking the sentence apart."""
+    comparison: Comparison = compare(make_runs(), make_context(oversubscription="3 on 2"))
+    reasons = comparison.reasons
+
+    assert reasons["verdict.oversubscription"] == "Oversubscribed: 3 on 2"
+    assert reasons["verdict.oversubscription"] in comparison.verdict
+
+
+def test_the_verdict_begins_with_the_answer() -> None:
+    """A script that reads the output `answer` and a person who reads the verdict learn the same."""
+    for runs in (make_runs(), make_runs()[:2], [make_run(started_at=stamp("ray", 1))]):
+        comparison = compare(runs, make_context())
+
+        assert comparison.verdict.startswith(f"{comparison.answer}: ")

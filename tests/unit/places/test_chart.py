@@ -1,0 +1,224 @@
+"""The chart of KubeRay: found, fetched once, verified at every use, and what is said when it can't be."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pulumi
+import pytest
+
+from infra.places.cluster import chart
+from infra.places.cluster.chart import DIGESTS, ChartError, Source, crds_digest, find
+from infra.settings.table import KEYS
+
+CRD = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.ray.io}\n"
+FILES = {"Chart.yaml": "name: kuberay-operator\nversion: 1.6.2\n", "crds/things.yaml": CRD, "values.yaml": "{}"}
+
+
+def archive(files: dict[str, str] = FILES) -> bytes:
+    """A chart as `helm package` makes it, the same bytes each time."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as packed:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"kuberay-operator/{name}")
+            entry.size = len(text)
+            packed.addfile(entry, io.BytesIO(text.encode()))
+    return gzip.compress(content.getvalue(), mtime=0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A chart on this machine."""
+    made = tmp_path / "kuberay-operator-1.6.2.tgz"
+    made.write_bytes(archive())
+    return made
+
+
+def test_a_path_is_used_as_it_is(path: Path) -> None:
+    """A .tgz or a folder: neither is fetched."""
+    with tarfile.open(path) as packed:
+        packed.extractall(path.parent, filter="data")
+    folder = path.parent / "kuberay-operator"
+
+    found = [find(Source(str(one), "https://nowhere.invalid", "1.6.2")).crds() for one in (path, folder)]
+
+    assert ["things.ray.io"] == [crd["metadata"]["name"] for crd in found[0]]
+    assert crds_digest(found[0]) == crds_digest(found[1])
+
+
+SHA = hashlib.sha256(archive()).hexdigest()
+NEXT = {**FILES, "Chart.yaml": "name: kuberay-operator\nversion: 1.7.0\n"}
+"""Of a version whose digest this program does not know."""
+NEXT_SHA = hashlib.sha256(archive(NEXT)).hexdigest()
+
+
+class Repository(dict[str, bytes]):
+    """A Helm repository on this machine: what it serves by path, where it redirects to, and what it was asked for."""
+
+    address = ""
+
+    def __init__(self) -> None:
+        super().__init__({"/index.yaml": index(NEXT_SHA), "/kuberay-operator-1.7.0.tgz": archive(NEXT)})
+        self.redirects: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    def source(self, digest: str = "") -> Source:
+        """The chart in it."""
+        return Source("kuberay-operator", self.address, "1.7.0", digest)
+
+
+def index(digest: str | None, url: str = "kuberay-operator-1.7.0.tgz", version: str = "1.7.0") -> bytes:
+    """The index of a repository; addresses in it may be relative."""
+    known = f", digest: {digest}" if digest else ""
+    return f"entries: {{kuberay-operator: [{{version: v{version}, urls: ['{url}']{known}}}]}}".encode()
+
+
+@pytest.fixture
+def repository() -> Iterator[Repository]:
+    """It serves a version whose digest is in its index alone."""
+    served = Repository()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            served.asked.append(self.path)
+            content, redirect = served.get(self.path), served.redirects.get(self.path)
+            self.send_response(302 if redirect else 200 if content else 404)
+            if redirect:
+                self.send_header("Location", redirect)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        served.address = f"http://127.0.0.1:{server.server_port}"
+        Thread(target=lambda: server.serve_forever(0.01), daemon=True).start()
+        yield served
+        server.shutdown()
+
+
+def test_a_repository_is_asked_once(repository: Repository, tmp_path: Path) -> None:
+    """Previews without a network go on working."""
+    first, second = find(repository.source(), tmp_path), find(repository.source(), tmp_path)
+
+    assert ["/index.yaml", "/kuberay-operator-1.7.0.tgz"] == repository.asked
+    assert first.crds() == second.crds()
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, None], ids=["another", "none"])
+def test_an_archive_that_the_index_does_not_vouch_for_is_refused(
+    repository: Repository, tmp_path: Path, digest: str | None
+) -> None:
+    """Its CRDs and its operator would have the whole cluster. The message says how to pin it."""
+    repository["/index.yaml"] = index(digest)
+
+    with pytest.raises(ChartError, match=f"pulumi config set kuberayChartDigest {NEXT_SHA}"):
+        find(repository.source(), tmp_path)
+    assert [] == list(tmp_path.iterdir())
+    find(repository.source(NEXT_SHA), tmp_path)
+
+
+def test_the_default_version_is_compared_with_the_digest_in_the_program(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever an index says: who changes the archive can change that too."""
+    repository |= {"/index.yaml": index(SHA, "a.tgz", "1.6.2"), "/a.tgz": archive()}
+    source = replace(repository.source(), version="1.6.2")
+
+    assert (KEYS["kuberayChart"].default, KEYS["kuberayVersion"].default) in DIGESTS
+    with pytest.raises(ChartError, match="and this program says " + DIGESTS["kuberay-operator", "1.6.2"]):
+        find(source, tmp_path)
+    monkeypatch.setitem(DIGESTS, ("kuberay-operator", "1.6.2"), SHA)
+    find(source, tmp_path)
+
+
+def test_what_the_user_pins_counts_before_all_else(repository: Repository, tmp_path: Path, path: Path) -> None:
+    """Also of an archive on this machine, where nothing else is compared; a folder has no digest."""
+    repository["/index.yaml"] = index("0" * 64)
+    find(repository.source(f"sha256:{NEXT_SHA}"), tmp_path)
+    find(Source(str(path), "", "1.6.2", SHA))
+
+    for wrong in (repository.source("1" * 64), Source(str(path), "", "1.6.2", "1" * 64)):
+        with pytest.raises(ChartError, match="and kuberayChartDigest says 1111"):
+            find(wrong, tmp_path)
+    with pytest.raises(ChartError, match="pulumi config rm kuberayChartDigest"):
+        find(Source(str(path.parent), "", "1.6.2", SHA))
+
+
+@pytest.mark.parametrize("damage", ["archive", "record", "repository"])
+def test_a_kept_copy_that_is_not_what_was_fetched_is_fetched_again(
+    repository: Repository, tmp_path: Path, damage: str
+) -> None:
+    """Half written, exchanged, without what is known of it, or of a repository that is no longer named."""
+    kept = find(repository.source(), tmp_path).path
+    if damage == "archive":
+        kept.write_bytes(archive({**NEXT, "crds/things.yaml": CRD.replace("things", "others")}))
+    elif damage == "record":
+        kept.with_suffix(".json").unlink()
+    source = (
+        repository.source()
+        if damage != "repository"
+        else replace(repository.source(), repository=f"{repository.address}/")
+    )
+
+    assert ["things.ray.io"] == [crd["metadata"]["name"] for crd in find(source, tmp_path).crds()]
+    assert 4 == len(repository.asked)
+
+
+def test_an_index_or_an_archive_without_tls_is_not_asked_for(repository: Repository, tmp_path: Path) -> None:
+    """Anybody on the way could change both; loopback has no way. Neither a redirect nor an index leads there."""
+    elsewhere = "http://charts.example.com/index.yaml"
+    with pytest.raises(ChartError, match=f"{elsewhere} is neither https:// nor on this machine"):
+        find(replace(repository.source(), repository="http://charts.example.com"), tmp_path)
+    repository.redirects["/index.yaml"] = elsewhere
+    with pytest.raises(ChartError, match=f"{elsewhere} is neither"):
+        find(repository.source(), tmp_path)
+    repository.redirects.clear()
+    for url in ("http://charts.example.com/a.tgz", "file:///etc/passwd"):
+        repository["/index.yaml"] = index(NEXT_SHA, url)
+        with pytest.raises(ChartError, match=f"{url} is neither"):
+            find(repository.source(), tmp_path)
+
+
+def test_a_chart_that_can_t_be_fetched_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what to put there; Pulumi shows a RunError without its traceback."""
+
+    def refuse(address: str) -> bytes:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(chart, "_download", refuse)
+
+    with pytest.raises(pulumi.RunError, match=r"(?s)no route to host.*pulumi config set kuberayChart"):
+        find(Source("kuberay-operator", "https://charts.example", "1.6.2"), tmp_path)
+
+
+def test_another_version_than_asked_for_is_refused(path: Path) -> None:
+    """Its CRDs would be those of that version."""
+    with pytest.raises(ChartError, match=r"pulumi config set kuberayVersion 1.6.2"):
+        find(Source(str(path), "", "1.7.0"))
+
+
+def test_a_chart_without_crds_is_not_kuberay_s(tmp_path: Path) -> None:
+    """An operator without them does not start."""
+    made = tmp_path / "other.tgz"
+    made.write_bytes(archive({"Chart.yaml": FILES["Chart.yaml"]}))
+
+    with pytest.raises(ChartError, match="has no CRDs"):
+        find(Source(str(made), "", "1.6.2")).crds()
+
+
+def test_an_archive_that_holds_no_chart_is_refused_with_its_name(tmp_path: Path) -> None:
+    """Any .tgz can be named by mistake."""
+    path = tmp_path / "other.tgz"
+    path.write_bytes(archive({"values.yaml": "{}"}))
+
+    with pytest.raises(ChartError, match=r"other\.tgz is not a Helm chart"):
+        find(Source(str(path), "", "1.6.2"))

@@ -1,0 +1,227 @@
+"""What is refused in a cluster that exists, before anything is made in it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.places.cluster import kube
+from infra.places.cluster.crds import LABEL, OWNER
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.nodes import usable
+from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
+from infra.places.kubernetes import inspection
+from infra.places.kubernetes.inspection import operator_versions
+from infra.settings.settings import Settings
+from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, write_kubeconfig
+from tests.unit.settings_machine import settings
+
+CRDS = "/apis/apiextensions.k8s.io/v1"
+TAINT = {"key": "dedicated", "value": "training", "effect": "NoSchedule"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
+    """A cluster of two nodes that hold the default measurement, and a client of it."""
+    with serving(tmp_path) as (api, kubeconfig):
+        for name in ("one", "two"):
+            api.put("/api/v1", "nodes", node(name))
+        yield api, kube.connect(kubeconfig)
+
+
+def wanted(**values: str) -> Settings:
+    """A stack of target kubernetes."""
+    return settings(target="kubernetes", image="registry.example.com/a:1", kubeContext="test", **values)
+
+
+def found(client: Any, **values: str) -> list[str]:
+    """What stands in the way, as it is shown."""
+    return [str(one) for one in inspection.findings(client, wanted(**values))]
+
+
+def operator(image: str, *args: str, namespace: str = "elsewhere") -> dict[str, Any]:
+    """A deployment of KubeRay's operator."""
+    container = {"image": image, "args": list(args)}
+    labels = {"app.kubernetes.io/name": "kuberay-operator"}
+    template = {"spec": {"containers": [container]}}
+    return {"metadata": {"name": f"op-{namespace}", "labels": labels}, "spec": {"template": template}}
+
+
+def test_an_empty_cluster_with_room_is_fine(cluster: tuple[Api, Any]) -> None:
+    """Nothing is refused, and nothing was changed: it was only read."""
+    api, client = cluster
+
+    assert [] == found(client)
+    assert {"GET"} == {line.split()[0] for line in api.asked}
+
+
+def test_what_does_not_fit_the_real_nodes_is_refused(cluster: tuple[Api, Any]) -> None:
+    """By node and not by sum; permission makes it a warning, and fewer workers fit."""
+    _, client = cluster
+    (finding,) = inspection.findings(client, wanted(workers="6"))
+
+    assert finding.liftable
+    assert "one 4 CPUs and 8 GiB; two 4 CPUs and 8 GiB" in str(finding)
+    assert "pulumi config set workers 2" in str(finding)
+    assert [] == found(client, workers="2")
+    assert [] != found(client, workers="3")
+    assert "pulumi config set allowOversubscription true" in str(finding)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"unschedulable": True}, {"taints": [TAINT]}],
+)
+def test_nodes_that_our_pods_may_not_use_do_not_count(cluster: tuple[Api, Any], change: dict[str, Any]) -> None:
+    """One node alone is too small for the native arm."""
+    api, client = cluster
+    api.put("/api/v1", "nodes", node("two", **change))
+
+    (refused,) = found(client)
+
+    assert "(one 4 CPUs and 8 GiB)" in refused
+
+
+def test_a_taint_is_borne_by_a_toleration(cluster: tuple[Api, Any]) -> None:
+    """As the setting has it."""
+    api, client = cluster
+    api.put("/api/v1", "nodes", node("two", taints=[TAINT]))
+
+    assert [] == found(client, tolerations='[{"key": "dedicated", "value": "training", "effect": "NoSchedule"}]')
+    assert [] != found(client, tolerations='[{"key": "dedicated", "value": "other", "effect": "NoSchedule"}]')
+
+
+@pytest.mark.parametrize(
+    ("toleration", "expected"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"operator": "Exists", "key": "dedicated"}, True),
+        ({"operator": "Exists", "key": "other"}, False),
+        ({"key": "dedicated", "value": "training", "effect": "NoExecute"}, False),
+        ({"key": "dedicated"}, False),
+    ],
+)
+def test_tolerations_are_the_scheduler_s(toleration: dict[str, str], expected: bool) -> None:
+    """Exists needs no key, Equal needs the value, and a given effect must be the taint's."""
+    assert expected == usable(node("a", taints=[TAINT]), {}, [toleration])
+
+
+def test_a_taint_that_only_prefers_keeps_nothing_out() -> None:
+    """The scheduler places a pod there when it must."""
+    assert usable(node("a", taints=[TAINT | {"effect": "PreferNoSchedule"}]), {}, [])
+
+
+def test_a_node_s_labels_must_be_those_selected() -> None:
+    """All of them."""
+    assert usable(node("a"), {"kubernetes.io/hostname": "a"}, [])
+    assert not usable(node("a"), {"kubernetes.io/hostname": "b"}, [])
+
+
+def test_a_namespace_of_somebody_else_is_not_taken_over(cluster: tuple[Api, Any]) -> None:
+    """Ours is known by its label; a given one is the user's own choice."""
+    api, client = cluster
+    api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE}})
+
+    (refused,) = found(client)
+    assert "this project did not make it" in refused
+    assert "pulumi config set createNamespace false" in refused
+    assert [] == found(client, createNamespace="false")
+
+    api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE, "labels": {PROJECT_LABEL: PROJECT}}})
+    assert [] == found(client)
+
+
+def test_a_given_namespace_must_exist(cluster: tuple[Api, Any]) -> None:
+    """Its pull secrets and rights are the user's to make."""
+    (refused,) = found(cluster[1], createNamespace="false")
+
+    assert f"kubectl create namespace {NAMESPACE}" in refused
+
+
+def test_a_run_that_goes_on_is_refused(cluster: tuple[Api, Any]) -> None:
+    """Nothing is deleted here: the line that does is given. Runs that have ended, and Jobs of others, are fine."""
+    api, client = cluster
+    for one in (job("ray-1-a", "ray-1", "Complete"), job("ray-1-b", "ray-1", "Failed"), job("backup", "", active=1)):
+        api.put("/apis/batch/v1", "jobs", one, NAMESPACE)
+    assert [] == found(client)
+
+    api.put("/apis/batch/v1", "jobs", job("ray-1-c", "ray-1", active=1), NAMESPACE)
+    (refused,) = found(client)
+    assert f"kubectl patch job ray-1-c --namespace {NAMESPACE} --type=merge" in refused
+
+
+def test_crds_of_somebody_else_are_refused(cluster: tuple[Api, Any]) -> None:
+    """With the line that uses their operator; our own of an earlier stack are fine."""
+    api, client = cluster
+    api.put(CRDS, "customresourcedefinitions", {"metadata": {"name": "rayclusters.ray.io"}})
+
+    (refused,) = found(client)
+    assert "(rayclusters.ray.io)" in refused
+    assert "pulumi config set operator existing" in refused
+
+    own = {"metadata": {"name": "rayclusters.ray.io", "labels": {LABEL: OWNER}}}
+    api.put(CRDS, "customresourcedefinitions", own)
+    assert [] == found(client)
+
+
+def test_an_operator_that_exists_has_the_version_that_is_set(cluster: tuple[Api, Any]) -> None:
+    """Both versions are named, and the line that makes them equal."""
+    api, client = cluster
+    assert "has no KubeRay operator" in found(client, operator="existing")[0]
+
+    api.put("/apis/apps/v1", "deployments", operator("quay.io/kuberay/operator:v1.5.1"), "elsewhere")
+    (refused,) = found(client, operator="existing")
+    assert "KubeRay operator is 1.5.1, and kuberayVersion is 1.6.2" in refused
+    assert "pulumi config set kuberayVersion 1.5.1" in refused
+    assert [] == found(client, operator="existing", kuberayVersion="1.5.1")
+
+
+@pytest.mark.parametrize(
+    ("image", "args", "expected"),
+    [
+        ("quay.io/kuberay/operator:v1.6.2", (), ["1.6.2"]),
+        ("mirror:5000/operator:1.6.2@sha256:" + "0" * 64, (), ["1.6.2"]),
+        ("quay.io/kuberay/operator:nightly", (), [""]),
+        ("quay.io/kuberay/operator:v1.6.2", ("--watch-namespace=a,ray-system",), ["1.6.2"]),
+        ("quay.io/kuberay/operator:v1.6.2", ("--watch-namespace=a,b",), []),
+    ],
+)
+def test_only_operators_of_the_namespace_count(image: str, args: tuple[str, ...], expected: list[str]) -> None:
+    """One that watches other namespaces never sees our RayCluster."""
+    assert expected == operator_versions([operator(image, *args)], NAMESPACE)
+
+
+def test_a_cluster_that_does_not_answer_is_said_at_once(tmp_path: Path) -> None:
+    """With its address, and without retries."""
+    path = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9")
+
+    client = kube.connect(str(path))
+    with pytest.raises(KubeError, match=r"http://127\.0\.0\.1:9 does not answer \(.*refused") as caught:
+        kube.get(client, "/version")
+
+    assert (0, 0) == (caught.value.status, client.configuration.retries)
+
+
+@pytest.mark.parametrize(("port", "refused"), [(6443, False), (16443, False), (31097, True)])
+def test_an_api_server_at_a_port_that_no_policy_opens_is_refused(
+    cluster: tuple[Api, Any], port: int, refused: bool
+) -> None:
+    """The operator would wait for it until Helm gives up; one that is installed elsewhere is not ours to hold back."""
+    api, client = cluster
+    labels = {"kubernetes.io/service-name": "kubernetes"}
+    endpoints = {"metadata": {"name": "kubernetes", "labels": labels}, "ports": [{"name": "https", "port": port}]}
+    api.put("/apis/discovery.k8s.io/v1", "endpointslices", endpoints, "default")
+
+    refusals = found(client)
+
+    assert refused == bool(refusals)
+    assert all("port 31097" in text and "pulumi config set operator existing" in text for text in refusals)
+
+
+def test_endpoints_that_nobody_may_read_stand_in_nobody_s_way(cluster: tuple[Api, Any]) -> None:
+    """Rights in one namespace are enough."""
+    api, client = cluster
+    api.forbidden.add(inspection.ENDPOINTS)
+
+    assert [] == found(client)

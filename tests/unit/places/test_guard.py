@@ -1,0 +1,270 @@
+"""The guard, with commands that train nothing: what it ends, why it says it ended, and what it waits for."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.places.local import guard
+from training.machine import machine_lock
+
+ROOT = Path(__file__).resolve().parents[3]
+STUBBORN = "import os, signal, time; os.setpgid(0, 0); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+FAMILY = f"""
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", {STUBBORN!r}])
+print("ready", flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+"""A command with a child in a process group of its own that ignores SIGTERM, as Ray's workers may."""
+
+GUARD = """
+import sys
+from infra.places.local import guard
+from training.machine import machine_lock
+machine_lock.NAME = "\\0" + sys.argv.pop(1)
+guard.WARM_UP = [sys.executable, "-c", sys.argv.pop(1)]
+sys.exit(guard.main())
+"""
+"""The guard with the lock of a machine of its own, and a warm-up that is given."""
+HOLD = """
+import sys
+from training.machine import machine_lock
+machine_lock.NAME = "\\0" + sys.argv[1]
+machine_lock.hold(print)
+print("has it", flush=True)
+sys.stdin.read()
+"""
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def other_measurement(machine_lock_name: str) -> Iterator["subprocess.Popen[str]"]:
+    """It has the lock until its stdin is closed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, machine_lock_name],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert "has it" == process.stdout.readline().strip()
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
+    """Starts guards as the provider does; whatever is left of their sessions is killed at the end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start_guard(*command: str, deadline: float = 60, warm_up: str = "") -> subprocess.Popen[bytes]:
+        with (tmp_path / "log.txt").open("ab") as log:
+            process = subprocess.Popen(
+                [
+                    *(
+                        sys.executable,
+                        "-c",
+                        GUARD,
+                        machine_lock_name,
+                        warm_up,
+                        "--deadline",
+                        str(deadline),
+                        "--progress",
+                        str(tmp_path),
+                    ),
+                    *(["--warm-up"] if warm_up else []),
+                    *("--", sys.executable, "-c", *command),
+                ],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        started.append(process)
+        return process
+
+    yield start_guard
+    for process in started:
+        with process:
+            process.kill()
+        for pid in guard.session_members(process.pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def family_is_ready(process: "subprocess.Popen[bytes]", folder: Path) -> None:
+    """Waits until the command has started its child."""
+    wait_for(lambda: "ready" in (folder / "log.txt").read_text() and len(guard.session_members(process.pid)) == 3)
+
+
+def wait_for(met: Callable[[], object], seconds: float = 20) -> None:
+    """Poll until `met()` is true."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("pass", 0),
+        ("raise SystemExit(3)", 3),
+        ("import os; os.kill(os.getpid(), 9)", guard.SIGNALLED + 9),
+    ],
+)
+def test_the_commands_end_is_passed_on(start: Start, command: str, code: int) -> None:
+    """Its exit code as it is, a signal as shells say it."""
+    assert code == start(command).wait(20)
+
+
+def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Path) -> None:
+    """Also those that left its process group and ignore SIGTERM; the command's success stays one."""
+    process = start(FAMILY, "0.5")
+    family_is_ready(process, tmp_path)
+
+    assert 0 == process.wait(20)
+    assert [] == guard.session_members(process.pid)
+
+
+def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
+    """When the starter is gone, in whatever way, the kernel closes its end of the pipe."""
+    process = start(FAMILY, "60")
+    family_is_ready(process, tmp_path)
+    assert process.stdin
+    process.stdin.close()
+
+    assert guard.ABANDONED == process.wait(10)
+    assert [] == guard.session_members(process.pid)
+
+
+def test_the_deadline_ends_the_session(start: Start) -> None:
+    """With a code of its own, by which the provider names the setting."""
+    process = start(FAMILY, "60", deadline=1)
+
+    assert guard.DEADLINE == process.wait(10)
+    assert [] == guard.session_members(process.pid)
+
+
+def test_a_killed_guards_session_can_be_ended_by_its_number(start: Start, tmp_path: Path) -> None:
+    """What the provider does when the guard itself was killed."""
+    process = start(FAMILY, "60")
+    family_is_ready(process, tmp_path)
+    process.kill()
+    process.wait()
+
+    guard.end_session(process.pid)
+
+    assert [] == guard.session_members(process.pid)
+
+
+def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
+    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    """A measurement beside another one would spoil both."""
+    process = start("print('ran')", deadline=0.5)
+    wait_for((tmp_path / "progress.jsonl").exists)
+    time.sleep(1)
+    assert process.poll() is None
+    assert "ran" not in (tmp_path / "log.txt").read_text()
+    other_measurement.kill()
+
+    assert 0 == process.wait(20)
+    assert "ran" in (tmp_path / "log.txt").read_text()
+    (said,) = (tmp_path / "progress.jsonl").read_text().splitlines()
+    assert "waits" in said
+    assert f"process {other_measurement.pid} of user" in said
+
+
+def test_waiting_ends_with_the_starter(
+    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    """An interrupted `up` leaves no guard in the queue."""
+    process = start("pass")
+    wait_for((tmp_path / "progress.jsonl").exists)
+    assert process.stdin
+    process.stdin.close()
+
+    assert guard.ABANDONED == process.wait(10)
+    assert other_measurement.poll() is None
+
+
+def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_path: Path) -> None:
+    """And by the guard alone: a process of the run that inherited it would hold it longer than the guard lives."""
+    process = start(FAMILY, "60")
+    family_is_ready(process, tmp_path)
+    waited_for: list[str] = []
+    assert process.stdin
+    closing = threading.Timer(0.5, process.stdin.close)
+    closing.start()
+    taken = machine_lock.take(waited_for.append)
+    alive = [pid for pid in guard.session_members(process.pid) if pid != process.pid]
+    closing.join()
+    assert taken
+    taken.close()
+
+    assert [] == alive
+    assert [True] == [f"process {process.pid} of user" in text for text in waited_for]
+
+
+@pytest.mark.parametrize("warm_up", ["print('warm')", "print('warm'); raise SystemExit('no')"])
+def test_a_first_run_is_warmed_up_before_it_starts(start: Start, tmp_path: Path, warm_up: str) -> None:
+    """Whatever comes of it: the run says by itself what it lacks."""
+    assert 0 == start("print('run')", warm_up=warm_up).wait(20)
+
+    lines = (tmp_path / "log.txt").read_text().split()
+    assert ["warm", "run"] == [line for line in lines if line in ("warm", "run")]
+
+
+def test_warming_up_ends_with_the_starter_too(start: Start, tmp_path: Path) -> None:
+    """And no run starts then."""
+    process = start("print('run')", warm_up="import time; print('warm', flush=True); time.sleep(60)")
+    wait_for(lambda: "warm" in (tmp_path / "log.txt").read_text())
+    assert process.stdin
+    process.stdin.close()
+
+    assert guard.ABANDONED == process.wait(20)
+    assert "run" not in (tmp_path / "log.txt").read_text()
+
+
+def test_a_guard_without_a_session_of_its_own_ends_nothing(tmp_path: Path) -> None:
+    """Called by hand, it would end the shell that calls it, and all else that runs in that terminal."""
+    by_hand = shlex.join(
+        [
+            sys.executable,
+            "-m",
+            "infra.places.local.guard",
+            "--deadline=9",
+            f"--progress={tmp_path}",
+            "--",
+            sys.executable,
+            "-c",
+            "",
+        ]
+    )
+    shell = subprocess.run(
+        ["sh", "-c", f"sleep 60 & {by_hand}; echo its code: $?; kill $! && echo the neighbour was alive"],
+        cwd=ROOT, start_new_session=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+        check=False,
+    )  # fmt: skip
+
+    assert ["its code: 2", "the neighbour was alive"] == shell.stdout.splitlines()
+    assert "python -m training.baseline" in shell.stderr
+
+
+def test_a_zombie_counts_as_gone() -> None:
+    """In a container whose first process waits for nobody, the dead stay listed for ever."""
+    with subprocess.Popen([sys.executable, "-c", "pass"], start_new_session=True) as dead:
+        wait_for(lambda: psutil.Process(dead.pid).status() == psutil.STATUS_ZOMBIE)
+
+        assert [] == guard.session_members(dead.pid)

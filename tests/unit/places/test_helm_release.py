@@ -1,0 +1,75 @@
+"""A release that an interrupted update left is marked so that Helm takes it up again."""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.places.cluster import helm_release, kube
+from tests.unit.kube_api import NAMESPACE, Api, serving
+
+RELEASE = "kuberay-operator"
+
+
+def record(name: str, release: str, status: str) -> dict[str, Any]:
+    """A revision as Helm keeps it: JSON, packed, in base64, in a Secret."""
+    packed = gzip.compress(json.dumps({"name": release, "info": {"status": status}, "version": 1}).encode())
+    data = {"release": base64.b64encode(base64.b64encode(packed)).decode()}
+    return {"metadata": {"name": name, "labels": {"owner": "helm", "name": release, "status": status}}, "data": data}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
+    """A cluster with two releases, of which ours has three revisions."""
+    with serving(tmp_path) as (api, kubeconfig):
+        for one in (
+            record("v1", RELEASE, "superseded"),
+            record("v2", RELEASE, "deployed"),
+            record("v3", RELEASE, "pending-upgrade"),
+            record("other", "somebody-s", "pending-install"),
+        ):
+            api.put("/api/v1", "secrets", one, NAMESPACE)
+        yield api, kube.connect(kubeconfig)
+
+
+def statuses(api: Api) -> dict[str, tuple[str, str]]:
+    """Of each revision the status in its label, by which Helm finds it, and in the record, by which Helm decides."""
+    found = {}
+    for secret in api.objects.values():
+        content = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["release"]))))
+        assert 1 == content["version"]
+        found[secret["metadata"]["name"]] = (secret["metadata"]["labels"]["status"], content["info"]["status"])
+    return found
+
+
+def test_only_what_is_pending_of_our_release_is_marked(cluster: tuple[Api, Any]) -> None:
+    """What is deployed, and everybody else's, stays as it is; the rest of a record does too."""
+    api, client = cluster
+
+    assert ["v3"] == helm_release.mark_failed(client, NAMESPACE, RELEASE)
+    assert {
+        "v1": ("superseded", "superseded"),
+        "v2": ("deployed", "deployed"),
+        "v3": ("failed", "failed"),
+        "other": ("pending-install", "pending-install"),
+    } == statuses(api)
+
+
+def test_one_that_pulumi_never_noted_is_marked_although_it_is_deployed(cluster: tuple[Api, Any]) -> None:
+    """Helm would refuse to install beside it."""
+    api, client = cluster
+    helm_release.mark_failed(client, NAMESPACE, RELEASE, ("deployed",))
+
+    assert ("failed", "failed") == statuses(api)["v2"]
+
+
+def test_nothing_pending_changes_nothing(cluster: tuple[Api, Any]) -> None:
+    """As in almost every update."""
+    api, client = cluster
+
+    assert [] == helm_release.mark_failed(client, NAMESPACE, "none")
+    assert {"GET"} == {line.split()[0] for line in api.asked}

@@ -1,0 +1,83 @@
+"""A Job's log becomes a run's folder and a summary in the state, once."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi.output import Unknown
+
+from infra.places.cluster import job_result
+from infra.places.cluster.crds import CrdsProvider
+from infra.places.cluster.job_result import JobResultProvider, NoResult
+from infra.places.kubernetes.pinned_cluster import DestroyCheckProvider, PinnedClusterProvider
+from tests.unit.results import make_result
+from training.contract.recipe import Recipe, canonical
+from training.launch import log_result
+
+RESULT = make_result("ray", 1, Recipe())
+LOG = f"epoch 1/3\n{log_result.MARKER}\n{json.dumps(RESULT.to_dict())}\n"
+UNKNOWN = Unknown()  # type: ignore[no-untyped-call]
+PROPS: dict[str, Any] = {
+    "uid": "1",
+    "jobUrn": "urn:pulumi:a::b::kubernetes:batch/v1:Job::ray-1",
+    "stack": "minikube",
+    "name": "ray-1",
+    "arm": "ray",
+    "recipe": canonical(Recipe().for_arm("ray")),
+    "indexed": False,
+    "namespace": "ray-system",
+    "kubeconfig": "",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose cluster has the log."""
+    monkeypatch.setattr(job_result, "PROJECT", tmp_path)
+    monkeypatch.setattr(job_result, "_read_log", lambda _: LOG)
+    return tmp_path
+
+
+def test_a_run_s_folder_is_as_on_local(project: Path) -> None:
+    """Whoever reads results knows one layout."""
+    created = JobResultProvider().create(PROPS)
+
+    folder = project / created.id
+    assert {"result.json", "log.txt"} == {path.name for path in folder.iterdir()}
+    assert project / "runs" / "minikube" == folder.parent
+    assert "epoch 1/3\n" == (folder / "log.txt").read_text()
+    assert RESULT.test_accuracy == json.loads((created.outs or {})["result"])["testAccuracy"]
+
+
+def test_a_log_without_a_result_says_how_to_run_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one command, and where the log is kept."""
+    monkeypatch.setattr(job_result, "_read_log", lambda _: "killed\n")
+
+    with pytest.raises(NoResult, match=r"(?s)log\.txt.*--target-replace 'urn:.*ray-1'"):
+        JobResultProvider().create(PROPS)
+
+
+def test_the_result_of_another_recipe_is_refused(project: Path) -> None:
+    """An image made elsewhere may hold other code."""
+    other = PROPS | {"recipe": canonical(Recipe(epochs=7).for_arm("ray"))}
+
+    with pytest.raises(NoResult, match="epochs"):
+        JobResultProvider().create(other)
+
+
+@pytest.mark.parametrize(("uid", "changes"), [("1", False), ("2", True), (UNKNOWN, True)])
+def test_another_job_has_another_result(uid: Any, changes: bool) -> None:
+    """And nothing else has: the log is read once."""
+    found = JobResultProvider().diff("id", PROPS, PROPS | {"uid": uid, "kubeconfig": "elsewhere", "jobUrn": "moved"})
+
+    assert (changes, ["uid"] if changes else []) == (found.changes, found.replaces)
+
+
+@pytest.mark.parametrize(
+    "provider", [JobResultProvider(), CrdsProvider(), PinnedClusterProvider(), DestroyCheckProvider()]
+)
+def test_a_provider_in_the_state_is_a_name(provider: Any) -> None:
+    """Code in the state would be this version's for ever."""
+    assert 100 > len(pickle.dumps(provider))

@@ -1,0 +1,128 @@
+"""A local run's provider without an engine: when it repeats a run, how it is called, what it prints and says."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi.output import UNKNOWN
+
+from infra.places.local import guard
+from infra.places.local import run as local_run
+from training.contract.arms import ARMS
+from training.contract.progress import Progress
+from training.contract.provenance import PROJECT
+from training.contract.recipe import Recipe, canonical
+from training.launch import entry
+
+OLDS = {"ownKey": "a", "measurement": "m", "result": "{}", "timeoutMinutes": 30}
+
+
+def replaces(**news: Any) -> list[str] | None:
+    """What makes the run be repeated."""
+    found = local_run.TrainingRunProvider().diff("id", OLDS, {"ownKey": "a", "measurement": "m", "keep": False} | news)
+    assert bool(found.replaces) == found.changes
+    return found.replaces
+
+
+def properties(arm: str = "ray", **changes: Any) -> dict[str, Any]:
+    """A run's properties as Pulumi hands them over: its numbers are floats."""
+    recipe = canonical(Recipe(workers=3, sync_batch_norm=True, learning_rate=1e-05).to_dict())
+    given = {
+        "stack": "local",
+        "name": f"{arm}-1",
+        "arm": arm,
+        "recipe": recipe,
+        "datasetPath": "",
+        "rayDashboard": False,
+    }
+    return given | {"timeoutMinutes": 30.0} | changes
+
+
+def test_a_run_is_repeated_when_what_it_depends_on_changed() -> None:
+    """And not for its deadline, nor for an input that a later version of the program adds."""
+    assert [] == replaces(timeoutMinutes=99, somethingNew="x")
+    assert ["ownKey"] == replaces(ownKey="b")
+    assert ["measurement"] == replaces(measurement="n")
+
+
+def test_a_kept_run_is_repeated_for_its_own_key_alone() -> None:
+    """Its measurement in the state stays that of its creation."""
+    assert [] == replaces(keep=True, measurement="n")
+    assert ["ownKey"] == replaces(keep=True, ownKey="b")
+
+
+def test_a_preview_with_unknown_inputs_shows_a_repeat() -> None:
+    """Rather than failing on a value that is none."""
+    assert ["ownKey", "measurement"] == replaces(ownKey=UNKNOWN, measurement=UNKNOWN)
+
+
+def test_only_the_first_run_of_an_update_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It alone would read files from the disk, and the comparison would hold that against its arm."""
+    monkeypatch.setattr(local_run, "_runs_begun", itertools.count())
+    commands = [local_run._guard_command(properties(arm), Path("/runs/x")) for arm in ("baseline", "ray")]
+
+    assert [True, False] == ["--warm-up" in command[: command.index("--")] for command in commands]
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_the_entry_point_reads_the_same_recipe(arm: str) -> None:
+    """Every field, through the command line; the dashboard and the data set's folder with it."""
+    given = properties(arm, datasetPath=str(PROJECT), rayDashboard=True)
+    command = local_run._guard_command(given, Path("/runs/x"))
+    flags = command[command.index(f"training.{arm}") + 1 :]
+
+    request = entry.parse(arm, None, flags)
+
+    assert Recipe.from_dict(json.loads(given["recipe"])) == request.recipe
+    assert str(PROJECT) == request.dataset_path
+    assert (arm in ("ray", "tuned")) == request.dashboard
+    assert "1800" == command[command.index("--deadline") + 1]
+
+
+def test_a_run_s_folder_is_this_user_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log and Ray's files tell of this machine; the folder around it is made when it is missing."""
+    monkeypatch.setattr(local_run, "PROJECT", tmp_path)
+    folder = local_run._new_folder("local", "ray-1")
+
+    assert tmp_path / "runs" / "local" == folder.parent
+    assert 0o700 == folder.stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (1, "exit code 1"),
+        (guard.DEADLINE, "pulumi config set runTimeoutMinutes 60"),
+        (guard.SIGNALLED + 9, "memory"),
+        (guard.SIGNALLED + 15, "SIGTERM"),
+        (-9, "guard process was killed by SIGKILL"),
+    ],
+)
+def test_the_cause_of_a_failure_is_said(code: int, says: str) -> None:
+    """With the line to type where there is one."""
+    assert says in local_run._cause(code, properties())
+
+
+def test_a_run_prints_its_first_and_its_last_line_and_few_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred quick epochs are no hundred lines."""
+    printed: list[str] = []
+    monkeypatch.setattr("os.write", lambda _, line: printed.append(line.decode()))
+    say, progress = local_run._Reporter("ray-1", tmp_path), Progress(tmp_path)
+    values = {"loss": 1.0, "accuracy": 0.5, "imagesPerSecond": 10.0, "secondsLeft": 1.0}
+    for epoch in range(1, 101):
+        progress.write("epoch", epoch=epoch, epochs=100, **values)
+        say.news()
+    progress.write("note", text="a note")
+    say.news()
+    progress.write("epoch", epoch=100, epochs=100, **values)
+
+    say.news(last=True)
+
+    assert printed[0].startswith("ray-1: starts (Ctrl-C")
+    assert "ray-1: a note\n" in printed
+    assert printed[-1].startswith("ray-1: epoch 100/100")
+    assert 5 > len(printed)

@@ -1,0 +1,208 @@
+"""Who may talk to whom: the policies put together, as the cluster's network puts them."""
+
+import ipaddress
+from itertools import product
+from typing import Any
+
+import pytest
+
+from infra.places.cluster import jobs_spec, network_spec
+from infra.places.cluster.network_spec import NetworkSettings
+from infra.places.cluster.operator_spec import OPERATOR_LABELS
+from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT_LABEL, labels
+from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
+
+PODS = {
+    "head": {**labels("ray-head"), **HEAD_LABELS},
+    "worker": {**labels("ray-worker"), **WORKER_LABELS},
+    "baseline": labels("baseline"),
+    "native": labels("native"),
+    "submitter": labels(jobs_spec.component("ray")),
+    "operator": dict(OPERATOR_LABELS),
+    "stranger": {},
+}
+OTHERS = {
+    "without labels": {},
+    "another part of something": {PROJECT_LABEL: "shop", COMPONENT_LABEL: "native"},
+    "another native": {COMPONENT_LABEL: "native"},
+    "another submitter": {COMPONENT_LABEL: "ray-submitter"},
+    "another's Ray head": {
+        "ray.io/cluster": "theirs",
+        "ray.io/node-type": "head",
+        "app.kubernetes.io/name": "kuberay",
+        "app.kubernetes.io/created-by": "kuberay-operator",
+    },
+    "another's Ray worker": {"ray.io/cluster": "theirs", "ray.io/node-type": "worker", "ray.io/is-ray-node": "yes"},
+    "another's KubeRay": {
+        "app.kubernetes.io/name": "kuberay-operator",
+        "app.kubernetes.io/instance": "kuberay-operator",
+    },
+}
+"""Pods of others that a namespace may hold, with labels near to ours."""
+PORTS = {"gcs": 6379, "client": 10001, "dashboard": 8265, "tensorflow": 2222, "any": 40000}
+RAY = {("head", "worker"), ("worker", "head"), ("worker", "worker"), ("head", "head")}
+ALLOWED = (
+    {(*pair, port) for pair in RAY for port in PORTS}
+    | {("native", "native", "tensorflow")}
+    | {("submitter", "head", "dashboard")}
+)
+
+
+def policies(*, own: bool = True, operator: bool = True, node_port: bool = True) -> dict[str, dict[str, Any]]:
+    """The policies of a stack, in a namespace that it makes or in one that was there."""
+    return network_spec.policies(NetworkSettings(create_namespace=own, operator=operator, node_port=node_port))
+
+
+def selects(selector: dict[str, Any], pod: dict[str, str]) -> bool:
+    """Whether a selector of labels takes a pod."""
+    assert set(selector) <= {"matchLabels"}
+    return bool(selector.get("matchLabels", {}).items() <= pod.items())
+
+
+def selecting(pod: dict[str, str], *, own: bool) -> dict[str, dict[str, Any]]:
+    """The policies that select a pod."""
+    return {name: policy for name, policy in policies(own=own).items() if selects(policy["podSelector"], pod)}
+
+
+def is_open(direction: str, pod: str, peer: str, port: int, *, own: bool) -> bool:
+    """Whether a pod's traffic in this direction, to or from `peer` in the namespace, is allowed."""
+    directed = [
+        policy for policy in selecting(PODS[pod], own=own).values() if direction.capitalize() in policy["policyTypes"]
+    ]
+    key = "from" if direction == "ingress" else "to"
+    rules = [rule for policy in directed for rule in policy.get(direction, [])]
+    return not directed or any(_takes(rule.get(key), peer) and _has(rule.get("ports"), port) for rule in rules)
+
+
+def _takes(peers: list[dict[str, Any]] | None, pod: str) -> bool:
+    if peers is None:
+        return True
+    own = [peer for peer in peers if "podSelector" in peer and "namespaceSelector" not in peer]
+    return any(selects(peer["podSelector"], PODS[pod]) for peer in own)
+
+
+def _has(ports: list[dict[str, Any]] | None, port: int) -> bool:
+    return ports is None or any(one["port"] == port and one["protocol"] == "TCP" for one in ports)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own namespace", "namespace of others"])
+@pytest.mark.parametrize(("source", "target"), sorted(product(PODS, PODS)))
+def test_pods_reach_what_the_arms_need_and_no_more(source: str, target: str, own: bool) -> None:
+    """Both ends must allow it, and for every other pair and port one of them does not; others' pods are left alone."""
+    reached = {
+        (source, target, name)
+        for name, port in PORTS.items()
+        if is_open("egress", source, target, port, own=own) and is_open("ingress", target, source, port, own=own)
+    }
+    others_own = {("stranger", "stranger", name) for name in PORTS} if not own else set()
+
+    assert {one for one in ALLOWED | others_own if one[:2] == (source, target)} == reached
+
+
+def test_everything_is_denied_first_in_a_namespace_of_our_own() -> None:
+    """A pod that no policy selects may do anything."""
+    assert {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]} == policies()["default-deny"]
+
+
+@pytest.mark.parametrize("pod", OTHERS.values(), ids=OTHERS)
+def test_in_a_namespace_of_others_no_policy_selects_their_pods(pod: dict[str, str]) -> None:
+    """A pod that a policy selects loses all traffic that none allows: an outage of what runs there."""
+    assert {} == selecting(pod, own=False)
+    assert {"default-deny", "dns"} == set(selecting(pod, own=True))
+
+
+@pytest.mark.parametrize("pod", sorted(set(PODS) - {"stranger"}))
+def test_our_own_pods_are_denied_first_there_too(pod: str) -> None:
+    """In both directions, and they may ask for names."""
+    chosen = selecting(PODS[pod], own=False).values()
+
+    assert {"Ingress", "Egress"} == {direction for policy in chosen for direction in policy["policyTypes"]}
+    assert any(53 in {port["port"] for port in rule["ports"]} for policy in chosen for rule in policy.get("egress", []))
+
+
+def test_no_object_is_called_what_others_call_theirs() -> None:
+    """`default-deny` may be there already, and nothing that exists is taken over."""
+    assert all(network_spec.object_name(policy).startswith("ray-worth-it-") for policy in policies())
+
+
+def dns_servers() -> list[tuple[dict[str, Any], set[int]]]:
+    """The peers at which pods may ask for names, with the ports."""
+    return [
+        (peer, {port["port"] for port in rule["ports"]}) for rule in policies()["dns"]["egress"] for peer in rule["to"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "port"),
+    [
+        ("kube-system", {"k8s-app": "kube-dns"}, 53),  # CoreDNS of kubeadm, k3s, EKS, AKS, GKE, Minikube
+        ("kube-system", {"k8s-app": "node-local-dns"}, 53),  # Cilium's redirect, GKE Dataplane V2
+        ("openshift-dns", {"dns.operator.openshift.io/daemonset-dns": "default"}, 5353),
+    ],
+)
+def test_dns_is_reached_as_a_pod(namespace: str, pod: dict[str, str], port: int) -> None:
+    """At the port of the pod: a policy sees an address after the Service's translation."""
+    ports = [
+        ports
+        for peer, ports in dns_servers()
+        if "podSelector" in peer
+        and peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": namespace}
+        and _takes_labels(peer["podSelector"], pod)
+    ]
+
+    assert [{port}] == ports
+
+
+def _takes_labels(selector: dict[str, Any], pod: dict[str, str]) -> bool:
+    expressions = selector.get("matchExpressions", [])
+    assert all(expression["operator"] == "In" for expression in expressions)
+    return selector.get("matchLabels", {}).items() <= pod.items() and all(
+        pod.get(expression["key"]) in expression["values"] for expression in expressions
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("169.254.20.10", True),  # NodeLocal DNSCache
+        ("169.254.10.10", True),  # AKS LocalDNS
+        ("10.96.0.10", True),  # NodeLocal DNSCache at the Service's address: kubeadm
+        ("172.20.0.10", True),  # EKS
+        ("34.118.224.10", True),  # GKE
+        ("8.8.8.8", False),
+        ("1.1.1.1", False),
+    ],
+)
+def test_dns_caches_of_a_node_are_reached_and_no_server_of_the_internet(address: str, expected: bool) -> None:
+    """A cache in the node's own network is no pod to a policy; another server's port 53 would be a way out."""
+    blocks = [(peer["ipBlock"]["cidr"], ports) for peer, ports in dns_servers() if "ipBlock" in peer]
+
+    reached = any(ipaddress.ip_address(address) in ipaddress.ip_network(cidr) for cidr, _ in blocks)
+
+    assert expected == reached
+    assert {frozenset({53})} == {frozenset(ports) for _, ports in blocks}
+
+
+@pytest.mark.parametrize("port", [443, 6443, 8443, 16443])
+def test_the_operator_reaches_the_api_server_where_distributions_have_it(port: int) -> None:
+    """Managed ones and the Service; kubeadm, k3s and OpenShift; Minikube; MicroK8s."""
+    assert any("to" not in rule and _has(rule["ports"], port) for rule in policies()["operator"]["egress"])
+
+
+def test_the_node_port_is_for_nodes_and_the_dashboard_alone() -> None:
+    """Traffic through it has a node's address; a pod's own address gets no further for it."""
+    (rule,) = policies()["dashboard-node-port"]["ingress"]
+
+    assert [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}}] == rule["from"]
+    assert [{"protocol": "TCP", "port": 8265}] == rule["ports"]
+    assert "dashboard-node-port" not in policies(node_port=False)
+
+
+def test_an_operator_elsewhere_needs_no_policy_here() -> None:
+    """With `operator existing` nothing of it is declared."""
+    assert "operator" not in policies(operator=False)
+
+
+def test_the_namespace_admits_restricted_pods_only() -> None:
+    """Enforced, not only warned about."""
+    assert "restricted" == network_spec.namespace("a")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]

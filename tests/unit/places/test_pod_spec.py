@@ -1,0 +1,65 @@
+"""What every pod has in common."""
+
+import pytest
+
+from infra.places.cluster import pod_spec
+from infra.places.cluster.pod_spec import Placement, Size
+from policy.pod_security import violations
+
+PLACE = Placement("image:1")
+MAIN = pod_spec.container("main", "image:1", Size(0.25, "1Gi"))
+
+
+def test_every_pod_passes_pod_security() -> None:
+    """The namespace admits no other."""
+    assert [] == violations(pod_spec.pod(MAIN, PLACE))
+
+
+@pytest.mark.parametrize("removed", ["allowPrivilegeEscalation", "capabilities"])
+def test_the_check_sees_what_is_missing(removed: str) -> None:
+    """A check that passes everything would guard nothing."""
+    bare = {**MAIN, "securityContext": {k: v for k, v in MAIN["securityContext"].items() if k != removed}}
+
+    assert violations(pod_spec.pod(bare, PLACE))
+
+
+def test_no_pod_holds_a_token_or_the_addresses_of_services() -> None:
+    """Training asks the API server nothing."""
+    pod = pod_spec.pod(MAIN, PLACE)
+
+    assert (False, False) == (pod["automountServiceAccountToken"], pod["enableServiceLinks"])
+
+
+def test_requests_are_the_limits() -> None:
+    """What one pod leaves must not be another's gain."""
+    resources = MAIN["resources"]
+
+    assert {"cpu": "250m", "memory": "1Gi"} == resources["requests"] == resources["limits"]
+
+
+def test_a_read_only_root_has_places_to_write() -> None:
+    """Ray needs /tmp, a run its folder."""
+    mounts = {mount["name"]: mount["mountPath"] for mount in MAIN["volumeMounts"]}
+    volumes = {volume["name"] for volume in pod_spec.pod(MAIN, PLACE)["volumes"]}
+
+    assert MAIN["securityContext"]["readOnlyRootFilesystem"] is True
+    assert {"tmp": "/tmp", "results": "/results"} == mounts  # noqa: S108 (a path in a container)
+    assert volumes == set(mounts)
+
+
+def test_place_reaches_the_pod() -> None:
+    """Selector, tolerations and pull secrets as the settings have them; absent where they are empty."""
+    toleration = {"key": "dedicated", "operator": "Exists"}
+    place = Placement("image:1", ["login"], {"pool": "training"}, [toleration])
+
+    pod = pod_spec.pod(MAIN, place)
+
+    assert [{"name": "login"}] == pod["imagePullSecrets"]
+    assert {"pool": "training"} == pod["nodeSelector"]
+    assert [toleration] == pod["tolerations"]
+    assert not {"imagePullSecrets", "nodeSelector", "tolerations"} & set(pod_spec.pod(MAIN, PLACE))
+
+
+def test_the_error_of_an_up_has_the_last_lines() -> None:
+    """Kubernetes puts them into the pod's status, from where Pulumi takes them."""
+    assert "FallbackToLogsOnError" == MAIN["terminationMessagePolicy"]

@@ -1,0 +1,144 @@
+"""The HTML report and a sweep's in a real browser, on a phone and a desktop, light and dark.
+
+No console error, nothing overlaps or overflows, and every text stands out from its background as WCAG 2.2 AA has it.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report.html import render
+from report.sweep import numbers
+from report.sweep_page import render as render_sweep
+from tests.unit.report.test_html import measured
+from tests.unit.results import make_recipe
+from tests.unit.tools.test_sweep import FakeStack, begun, project, run  # noqa: F401 (project is a fixture)
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
+    *("--disable-sync", "--disable-extensions", "--hide-scrollbars", "--enable-logging=stderr"),
+    *("--virtual-time-budget=2000", "--allow-file-access-from-files", "--window-size=1500,900"),
+]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: `apt-get install chromium` to run this")
+
+PROBE = """<script>
+const hit = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+  && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+function channels(colour) {
+  const [r, g, b, alpha = 1] = colour.match(/[\\d.]+/g).map(Number);
+  return {rgb: [r, g, b], alpha};
+}
+const luminance = rgb => rgb.map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+function behind(element) {
+  for (; element; element = element.parentElement) {
+    const {rgb, alpha} = channels(getComputedStyle(element).backgroundColor);
+    if (alpha > 0.99) return rgb;
+  }
+  return [255, 255, 255];
+}
+function contrast(element) {
+  const style = getComputedStyle(element), svg = element instanceof SVGElement;
+  const [low, high] = [channels(svg ? style.fill : style.color).rgb, behind(svg ? element.ownerSVGElement : element)]
+    .map(luminance).sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+function tooPale(element) {
+  const style = getComputedStyle(element), size = parseFloat(style.fontSize);
+  const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+  return contrast(element) < (large ? 3 : 4.5);
+}
+const overflow = document.documentElement.scrollWidth - innerWidth;
+const found = {width: innerWidth, overflow, overlaps: [], outside: [], pale: []};
+for (const picture of document.querySelectorAll("svg")) {
+  const frame = picture.getBoundingClientRect(), texts = [...picture.querySelectorAll("text")];
+  const boxes = texts.map(text => [text.textContent.trim(), text.getBoundingClientRect()]);
+  boxes.forEach(([text, box], index) => {
+    if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1
+        || box.bottom > frame.bottom + 1)
+      found.outside.push(picture.getAttribute("aria-label") + ": " + text);
+    for (const [other, place] of boxes.slice(index + 1))
+      if (hit(box, place)) found.overlaps.push(picture.getAttribute("aria-label") + ": " + text + " / " + other);
+  });
+}
+for (const element of document.body.querySelectorAll("*")) {
+  const own = [...element.childNodes].filter(node => node.nodeType === 3 && node.textContent.trim());
+  if (own.length && !/^(script|style|title)$/i.test(element.tagName) && tooPale(element))
+    found.pale.push(own[0].textContent.trim() + " " + contrast(element).toFixed(2));
+}
+document.title = JSON.stringify(found);
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A report with long class names and large counts, which need the most room."""
+    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    counts = [[907 if row == column else 10 for column in range(10)] for row in range(10)]
+    comparison = measured(
+        tmp_path := tmp_path_factory.mktemp("project"),
+        make_recipe(epochs=12),
+        class_names=names,
+        confusion_matrix=counts,
+    )
+    return render(comparison, "local", tmp_path)
+
+
+def probed(page: str, folder: Path, width: int, theme: str) -> tuple[dict[str, Any], list[str]]:
+    """What the probe finds in the page at this width, and what the console said."""
+    (folder / "report.html").write_text(page.replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    # Headless windows are at least 500 wide, so a phone is a frame of its width within one.
+    frame = folder / "frame.html"
+    frame.write_text(
+        f'<iframe src="report.html" style="width:{width}px;height:800px;border:0"></iframe>'
+        "<script>onload = () => { document.title = frames[0].document.title }</script>"
+    )
+    scheme = f"--blink-settings=preferredColorScheme={'01'[theme == 'light']}"
+    command = [str(CHROMIUM), *FLAGS, scheme, f"--user-data-dir={folder}/profile", "--dump-dom", frame.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    title = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert title, done.stdout[:500]
+    return json.loads(unescape(title[1])), [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+
+
+@pytest.fixture
+def sweep_page(project: Path) -> str:  # noqa: F811
+    """A sweep over workers 1 to 4, of which 3 failed."""
+    done = run(begun({"workers": ["1", "2", "3", "4"]}), project / "sweep", FakeStack(project, failing="3"))
+    return render_sweep(done, numbers(done, project))
+
+
+@pytest.mark.parametrize("kind", ["page", "sweep_page"])
+@pytest.mark.parametrize("width", [380, 1400])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everything_can_be_read(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, width: int, theme: str
+) -> None:
+    """Labels stay apart and inside their picture, the page never scrolls sideways, nothing is pale."""
+    found, console = probed(request.getfixturevalue(kind), tmp_path, width, theme)
+
+    assert found == {"width": width, "overflow": 0, "overlaps": [], "outside": [], "pale": []}
+    assert console == []
+
+
+def test_the_probe_sees_what_cannot_be_read(page: str, tmp_path: Path) -> None:
+    """With larger letters, a wide block and pale colours the same probe complains."""
+    broken = page.replace("svg text {", "svg text { font-size: 22px !important;")
+    broken = broken.replace("--muted: #5c5c68", "--muted: #8c8c98")
+    broken = broken.replace("</body>", "<p style='width:2000px'>wide</p><script>undefinedName()</script></body>")
+
+    found, console = probed(broken, tmp_path, 380, "light")
+
+    assert found["overflow"] > 1000
+    assert found["overlaps"]
+    assert found["outside"]
+    assert found["pale"]
+    assert console

@@ -1,0 +1,260 @@
+"""Past results: listed in order, changes marked where they are decided, any two side by side."""
+
+import json
+import math
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compare.comparison import compare
+from compare.measures import measure, ratio
+from compare.ratios import spread
+from compare.schema import Comparison, Spread
+from report import source
+from report.__main__ import main
+from report.change import (
+    DECIDING,
+    UNCHANGED,
+    UNDECIDED,
+    Change,
+    changes,
+    made_differently,
+    show_difference,
+    speedup_change,
+)
+from report.errors import HistoryError
+from report.history import compare as side_by_side
+from report.history import history
+from report.publish import publish
+from report.stored import choose, stored_results
+from tests.unit.results import make_context, make_provenance, make_recipe, make_run, make_runs
+from training.contract import provenance
+
+WHOLE = compare(make_runs(), make_context())
+
+
+@pytest.fixture(autouse=True)
+def page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing a page takes a second, and is tested elsewhere."""
+    monkeypatch.setattr("report.html.render", lambda comparison, stack, project: "")
+
+
+def measured(ray_step_seconds: float = 0.053, hour: int = 12, repeats: int = 4, **recipe: Any) -> Comparison:
+    """A comparison of that pace, made at that hour."""
+    made = make_recipe(**recipe)
+    stamps = {repeat: f"2025-03-01T{hour:02d}:{repeat:02d}:00+00:00" for repeat in range(1, repeats + 1)}
+    paces = {"baseline": 0.1, "native": 0.052, "ray": ray_step_seconds}
+    runs = [
+        make_run(arm, repeat, made, started_at=at, step_seconds_mean=pace * (1 + 0.01 * repeat * (arm == "ray")))
+        for repeat, at in stamps.items()
+        for arm, pace in paces.items()
+    ]
+    return compare(runs, make_context(made, repeats=repeats))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "decision"),
+    [
+        ([1.5, 1.6, 1.7, 1.6], [1.9, 2.0, 1.95, 1.9], "faster"),
+        ([1.5, 1.6, 1.7, 1.6], [1.2, 1.3, 1.25, 1.2], "slower"),
+        ([1.5, 1.6, 1.7, 1.6], [1.7, 1.8, 1.6, 1.7], UNDECIDED),
+        ([1.60, 1.61, 1.60, 1.61], [1.61, 1.60, 1.62, 1.60], UNCHANGED),
+        ([1.60, 1.61, 1.60, 1.61], [1.9, 2.0, 1.95], UNDECIDED),
+        ([1.6], [1.8], UNDECIDED),
+        ([1.5, 1.6, 1.7, 1.6], None, UNDECIDED),
+    ],
+)
+def test_a_change_counts_where_its_interval_excludes_none(
+    before: list[float], after: list[float] | None, decision: str
+) -> None:
+    """Three repeats decide nothing, and neither does what was measured once or not at all."""
+    change = Change("", ratio("speedup"), spread(before), spread(after) if after else None)
+
+    assert decision == change.decision
+
+
+def test_the_interval_is_corrected_for_the_three_that_decide() -> None:
+    """One of 98.3 % for them, one of 95 % for what is only shown; and it is about the value before."""
+    values = spread([1.0, 1.1, 0.9, 1.0]), spread([1.2, 1.1, 1.3, 1.2])
+    corrected, shown = (
+        Change("", ratio("speedup"), *values).interval,
+        Change("", ratio("rayOverhead"), *values).interval,
+    )
+
+    assert corrected is not None
+    assert shown is not None
+    assert corrected.lower < shown.lower < 1.2 < shown.upper < corrected.upper
+    assert 3 == len(DECIDING)
+
+
+def test_one_of_three_equal_values_is_told_apart_in_at_most_6_percent() -> None:
+    """Of comparisons of equal measurements with 4 repeats and 5 % from run to run."""
+    rng = random.Random("three")  # noqa: S311 - no secret
+    entries = [(arm, measure(name) if arm else ratio(name)) for arm, name in DECIDING]
+
+    def side() -> Spread:
+        return spread([math.exp(rng.gauss(0, 0.05)) for _ in range(4)])
+
+    wrong = sum(any(Change(arm, entry, side(), side()).is_decided for arm, entry in entries) for _ in range(600))
+
+    assert wrong <= 0.06 * 600
+
+
+def test_accuracies_are_subtracted_in_points() -> None:
+    """A share of an accuracy would say nothing, and a gap may be 0."""
+    gap = Change("", ratio("accuracyGap"), spread([-0.5, 0.0, 0.5]), spread([1.0, 1.5, 2.0]))
+
+    assert show_difference(gap).startswith("+1.50 points (+0.37 to +2.63)")
+    accuracy = next(change for change in changes(WHOLE, WHOLE) if change.entry.name == "testAccuracy")
+    assert "+0.00 points (+0.00 to +0.00)" == show_difference(accuracy)
+
+
+def test_a_headline_slows_down_when_ray_does() -> None:
+    """The direction is that of the speedup and not of the seconds; what does not decide has no word."""
+    fast, slow = measured(0.053), measured(0.07)
+
+    assert ("slower", "faster") == (speedup_change(fast, slow).decision, speedup_change(slow, fast).decision)
+    steady = {change.arm: change.decision for change in changes(fast, slow) if change.entry.name == "trainSeconds"}
+    assert {"baseline": UNCHANGED, "native": "", "ray": ""} == steady
+
+
+def test_what_two_results_were_made_with_is_told_apart() -> None:
+    """Recipe, code, data, versions and host, each with both values; equal ones have none."""
+    other = make_provenance(code_hash="f" * 64, cpus_allowed=8, versions={"ray": "2.61.0"})
+    runs = [make_run(arm, repeat, provenance=other) for repeat in (1, 2, 3) for arm in ("baseline", "native", "ray")]
+    again = compare(runs, make_context(make_recipe()))
+
+    assert [] == made_differently(WHOLE, WHOLE)
+    found = made_differently(WHOLE, again)
+    assert ["code of baseline ccccccc -> fffffff", "cpusAllowed 4 -> 8"] == [
+        text for text in found if text.startswith(("code of b", "cpus"))
+    ]
+    assert "ray 2.60.0 -> 2.61.0" in found
+    assert ["epochs 3 -> 4"] == made_differently(WHOLE, measured(epochs=4))
+
+
+def test_the_list_is_in_order_and_marks_changes(tmp_path: Path) -> None:
+    """Oldest first, whatever the order of publishing; a decided change in capitals, what differs below it."""
+    for comparison in (measured(0.07, hour=14), measured(hour=12), measured(hour=13), measured(hour=15, epochs=4)):
+        publish(comparison, "local", tmp_path)
+
+    lines = history(tmp_path, "local").splitlines()
+
+    assert ["2025-03-01 12:04:00", "2025-03-01 13:04:00", "2025-03-01 14:04:00", "2025-03-01 15:04:00"] == [
+        line[3:22] for line in lines if line[0].isdigit()
+    ]
+    assert lines[1].endswith("1.84× (1.80 to 1.88)")
+    assert lines[2].endswith(UNCHANGED)
+    assert lines[3].endswith("SLOWER")
+    assert lines[4].endswith("FASTER")
+    assert "     epochs 3 -> 4" == lines[5]
+
+
+def test_a_damaged_result_is_left_out_and_said(tmp_path: Path) -> None:
+    """The others are still shown; folders that are no results are no problem."""
+    publish(measured(hour=12), "local", tmp_path)
+    broken = publish(measured(hour=13), "local", tmp_path)
+    (broken / "comparison.json").write_text("{")
+    (tmp_path / "results/local/sweeps").mkdir()
+
+    shown = history(tmp_path, "local")
+
+    assert f"{broken.name} is left out:" in shown
+    assert 1 == sum(line[0].isdigit() and line[1] == " " for line in shown.splitlines())
+
+
+def test_results_are_chosen_by_number_latest_or_beginning(tmp_path: Path) -> None:
+    """Whatever is ambiguous or unknown is answered with the names there are."""
+    names = [publish(measured(hour=hour), "local", tmp_path).name for hour in (12, 13)]
+    results, _ = stored_results(tmp_path, "local")
+
+    assert names == [choose(results, wanted, "local").name for wanted in ("1", "latest")]
+    assert names[1] == choose(results, "20250301T13", "local").name
+    with pytest.raises(HistoryError, match=f"several results of that name.*\n  1  {names[0]}\n  2  {names[1]}"):
+        choose(results, "20250301", "local")
+    with pytest.raises(HistoryError, match="'9': no such result"):
+        choose(results, "9", "local")
+
+
+def test_the_same_runs_compared_otherwise_are_told_apart(tmp_path: Path) -> None:
+    """A second edition has the same time and recipe: its own name chooses it, and the first's still the first."""
+    names = [
+        publish(comparison, "local", tmp_path).name
+        for comparison in (WHOLE, compare(make_runs(), make_context(oversubscription="2 on 1")))
+    ]
+    results, _ = stored_results(tmp_path, "local")
+
+    assert names == [result.name for result in results]
+    assert names == [choose(results, name, "local").name for name in names]
+
+
+def test_two_results_stand_side_by_side(tmp_path: Path) -> None:
+    """Every measure of both, the change with its range, and what they were made with."""
+    publish(measured(hour=12), "local", tmp_path)
+    publish(measured(0.07, hour=13, epochs=4), "local", tmp_path)
+
+    shown = side_by_side(tmp_path, "local", "1", "latest")
+
+    row = next(line for line in shown.splitlines() if line.startswith("speedup"))
+    assert ["speedup", "1.84×", "(1.80", "to", "1.88)", "1.39×", "(1.37", "to", "1.42)"] == row.split()[:9]
+    assert row.endswith("SLOWER")
+    assert "made with other: epochs 3 -> 4" in shown
+    assert "A  20250301T120400Z-" in shown
+
+
+def repository(folder: Path) -> str:
+    """A git repository with one committed file; its commit."""
+    git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    (folder / "file").write_text("1")
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def with_code_of(project: Path) -> Comparison:
+    """A comparison whose runs have the code that lies in `project` now."""
+    made = {arm: make_provenance(code_hash=provenance.code_hash(arm, project)) for arm in ("baseline", "native", "ray")}
+    return compare([make_run(arm, r, provenance=its) for r in (1, 2, 3) for arm, its in made.items()], make_context())
+
+
+def test_the_commit_is_recorded_with_the_result(tmp_path: Path) -> None:
+    """A + marks files that differed from it, and the list shows it."""
+    commit = repository(tmp_path)
+    clean = publish(with_code_of(tmp_path), "local", tmp_path)
+    (tmp_path / "file").write_text("2")
+
+    assert {"commit": commit, "modified": False} == json.loads((clean / "source.json").read_text())
+    assert f"  {commit[:7]}  " in history(tmp_path, "local")
+    assert json.loads(source.describe(with_code_of(tmp_path), tmp_path) or "")["modified"] is True
+
+
+def test_a_commit_that_the_runs_are_not_of_is_not_recorded(tmp_path: Path) -> None:
+    """`make report` may come after a checkout; without git there is none either."""
+    without_git = source.describe(with_code_of(tmp_path), tmp_path)
+    repository(tmp_path)
+    foreign = compare([make_run(arm, 1) for arm in ("baseline", "native", "ray")], make_context(repeats=1))
+
+    assert (None, None) == (without_git, source.describe(foreign, tmp_path))
+
+
+def test_the_command_lists_and_compares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """COMPARE is make's way to ask for two; a stack without results says what to type."""
+    publish(measured(hour=12), "local", tmp_path)
+    ask = ["history", "--stack", "local", "--project", str(tmp_path)]
+
+    assert 0 == main(ask)
+    assert "recipe" in capsys.readouterr().out
+    monkeypatch.setenv("COMPARE", "1 latest")
+    assert 0 == main(ask)
+    assert "A  2025" in capsys.readouterr().out
+    monkeypatch.setenv("COMPARE", "1")
+    assert 1 == main(ask)
+    assert 'COMPARE="1" is not two results' in capsys.readouterr().err
+    monkeypatch.delenv("COMPARE")
+    assert 1 == main(["history", "--stack", "none", "--project", str(tmp_path)])
+    assert "results/none/ yet: `STACK=none make up`" in capsys.readouterr().err

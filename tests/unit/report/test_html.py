@@ -1,0 +1,309 @@
+"""The HTML report: whole in one file, without an outside address, with every picture that its runs allow."""
+
+import html
+import re
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from compare.comparison import compare
+from compare.measurement import Run
+from compare.schema import Comparison
+from report.html import render
+from tests.unit.results import make_context, make_provenance, make_recipe, make_result, make_runs
+from tools.stack.config import parse_overrides
+from training.contract.recipe import Recipe
+from training.contract.result import TrainingResult, summarise
+
+PICTURES = {
+    "time", "step-times", "accuracy-epochs", "accuracy-seconds", "loss-epochs", "loss-seconds", "rate",
+    "class-accuracy", "confusion-baseline", "confusion-native", "confusion-ray", "cpu", "memory", "scaling",
+}  # fmt: skip
+
+
+def measured(
+    project: Path, recipe: Recipe | None = None, settings: dict[str, str] | None = None, **changes: Any
+) -> Comparison:
+    """A measurement whose result files lie in `project`."""
+    runs = [_written(project, make_result(arm, r, recipe, **changes), r) for r in (1, 2, 3) for arm in _arms()]
+    return compare(runs, make_context(recipe, settings=settings or {}))
+
+
+def _arms() -> tuple[str, str, str]:
+    return "baseline", "native", "ray"
+
+
+def _written(project: Path, result: TrainingResult, repeat: int) -> Run:
+    import json
+
+    path = project / "runs" / "test" / f"{result.arm}-{repeat}" / "result.json"
+    result.write(path)
+    return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, project)))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of a plain, whole measurement: rendering takes a second."""
+    project = tmp_path_factory.mktemp("project")
+    return render(measured(project), "local", project)
+
+
+def svgs(page: str) -> dict[str, str]:
+    """The pictures of a page by the name that prefixes their ids."""
+    found = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
+    return {re.search(r'id="(.+?)-figure_1"', text)[1]: text for text in found}  # type: ignore[index]
+
+
+class _Tags(HTMLParser):
+    """Open tags and ids of a page, and tags that close what is not open."""
+
+    void = frozenset({"meta", "link", "br"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+def test_every_picture_is_there(page: str) -> None:
+    """One inline SVG for each picture that the report promises."""
+    assert set(svgs(page)) == PICTURES
+
+
+def test_nothing_comes_from_or_leads_outside(page: str) -> None:
+    """No address, no script, no import, no font, not even a name space: the file works from file:// alone."""
+    assert re.findall(r"https?:|//\w|@import|<script|<iframe|<img|url\((?!#)|srcset", page) == []
+    assert re.findall(r'href="(?!#|data:,")', page) == []
+
+
+def test_page_is_well_formed(page: str) -> None:
+    """Every tag is closed, every id is unique, and every reference leads to one."""
+    tags = _Tags()
+    tags.feed(page)
+    references = set(re.findall(r'(?:href="|url\()#([^")]+)', page))
+
+    assert (tags.open, tags.wrong) == ([], [])
+    assert len(set(tags.ids)) == len(tags.ids)
+    assert references - set(tags.ids) == set()
+
+
+def test_axes_are_labelled_with_units(page: str) -> None:
+    """Each picture has its axes named; SVGs are XML with text as text."""
+    pictures = svgs(page)
+    expected = {
+        "time": ["seconds, median run"],
+        "step-times": ["step of rank 0, milliseconds", "share of the arm's steps, %"],
+        "accuracy-epochs": ["epoch", "validation accuracy, %"],
+        "accuracy-seconds": ["training seconds (steady state)", "validation accuracy, %"],
+        "loss-epochs": ["epoch", "training loss"],
+        "loss-seconds": ["training seconds (steady state)", "training loss"],
+        "rate": ["epoch", "learning rate"],
+        "class-accuracy": ["test accuracy, %", "class"],
+        "confusion-ray": ["predicted class", "true class"],
+        "cpu": ["seconds since the first step", "CPUs in use"],
+        "memory": ["seconds since the first step", "resident memory, MiB"],
+        "scaling": ["workers", "speedup"],
+    }
+
+    for name, labels in expected.items():
+        texts = ["".join(text.itertext()).strip() for text in ET.fromstring(pictures[name]).iter("text")]  # noqa: S314 - drawn by this program
+        assert [label for label in labels if label not in texts] == []
+
+
+def test_colours_follow_the_theme(page: str) -> None:
+    """Every colour drawn is a variable of the page, and each variable has a light and a dark value."""
+    used = set(re.findall(r"var\((--[\w-]+)\)", page))
+    light, dark = re.findall(r":root \{(.*?)\}", page, re.DOTALL)[:2]
+
+    assert [name for name in used if f"{name}:" not in light or f"{name}:" not in dark] == []
+    assert set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", "".join(svgs(page).values()))) <= {"#000000"}
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_text_has_the_contrast_of_wcag_aa(page: str, theme: int) -> None:
+    """4.5 to 1 for text on the page and on cards, 3 to 1 for what is drawn."""
+    block = re.findall(r":root \{(.*?)\}", page, re.DOTALL)[theme]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+
+    for ground in ("page", "card"):
+        for text in ("ink", "muted", "good", "bad"):
+            assert _contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+        for drawn in [name for name in colours if name.startswith(("series", "arm-"))]:
+            assert _contrast(colours[drawn], colours[ground]) >= 3, (drawn, ground)
+    strongest = _mixed(colours["heat"], colours["card"], 0.42)
+    assert _contrast(colours["ink"], strongest) >= 4.5
+
+
+def _mixed(above: str, below: str, share: float) -> str:
+    pairs = zip(_channels(above), _channels(below), strict=True)
+    return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in pairs)
+
+
+def _channels(colour: str) -> list[int]:
+    return [int(colour[index : index + 2], 16) for index in (1, 3, 5)]
+
+
+def _contrast(one: str, other: str) -> float:
+    """Relative luminance as WCAG 2.2 defines it."""
+
+    def luminance(colour: str) -> float:
+        linear = [
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in _channels(colour))
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_verdict_table_checks_recipe_and_commands_are_there(tmp_path: Path) -> None:
+    """What the pictures do not say: in words, top down."""
+    comparison = measured(tmp_path, make_recipe(epochs=5), settings={"epochs": "5", "model": "cnn"})
+    page = render(comparison, "local", tmp_path)
+    places = [
+        page.index(text)
+        for text in (
+            "<h1>Worth it from 9 epochs on</h1>",
+            ">Arms<",
+            ">Time<",
+            ">Learning<",
+            ">Fairness<",
+            ">Made with<",
+        )
+    ]
+
+    assert places == sorted(places)
+    assert comparison.verdict.partition(": ")[2][1:] in html.unescape(page)
+    assert page.count("✓ verified") == len(comparison.checks)
+    assert "epochs=5" in page
+    assert "STACK=local SET=&#34;epochs=5 model=cnn&#34; make up" in page
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"datasetPath": "/my data/it's here", "allowOversubscription": "true", "workerMemory": "2Gi", "repeats": "4"},
+        {"nodeSelector": '{"pool": "$HOME"}', "tolerations": '[{"operator": "Exists"}]', "nativeArm": "false"},
+    ],
+)
+def test_the_command_that_measures_again_has_every_setting(tmp_path: Path, settings: dict[str, str]) -> None:
+    """A shell that reads the line, and make's reader of SET, have the same texts in the end."""
+    page = render(compare(make_runs(), make_context(settings=settings)), "sweep-local", tmp_path)
+    line = next(text for text in html.unescape(page).splitlines() if "make up" in text)
+    command = line[line.index("STACK=") : line.index("make up")]
+    shown = subprocess.run(
+        ["bash", "-c", f'{command} bash -c \'printf "%s\\n%s" "$STACK" "$SET"\''], stdout=-1, text=True, check=True
+    )
+    stack, _, values = shown.stdout.partition("\n")
+
+    assert ("local", settings) == (stack, parse_overrides(values))
+
+
+def test_missing_runs_are_named_and_the_rest_is_drawn(tmp_path: Path) -> None:
+    """A removed run folder costs its lines and no more."""
+    comparison = measured(tmp_path)
+    (tmp_path / "runs/test/ray-2/result.json").unlink()
+    (tmp_path / "runs/test/ray-3/result.json").write_text("{}")
+
+    page = render(comparison, "local", tmp_path)
+
+    assert "<code>ray-2</code> (missing), <code>ray-3</code> (changed)" in page
+    assert set(svgs(page)) == PICTURES
+
+
+def test_without_any_run_file_the_numbers_remain(tmp_path: Path) -> None:
+    """All run folders removed: verdict, table, time and projection stand in the comparison itself."""
+    page = render(compare(make_runs(), make_context()), "local", tmp_path)
+
+    assert set(svgs(page)) == {"time", "scaling"}
+    assert "<h1>Worth it from 9 epochs on</h1>" in page
+    assert "<code>baseline-1</code> (missing)" in page
+
+
+def test_native_off_and_nothing_measured_still_render(tmp_path: Path) -> None:
+    """What is absent says why."""
+    without = render(
+        compare(make_runs(arms=("baseline", "ray")), make_context(arms=("baseline", "ray"))), "local", tmp_path
+    )
+    empty = render(compare([], make_context()), "local", tmp_path)
+
+    assert "nativeArm is off" in without
+    assert "no repeat has a run of every arm" in empty
+
+
+def test_text_from_runs_is_escaped(tmp_path: Path) -> None:
+    """A CPU model or a class name is text and never markup."""
+    evil = "<script>alert(1)</script> & co"
+    comparison = measured(tmp_path, provenance=make_provenance(cpu_model=evil), class_names=[evil, *"123456789"])
+
+    page = render(comparison, "local", tmp_path)
+
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in page
+
+
+def test_hostile_class_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    """Names that look like formulas, colours, ids or markup, that no SVG may hold, or that are far too long."""
+    names = [
+        r"$x^{$",
+        r"\$\frac{$",
+        "$$",
+        "#010500",
+        'id="a"',
+        "<!-- b -->",
+        "]]>&lt;",
+        "c\x00\x1b\n",
+        "\ud800",
+        "d" * 999,
+    ]
+    page = render(measured(tmp_path, class_names=names), "local", tmp_path)
+    page.encode()  # can be written
+    shown = [*names[:7], "c\ufffd\ufffd\ufffd", "\ufffd", "d" * 23 + "…"]
+
+    for picture in ("class-accuracy", "confusion-ray"):
+        texts = [text.text for text in ET.fromstring(svgs(page)[picture]).iter("text")]  # noqa: S314 - drawn by this program
+        assert [name for name in shown if name not in texts] == []
+
+
+def test_rendering_is_deterministic(tmp_path: Path) -> None:
+    """The same comparison gives the same bytes: a report can be compared and cached."""
+    comparison = measured(tmp_path)
+
+    assert render(comparison, "local", tmp_path) == render(comparison, "local", tmp_path)
+
+
+def test_classes_without_images_and_runs_without_samples(tmp_path: Path) -> None:
+    """A class that the test set lacks and a system without samples leave gaps, not errors."""
+    workers = [replace(worker, samples=[]) for worker in make_result("ray").workers]
+    results = [
+        make_result(
+            arm, r, class_accuracy=[None, *[0.9] * 9], workers=workers[: 1 if arm == "baseline" else 2], step_trace=[]
+        )
+        for r in (1, 2, 3)
+        for arm in _arms()
+    ]
+    runs = [_written(tmp_path, result, 1 + index // 3) for index, result in enumerate(results)]
+
+    page = render(compare(runs, make_context()), "local", tmp_path)
+
+    assert set(svgs(page)) == PICTURES - {"step-times", "cpu", "memory"}
+    assert "No CPU or memory samples" in page

@@ -1,0 +1,152 @@
+"""The table for a terminal: what it shows, and where it must fit."""
+
+import io
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from compare.comparison import compare
+from report import terminal
+from report.table import WIDTH, render
+from tests.unit.results import RUN, make_context, make_recipe, make_run, make_runs
+from training.contract.arms import ARMS
+
+PROJECT = Path(__file__).parents[3]
+
+
+def table(arms: Sequence[str] = RUN) -> str:
+    """The table of a whole measurement."""
+    return render(compare(make_runs(arms=arms), make_context(arms=tuple(arms))))
+
+
+def test_the_answer_is_the_first_line() -> None:
+    """Before any number: what the project is asked."""
+    assert table().splitlines()[0] == "Worth it from 9 epochs on"
+
+
+def test_arms_stand_in_aligned_rows() -> None:
+    """One row an arm that was measured, medians with their units in the heading."""
+    lines = table(list(ARMS)).splitlines()
+    start = next(index for index, line in enumerate(lines) if line.startswith("arm "))
+
+    assert lines[start : start + 6] == [
+        "arm       steady s  images/s  start-up s  end-to-end s  accuracy %  peak MiB",
+        "baseline      5.76       634         4.0          11.1       97.50       572",
+        "wide          3.45     1,056         4.5           9.1       97.50       572",
+        "native        2.99     1,219         6.0          10.2       97.50       573",
+        "ray           3.05     1,196        12.0          16.2       97.30       573",
+        "tuned         3.02     1,207         9.0          13.2       97.50       573",
+    ]
+
+
+def test_ratios_stand_with_their_interval() -> None:
+    """Median and 95 % interval of each ratio of the measured arms, and what it means."""
+    assert "speedup           1.89×   1.89 to 1.89  baseline / ray, steady state" in table()
+    assert "rayOverhead       1.02×   1.02 to 1.02  ray / native, steady state" in table()
+    assert "breakEvenEpochs       9" in table()
+    assert "wideSpeedup" not in table()
+
+
+def test_verdict_and_fairness_are_said() -> None:
+    """The verdict is whole, and how many checks passed stands under it."""
+    comparison = compare(make_runs(), make_context())
+
+    text = render(comparison)
+
+    assert comparison.verdict in " ".join(text.split())
+    assert "Fairness: 10 of 10 checks passed." in text
+
+
+def test_an_absent_arm_has_its_reason_and_no_row() -> None:
+    """No zero anywhere, and why stands below; a variant that nobody asked for is no news."""
+    text = table(("baseline", "ray"))
+
+    assert not any(line.startswith(("native ", "wide ", "rayOverhead")) for line in text.splitlines())
+    assert "native: nativeArm is off" in text
+    assert "wide: no node holds it" in text
+    assert "tuned" not in text
+
+
+def test_a_failed_check_is_named() -> None:
+    """A comparison that is none shows no ratio, and names the rule and the run."""
+    runs = [*make_runs()[:-1], make_run("ray", 3, world_size=1)]
+
+    text = render(compare(runs, make_context()))
+
+    assert "failed: replicasAsAsked" in text
+    assert "ray-3 trained with 1 replica(s) where 2 were expected" in " ".join(text.split())
+    assert "speedup               –" in text
+
+
+@pytest.mark.parametrize("arms", [RUN, ("baseline", "ray"), tuple(ARMS)])
+def test_fits_eighty_columns(arms: tuple[str, ...]) -> None:
+    """Nothing wraps in the narrowest terminal that people use."""
+    assert max(map(len, table(arms).splitlines())) <= WIDTH
+
+
+def test_nothing_to_compare_is_said() -> None:
+    """No run at all still gives a readable table."""
+    assert "no repeat has a run of every arm" in render(compare([], make_context()))
+
+
+def test_one_of_each_reads_in_the_singular() -> None:
+    """One epoch, one worker, one repeat."""
+    recipe = make_recipe(workers=1, epochs=1)
+
+    text = render(compare(make_runs(recipe, repeats=1), make_context(recipe, repeats=1)))
+
+    assert "1 epoch," in text
+    assert "1 worker of 1 CPU; medians of 1 repeat" in text
+
+
+def test_ascii_terminals_get_ascii() -> None:
+    """Where × does not exist, x stands for it and nothing fails."""
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="ascii")
+
+    terminal.write("1.89× ± 0.1 – α 漢", out)
+    out.flush()
+
+    assert raw.getvalue() == b"1.89x +- 0.1 - alpha ?\n"
+
+
+def test_utf8_terminals_get_every_character() -> None:
+    """Nothing is replaced where it need not be."""
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="utf-8")
+
+    terminal.write("1.89×", out)
+    out.flush()
+
+    assert raw.getvalue().decode() == "1.89×\n"
+
+
+def run_report(*arguments: str, text: str) -> subprocess.CompletedProcess[str]:
+    """`python -m report` with `text` on stdin."""
+    command = [sys.executable, "-m", "report", *arguments]
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, cwd=PROJECT, check=False, encoding="utf-8"
+    )
+
+
+def test_command_reads_stdin_and_prints_the_table() -> None:
+    """The way the Makefile calls it."""
+    comparison = compare(make_runs(), make_context())
+
+    done = run_report("table", text=comparison.to_json())
+
+    assert done.stdout == render(comparison) + "\n"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_command_refuses_what_is_no_comparison() -> None:
+    """One line that says what came instead; no traceback."""
+    done = run_report("table", text="null")
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "schemaVersion" in done.stderr

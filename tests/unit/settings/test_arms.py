@@ -1,0 +1,95 @@
+"""Which arms a measurement lacks, and what is said of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from infra.settings.draft import Facts
+from infra.settings.fit import GIB, Measurement, Size, arms_to_leave_out, cluster_fit
+from tests.unit.settings_machine import machine, settings
+
+LARGE = machine(cores=16, gib=64, stack="minikube")
+ROOMY = {"target": "minikube", "minikubeCpus": "6", "minikubeMemory": "12Gi"}
+
+
+def test_one_process_with_all_cpus_is_measured_unless_it_is_left_out() -> None:
+    """Here every process may use them all."""
+    assert settings().arms == ("baseline", "wide", "native", "ray")
+    assert "wide" not in settings(wideArm="false").arms
+    assert settings(wideArm="false").absent_arms["wide"] == "wideArm is off"
+
+
+@pytest.mark.parametrize("wanted", ["auto", "true"])
+def test_with_one_worker_one_process_with_all_cpus_is_the_baseline(wanted: str) -> None:
+    """It would be measured twice, and compared with itself."""
+    alone = settings(workers="1", wideArm=wanted)
+
+    assert "wide" not in alone.arms
+    assert alone.absent_arms["wide"] == "with one worker it is the baseline"
+
+
+def test_tuned_ray_is_measured_on_request_and_where_ray_starts_for_each_run() -> None:
+    """A cluster's Ray is started by its operator."""
+    assert settings().absent_arms["tuned"] == "tunedRay is off"
+    assert settings(tunedRay="true").arms == ("baseline", "wide", "native", "ray", "tuned")
+    assert "on target local" in settings(LARGE, **ROOMY, tunedRay="true").absent_arms["tuned"]
+
+
+def test_a_minikube_node_that_holds_it_has_the_wide_arm() -> None:
+    """Beside the idle Ray pods, of which a node has its share."""
+    assert "wide" in settings(LARGE, **ROOMY).arms
+
+
+def test_where_no_minikube_node_holds_it_the_wide_arm_is_absent_and_nothing_is_refused() -> None:
+    """The reason names nodes that would hold it, and they do."""
+    small = settings(LARGE, target="minikube")
+
+    assert "wide" not in small.arms
+    assert not small.refused_at_up
+    assert "no Minikube node of 4 CPUs and 6 GiB holds its pod of 2 CPUs and 3 GiB" in small.absent_arms["wide"]
+    assert "nodes of 5 CPUs and 6 GiB do" in small.absent_arms["wide"]
+    assert "wide" in settings(LARGE, target="minikube", minikubeCpus="5").arms
+
+
+@pytest.mark.parametrize(
+    "facts", [machine(cores=7, gib=64, stack="minikube"), machine(cores=16, gib=10, stack="minikube")]
+)
+def test_the_wide_arm_never_makes_a_machine_too_small(facts: Facts) -> None:
+    """Without the native arm it needs most: 7.1 CPUs and 10.5 GiB where the others need 6.1 and 9."""
+    nodes = {"nativeArm": "false", "minikubeCpus": "5", "minikubeMemory": "8Gi"}
+    found = settings(facts, target="minikube", **nodes)
+
+    assert "it needs a machine with 7.1 CPUs and 10.5 GiB" in found.absent_arms["wide"]
+    assert not found.refused_at_up
+    assert settings(facts, target="minikube", **nodes, wideArm="true").refused_at_up
+    assert "wide" in settings(LARGE, target="minikube", **nodes).arms
+
+
+def test_who_asks_for_it_is_told_what_it_does_not_fit() -> None:
+    """And that it can be left out."""
+    found = settings(LARGE, target="minikube", wideArm="true")
+
+    assert "wide" in found.arms
+    assert "the pods of wide, beside a Ray cluster of 2 workers, do not fit" in found.refused_at_up[0]
+    assert "pulumi config set wideArm false" in found.refused_at_up[0]
+
+
+def test_on_a_cluster_that_exists_it_is_asked_for() -> None:
+    """A preview may not see its nodes, and must promise the runs that the update makes."""
+    cluster = {"target": "kubernetes", "image": "registry.example.com/it:1", "kubeContext": "staging"}
+
+    assert "pulumi config set wideArm true" in settings(**cluster).absent_arms["wide"]
+    assert "wide" in settings(**cluster, wideArm="true").arms
+
+
+def test_the_fewest_arms_are_left_out_that_let_the_rest_fit() -> None:
+    """The wide arm needs one large node, the native arm many small ones."""
+    asked = Measurement(3, Size(1, GIB), Size(1, GIB), native_arm=True, wide_arm=True)
+
+    def without(nodes: list[Size]) -> tuple[str, ...]:
+        return arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, nodes))
+
+    assert without([Size(4, 16 * GIB)] * 3) == ("wide",)
+    assert without([Size(4, 16 * GIB)] * 2) == ("wide", "native")
+    assert without([Size(1, GIB)]) == ()
+    assert cluster_fit(replace(asked, wide_arm=False), [Size(4, 16 * GIB)] * 3) == ()

@@ -1,0 +1,177 @@
+"""Wrong input of every kind: one message with the line that fixes it, no traceback, and nothing made or changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.settings.draft import InvalidSettingsError
+from infra.settings.key import TARGETS
+from infra.settings.settings import parse
+from tests.unit.settings_machine import ROOT, machine
+from tools.setup import project
+from tools.setup.project import ToolError, checked_stack_name, stack_text
+from tools.stack import config as stack_config
+from tools.sweep import plan as sweep_plan
+from training.contract.rules import number, whole
+
+NUMBERS = {
+    "workers": ["２", "٢", "²", "①", "+2", "1_0", "1 0", "0x2", "2.", "2e0", "--2", "1" * 40, "-0x1", "∞", "二"],
+    "learningRate": ["٠.١", "1_0e-4", "+0.1", "1e-400", "1e999", "inf", "-inf", "nan", "NaN", "0,1", "1e", "."],
+    "workerCpus": ["1e-400", "½", "-1", "1e3", "２"],
+    "seed": ["1e3", "9" * 30, "-9" * 3],
+    "workerMemory": ["٢Gi", "99999999999999999999Ti", "65Ti", "-1Gi", "1e9", "1_000Mi", "2 Gi", "2GiB", "infGi", "Gi"],
+    "epochs": ["8\x00", "8\u200b", "８"],
+}
+SHAPES = {
+    "nodeSelector": [
+        "[]", "null", "1", '{"a":NaN}', '{"a":{"b":"c"}}', '{"a":"b","a":"c"}', '{"a":"' + "b" * 64 + '"}',
+        '{"' + "a" * 64 + '":"b"}', '{"' + "a" * 254 + '/b":"c"}', '{"a..b/c":"d"}', '{"a/":"b"}', "{'a':'b'}", "{",
+    ],
+    "tolerations": ["null", '{"key":"a"}', '"a"', "[[]]", "[" * 5000, '[{"key":"a","key":"b"}]', '[{"key":1}]', "[{}]"],
+    "imagePullSecrets": ["a,,b", "A", "a" * 254, "-a"],
+    "namespace": ["a" * 64, "-a", "a-", "a.b", "RAY", "ray system", "räy"],
+}  # fmt: skip
+PATHS = {
+    "datasetPath": ["~nobody-here/x", "no such folder", "it's", 'a"b', "a\nb", "a" * 5000, "\x00"],
+    "kuberayChart": ["./no such.tgz", "~nobody-here/x.tgz", "a/" * 3000, "dir/\x00"],
+    "minikubeCni": ["no-such.yaml", "~nobody-here/x.yml", "a/" * 3000 + "x.yaml"],
+}
+SETTINGS = [
+    (key, value) for table in (NUMBERS, SHAPES, PATHS) for key, values in table.items() for value in values
+]  # fmt: skip
+OWN = {"kubernetes": {"image": "a/b:1", "kubeContext": "mine"}}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("key", "value"), SETTINGS, ids=lambda text: ascii(text)[:30])
+def test_a_wrong_setting_is_one_problem_with_a_line_that_fixes_it(key: str, value: str, target: str) -> None:
+    """On every target; the value is shown on one line, however long, and whatever it holds."""
+    if key == "minikubeCni" and target != "minikube":
+        pytest.skip("Minikube's alone is looked at")
+    if key == "kuberayChart" and target == "local":
+        pytest.skip("a local run has no chart")
+    with pytest.raises(InvalidSettingsError) as caught:
+        parse({"target": target, key: value, **OWN.get(target, {})}, machine(stack=target))
+    (problem,) = caught.value.problems
+
+    assert problem.fixes
+    assert problem.what.startswith(f"{key} = ")
+    assert "\n" not in problem.what
+    assert len(problem.what) < 300
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of stack files of its own."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    return tmp_path
+
+
+STACK_FILES = {
+    "a tab": b"config:\n\tray-worth-it:workers: 2\n",
+    "not UTF-8": b"config:\n  ray-worth-it:model: \xff\xfe\n",
+    "a list": b"- config\n",
+    "a word": b"config\n",
+    "a config that is a list": b"config:\n  - ray-worth-it:workers\n",
+    "a config that is a word": b"config: workers\n",
+    "a key twice": b"config:\n  ray-worth-it:workers: 2\n  ray-worth-it:workers: 3\n",
+    "config twice": b"config:\n  ray-worth-it:workers: 2\nconfig:\n  ray-worth-it:workers: 3\n",
+    "an open quote": b'config:\n  ray-worth-it:workers: "2\n',
+    "a code that runs": b"config: !!python/object/apply:os.getcwd []\n",
+    "a NUL": b"config:\n  a: \x00\n",
+}
+
+
+@pytest.mark.parametrize("content", STACK_FILES.values(), ids=list(STACK_FILES))
+def test_a_stack_file_that_is_none_is_refused(stacks: Path, content: bytes) -> None:
+    """With its name, and what to write or type instead."""
+    (stacks / "Pulumi.mine.yaml").write_bytes(content)
+    with pytest.raises(ToolError, match=r"(?s)stacks/Pulumi.mine.yaml.*(config:|git checkout|sed -i)"):
+        stack_config.config_of("mine")
+
+
+def test_an_empty_stack_file_is_a_stack_with_every_default(stacks: Path) -> None:
+    """As for Pulumi."""
+    for content in ("", "# nothing\n", "config:\n", "config: {}\n"):
+        (stacks / "Pulumi.mine.yaml").write_text(content)
+        assert stack_config.config_of("mine") == {}
+
+
+def test_a_stack_file_that_is_no_file_is_refused(stacks: Path) -> None:
+    """A folder, a link that leads nowhere or to itself."""
+    (stacks / "Pulumi.folder.yaml").mkdir()
+    (stacks / "Pulumi.nowhere.yaml").symlink_to(stacks / "none")
+    (stacks / "Pulumi.circle.yaml").symlink_to(stacks / "Pulumi.circle.yaml")
+    for stack in ("folder", "nowhere", "circle"):
+        with pytest.raises(ToolError, match=f"no stacks/Pulumi.{stack}.yaml"):
+            stack_text(stack)
+
+
+@pytest.mark.parametrize("name", ["-x", "--help", "", ".", "..", "a/b", "a b", "a" * 101, "a\n", "é", "$(x)", ".a"])
+def test_a_stack_name_that_could_be_something_else_is_refused(name: str) -> None:
+    """A flag of pulumi, a path, or code of a shell."""
+    with pytest.raises(ToolError, match="STACK=minikube make up"):
+        checked_stack_name(name)
+
+
+@pytest.mark.parametrize("text", ["workers", "=3", "workers=2 workers=3", "a b=1", 'workers="', "-x=1", "1=2", "²=1"])
+def test_wrong_set_is_refused(text: str) -> None:
+    """With an example."""
+    with pytest.raises(ToolError, match=r"SET="):
+        stack_config.parse_overrides(text)
+
+
+@pytest.mark.parametrize("word", ["WORKERS=", "WORKERS=  ", 'WORKERS="1', "wrokers=1", "-x=1", "WORKERS"])
+def test_wrong_axes_of_a_sweep_are_refused(word: str) -> None:
+    """With an example."""
+    with pytest.raises(ToolError, match="make sweep"):
+        sweep_plan.parse_axes([word], {})
+
+
+@pytest.mark.parametrize("text", ["１", "+1", "1_0", "", " ", "1\n2"])
+def test_rules_of_numbers_read_ascii_digits_alone(text: str) -> None:
+    """The same for config keys and for the flags of the entry points."""
+    for rule in (whole(0, 100), number(0, 100)):
+        with pytest.raises(ValueError):  # noqa: PT011 - which one is not promised
+            rule.parse(text)
+
+
+COMMANDS: dict[str, list[str]] = {
+    "a sweep over a wrong value": ["tools.sweep.__main__", "WORKERS=1 x"],
+    "a preview with an unknown key": ["tools.stack.__main__", "preview", "--set=nope=1"],
+    "an up with a wrong value": ["tools.stack.__main__", "up", "--set=workers=²"],
+    "a stack that is a flag": ["tools.stack.__main__", "up", "--stack=-x"],
+    "results of a path": ["report", "history", "--stack=../.."],
+    "a result of another digit": ["report", "open", "--result=²"],
+    "no repeats": ["bench.__main__", "--repeats=0"],
+    "a result that is a folder": ["training.baseline", "--result=."],
+    "a data set that is not there": ["training.baseline", "--result=/proc/none/r.json", "--dataset-path=/none"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+def test_a_command_with_wrong_input_ends_with_a_message(command: list[str]) -> None:
+    """Under 10 seconds, without a traceback, with a nonzero status; the state of the project stays as it is."""
+    names = ("STACK", "SET", "MAKEFLAGS", "WORKERS", "COMPARE", "RESULT")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    before = _state()
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, env=environment, input="{", capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip()
+    assert _state() == before
+
+
+def _state() -> set[str]:
+    """What a command could have left."""
+    folders = [ROOT / name for name in (".state", "results", "runs", "benchmarks", "stacks")]
+    return {str(path) for folder in folders for path in (folder, *folder.rglob("*")) if path.exists()}

@@ -1,0 +1,216 @@
+"""How settings go together: each rule broken once, and each of its fixes tried."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.settings.checks import CIFAR10_FILES
+from tests.unit.settings_machine import machine, only_problem, problems, settings
+
+
+def test_a_batch_smaller_than_the_workers_is_refused() -> None:
+    """Every worker takes part in every step."""
+    found = only_problem(workers="3", globalBatchSize="2")
+
+    assert "pulumi config set globalBatchSize 3" in found
+    assert settings(workers="3", globalBatchSize="3").recipe.global_batch_size == 3
+
+
+def test_an_uneven_split_is_allowed() -> None:
+    """The default batch works with three workers."""
+    assert settings(workers="3").recipe.workers == 3
+
+
+def test_more_workers_than_cores_are_refused_on_local() -> None:
+    """On two cores `workers 3` is refused for the cores alone, with both ways out."""
+    found = only_problem(machine(cores=2), workers="3")
+
+    assert "pulumi config set workers 2" in found
+    assert "pulumi config set allowOversubscription true" in found
+
+
+@pytest.mark.parametrize(("workers", "cpus", "cores"), [("2", "4", 8), ("8", "1", 8), ("1", "2", 2)])
+def test_as_many_workers_as_cores_are_allowed(workers: str, cpus: str, cores: int) -> None:
+    """The bound itself fits."""
+    assert settings(machine(cores=cores), workers=workers, workerCpus=cpus).warnings == ()
+
+
+@pytest.mark.parametrize(("workers", "cpus"), [("1", "4"), ("3", "4"), ("2", "2"), ("3", "2")])
+def test_cores_can_be_had_by_less_of_what_there_is_too_much_of(workers: str, cpus: str) -> None:
+    """The fix works also where a single worker asks for more than the machine has."""
+    only_problem(machine(cores=2), workers=workers, workerCpus=cpus)
+
+
+def test_permitted_oversubscription_is_a_warning_and_a_sentence_for_the_verdict() -> None:
+    """What was allowed is not forgotten."""
+    found = settings(machine(cores=2), workers="3", allowOversubscription="true")
+
+    assert found.oversubscription == "3 workers with workerCpus 1 share the 2 CPUs that this machine allows"
+    assert found.warnings == (found.oversubscription,)
+
+
+def test_permission_alone_is_not_oversubscription() -> None:
+    """The verdict is not qualified when there are enough cores."""
+    assert settings(allowOversubscription="true").oversubscription is None
+
+
+def test_cpus_are_whole_on_local_only() -> None:
+    """A process is held to whole CPUs; a pod may have a quota."""
+    assert "pulumi config set workerCpus 2" in only_problem(workerCpus="1.5")
+    assert settings(machine(stack="minikube"), target="minikube", workerCpus="0.5").recipe.worker_cpus == 0.5
+
+
+@pytest.mark.parametrize(("dataset", "images"), [("digits", "1438"), ("cifar10", "50001")])
+def test_more_images_than_the_data_set_has_are_refused(dataset: str, images: str) -> None:
+    """The measurement would have fewer images than its recipe says."""
+    assert f"at most {int(images) - 1}" in only_problem(dataset=dataset, trainImages=images)
+
+
+def test_synthetic_images_have_no_limit() -> None:
+    """They are made to measure."""
+    assert settings(dataset="synthetic", trainImages="60000").recipe.train_images == 60_000
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"trainImages": "71", "globalBatchSize": "65"},
+        {"globalBatchSize": "1295"},
+        {"trainImages": "9", "globalBatchSize": "2"},
+        {"trainImages": "1437", "globalBatchSize": "4096"},
+        {"dataset": "synthetic", "trainImages": "100", "globalBatchSize": "91"},
+    ],
+)
+def test_an_epoch_has_a_whole_step(values: dict[str, str]) -> None:
+    """After a tenth of the images went to validation, at least one batch is left."""
+    found = only_problem(warmupSteps="0", **values)
+
+    assert "validate and" in found
+
+
+def test_a_step_that_just_fits_is_allowed() -> None:
+    """72 images leave 65 for training."""
+    settings(trainImages="72", globalBatchSize="65", warmupSteps="0")
+
+
+def test_warm_up_ends_before_the_run_does() -> None:
+    """3 epochs of 21 steps: with 63 steps of warm-up nothing would be timed."""
+    assert "a run has 63 steps" in only_problem(epochs="3", warmupSteps="63")
+
+
+def test_too_few_images_are_one_problem() -> None:
+    """Where there is no step at all, nothing is said about warm-up."""
+    assert len(problems(trainImages="50", globalBatchSize="2048")) == 1
+
+
+def test_a_data_set_folder_must_exist_whatever_the_data_set() -> None:
+    """A path that is wrong is not found out by the run that needs it first."""
+    for dataset in ("auto", "digits", "synthetic", "cifar10"):
+        assert "there is no folder" in only_problem(dataset=dataset, datasetPath="data/nowhere")
+
+
+def test_a_data_set_folder_must_hold_cifar10(tmp_path: Path) -> None:
+    """The missing files are named."""
+    for name in CIFAR10_FILES[:-1]:
+        (tmp_path / name).touch()
+
+    assert "has no test_batch" in only_problem(datasetPath=str(tmp_path))
+
+
+def test_the_folder_around_the_data_set_is_understood(tmp_path: Path) -> None:
+    """The archive's parent folder is the usual mistake: the fix names the right one, with a space in it too."""
+    inside = tmp_path / "cifar 10"
+    inside.mkdir()
+    for name in CIFAR10_FILES:
+        (inside / name).touch()
+
+    assert str(inside) in only_problem(datasetPath=str(tmp_path))
+
+
+def test_a_path_starts_at_the_project(tmp_path: Path) -> None:
+    """A relative path means the same wherever `pulumi` is called, and `auto` follows it."""
+    for name in CIFAR10_FILES:
+        (tmp_path / name).touch()
+
+    found = settings(machine(folder=tmp_path.parent), datasetPath=tmp_path.name)
+
+    assert (found.dataset_path, found.recipe.dataset) == (str(tmp_path), "cifar10")
+
+
+def test_the_split_is_the_one_that_training_makes() -> None:
+    """What is said about images at preview holds when they are loaded."""
+    from infra.settings.checks import _after_validation
+    from training.workloads.cnn.dataset import VALIDATION_SHARE
+
+    for images in (10, 71, 72, 640, 1437, 2560, 45_678, 50_000):
+        assert _after_validation(images) == images - int(images * VALIDATION_SHARE)
+
+
+def test_a_model_is_saved_on_local_only() -> None:
+    """A pod has nowhere to leave it."""
+    assert settings(saveModel="true").recipe.save_model
+    assert "target minikube" in only_problem(machine(stack="minikube"), target="minikube", saveModel="true")
+
+
+def test_the_last_repeat_has_a_seed() -> None:
+    """Repeat r uses seed + r - 1, which must be a seed too."""
+    assert "repeat 4 uses seed + 3" in only_problem(seed="2147483646")
+
+
+def test_ray_s_dashboard_needs_its_packages() -> None:
+    """They are an extra on local, and in every pod's image: without them each ray run would fail after minutes."""
+    without = replace(machine(), dashboard_installed=False)
+
+    (problem,) = problems(without, rayDashboard="true")
+
+    assert problem.fixes == ("pulumi config set rayDashboard false", "uv sync --frozen --inexact --extra image")
+    assert settings(rayDashboard="true").ray_dashboard
+    assert settings(without).recipe.workers == 2
+
+
+def test_workers_exchange_gradients_in_the_type_they_compute_in() -> None:
+    """Unless it is said."""
+    assert settings().recipe.gradient_precision == "float32"
+    assert settings(precision="bfloat16").recipe.gradient_precision == "bfloat16"
+    assert settings(precision="bfloat16", gradientPrecision="float32").recipe.gradient_precision == "float32"
+
+
+def test_workers_on_threads_of_one_core_are_warned_of_and_not_refused() -> None:
+    """Two virtual CPUs are often one core: what a fresh clone runs must run."""
+    found = settings(replace(machine(cores=2), cores_by_kind=(1,)), workers="2")
+
+    (warning,) = found.warnings
+    assert "2 workers with workerCpus 1 use 2 CPUs on the 1 physical core of the 2 CPUs" in warning
+    assert found.oversubscription is None
+    assert () == found.refused_at_up
+
+
+def test_workers_on_cores_of_two_kinds_are_warned_of() -> None:
+    """Two fast cores and four slow ones for four workers; two workers have fast ones."""
+    hybrid = replace(machine(cores=8), cores_by_kind=(2, 4))
+
+    (warning,) = settings(hybrid, workers="4").warnings
+    assert "only 2 are on cores of the fastest kind" in warning
+    assert () == settings(hybrid, workers="2").warnings
+    assert () == settings(replace(machine(cores=8), cores_by_kind=(8,)), workers="8").warnings
+
+
+def test_a_cpu_quota_limits_the_workers_as_the_number_of_cpus_does() -> None:
+    """A container of 8 visible CPUs that may use one and a half of them."""
+    container = replace(machine(cores=8), cpu_quota=1.5)
+    found = only_problem(container, workers="2")
+
+    assert "the 1.5 CPUs that the CPU quota of its cgroup allows" in found
+    assert "pulumi config set workers 1" in found
+    allowed = settings(container, workers="2", allowOversubscription="true")
+    assert allowed.oversubscription is not None
+    assert "CPU quota" in allowed.oversubscription
+
+
+def test_a_quota_of_less_than_a_cpu_leaves_permission() -> None:
+    """No number of workers fits; and a quota of all CPUs limits nothing."""
+    found = only_problem(replace(machine(cores=8), cpu_quota=0.5), workers="1")
+
+    assert "pulumi config set allowOversubscription true" in found
+    assert () == settings(replace(machine(cores=2), cpu_quota=2.0), workers="2").warnings

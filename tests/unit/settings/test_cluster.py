@@ -1,0 +1,158 @@
+"""Settings of the cluster targets: names, images, and what fits the nodes."""
+
+import pytest
+
+from infra.settings.fit import GIB, Measurement, Size, cluster_fit, node_that_fits
+from tests.unit.settings_machine import applied, machine, only_problem, settings
+
+IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
+MINIKUBE = machine(8, 16, "minikube")
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system", "kube-public", "kube-node-lease"])
+def test_namespaces_of_others_are_refused(namespace: str) -> None:
+    """What is denied by default and removed at the end must hold nothing else."""
+    assert f"namespace = {namespace}" in only_problem(**IMAGE, namespace=namespace)
+
+
+def test_kubernetes_needs_an_image_or_a_place_to_push_one() -> None:
+    """Both ways are given, and each is enough."""
+    found = only_problem(target="kubernetes", kubeContext="staging")
+
+    assert "pulumi config set image " in found
+    assert "pulumi config set imageRegistry " in found
+    settings(target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/a")
+
+
+def test_only_one_image_can_be_meant() -> None:
+    """An image that is used as it is, is not built as well."""
+    assert "only one can be meant" in only_problem(**IMAGE, imageRegistry="registry.example.com/a")
+
+
+def test_pull_secrets_need_a_namespace_that_exists() -> None:
+    """A namespace just made holds none, and its pods would wait for their image for ever."""
+    assert "createNamespace false" in only_problem(**IMAGE, imagePullSecrets="login")
+
+
+def test_a_chart_s_path_must_exist() -> None:
+    """A chart's name is looked up in the repository; a path is looked at now."""
+    assert "there is no file" in only_problem(**IMAGE, kuberayChart="charts/kuberay.tgz")
+    for chart in ("kuberay-operator", "stacks"):
+        settings(**IMAGE, kuberayChart=chart)
+    settings(**IMAGE, kuberayChart="charts/kuberay.tgz", operator="existing")
+
+
+@pytest.mark.parametrize("key", ["kuberayRepository", "kuberayChart"])
+def test_an_oci_address_is_refused_with_what_to_do_instead(key: str) -> None:
+    """Only Helm reads those; the program would find out at preview, and fail with the chart."""
+    found = only_problem(**IMAGE, **{key: "oci://registry.example.com/charts/kuberay-operator"})
+
+    assert "`helm pull`" in found
+
+
+def test_a_stack_whose_name_makes_no_profile_says_so() -> None:
+    """The derived profile is never bent silently: two stacks could get the same."""
+    found = only_problem(machine(stack="My_Stack"), target="minikube")
+
+    assert "pulumi config set minikubeProfile ray-worth-it-my-stack" in found
+
+
+def test_a_kubeconfig_in_the_home_folder_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider knows no ~."""
+    monkeypatch.setenv("HOME", "/home/someone")
+    found = settings(**IMAGE, kubeconfig="~/.kube/config")
+
+    assert found.cluster is not None
+    assert found.cluster.kubeconfig == "/home/someone/.kube/config"
+
+
+def asked(workers: int = 2, cpus: float = 1, gib: float = 1, *, native_arm: bool = True) -> Measurement:
+    """A measurement with a small head."""
+    return Measurement(workers, Size(cpus, int(gib * GIB)), Size(1, GIB), native_arm)
+
+
+def test_fit_is_by_node_and_not_by_sum() -> None:
+    """Two nodes with 1.5 CPUs left hold no two-CPU pod, though they have three together."""
+    nodes = [Size(2.5, 8 * GIB)] * 2
+
+    assert cluster_fit(Measurement(1, Size(2, GIB), Size(0.1, GIB), native_arm=False), nodes) == ("baseline", "ray")
+
+
+def test_fit_counts_memory() -> None:
+    """CPUs enough, memory not."""
+    assert cluster_fit(asked(gib=4), [Size(16, 8 * GIB)] * 2) == ("baseline", "native")
+
+
+def test_fit_keeps_a_cpu_and_a_gib_of_each_node() -> None:
+    """Exactly enough is enough; a hundredth less is not."""
+    one = asked(1, native_arm=False)
+    enough = Size(0.1 + 1 + 1 + 1 + 1, int((0.5 + 1 + 1 + 1 + 1) * GIB))
+
+    assert cluster_fit(one, [enough]) == ()
+    assert cluster_fit(one, [Size(enough.cpus - 0.01, enough.memory_bytes)]) == ("baseline",)
+    assert cluster_fit(one, [Size(enough.cpus, enough.memory_bytes - 1)]) == ("baseline",)
+
+
+def test_each_arm_is_counted_by_itself() -> None:
+    """Jobs run one after another: the native arm needs most, the others fit without it."""
+    nodes = [Size(4, 8 * GIB)] * 2
+
+    assert cluster_fit(asked(3), nodes) == ("native",)
+    assert cluster_fit(asked(3, native_arm=False), nodes) == ()
+
+
+@pytest.mark.parametrize(("workers", "cpus", "gib"), [(1, 0.25, 0.5), (3, 1, 1.5), (8, 4, 3), (64, 2, 8)])
+def test_the_node_suggested_fits_and_a_smaller_one_does_not(workers: int, cpus: float, gib: float) -> None:
+    """The message names the smallest node that works."""
+    measurement, floor = asked(workers, cpus, gib), Size(2, 2 * GIB)
+
+    found = node_that_fits(measurement, 2, floor)
+
+    assert cluster_fit(measurement, [found] * 2) == ()
+    if found.cpus > floor.cpus:
+        assert cluster_fit(measurement, [Size(found.cpus - 1, found.memory_bytes)] * 2) != ()
+    if found.memory_bytes > floor.memory_bytes:
+        assert cluster_fit(measurement, [Size(found.cpus, found.memory_bytes - GIB)] * 2) != ()
+
+
+def test_three_workers_on_the_default_minikube_need_another_machine_or_no_native_arm() -> None:
+    """The refusal says what would do, and leaving out the native arm is enough."""
+    found = settings(MINIKUBE, target="minikube", workers="3")
+
+    assert len(found.refused_at_up) == 2
+    assert found.oversubscription is None
+    assert all("pulumi config set nativeArm false" in text for text in found.refused_at_up)
+    assert "need a machine with 10 physical cores, and this one has 8" in found.refused_at_up[1]
+    assert settings(MINIKUBE, target="minikube", workers="3", nativeArm="false").warnings == ()
+
+
+def test_a_larger_node_is_a_way_out() -> None:
+    """The lines that the message gives make the pods fit."""
+    values = {"target": "minikube", "workers": "3"}
+    (line,) = [line for line in settings(MINIKUBE, **values).warnings[0].split("\n  ") if "minikubeCpus" in line]
+
+    assert settings(machine(32, 64, "minikube"), **applied(values, line)).warnings == ()
+
+
+def test_permission_lifts_the_cores_of_the_machine_only() -> None:
+    """Sharing cores is slow and possible; what the scheduler can't place never starts, permission or not."""
+    found = settings(machine(2, 16, "minikube"), target="minikube", allowOversubscription="true")
+    crowded = settings(machine(2, 16, "minikube"), target="minikube", allowOversubscription="true", workers="3")
+
+    assert found.refused_at_up == ()
+    assert found.oversubscription == found.warnings[0]
+    assert "8 physical cores" in found.warnings[0]
+    assert len(crowded.refused_at_up) == 1
+    assert "do not fit 2 nodes" in crowded.refused_at_up[0]
+
+
+def test_memory_that_the_machine_has_not_is_refused() -> None:
+    """Memory can't be shared."""
+    found = settings(machine(8, 8, "minikube"), target="minikube", allowOversubscription="true")
+
+    assert "and this one has 8" in found.refused_at_up[0]
+
+
+def test_nothing_is_said_about_clusters_not_yet_seen() -> None:
+    """On `kubernetes` the nodes are read at `up`, not guessed."""
+    assert settings(machine(2, 4), **IMAGE, workers="100", globalBatchSize="100").warnings == ()

@@ -1,0 +1,71 @@
+"""What README and Pulumi.yaml say about settings is what the table says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.settings.table import KEYS
+from tools.docs import config_table
+
+
+@pytest.mark.parametrize("name", list(config_table.DOCUMENTS))
+def test_documents_agree_with_the_table(name: str) -> None:
+    """A changed key is a changed document: `python -m tools.docs.config_table` writes both."""
+    text = (config_table.ROOT / name).read_text(encoding="utf-8")
+
+    assert config_table.rendered(name, text) == text
+
+
+def test_pulumi_yaml_declares_every_key_without_a_type() -> None:
+    """A typed key is refused by the engine, without a line that mends it; an unquoted default would be typed."""
+    config = yaml.safe_load((config_table.ROOT / "Pulumi.yaml").read_text())["config"]
+    declared = {key: its for key, its in config.items() if ":" not in key}
+
+    assert list(declared) == list(KEYS)
+    assert all(set(its) == {"description", "default"} for its in declared.values())
+    assert all(isinstance(its["default"], str) for its in declared.values())
+
+
+def test_dynamic_resources_keep_their_default_provider() -> None:
+    """Pulumi's default providers are off for clusters, and on for the runs of this machine."""
+    config = yaml.safe_load((config_table.ROOT / "Pulumi.yaml").read_text())["config"]
+
+    assert config["pulumi:disable-default-providers"] == ["kubernetes"]
+
+
+def test_the_table_has_a_row_a_key_and_four_cells_a_row() -> None:
+    """A | in a rule or an example would break the row."""
+    rows = [row.replace("\\|", "") for row in config_table.table().splitlines()]
+
+    assert len(rows) == len(KEYS) + 2
+    assert {row.count("|") for row in rows} == {5}
+
+
+def test_only_what_stands_between_the_markers_is_touched() -> None:
+    """The rest of README is written by hand."""
+    text = "before\n<!-- config table -->\nold\n<!-- end of config table -->\nafter\n"
+
+    found = config_table.rendered("README.md", text)
+
+    assert found.startswith("before\n<!-- config table -->\n| key |")
+    assert found.endswith("|\n<!-- end of config table -->\nafter\n")
+    assert "\nold\n" not in found
+
+
+def test_a_document_without_markers_is_refused() -> None:
+    """Nothing is appended somewhere."""
+    with pytest.raises(ValueError, match="has no lines"):
+        config_table.rendered("README.md", "no table here\n")
+
+
+def test_check_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--check` fails on a stale document and leaves it; without it the document is written, once."""
+    for name, (begin, end, _) in config_table.DOCUMENTS.items():
+        (tmp_path / name).write_text(f"{begin}\nold\n{end}\n")
+    monkeypatch.setattr(config_table, "ROOT", tmp_path)
+
+    assert config_table.main(["--check"]) == 1
+    assert "old" in (tmp_path / "README.md").read_text()
+    assert config_table.main([]) == 0
+    assert config_table.main(["--check"]) == 0

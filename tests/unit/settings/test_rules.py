@@ -1,0 +1,166 @@
+"""Each key alone: wrong types and both sides of each bound, with a fix that works."""
+
+import pytest
+
+from infra.settings.key import TARGETS, Key
+from infra.settings.table import KEYS
+from tests.unit.settings_machine import machine, only_problem, settings
+from training.contract.recipe import recipe_fields
+
+REFUSED = {
+    "target": ["Local", "aws"],
+    "workers": ["0", "257", "-1", "2.5", "abc", "1e3", "nan"],
+    "workerCpus": ["0", "-1", "257", "nan", "inf", "one"],
+    "epochs": ["0", "10001", "many"],
+    "globalBatchSize": ["0", "65537", "64.0"],
+    "learningRate": ["nan", "inf", "-inf", "0", "-0.1", "10.1", "fast"],
+    "precision": ["float16", "Float32"],
+    "gradientPrecision": ["int8"],
+    "seed": ["-1", "2147483648", "x"],
+    "warmupSteps": ["-1", "10001", "few"],
+    "model": ["resnet50"],
+    "syncBatchNorm": ["yes", "1"],
+    "dataset": ["mnist", "CIFAR10"],
+    "trainImages": ["-1", "all"],
+    "augmentation": ["flip"],
+    "learningRateSchedule": ["step"],
+    "learningRateScaling": ["square"],
+    "earlyStopping": ["-1", "10001", "false"],
+    "saveModel": ["on"],
+    "repeats": ["0", "101", "three"],
+    "wideArm": ["yes"],
+    "nativeArm": ["no"],
+    "tunedRay": ["1"],
+    "keepBaseline": ["no"],
+    "priceCpuHour": ["-0.1", "1001", "nan", "cheap"],
+    "priceGibHour": ["-0.1", "1001", "inf", "$0.01"],
+    "runTimeoutMinutes": ["0", "10081", "1h"],
+    "allowOversubscription": ["force"],
+    "rayDashboard": ["8265"],
+    "workerMemory": ["511Mi", "2GB", "2g", "512m", "-2Gi", "2 Gi", "lots"],
+    "headCpus": ["0", "257", "nan"],
+    "headMemory": ["1023Mi", "2gb"],
+    "minikubeProfile": ["Big", "a_b", "-a", "a-", "a" * 59],
+    "minikubeNodes": ["0", "21", "two"],
+    "minikubeCpus": ["1", "257", "2.5"],
+    "minikubeMemory": ["2047Mi", "6g"],
+    "minikubeAddons": ["metrics server", "a,,b", "Dashboard"],
+    "minikubeCni": ["bridge", "flannel", "false"],
+    "preloadImages": ["busybox", "busybox:latest", "a:1,b"],
+    "kubernetesVersion": ["1.34.4", "v1.34", "latest", "stable"],
+    "operator": ["true", "helm"],
+    "kuberayVersion": ["v1.6.2", "1.6", "latest"],
+    "kuberayRepository": [
+        *("ray-project.github.io/kuberay-helm", "oci://ghcr.io/kuberay", "http://charts.example.com", "file:///charts"),
+        *("http://127.0.0.1.example.com/", "http://localhost@example.com/", "http://127.0.0.1@example.com/"),
+    ],
+    "kuberayChartDigest": ["660e7095", "sha512:" + "0" * 64, "Z" * 64],
+    "kuberayChart": ["oci://ghcr.io/kuberay/kuberay-operator", "https://example.com/kuberay-operator-1.6.2.tgz"],
+    "baseImage": ["python", "python:latest", "Python:3.11", "python:"],
+    "image": ["a/b", "a/b:latest", "https://a/b:1", "localhost:5000/b", "a/b@sha256:12"],
+    "imageRegistry": ["https://ghcr.io/me", "ghcr.io/me/it:1", "ghcr.io/me/"],
+    "imagePullSecrets": ["My Secret", "a,,b"],
+    "dashboardNodePort": ["29999", "32768", "http"],
+    "namespace": ["Ray", "ray_system", "-ray", "a" * 64, "ray.system"],
+    "createNamespace": ["maybe"],
+    "nodeSelector": ["pool=training", '["pool"]', '{"pool": 1}', '{"-": "a"}', '{"pool": "a b"}'],
+    "tolerations": [
+        "{}",
+        "[1]",
+        '[{"kye": "a"}]',
+        '[{"operator": "Sometimes"}]',
+        '[{"operator": "Equal", "value": "a"}]',
+        '[{"operator": "Exists", "value": "a"}]',
+        '[{"key": "a", "effect": "Never"}]',
+        '[{"key": "a", "tolerationSeconds": 5}]',
+        '[{"key": "a", "effect": "NoExecute", "tolerationSeconds": "5"}]',
+    ],
+}
+ACCEPTED = {
+    "workers": ["1", " 8 "],
+    "workerCpus": ["1", "2.0"],
+    "epochs": ["1", "10000"],
+    "globalBatchSize": ["2", "431"],
+    "learningRate": ["10", "1e-9"],
+    "seed": ["0", "2147483644"],
+    "warmupSteps": ["0", "62"],
+    "trainImages": ["0", "72", "1437"],
+    "earlyStopping": ["0", "10000"],
+    "saveModel": ["True", "false"],
+    "repeats": ["1", "100"],
+    "runTimeoutMinutes": ["1", "10080"],
+    "workerMemory": ["512Mi", "1.5Gi", "2147483648", "2G", "1Ti"],
+    "headMemory": ["1Gi"],
+    "minikubeProfile": ["a", "a" * 58],
+    "minikubeNodes": ["1", "20"],
+    "minikubeCpus": ["2", "256"],
+    "minikubeAddons": ["none", "metrics-server, dashboard"],
+    "minikubeCni": ["auto", "cilium", "./cni/mine.yaml"],
+    "preloadImages": ["a:1,registry.example.com:5000/b/c:v2"],
+    "kuberayRepository": ["https://charts.example.com/a/", "http://127.0.0.1:8879", "http://localhost/charts"],
+    "kuberayChartDigest": ["sha256:" + "0" * 64, "a" * 64],
+    "baseImage": ["python:3.11-slim", "a@sha256:" + "0" * 64],
+    "image": ["localhost:5000/a/b_c:1", "a:1@sha256:" + "0" * 64],
+    "imageRegistry": ["localhost:5000/me", "me/it"],
+    "dashboardNodePort": ["30000", "32767"],
+    "namespace": ["a", "a" * 63],
+    "nodeSelector": ['{"kubernetes.io/arch": "amd64", "pool": ""}', "{}"],
+    "tolerations": ["[]", '[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 5}]'],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in REFUSED.items() for value in values])
+def test_a_value_outside_its_rule_is_refused(key: str, value: str) -> None:
+    """The message has the key, the value, what is allowed, and a line that works."""
+    found = only_problem(**{key: value})
+
+    assert f"{key} = {value}" in found
+    assert f"allowed: {KEYS[key].rule.allowed}" in found
+    assert f"fix:     pulumi config set {key} " in found
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in ACCEPTED.items() for value in values])
+def test_a_value_at_the_bound_is_accepted(key: str, value: str) -> None:
+    """What is allowed includes its bounds."""
+    settings(**{key: value})
+
+
+def test_every_rule_is_tested() -> None:
+    """Each key is refused something; paths and names that only a cluster can judge excepted."""
+    assert set(KEYS) - set(REFUSED) == {"datasetPath", "kubeconfig", "kubeContext"}
+
+
+def test_keys_of_a_recipe_have_the_recipe_s_rules() -> None:
+    """Command line and config allow the same: rules and help are not said twice."""
+    for name, its in recipe_fields().items():
+        if name != "dataset":
+            assert KEYS[name].rule is its.metadata["rule"]
+            assert KEYS[name].help == its.metadata["help"]
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_defaults_and_examples_obey_their_rule(key: Key) -> None:
+    """What the docs show can be typed."""
+    for text in (*(key.default_for(target) for target in TARGETS), key.example):
+        if text:
+            key.rule.parse(text)
+
+    assert key.value_that_works("local")
+    assert key.default or key.derived
+
+
+def test_memory_is_read_as_kubernetes_reads_it() -> None:
+    """Binary and decimal units differ."""
+    sizes = {
+        text: settings(workerMemory=text).worker_memory_bytes for text in ("1Gi", "1G", "1.5Gi", "1024Mi", "1000M")
+    }
+
+    assert sizes == {"1Gi": 2**30, "1G": 10**9, "1.5Gi": 3 * 2**29, "1024Mi": 2**30, "1000M": 10**9}
+
+
+def test_no_addon_can_be_said() -> None:
+    """An empty value means the default, so the empty list has a word."""
+    found = settings(machine(stack="minikube"), target="minikube", minikubeAddons="none")
+
+    assert found.cluster is not None
+    assert found.cluster.minikube_addons == ()

@@ -1,0 +1,270 @@
+"""Settings of a stack as a whole: defaults, types, several problems at once, and what Pulumi hands over."""
+
+import json
+from contextlib import suppress
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pulumi
+import pytest
+import yaml
+
+from infra.settings import settings as module
+from infra.settings.draft import InvalidSettingsError, read
+from infra.settings.key import TARGETS, Key
+from infra.settings.settings import ClusterSettings, Settings, SettingsError, load, parse
+from infra.settings.table import KEYS
+from tests.unit.settings_machine import ROOT, applied, machine, only_problem, problems, settings
+from training.contract.recipe import Recipe, camel
+
+STACK_FILES = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
+
+
+def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
+    """An empty stack measures digits locally with the recipe's own defaults, and warns of nothing."""
+    found = settings()
+
+    assert (found.target, found.stack, found.cluster) == ("local", "local", None)
+    assert found.recipe == Recipe(dataset="digits")
+    assert (found.repeats, found.arms, found.keep_baseline) == (4, ("baseline", "wide", "native", "ray"), False)
+    assert (found.oversubscription, found.warnings, found.refused_at_up) == (None, (), ())
+
+
+def test_what_pulumi_yaml_declares_changes_nothing() -> None:
+    """Declared defaults arrive as values that are set, and mean the same as nothing set, for every target."""
+    declared = {name: key.declared_default() for name, key in KEYS.items()}
+
+    for target in TARGETS:
+        own = {"target": target} | ({"image": "a/b:1", "kubeContext": "staging"} if target == "kubernetes" else {})
+        assert parse(declared | own, machine()) == parse(own, machine())
+
+
+def test_cluster_defaults_fit_the_machine_they_are_made_for() -> None:
+    """Stack minikube works unchanged on 8 physical cores and 16 GiB, and trains on CIFAR-10."""
+    found = settings(machine(8, 16, "minikube"), target="minikube")
+
+    assert found.cluster is not None
+    assert found.cluster.minikube_profile == "ray-worth-it-minikube"
+    assert (found.recipe.dataset, found.recipe.train_images) == ("cifar10", 2560)
+    assert found.warnings == ()
+
+
+def test_every_key_is_typed_somewhere() -> None:
+    """No key is accepted and then dropped: each is a field of the settings, of the cluster's, or of the recipe."""
+    names = {camel(field.name) for part in (Settings, ClusterSettings, Recipe) for field in fields(part)}
+    read_otherwise = {"workerMemory"}
+
+    assert set(KEYS) - read_otherwise <= names
+
+
+def test_every_setting_that_is_not_its_default_is_told() -> None:
+    """So that a report can say what measures again: each key alone, in the text that was given."""
+    for name, key in KEYS.items():
+        text = _another(key)
+        assert read({name: text}, machine())[0].changed() == {name: text}
+        assert read({name: key.default_for("local")}, machine())[0].changed() == {}
+
+
+def _another(key: Key) -> str:
+    """A value of this key that is allowed and not the default."""
+    texts = (key.example, "2", "3", "32000", "true", "false", "none", "bfloat16", "flip-crop", "cosine", "linear",
+             "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16",
+             "minikube", "cnn", "synthetic", "2Gi", "4Gi", "mine")  # fmt: skip
+    for text in texts:
+        with suppress(ValueError):
+            key.rule.parse(text)
+            if text and text != key.default:
+                return text
+    pytest.fail(f"no other value of {key.name} is known here")
+
+
+def test_secret_settings_are_not_told() -> None:
+    """Neither those set with --secret, nor an address that holds a password."""
+    found = settings(machine(secret=frozenset({"kubeContext"})), kubeContext="hidden", epochs="3",
+                     kuberayRepository="https://me:word@charts.example.com/")  # fmt: skip
+
+    assert found.given == {"epochs": "3"}
+
+
+def test_values_arrive_typed() -> None:
+    """Texts become numbers, booleans, lists and objects."""
+    found = settings(
+        target="kubernetes",
+        kubeContext="staging",
+        image="registry.example.com/a/b:1.0",
+        workers="3",
+        workerCpus="0.5",
+        nativeArm="false",
+        workerMemory="2Gi",
+        imagePullSecrets="one, two",
+        createNamespace="false",
+        nodeSelector='{"pool": "training"}',
+        tolerations='[{"operator": "Exists"}]',
+    )
+
+    assert found.cluster is not None
+    assert (found.recipe.workers, found.recipe.worker_cpus, found.native_arm) == (3, 0.5, False)
+    assert found.worker_memory_bytes == 2 * 2**30
+    assert found.cluster.image_pull_secrets == ("one", "two")
+    assert found.cluster.node_selector == {"pool": "training"}
+    assert found.cluster.tolerations == ({"operator": "Exists"},)
+
+
+def test_legal_zero_is_kept() -> None:
+    """Zero is a value, not an absent one."""
+    found = settings(seed="0", warmupSteps="0", earlyStopping="0", trainImages="0")
+
+    assert (found.recipe.seed, found.recipe.warmup_steps, found.recipe.train_images) == (0, 0, 0)
+
+
+def test_settings_cannot_be_changed() -> None:
+    """Components share one settings object: none can change it for the others."""
+    with pytest.raises(FrozenInstanceError):
+        settings().repeats = 2  # type: ignore[misc]
+
+
+def test_several_problems_are_said_at_once() -> None:
+    """A user mends everything in one go: parse problems, unknown keys and cross-field problems come together."""
+    found = problems(
+        workers="abc", epochs="0", datasetPath="/nowhere", saveModel="true", target="minikube", wrokers="3"
+    )
+
+    assert len(found) == 5
+    with pytest.raises(InvalidSettingsError, match=r"^5 problems in the settings of stack local; nothing was changed"):
+        settings(workers="abc", epochs="0", datasetPath="/nowhere", saveModel="true", target="minikube", wrokers="3")
+
+
+def test_a_problem_is_said_once() -> None:
+    """A value that can't be parsed brings no second problem about how it goes with others."""
+    assert "workers = 0" in only_problem(workers="0")
+    assert "globalBatchSize = abc" in only_problem(globalBatchSize="abc", workers="3")
+    assert "target = minicube" in only_problem(target="minicube")
+
+
+def test_an_unknown_key_is_refused_with_the_key_that_was_meant() -> None:
+    """A typing error has no silent effect; the line removes it and sets the right key."""
+    found = only_problem(wrokers="3")
+
+    assert "did you mean workers?" in found
+    assert "pulumi config rm wrokers && pulumi config set workers 3" in found
+
+
+def test_an_unknown_key_like_no_other_is_refused_with_all_keys() -> None:
+    """Where nothing is close, the valid keys are listed."""
+    found = only_problem(frobnicate="1")
+
+    assert all(name in found for name in KEYS)
+    assert "fix:     pulumi config rm frobnicate" in found
+
+
+def test_keys_of_other_targets_are_accepted() -> None:
+    """Pulumi.yaml declares all keys for all targets: what means nothing here is no problem."""
+    assert settings(namespace="default", image="a/b:1", imageRegistry="a/b").target == "local"
+
+
+def test_a_secret_is_never_shown() -> None:
+    """A value set with --secret stays out of messages, whatever is wrong with it."""
+    facts = machine(secret=frozenset({"workers", "wrokers"}))
+
+    shown = "\n".join(str(problem) for problem in problems(facts, workers="hunter2", wrokers="hunter2"))
+
+    assert "hunter2" not in shown
+    assert "[secret]" in shown
+
+
+@pytest.mark.parametrize("path", STACK_FILES, ids=lambda path: path.name)
+def test_every_stack_file_is_valid(path: Path) -> None:
+    """The stacks in git work as they are, without a warning, on the machine they are meant for."""
+    stack = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+    values = yaml.safe_load(path.read_text())["config"]
+    own = {key.removeprefix("ray-worth-it:"): value for key, value in values.items()}
+
+    found = parse(own, machine(8, 16, stack))
+
+    assert all(key.startswith("ray-worth-it:") for key in values)
+    assert all(isinstance(value, str) for value in own.values())
+    assert found.warnings == ()
+
+
+def test_the_four_stacks_are_there() -> None:
+    """Each target has a stack file, and CI has its own."""
+    assert {path.name[7:-5] for path in STACK_FILES} >= {"local", "minikube", "kubernetes", "ci"}
+
+
+def test_the_ci_stack_holds_three_workers() -> None:
+    """What the cluster tests scale to has room on two nodes of a two-core machine."""
+    values = {
+        key.removeprefix("ray-worth-it:"): value
+        for key, value in yaml.safe_load((ROOT / "stacks/Pulumi.ci.yaml").read_text())["config"].items()
+    }
+
+    found = parse(values | {"workers": "3"}, machine(2, 16, "ci"))
+
+    assert found.refused_at_up == ()
+    assert found.oversubscription is not None
+
+
+@pytest.fixture
+def _pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "local")
+    monkeypatch.setattr(pulumi, "get_project", lambda: "ray-worth-it")
+    monkeypatch.setattr(module, "_facts", machine)
+    monkeypatch.setattr(pulumi, "Config", lambda: _config("ray-worth-it"))
+
+
+_config = pulumi.Config
+
+
+def _given(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    texts = {f"ray-worth-it:{key}": value for key, value in values.items()}
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(texts | {"pulumi:disable-default-providers": '["kubernetes"]'}))
+
+
+@pytest.mark.usefixtures("_pulumi")
+def test_load_reads_this_project_s_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of other namespaces, such as Pulumi's own, are not ours."""
+    _given(monkeypatch, workers="3")
+
+    assert load().recipe.workers == 3
+
+
+@pytest.mark.usefixtures("_pulumi")
+def test_load_sees_unknown_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pulumi.Config can't list keys: they come from what the engine hands over. A RunError has no traceback."""
+    _given(monkeypatch, wrokers="3")
+
+    with pytest.raises(SettingsError, match="did you mean workers") as caught:
+        load()
+    assert isinstance(caught.value, pulumi.RunError)
+
+
+@pytest.mark.usefixtures("_pulumi")
+def test_what_does_not_fit_is_a_warning_at_preview_and_an_error_at_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preview may run on another machine than the update; an update must not start what can't work."""
+    _given(monkeypatch, target="minikube", workers="3")
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    warnings = load().warnings
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+
+    assert any("pulumi config set nativeArm false" in warning for warning in warnings)
+    with pytest.raises(SettingsError, match="pulumi config set nativeArm false"):
+        load()
+
+
+def test_facts_are_this_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cores, memory and folder are real, and secret keys come without their namespace."""
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "local")
+    monkeypatch.setattr(pulumi, "get_project", lambda: "ray-worth-it")
+    monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["ray-worth-it:workers"]')
+
+    facts = module._facts()
+
+    assert facts.folder == ROOT
+    assert facts.secret_keys == {"workers"}
+    assert facts.cpus_allowed >= 1
+    assert facts.memory_bytes > 2**20
+
+
+def test_a_fix_is_what_a_user_can_type() -> None:
+    """JSON in a fix is quoted for the shell."""
+    assert applied({}, str(problems(tolerations="{}")[0].fixes[0]))["tolerations"] == KEYS["tolerations"].example

@@ -1,0 +1,95 @@
+"""The Makefile and what it may call: help names every target, and what runs first needs nothing installed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+# Those of a `make test` around this are not meant for the make that is tested.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+FIRST = ("tools.setup.bootstrap", "tools.stack.clean")
+
+
+def _targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+
+
+def test_help_lists_every_target() -> None:
+    """From the Makefile's own comments, so that none can be forgotten; plain `make` shows it."""
+    shown = subprocess.run(["make"], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+
+    assert {line.split()[0] for line in shown.splitlines()} == _targets()
+    assert all(len(line.split()) > 2 for line in shown.splitlines())
+
+
+def test_every_target_is_phony() -> None:
+    """A file named `test` must not hide the tests."""
+    phony = re.search(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)
+
+    assert phony is not None
+    assert set(phony.group(1).split()) == _targets()
+
+
+def test_every_tool_that_a_recipe_calls_exists() -> None:
+    """A target is there only with its code."""
+    called = set(re.findall(r"(?:-m|\(IN_VENV\)) ((?:tools|report|bench)[a-z_.]*)", MAKEFILE))
+    paths = {name: ROOT / name.replace(".", "/") for name in called}
+
+    assert {"report", "tools.stack", "tools.stack.clean"} <= called
+    assert [] == [
+        name
+        for name, path in paths.items()
+        if not path.with_suffix(".py").is_file() and not (path / "__main__.py").is_file()
+    ]
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+@pytest.mark.parametrize("variable", ["STACK", "SET"])
+def test_what_a_user_gives_is_no_shell_code(variable: str, quote: str, tmp_path: Path) -> None:
+    """Values reach the tools through the environment, quoted wherever a recipe names them."""
+    hacked = tmp_path / "hacked"
+    value = f"x{quote}; touch {hacked}; : {quote}"
+    command = ["make", "BOOTSTRAP=true", "IN_VENV=true", "up", f"{variable}={value}"]
+    subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, check=True)
+
+    assert not hacked.exists()
+
+
+def _imports(module: str) -> set[str]:
+    # 3.9 is the oldest Python that the first steps are made with: newer syntax is an error here.
+    source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+    tree = ast.parse(source, feature_version=(3, 9))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (ROOT / (node.module or "").replace(".", "/")).is_dir():
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("module", FIRST)
+def test_what_runs_before_the_environment_exists_needs_python_alone(module: str) -> None:
+    """Bootstrap and clean, with all they import: the standard library, in the syntax of Python 3.9."""
+    pending, seen, foreign = {module}, set[str](), set[str]()
+    while pending:
+        current = pending.pop()
+        seen.add(current)
+        for name in _imports(current):
+            if name.startswith("tools."):
+                pending |= {name} - seen
+            elif name.partition(".")[0] not in sys.stdlib_module_names:
+                foreign.add(name)
+
+    assert foreign == set()
+    assert "tools.setup.project" in seen

@@ -1,0 +1,85 @@
+"""Around an update of a Minikube stack: one measurement at a time, and a stopped cluster started first."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from infra.places.minikube import command as scripts
+from infra.programs import Failure
+from tools.look import minikube
+from tools.setup.project import ToolError
+from training.machine import machine_lock
+from training.machine.machine_lock import Holder
+
+HOLD = """
+import sys
+from tools.look.minikube import alone_on_machine
+from training.machine import machine_lock
+machine_lock.NAME = "\\0" + sys.argv[1]
+with alone_on_machine():
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_update_waits_for_the_first(machine_lock_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And says so; it goes on when the first has ended, however that ended."""
+    entered = threading.Event()
+
+    def second() -> None:
+        with minikube.alone_on_machine():
+            entered.set()
+
+    command = [sys.executable, "-c", HOLD, machine_lock_name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout
+        first.stdout.readline()
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        too_early = entered.wait(0.3)
+        first.kill()
+        waiting.join(10)
+
+    assert (False, True) == (too_early, entered.is_set())
+    assert "another measurement runs on this machine" in capsys.readouterr().err
+
+
+def test_the_lock_is_that_of_runs_on_this_machine() -> None:
+    """A local measurement beside one on Minikube would spoil both; afterwards it is free."""
+    with minikube.alone_on_machine():
+        meanwhile = machine_lock.take_name(machine_lock.NAME)
+    afterwards = machine_lock.take_name(machine_lock.NAME)
+
+    assert isinstance(meanwhile, Holder)
+    assert not isinstance(afterwards, Holder)
+    afterwards.close()
+
+
+def test_what_is_in_the_lock_s_place_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is a file; without a traceback."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise machine_lock.LockError("it is a folder: remove it")
+
+    monkeypatch.setattr(machine_lock, "take", refuse)
+    with pytest.raises(ToolError, match="it is a folder: remove it"), minikube.alone_on_machine():
+        pass
+
+
+def test_the_cluster_of_the_settings_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of those of this call alone; why it can't be is said without a traceback."""
+    resumed: list[str] = []
+    monkeypatch.setattr(scripts, "resume", resumed.append)
+    minikube.resume("ci", {})
+    minikube.resume("ci", {"minikubeProfile": "mine"})
+
+    assert ["ray-worth-it-ci", "mine"] == resumed
+
+    def fail(_: str) -> None:
+        raise Failure("the daemon does not answer")
+
+    monkeypatch.setattr(scripts, "resume", fail)
+    with pytest.raises(ToolError, match="stack ci: the daemon does not answer"):
+        minikube.resume("ci", {})

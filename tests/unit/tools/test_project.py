@@ -1,0 +1,101 @@
+"""Project: names that are safe in paths, Pulumi.yaml and stack files read without a YAML parser, retries."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.setup import project
+from tools.setup.project import ToolError
+
+
+@pytest.mark.parametrize("name", ["local", "my.stack-2", "A_b"])
+def test_a_pulumi_stack_name_is_taken(name: str) -> None:
+    """Letters, digits, '_', '.' and '-'."""
+    assert project.checked_stack_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "$(x)", "a\n", "é"])
+def test_any_other_stack_name_is_refused_with_what_is_allowed(name: str) -> None:
+    """It would become part of a path."""
+    with pytest.raises(ToolError, match="letters, digits"):
+        project.checked_stack_name(name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "target"),
+    [
+        ("config: {}\n", "local"),
+        ("config:\n  ray-worth-it:target: minikube\n", "minikube"),
+        ('config:\n  "ray-worth-it:target": "kubernetes"  # ours\n', "kubernetes"),
+        ("config:\n  target: kubernetes\n", "kubernetes"),
+        ("config:\n  # target: minikube\n  ray-worth-it:workers: 2\n", "local"),
+        ("config:\n  ray-worth-it:targetOfSomething: minikube\n", "local"),
+    ],
+)
+def test_the_target_of_a_stack_file(settings: str, target: str) -> None:
+    """As Pulumi writes it, quoted or without the project's name; a comment and another key are not it."""
+    assert project.target_of(settings) == target
+
+
+def test_every_stack_file_in_git_has_its_name_as_target() -> None:
+    """`ci` is Minikube on a small machine; the others are named after their target."""
+    files = project.STACKS.glob("Pulumi.*.yaml")
+    targets = {file.name.split(".")[1]: project.target_of(file.read_text(encoding="utf-8")) for file in files}
+
+    assert targets == {"local": "local", "minikube": "minikube", "kubernetes": "kubernetes", "ci": "minikube"}
+
+
+def test_smoke_has_the_settings_of_local() -> None:
+    """It needs no file of its own."""
+    assert project.stack_file("smoke") == project.stack_file("local")
+
+
+def test_the_project_name_is_that_of_the_project_file() -> None:
+    """The folder of the file backend is named after it."""
+    assert project.project_name() == "ray-worth-it"
+
+
+def test_a_network_step_is_tried_three_times_with_a_line_each(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third failure is raised; the two before are told."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    attempts: list[int] = []
+
+    def fail() -> None:
+        attempts.append(1)
+        raise ToolError("connection reset")
+
+    with pytest.raises(ToolError, match="connection reset"):
+        project.retry("uv", fail)
+
+    assert len(attempts) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "uv: attempt 1 of 3 failed (connection reset); trying again in 1 s",
+        "uv: attempt 2 of 3 failed (connection reset); trying again in 2 s",
+    ]
+
+
+def test_a_final_failure_is_not_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """Offline costs one attempt."""
+
+    def fail() -> None:
+        raise ToolError("no such host")
+
+    with pytest.raises(ToolError):
+        project.retry("uv", fail, is_final=lambda error: "no such host" in str(error))
+
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_is_shown_as_its_message_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """No traceback for what the user has to do."""
+
+    def main() -> int:
+        raise ToolError("do this")
+
+    with pytest.raises(SystemExit) as ended:
+        project.run_main(main)
+
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "error: do this\n"

@@ -1,0 +1,166 @@
+"""tools.setup.pulumi_cli: the order in which a CLI is looked for, what is said of it, and what counts as there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools.setup import pulumi_build, pulumi_cli
+from tools.setup.project import ToolError
+
+Program = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty .tools, an empty PATH, no download and no Go."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setattr(pulumi_cli, "TOOLS", folder)
+    monkeypatch.setattr(pulumi_cli, "_OURS", folder / "pulumi")
+    monkeypatch.setattr(pulumi_cli, "_PARTIAL", folder / "pulumi.partial")
+    monkeypatch.setattr(pulumi_cli, "_IN_USE", folder / "cli-in-use.json")
+    monkeypatch.setattr(pulumi_cli, "_download", _refuse("no such host"))
+    monkeypatch.setattr(pulumi_build, "build", _refuse("no `go` on PATH"))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return folder
+
+
+def _refuse(message: str) -> Callable[[Path], None]:
+    def get(_: Path) -> None:
+        raise ToolError(message)
+
+    return get
+
+
+def _put_cli(folder: Path, version: str, *, language_host: bool = True) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pulumi").write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
+    (folder / "pulumi").chmod(0o755)
+    if language_host:
+        (folder / "pulumi-language-python").write_text("", encoding="utf-8")
+
+
+@pytest.mark.parametrize("version", ["v3.220.0", "v3.221.0-dev.1", "4.0.0"])
+def test_a_cli_on_path_that_is_new_enough_is_used(tmp_path: Path, version: str) -> None:
+    """The user's own comes first."""
+    _put_cli(tmp_path / "path", version)
+
+    assert pulumi_cli.ensure() == pulumi_cli.Cli(str(tmp_path / "path"), version, "on PATH")
+
+
+def test_one_that_is_too_old_gives_way_to_ours_and_is_named(
+    tmp_path: Path, tools: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line says why the user's own is not taken."""
+    _put_cli(tmp_path / "path", "v3.219.9")
+    _put_cli(tools / "pulumi/bin", "v3.220.0")
+    origin = {"version": "v3.220.0", "origin": "built from Go modules"}
+    (tools / "pulumi/origin.json").write_text(json.dumps(origin), encoding="utf-8")
+
+    cli = pulumi_cli.ensure()
+
+    assert cli.folder == str(tools / "pulumi/bin")
+    assert f"{tmp_path}/path/pulumi is v3.219.9, older than 3.220.0" in capsys.readouterr().err
+
+
+def test_one_without_its_language_host_is_not_used(tmp_path: Path) -> None:
+    """It could not run a Python program."""
+    _put_cli(tmp_path / "path", "v3.250.0", language_host=False)
+
+    with pytest.raises(ToolError, match="has no pulumi-language-python"):
+        pulumi_cli.ensure()
+
+
+def test_what_is_used_is_said_when_it_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once, not at every call."""
+    _put_cli(tmp_path / "path", "v3.220.0")
+    pulumi_cli.ensure()
+    first = capsys.readouterr().err
+    pulumi_cli.ensure()
+    second = capsys.readouterr().err
+    _put_cli(tmp_path / "path", "v3.230.0")
+    pulumi_cli.ensure()
+    third = capsys.readouterr().err
+
+    assert first == f"Pulumi CLI: v3.220.0, on PATH, in {tmp_path}/path\n"
+    assert second == ""
+    assert third == f"Pulumi CLI: v3.230.0, on PATH, in {tmp_path}/path\n"
+    assert pulumi_cli.folder_in_use() == f"{tmp_path}/path"
+
+
+def test_when_no_way_works_one_message_names_them_all() -> None:
+    """Each with why it did not work here."""
+    with pytest.raises(ToolError) as raised:
+        pulumi_cli.ensure()
+
+    assert str(raised.value).splitlines() == [
+        "no Pulumi CLI could be had; any one of these is enough:",
+        "- no pulumi on PATH: install Pulumi 3.220.0 or newer as its documentation says",
+        "- the vendor's download: no such host",
+        "- built from Go modules: no `go` on PATH",
+    ]
+
+
+def test_the_build_follows_a_failed_download(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its programs get their name when they are whole and run."""
+    monkeypatch.setattr(pulumi_build, "build", lambda folder: _put_cli(folder / "bin", "v3.220.0"))
+
+    cli = pulumi_cli.ensure()
+
+    assert cli == pulumi_cli.Cli(str(tools / "pulumi/bin"), "v3.220.0", "built from Go modules")
+    assert pulumi_cli.ensure() == cli
+    assert not (tools / "pulumi.partial").exists()
+
+
+def test_an_interrupted_build_does_not_count(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it left is thrown away by the next call, which builds anew."""
+
+    def interrupted(folder: Path) -> None:
+        _put_cli(folder / "bin", "v3.220.0")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pulumi_build, "build", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pulumi_cli.ensure()
+
+    assert (tools / "pulumi.partial/bin/pulumi").exists()
+    assert not (tools / "pulumi").exists()
+    assert pulumi_cli.folder_in_use() is None
+
+    monkeypatch.setattr(pulumi_build, "build", lambda folder: _put_cli(folder / "bin", "v3.221.0"))
+
+    assert pulumi_cli.ensure().version == "v3.221.0"
+
+
+def test_a_download_that_gives_an_old_cli_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be looked for again at every call."""
+    monkeypatch.setattr(pulumi_cli, "_download", lambda folder: _put_cli(folder / "bin", "v3.100.0"))
+
+    with pytest.raises(ToolError, match=r"gave version v3\.100\.0, 3\.220\.0 or newer is needed"):
+        pulumi_cli.ensure()
+
+
+def test_what_make_env_put_on_path_is_not_the_users_own(tools: Path) -> None:
+    """After `eval "$(make -s env)"` the CLI under .tools is still that under .tools."""
+    assert pulumi_cli.path_without_ours(f"{tools}/pulumi/bin:/usr/bin") == "/usr/bin"
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("v3.220.0", (3, 220, 0)), ("3.9.12-alpha.1\n", (3, 9, 12)), ("", (0, 0, 0)), ("dev", (0, 0, 0))],
+)
+def test_a_version_is_compared_by_its_numbers(text: str, version: tuple[int, int, int]) -> None:
+    """3.100 is newer than 3.20; what prints no version is older than any."""
+    assert pulumi_cli.parse_version(text) == version
+
+
+def test_the_version_built_is_at_least_the_minimum() -> None:
+    """go.mod and the pinned minimum agree."""
+    module = (pulumi_build._CLI_MODULE / "go.mod").read_text(encoding="utf-8")
+    built = next(line.split()[1] for line in module.splitlines() if "pulumi/pulumi/pkg/v3 v" in line)
+
+    assert pulumi_cli.parse_version(built) >= pulumi_cli.MINIMUM

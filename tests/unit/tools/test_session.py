@@ -1,0 +1,131 @@
+"""tools.stack.session: a command's status, its signals, and the end of all that it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tools.stack import session
+
+RUN = """
+import os, pathlib, sys
+from tools.stack import session
+session._PATIENCE_SECONDS = 2
+sys.exit(session.run(sys.argv[1:], os.environ, pathlib.Path.cwd()))
+"""
+
+# Leaves a child in the same session that does not mind being asked to end, and says its number.
+LEAVES_A_CHILD = """
+import subprocess, sys
+code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, process_group=0)
+child.stdout.readline()
+print(child.pid, flush=True)
+"""
+
+COUNTS_SIGNALS = """
+import signal, time
+counted = []
+signal.signal(signal.SIGINT, lambda *_: counted.append("INT"))
+signal.signal(signal.SIGTERM, lambda *_: counted.append("TERM"))
+print("ready", flush=True)
+deadline = time.monotonic() + float({seconds})
+while time.monotonic() < deadline:
+    time.sleep(0.05)
+print(*counted, flush=True)
+"""
+
+
+def _wrapped(code: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", RUN, sys.executable, "-c", code]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _is_alive(pid: int) -> bool:
+    return pid in session.session_members(os.getsid(pid)) if Path(f"/proc/{pid}").exists() else False
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("raise SystemExit(0)", 0), ("raise SystemExit(7)", 7), ("import os; os.kill(0, 9)", 137)]
+)
+def test_the_status_is_that_of_the_command(code: str, status: int) -> None:
+    """And 128 + n for one that signal n ended, as a shell has it; the kill of its group does not reach us."""
+    wrapped = _wrapped(code)
+    wrapped.communicate(timeout=20)
+
+    assert wrapped.returncode == status
+
+
+def test_what_the_command_leaves_in_its_session_is_ended() -> None:
+    """Also what has a process group of its own and ignores SIGTERM."""
+    wrapped = _wrapped(LEAVES_A_CHILD)
+    output, _ = wrapped.communicate(timeout=20)
+
+    assert wrapped.returncode == 0
+    assert not _is_alive(int(output))
+
+
+def test_what_has_a_session_of_its_own_is_left_alone(tmp_path: Path) -> None:
+    """A training run's guard ends it; that is not for here to do."""
+    code = (
+        "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True, stdout=-3, stderr=-3).pid)"
+    )
+    output, _ = _wrapped(code).communicate(timeout=20)
+    alive = _is_alive(int(output))
+    os.kill(int(output), signal.SIGKILL)
+
+    assert alive
+
+
+def test_a_press_reaches_the_command_once() -> None:
+    """It has another session than the terminal's, so only what is handed on arrives."""
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=1.5))
+    assert wrapped.stdout is not None
+    wrapped.stdout.readline()
+    os.killpg(wrapped.pid, signal.SIGINT)
+    output, _ = wrapped.communicate(timeout=20)
+
+    assert output == "INT\n"
+
+
+def test_a_closed_terminal_ends_the_command_in_the_orderly_way() -> None:
+    """pulumi would be killed by SIGHUP and leave its lock; to SIGTERM it waits for the running create."""
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=1.5))
+    assert wrapped.stdout is not None
+    wrapped.stdout.readline()
+    os.kill(wrapped.pid, signal.SIGHUP)
+    output, _ = wrapped.communicate(timeout=20)
+
+    assert output == "TERM\n"
+
+
+def test_after_two_signals_the_command_has_some_seconds() -> None:
+    """Then it is killed, and that is said."""
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=60))
+    assert wrapped.stdout is not None
+    wrapped.stdout.readline()
+    began = time.monotonic()
+    os.kill(wrapped.pid, signal.SIGINT)
+    time.sleep(0.2)
+    os.kill(wrapped.pid, signal.SIGINT)
+    _, errors = wrapped.communicate(timeout=30)
+
+    assert wrapped.returncode == 137
+    assert 2 <= time.monotonic() - began < 6
+    assert errors == "pulumi has not ended within 2 s: killing it\n"
+
+
+def test_an_empty_session_is_ended_at_once() -> None:
+    """Nothing is waited for after an orderly end."""
+    process = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
+    process.wait()
+    began = time.monotonic()
+    session.end_session(process.pid)
+
+    assert time.monotonic() - began < 0.5

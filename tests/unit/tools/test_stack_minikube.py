@@ -1,0 +1,77 @@
+"""What `make up` does around `pulumi up` for a Minikube stack, and what it says when that fails."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.look import minikube
+from tools.stack import environment
+from tools.stack.__main__ import Stack
+from training.machine import machine_lock
+from training.machine.machine_lock import Holder
+
+RELEASE = "urn:pulumi:ci::ray-worth-it::ray-worth-it:cluster:Operator$kubernetes:helm.sh/v3:Release::operator-release"
+
+
+class Recorded:
+    """A stack whose pulumi commands are only noted, with whether the machine's lock was held meanwhile."""
+
+    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[str] = []
+        monkeypatch.setattr(environment, "for_pulumi", lambda *_: {})
+        monkeypatch.setattr(minikube, "resume", lambda stack, _: self.note(f"resume {stack}"))
+        monkeypatch.setattr(minikube, "release_made_in_vain", lambda stack, _: self.note(f"release of {stack}"))
+        self.stack = Stack(name, {})
+        monkeypatch.setattr(self.stack, "update", self._fail_to_update)
+        monkeypatch.setattr(self.stack, "comparison", lambda: None)
+        monkeypatch.setattr(self.stack, "_pulumi", lambda *arguments: self.note(arguments[0]))
+
+    def note(self, step: str) -> None:
+        """Add a step; with a + when nobody else could measure meanwhile."""
+        self.steps.append(step + ("+" if self._is_held() else ""))
+
+    def _fail_to_update(self) -> int:
+        self.note("update")
+        return 255
+
+    def _is_held(self) -> bool:
+        taken = machine_lock.take_name(machine_lock.NAME)
+        if isinstance(taken, Holder):
+            return True
+        taken.close()
+        return False
+
+
+def test_a_minikube_update_has_the_machine_to_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stopped cluster is started first; after a failure, how to have everything in one archive is said."""
+    recorded = Recorded("ci", monkeypatch)
+
+    assert 255 == recorded.stack.up()
+    assert ["resume ci+", "update+"] == recorded.steps
+    assert "STACK=ci make diagnose" in capsys.readouterr().err
+
+
+def test_an_update_of_an_existing_cluster_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It measures elsewhere."""
+    recorded = Recorded("kubernetes", monkeypatch)
+    recorded.stack.up()
+
+    assert ["update"] == recorded.steps
+
+
+@pytest.mark.parametrize(
+    ("begun", "expected"),
+    [([RELEASE], ["refresh", "release of ci"]), (["urn:a::b::kubernetes:batch/v1:Job::ray-1"], ["refresh"]), ([], [])],
+)
+def test_a_release_whose_creation_was_interrupted_is_taken_up(
+    begun: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Helm may have ended after Pulumi was killed, and would refuse the same name."""
+    recorded = Recorded("ci", monkeypatch)
+    operations = [{"type": "creating", "resource": {"urn": urn}} for urn in begun]
+    monkeypatch.setattr(recorded.stack, "_deployment", lambda: {"pending_operations": operations})
+    recorded.stack._clear_pending_creates(Path("config"))
+
+    assert expected == recorded.steps

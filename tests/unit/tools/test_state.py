@@ -1,0 +1,131 @@
+"""tools.stack.state: whose a lock is, what an update left half done, and how much a stack holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.stack import state
+
+URN = "urn:pulumi:local::p::t::a"
+ROOT = {"type": "pulumi:pulumi:Stack", "urn": "urn:pulumi:local::p::pulumi:pulumi:Stack::p-local"}
+PROVIDER = {"type": "pulumi:providers:pulumi-python", "urn": "urn:provider"}
+RESOURCE = {"type": "pulumi-python:dynamic:Resource", "urn": URN}
+CREATING = {"type": "creating", "resource": RESOURCE}
+
+
+@pytest.fixture
+def living_pulumi() -> Iterator[int]:
+    """The number of a live process with pulumi in its command line."""
+    process = subprocess.Popen([sys.executable, "-c", "input()", "pulumi"], stdin=subprocess.PIPE)
+    yield process.pid
+    process.communicate()
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def _lock(backend: Path, pid: int, hostname: str = "") -> None:
+    folder = backend / "locks/organization/p/local"
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"pid": pid, "username": "u", "hostname": hostname or socket.gethostname()}
+    (folder / f"{len(list(folder.iterdir()))}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_no_lock_is_nothing_to_remove(tmp_path: Path) -> None:
+    """`pulumi cancel` is not called for nothing."""
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
+
+
+def test_a_lock_of_a_dead_process_of_this_machine_is_stale(tmp_path: Path, dead_pid: int) -> None:
+    """pulumi was killed and could not remove it."""
+    _lock(tmp_path, dead_pid)
+
+    assert state.has_only_stale_locks(tmp_path, "p", "local")
+    assert not state.has_only_stale_locks(tmp_path, "p", "other")
+
+
+def test_a_lock_of_a_live_pulumi_is_not_stale(tmp_path: Path, living_pulumi: int, dead_pid: int) -> None:
+    """Also beside a stale one: `pulumi cancel` removes them all."""
+    _lock(tmp_path, dead_pid)
+    _lock(tmp_path, living_pulumi)
+
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
+
+
+def test_a_lock_whose_number_another_program_has_by_now_is_stale(tmp_path: Path) -> None:
+    """Process numbers are used again."""
+    process = subprocess.Popen(["sleep", "60"])
+    _lock(tmp_path, process.pid)
+    stale = state.has_only_stale_locks(tmp_path, "p", "local")
+    process.kill()
+    process.wait()
+
+    assert stale
+
+
+def test_a_lock_of_another_machine_is_left_alone(tmp_path: Path, dead_pid: int) -> None:
+    """Whether its process lives can't be seen from here."""
+    _lock(tmp_path, dead_pid, hostname="elsewhere")
+
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
+
+
+@pytest.mark.parametrize(
+    ("url", "folder"),
+    [
+        ("file:///a/b", "/a/b/.pulumi"),
+        ("file:///a%20b?metadata=skip", "/a b/.pulumi"),
+        ("file://~/x", f"{os.environ['HOME']}/x/.pulumi"),
+    ],
+)
+def test_the_folder_of_a_file_backend(url: str, folder: str) -> None:
+    """As pulumi itself reads the address."""
+    assert state.file_backend(url) == Path(folder)
+
+
+@pytest.mark.parametrize("url", ["", "https://api.example.com", "s3://bucket"])
+def test_another_backend_has_no_folder(url: str) -> None:
+    """Its locks are not files of this machine."""
+    assert state.file_backend(url) is None
+
+
+def test_only_creates_count_as_pending() -> None:
+    """A pending update or delete is pulumi's to continue."""
+    deployment = {"pending_operations": [CREATING, {"type": "updating", "resource": RESOURCE}]}
+
+    assert state.pending_creates(deployment) == [URN]
+    assert state.pending_creates({}) == []
+
+
+def test_the_root_is_found_or_missing() -> None:
+    """An update killed at once has none yet."""
+    assert state.root_urn({"resources": [PROVIDER, ROOT]}) == ROOT["urn"]
+    assert state.root_urn({}) is None
+
+
+def test_what_stacks_hold_is_counted(tmp_path: Path) -> None:
+    """Resources and begun creates count, pulumi's own bookkeeping does not; compressed files are read."""
+    folder = tmp_path / "stacks" / "p"
+    folder.mkdir(parents=True)
+    held = {"checkpoint": {"latest": {"resources": [ROOT, PROVIDER, RESOURCE], "pending_operations": [CREATING]}}}
+    (folder / "local.json").write_text(json.dumps(held), encoding="utf-8")
+    (folder / "local.json.bak").write_text("not read", encoding="utf-8")
+    (folder / "local.json.attrs").write_text("not read", encoding="utf-8")
+    (folder / "ci.json.gz").write_bytes(gzip.compress(json.dumps(held).encode()))
+    (folder / "empty.json").write_text(json.dumps({"checkpoint": {"latest": None}}), encoding="utf-8")
+
+    assert state.stacks_with_resources(tmp_path) == {"p/ci": 2, "p/local": 2}

@@ -1,0 +1,238 @@
+"""Watching: the newest measurement's runs, their news once each, a table on a terminal and lines elsewhere."""
+
+import io
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from report.errors import ShowError
+from tools.follow import watch as watching
+from tools.follow.source import LocalSource, News, newest_measurement, started
+from tools.follow.view import Board
+from tools.follow.watch import source_of, watch
+from training.contract.progress import Progress
+
+START: dict[str, Any] = {"event": "start", "arm": "ray", "workers": 2, "epochs": 3, "images": 1280, "stepsPerEpoch": 20}
+EPOCH: dict[str, Any] = {
+    "event": "epoch",
+    "secondsLeft": 9.0,
+    "epoch": 2,
+    "epochs": 3,
+    "loss": 0.5,
+    "accuracy": 0.8,
+    "validationAccuracy": 0.7,
+    "imagesPerSecond": 1234.0,
+}
+
+
+def make_folder(project: Path, run: str, stamp: str, *, finished: bool = True, old: bool = True) -> Path:
+    """A run's folder, made some minutes ago unless told otherwise."""
+    folder = project / "runs/local" / f"{run}-20250301T{stamp}Z-abc123"
+    folder.mkdir(parents=True)
+    if finished:
+        (folder / "result.json").write_text("{}")
+    if old:
+        os.utime(folder, (time.time() - 600,) * 2)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ("baseline-1 native-1 ray-1 baseline-2", "baseline-1 native-1 ray-1 baseline-2"),
+        ("baseline-1 native-1 ray-1 baseline-1", "baseline-1"),
+        ("baseline-1 ray-1 baseline-2 ray-2 native-1 ray-1", "native-1 ray-1"),
+        ("baseline-1 native-1 native-1", "native-1"),
+        ("ray-9 ray-10", "ray-9 ray-10"),
+        ("", ""),
+    ],
+)
+def test_the_newest_measurement_ends_where_the_order_does(tmp_path: Path, made: str, expected: str) -> None:
+    """Runs have a fixed order: going back, a run that is not earlier in it belongs to an older measurement."""
+    folders = [make_folder(tmp_path, run, f"1200{number:02d}") for number, run in enumerate(made.split())]
+
+    assert expected.split() == [
+        path.name.rpartition("-2025")[0] for path in newest_measurement(reversed(folders), started)
+    ]
+
+
+def test_news_are_told_once(tmp_path: Path) -> None:
+    """Every event of every run, in order; a half-written line waits for its end."""
+    folder = make_folder(tmp_path, "ray-1", "120000", finished=False, old=False)
+    progress, source = Progress(folder), LocalSource(tmp_path, "local")
+    progress.write(**START)
+    with (folder / "progress.jsonl").open("a") as out:
+        out.write('{"event": "no')
+
+    first = source.poll()
+    with (folder / "progress.jsonl").open("a") as out:
+        out.write('te", "text": "x"}\n')
+    second, third = source.poll(), source.poll()
+
+    assert [["start"], ["note"], []] == [
+        [event["event"] for event in news[0].events] for news in (first, second, third)
+    ]
+    assert ("ray-1", "running") == (first[0].run, first[0].state)
+    assert first[0].log == f"runs/local/{folder.name}/log.txt"
+
+
+@pytest.fixture
+def guard(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process whose command line names the folder, as a run's guard does."""
+    folder = make_folder(tmp_path, "ray-1", "120000", finished=False)
+    command = [sys.executable, "-m", "timeit", "-n", "1", "-r", "1", "import time; time.sleep(60)", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        yield process
+        process.kill()
+
+
+def test_a_run_is_what_its_files_and_processes_say(tmp_path: Path, guard: subprocess.Popen[bytes]) -> None:
+    """Running while a process names its folder, then failed; a result makes it finished."""
+    source = LocalSource(tmp_path, "local")
+
+    assert ["running"] == [its.state for its in source.poll()]
+    assert not source.is_over()
+    guard.kill()
+    guard.wait()
+    assert ["failed"] == [its.state for its in source.poll()]
+    assert source.is_over()
+    make_folder(tmp_path, "ray-2", "120100")
+    assert ["failed", "finished"] == [its.state for its in source.poll()]
+
+
+def test_an_old_failure_does_not_end_watching(tmp_path: Path) -> None:
+    """Whoever starts watching first and updates then wants to see the update."""
+    make_folder(tmp_path, "ray-1", "120000", finished=False)
+    source = LocalSource(tmp_path, "local")
+
+    assert ["failed"] == [its.state for its in source.poll()]
+    assert not source.is_over()
+
+
+def test_publishing_ends_watching(tmp_path: Path) -> None:
+    """What was published before does not count."""
+    results = tmp_path / "results/local"
+    results.mkdir(parents=True)
+    (results / "latest").symlink_to("a")
+    source = LocalSource(tmp_path, "local")
+    before = source.is_over()
+    (results / "latest").unlink()
+    (results / "latest").symlink_to("b")
+
+    assert (False, True) == (before, source.is_over())
+
+
+def news(run: str, state: Any, *events: dict[str, Any]) -> News:
+    """News of a run whose key is its name."""
+    return News(run, run, state, f"runs/{run}/log.txt", list(events))
+
+
+class Told:
+    """A source that tells given news, one list a poll, and is over after the last."""
+
+    def __init__(self, *polls: list[News]) -> None:
+        self._polls = list(polls)
+
+    def poll(self) -> list[News]:
+        """The next list."""
+        return self._polls.pop(0)
+
+    def is_over(self) -> bool:
+        """Whether all was told."""
+        return not self._polls
+
+
+def test_without_a_terminal_every_event_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In order, prefixed with the run; waiting is said once; the end is said."""
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0)
+    source = Told(
+        [],
+        [],
+        [news("ray-1", "running", START)],
+        [news("ray-1", "running", EPOCH)],
+        [news("ray-1", "failed")],
+    )
+
+    watch(source, "local", Console(force_terminal=False))
+
+    assert [
+        "stack local: no run is going on; waiting for the next (Ctrl-C ends watching, and nothing else)",
+        "ray-1: 2 worker(s), 1,280 images, 20 steps an epoch, 3 epoch(s)",
+        "ray-1: epoch 2/3  loss 0.5000  accuracy 0.800  validation 0.700  1,234 images/s  9 s left",
+        "ray-1: failed, see runs/ray-1/log.txt",
+        "stack local: this measurement is over. `STACK=local make outputs` shows the comparison",
+    ] == capsys.readouterr().out.splitlines()
+
+
+def shown(board: Board, width: int = 80) -> str:
+    """The board as a terminal shows it."""
+    out = io.StringIO()
+    Console(file=out, force_terminal=False, width=width).print(board.render("status"))
+    return out.getvalue()
+
+
+def test_the_table_has_a_row_a_run() -> None:
+    """Epoch, numbers and seconds left of each; where the log of a failed one is; notes of the one that runs."""
+    board = Board()
+    board.take(
+        [
+            news("baseline-1", "finished", START, EPOCH),
+            news("native-1", "failed"),
+            news("ray-1", "running", EPOCH, {"event": "note", "text": "waits"}),
+            news("baseline-2", "running"),
+        ]
+    )
+    lines = shown(board).splitlines()
+
+    assert ["baseline-1", "2/3", "0.5000", "0.800", "0.700", "1,234", "finished"] == _words(lines[1])
+    assert ["native-1", "–", "–", "–", "–", "–", "failed"] == _words(lines[2])
+    assert ["ray-1", "2/3", "0.5000", "0.800", "0.700", "1,234", "9", "s"] == _words(lines[3])
+    assert ["baseline-2", "starting", "–", "–", "–", "–"] == _words(lines[4])
+    assert ["native-1 failed: see runs/native-1/log.txt", "ray-1: waits", "status"] == [
+        line.strip() for line in lines[5:]
+    ]
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in line.split() if word.strip("━╸╺ ")]
+
+
+def test_a_new_measurement_takes_the_table_over() -> None:
+    """Rows of the one before would look like its runs."""
+    board = Board()
+    board.take([news("ray-3", "finished")])
+    board.take([news("baseline-1", "running")])
+
+    assert "ray-3" not in shown(board)
+
+
+def test_an_epoch_of_warm_up_has_no_rate() -> None:
+    """What was not measured is a dash and not 0."""
+    board = Board()
+    board.take([news("ray-1", "running", {**EPOCH, "imagesPerSecond": None})])
+
+    assert ["–", "9", "s"] == shown(board).splitlines()[1].split()[-3:]
+
+
+def test_a_terminal_gets_the_table() -> None:
+    """Drawn in place, ended with what to type next."""
+    out = io.StringIO()
+    watch(Told([news("ray-1", "finished")]), "local", Console(file=out, force_terminal=True, width=100))
+
+    assert "images/s" in out.getvalue()
+    assert "STACK=local make outputs" in out.getvalue()
+
+
+def test_a_target_without_a_source_is_refused(tmp_path: Path) -> None:
+    """With what shows its logs meanwhile."""
+    with pytest.raises(ShowError, match=r"kubectl logs.*Followed: local"):
+        source_of("elsewhere", tmp_path, "local")

@@ -1,0 +1,147 @@
+"""What of a caller's environment reaches a run, and what of it is recorded and hashed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.places.local import run as local_run
+from training.contract.provenance import PROJECT
+from training.launch import entry, environment
+from training.machine import isolation, machine_lock
+
+FOREIGN = {
+    "PULUMI_ACCESS_TOKEN": "pul-secret",
+    "PULUMI_CONFIG_PASSPHRASE": "secret",
+    "RAY_ADDRESS": "10.0.0.1:6379",
+    "RAY_AUTH_TOKEN": "secret",
+    "RAY_JOB_CONFIG_JSON_ENV_VAR": "{}",
+    "TF_CONFIG": '{"cluster": {"worker": ["10.0.0.1:1", "10.0.0.2:1"]}, "task": {"type": "worker", "index": 1}}',
+    "TF_VAR_password": "secret",
+    "TF_VAR_PASSWORD": "secret",
+    "TF_TOKEN_app_terraform_io": "secret",
+    "TF_DATA_DIR": "/terraform",
+    "TF_ENCRYPTION": "secret",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "PYTHONPATH": "/somewhere",
+    "PYTHONSAFEPATH": "1",
+    "KERAS_BACKEND": "jax",
+}
+"""What users have in their environments and no training may."""
+DOWNLOADING = {"http_proxy": "http://user:secret@proxy:3128", "NO_PROXY": "localhost", "SSL_CERT_FILE": "/ca.pem"}
+STEERING = {
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "TF_XLA_FLAGS": "--tf_xla_auto_jit=2",
+    "OMP_PROC_BIND": "true",
+    "KMP_BLOCKTIME": "0",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "1",
+    "RAY_worker_niceness": "5",
+    "LD_PRELOAD": "/usr/lib/libjemalloc.so.2",
+    "MALLOC_ARENA_MAX": "2",
+}
+SYSTEM = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/me",
+    "TMPDIR": "/home/me/tmp",
+    "LC_ALL": "C.UTF-8",
+    "LANG": "C",
+    "TZ": "UTC",
+}
+
+
+def test_a_run_gets_what_is_on_the_list_and_nothing_else() -> None:
+    """What finds programs and folders, what steers frameworks, and what this project's processes tell each other."""
+    may = SYSTEM | STEERING | DOWNLOADING | {entry.STARTED: "1,2,boot"}
+
+    assert may == environment.allowed(FOREIGN | may)
+
+
+def test_what_steers_frameworks_is_told_apart() -> None:
+    """And nothing of it is a secret: it is recorded in results."""
+    assert STEERING == environment.steering(FOREIGN | SYSTEM | STEERING | DOWNLOADING)
+
+
+def test_proxies_end_with_the_fetching_of_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything trains: a run holds this machine by then, and no pod comes here."""
+    monkeypatch.setattr(os, "environ", dict(SYSTEM | STEERING | DOWNLOADING))
+
+    environment.end_downloading()
+
+    assert SYSTEM | STEERING == os.environ
+
+
+def test_a_local_run_s_process_sees_nothing_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of the process that a run's provider starts, as that process sees it."""
+    for name, value in (FOREIGN | STEERING).items():
+        monkeypatch.setenv(name, value)
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    command = [sys.executable, "-c", program]
+    monkeypatch.delenv("LD_PRELOAD")
+
+    with local_run._guarded(command, tmp_path) as running:
+        running.wait(30)
+
+    seen = json.loads((tmp_path / "log.txt").read_text())
+    assert not FOREIGN.keys() & seen.keys()
+    assert STEERING.keys() - {"LD_PRELOAD"} <= seen.keys()
+    assert "1" == seen["PYTHONUNBUFFERED"]
+
+
+ENTERED = """
+import os, sys
+from training.launch import entry
+entry.begin(sys.argv.pop(1), None)
+print(dict(os.environ))
+"""
+
+
+@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+def test_an_entry_point_called_by_hand_drops_what_is_foreign(arm: str, tmp_path: Path) -> None:
+    """Before it starts anything: whoever calls it, the run has the same list."""
+    command = [sys.executable, "-c", ENTERED, arm, "--result", str(tmp_path / "result.json")]
+    foreign = {key: value for key, value in FOREIGN.items() if not key.startswith("PYTHON")}
+    given = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ} | foreign
+    said = subprocess.run(command, cwd=PROJECT, env=given, capture_output=True, text=True, check=True).stdout
+
+    assert [] == [name for name in foreign if name in said]
+
+
+def test_in_a_pod_the_environment_is_that_of_its_specification(tmp_path: Path) -> None:
+    """Ray's driver there finds its cluster by RAY_ADDRESS and its token."""
+    command = [sys.executable, "-c", ENTERED, "ray", "--result", str(tmp_path / "result.json")]
+    given = dict(os.environ) | {"RAY_ADDRESS": "head:6379", entry.POD: "1"}
+    said = subprocess.run(command, cwd=PROJECT, env=given, capture_output=True, text=True, check=True).stdout
+
+    assert "head:6379" in said
+
+
+def test_somebody_else_s_tf_config_makes_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native's launcher stays one: its own processes are told by a variable of ours."""
+    from training import native
+
+    launched: list[bool] = []
+    monkeypatch.setenv("TF_CONFIG", FOREIGN["TF_CONFIG"])
+    monkeypatch.setattr(native, "launch_workers", lambda _: launched.append(True))
+    monkeypatch.setattr(entry, "begin", lambda *_: entry.parse("native", None, ["--result", str(tmp_path / "x.json")]))
+    monkeypatch.setattr(entry, "on_this_machine", lambda request: request)
+
+    native.main()
+
+    assert [True] == launched
+
+
+def test_a_run_on_this_machine_trains_without_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From when it has the machine and its network to itself."""
+    monkeypatch.setattr(machine_lock, "hold", lambda _: None)
+    monkeypatch.setattr(isolation, "enter", lambda: "")
+    for name, value in DOWNLOADING.items():
+        monkeypatch.setenv(name, value)
+
+    entry.on_this_machine(entry.parse("baseline", None, ["--result", str(tmp_path / "result.json")]))
+
+    assert not DOWNLOADING.keys() & os.environ.keys()

@@ -1,0 +1,288 @@
+"""The machine's lock: one measurement at a time, and no other user who hangs or breaks it without being named."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from training.machine import machine_lock
+from training.machine.machine_lock import Holder, LockError
+
+ROOT = Path(__file__).resolve().parents[3]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract Unix sockets")
+root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+NOBODY = 65534
+HOLD = """
+import os, psutil, subprocess, sys, time
+from training.machine import machine_lock
+machine_lock.NAME = sys.argv[1]
+if sys.argv[2] != "0":
+    os.setuid(int(sys.argv[2]))
+machine_lock.hold(lambda text: print(text, flush=True))
+print("has it", flush=True)
+if sys.argv[3:] == ["and its child"]:
+    subprocess.run([sys.executable, "-c", sys.orig_argv[2], *sys.argv[1:3]])
+time.sleep(60)
+"""
+SQUAT = """
+import os, socket, sys, time
+os.setuid(int(sys.argv[2]))
+squatter = socket.socket(socket.AF_UNIX)
+squatter.bind(sys.argv[1])
+print("has it", flush=True)
+time.sleep(60)
+"""
+"""Another user's program that has the name, and answers nobody."""
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(machine_lock_name: str) -> Iterator[Start]:
+    """Starts programs with the lock's name, without its first byte, and a user's number."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_program(program: str = HOLD, user: int = 0, *more: str, **environment: str) -> "subprocess.Popen[str]":
+        program = program.replace("sys.argv[1]", "'\\0' + sys.argv[1]")
+        command = [sys.executable, "-c", program, machine_lock_name, str(user), *more]
+        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start_program
+    for process in started:
+        with process:
+            process.kill()
+
+
+def line_of(process: "subprocess.Popen[str]") -> str:
+    """The next line that it prints."""
+    assert process.stdout
+    return process.stdout.readline().strip()
+
+
+@linux
+def test_the_second_says_at_once_whom_it_waits_for_and_follows_the_first(start: Start) -> None:
+    """However the first ends; it says so once."""
+    first = start()
+    assert "has it" == line_of(first)
+    began = time.monotonic()
+    second = start()
+    said = line_of(second)
+
+    assert 5 > time.monotonic() - began
+    assert said.startswith("waits: another measurement runs on this machine")
+    assert f"process {first.pid} of user" in said
+    first.send_signal(signal.SIGKILL)
+    assert "has it" == line_of(second)
+
+
+@linux
+@pytest.mark.parametrize("obstacle", ["FIFO", "dangling link", "folder", "unreadable file"])
+def test_no_file_is_in_its_way_and_no_folder_decides(start: Start, tmp_path: Path, obstacle: str) -> None:
+    """Two users have two TMPDIRs, and everybody can make files in a folder for all."""
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        folder.mkdir()
+        for path in (folder / "ray-worth-it.lock", folder / "ray-worth-it" / "measurement"):
+            path.parent.mkdir(exist_ok=True)
+            if obstacle == "FIFO":
+                os.mkfifo(path)
+            elif obstacle == "dangling link":
+                path.symlink_to("/nowhere/at/all")
+            elif obstacle == "folder":
+                path.mkdir()
+            else:
+                path.touch(0o000)
+    first = start(TMPDIR=str(tmp_path / "one"))
+    assert "has it" == line_of(first)
+
+    assert line_of(start(TMPDIR=str(tmp_path / "other"))).startswith("waits")
+
+
+@linux
+@root
+def test_another_user_s_measurement_is_waited_for(start: Start) -> None:
+    """And who waits is told whose it is, and how to go on if it is none."""
+    first = start(user=NOBODY)
+    assert "has it" == line_of(first)
+    said = line_of(start())
+
+    assert f"process {first.pid} of user nobody" in said
+    assert f"kill {first.pid}" in said
+
+
+@linux
+@root
+def test_another_user_waits_for_mine(start: Start) -> None:
+    """It is one lock for all."""
+    first = start()
+    assert "has it" == line_of(first)
+    second = start(user=NOBODY)
+
+    assert f"process {first.pid} of user root" in line_of(second)
+    first.kill()
+    assert "has it" == line_of(second)
+
+
+@linux
+@root
+def test_another_user_who_has_the_name_and_answers_nobody_hangs_nothing_silently(start: Start) -> None:
+    """The kernel tells root whose it is; the message has the line."""
+    squatter = start(SQUAT, NOBODY)
+    assert "has it" == line_of(squatter)
+    second = start()
+
+    assert "ss -xlp | grep ray-worth-it" in line_of(second)
+    squatter.kill()
+    assert "has it" == line_of(second)
+
+
+@linux
+def test_what_the_holder_starts_does_not_wait_for_it(start: Start) -> None:
+    """An entry point under its guard, the program under `make up`; another process of this machine does."""
+    first = start(HOLD, 0, "and its child")
+
+    assert ["has it", "has it"] == [line_of(first), line_of(first)]
+
+
+@linux
+def test_it_can_be_taken_twice_by_one_process_and_is_free_afterwards() -> None:
+    """The second time there is nothing to take, and nothing to free."""
+    said: list[str] = []
+    outer = machine_lock.take(said.append)
+    assert outer
+    with outer:
+        inner = machine_lock.take(said.append)
+        assert inner
+        inner.close()
+        assert isinstance(machine_lock.take_name(machine_lock.NAME), Holder)
+    free = machine_lock.take_name(machine_lock.NAME)
+    assert isinstance(free, ExitStack)
+    free.close()
+
+    assert [] == said
+
+
+@linux
+def test_who_no_longer_wants_it_is_not_kept(start: Start) -> None:
+    """A guard whose starter went away leaves the queue."""
+    first = start()
+    assert "has it" == line_of(first)
+
+    assert machine_lock.take(lambda _: None, wait=lambda _: False) is None
+
+
+def test_where_it_is_a_file_the_second_is_told_who_has_it(tmp_path: Path) -> None:
+    """On systems without abstract sockets; in a folder of this user's own."""
+    path = tmp_path / "lock"
+    first = machine_lock.take_file(path)
+    assert isinstance(first, ExitStack)
+
+    assert Holder(os.getpid(), os.geteuid()) == machine_lock.take_file(path)
+    assert 0o600 == path.stat().st_mode & 0o777
+    first.close()
+    second = machine_lock.take_file(path)
+    assert isinstance(second, ExitStack)
+    second.close()
+
+
+def make_fifo(path: Path) -> None:
+    """As it opens: a FIFO without a reader waits for one."""
+    os.mkfifo(path)
+
+
+def make_link(path: Path) -> None:
+    """To a file that is ours: what it points to could be anything."""
+    path.with_name("elsewhere").touch()
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def make_foreign(path: Path) -> None:
+    """Another user's file, which that user could lock for ever."""
+    path.touch(0o666)
+    os.chown(path, NOBODY, NOBODY)
+
+
+@pytest.mark.parametrize(
+    "obstruct", [make_fifo, make_link, Path.mkdir, pytest.param(make_foreign, marks=root)], ids=lambda f: f.__name__
+)
+def test_where_it_is_a_file_nothing_else_passes_for_it(tmp_path: Path, obstruct: Callable[[Path], None]) -> None:
+    """At once, with the path; nothing waits, and nothing is followed."""
+    path = tmp_path / "lock"
+    obstruct(path)
+    refused: list[str] = []
+
+    def take() -> None:
+        try:
+            machine_lock.take_file(path)
+        except LockError as error:
+            refused.append(str(error))
+
+    taking = threading.Thread(target=take, daemon=True)
+    taking.start()
+    taking.join(5)
+
+    assert not taking.is_alive()
+    assert [True] == [str(path) in text and text.endswith("remove it") for text in refused]
+
+
+@linux
+def test_a_full_queue_of_askers_hangs_nobody() -> None:
+    """A holder that takes no connection leaves who asks without an answer, and not waiting for one."""
+    seen: list[object] = []
+    with socket.socket(socket.AF_UNIX) as squatter:
+        squatter.bind(machine_lock.NAME)
+        squatter.listen(0)
+        asking = [threading.Thread(target=ask, args=(seen,), daemon=True) for _ in range(4)]
+        for one in asking:
+            one.start()
+            one.join(5)
+        alive = [one for one in asking if one.is_alive()]
+
+    assert [] == alive
+    assert Holder(os.getpid(), os.geteuid()) == seen[0]
+    assert Holder(0, None) == seen[-1]
+
+
+def test_an_ancestor_that_the_system_hides_hides_no_nearer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where /proc is mounted with hidepid=1, a login of root's is; a run still knows that its guard has the lock."""
+    guard = psutil.Process().parent()
+    assert guard
+    real = psutil.Process.parent
+
+    def parent(process: psutil.Process) -> psutil.Process | None:
+        if process.pid == guard.pid:
+            raise psutil.AccessDenied(process.pid)
+        return real(process)
+
+    monkeypatch.setattr(psutil.Process, "parent", parent)
+
+    assert {os.getpid(), guard.pid} == machine_lock._family()
+
+
+@linux
+def test_who_waits_for_long_keeps_no_run_of_the_holder_from_recognising_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A benchmark starts runs for an hour while another measurement waits: its queue has room for each of them."""
+    monkeypatch.setattr(machine_lock, "BACKLOG", 2)
+    monkeypatch.setattr(machine_lock, "_family", set)
+    polls = iter(range(20))
+    with socket.socket(socket.AF_UNIX) as holder:
+        holder.bind(machine_lock.NAME)
+        holder.listen(machine_lock.BACKLOG)
+        waiting = machine_lock.take(lambda _: None, wait=lambda _: next(polls, None) is not None)
+
+        assert waiting is None
+        assert Holder(os.getpid(), os.geteuid()) == machine_lock.take_name(machine_lock.NAME)
+
+
+def ask(seen: list[object]) -> None:
+    """Try to take the lock, and keep the answer."""
+    seen.append(machine_lock.take_name(machine_lock.NAME))

@@ -1,0 +1,248 @@
+"""The result contract: what is written is read back, and what is not a whole result is refused by name."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.results import make_result
+from training.contract.recipe import canonical
+from training.contract.result import NAME, SCHEMA_VERSION, ResultError, TrainingResult, read, summarise, write_whole
+
+PROJECT = Path(__file__).parents[3]
+ARMS = ("baseline", "native", "ray")
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    """A result file, with some top-level keys replaced; a value of `...` removes the key."""
+    data = make_result().to_dict() | changes
+    path = folder / NAME
+    path.write_text(json.dumps({key: value for key, value in data.items() if value is not ...}))
+    return path
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_round_trip(tmp_path: Path, arm: str) -> None:
+    """A result of any arm reads back equal, histories and nulls included."""
+    result = make_result(arm)
+    result.write(tmp_path / NAME)
+
+    assert read(tmp_path / NAME) == result
+
+
+def test_keys_are_camel_case_everywhere() -> None:
+    """No snake_case key reaches JSON, at any depth; names of classes, phases, checks and variables are data."""
+
+    def keys(value: Any) -> set[str]:
+        if isinstance(value, dict):
+            inner = (item for name, item in value.items() if name != "environment")
+            return set(value) | {key for item in inner for key in keys(item)}
+        return {key for item in value for key in keys(item)} if isinstance(value, list) else set()
+
+    assert {key for key in keys(make_result().to_dict()) if "_" in key} == set()
+
+
+@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1, None, "1"])
+def test_another_version_is_refused(tmp_path: Path, version: Any) -> None:
+    """An older or newer file is not guessed at: the message has both versions, the file and what to do."""
+    path = written(tmp_path, schemaVersion=version)
+
+    with pytest.raises(
+        ResultError, match=rf"{path}.*schemaVersion is {version!r}.*reads {SCHEMA_VERSION}.*run it again"
+    ):
+        read(path)
+
+
+def test_a_version_that_is_absent_is_refused(tmp_path: Path) -> None:
+    """A file from before versions is another version."""
+    with pytest.raises(ResultError, match="schemaVersion is None"):
+        read(written(tmp_path, schemaVersion=...))
+
+
+def test_an_absent_file_is_an_error_and_not_a_zero(tmp_path: Path) -> None:
+    """A run that left nothing has no result, and its log is where to look."""
+    with pytest.raises(ResultError, match=r"absent.*log is beside it"):
+        read(tmp_path / NAME)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"schemaVersion": 1', "\x00\x00", "[]", "3", "null"])
+def test_damaged_files_are_refused_by_name(tmp_path: Path, text: str) -> None:
+    """Empty, cut off or another JSON: always one ResultError that names the file."""
+    path = tmp_path / NAME
+    path.write_text(text)
+
+    with pytest.raises(ResultError, match=str(path)):
+        read(path)
+
+
+def test_a_file_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
+    """No prefix of a result is a result."""
+    path = tmp_path / NAME
+    make_result().write(path)
+    whole = path.read_text().rstrip()
+
+    for end in range(0, len(whole), 97):
+        path.write_text(whole[:end])
+        with pytest.raises(ResultError):
+            read(path)
+
+
+def _keys(*, required: bool) -> list[str]:
+    from training.contract.recipe import camel
+
+    fields = dataclasses.fields(TrainingResult)
+    missing = dataclasses.MISSING
+    return [camel(f.name) for f in fields if (f.default is missing and f.default_factory is missing) == required]
+
+
+@pytest.mark.parametrize("key", _keys(required=True))
+def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
+    """Each key that a result must have is missed by name."""
+    with pytest.raises(ResultError, match=f"lacks {key}"):
+        read(written(tmp_path, **{key: ...}))
+
+
+@pytest.mark.parametrize("key", sorted(set(_keys(required=False)) - {"schemaVersion"}))
+def test_optional_keys_may_be_absent(tmp_path: Path, key: str) -> None:
+    """What has a default may be left out."""
+    assert read(written(tmp_path, **{key: ...})).arm == "ray"
+
+
+def test_unknown_keys_are_named(tmp_path: Path) -> None:
+    """A key that nobody reads is a mistake of who wrote it."""
+    with pytest.raises(ResultError, match="unknown keys trainMinutes"):
+        read(written(tmp_path, trainMinutes=1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"worldSize": "2"}, "result.worldSize is str, and should be int"),
+        ({"worldSize": 2.5}, "result.worldSize is float, and should be int"),
+        ({"worldSize": True}, "result.worldSize is bool, and should be int"),
+        ({"testAccuracy": None}, "result.testAccuracy is NoneType, and should be float"),
+        ({"testAccuracy": True}, "result.testAccuracy is bool, and should be float"),
+        ({"classNames": "0123"}, "result.classNames is str, and should be list"),
+        ({"confusionMatrix": [[1, "2"]]}, r"result.confusionMatrix\[0\]\[1\] is str, and should be int"),
+        ({"workers": [{}]}, r"result.workers\[0\] lacks"),
+        ({"history": [{"epoch": 1}]}, r"result.history\[0\] lacks accuracy"),
+        ({"startupPhases": {"data": "1"}}, "result.startupPhases.data is str, and should be float"),
+        ({"checks": {"weightsEqual": 1}}, "result.checks.weightsEqual is int, and should be bool"),
+        ({"stepSeconds": 0.1}, "result.stepSeconds is float, and should be dict"),
+    ],
+)
+def test_wrong_types_are_named_with_their_place(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    """Key, index, what was found and what should be."""
+    with pytest.raises(ResultError, match=message):
+        read(written(tmp_path, **changes))
+
+
+def test_whole_numbers_are_floats_where_floats_are_meant(tmp_path: Path) -> None:
+    """JSON writers may drop `.0`."""
+    result = read(written(tmp_path, wallSeconds=10))
+
+    assert (result.wall_seconds, type(result.wall_seconds)) == (10.0, float)
+
+
+def test_nulls_survive(tmp_path: Path) -> None:
+    """What could not be measured is null in the file, and its reason beside it."""
+    result = make_result(train_seconds=None, reasons={"trainSeconds": "every step was warm-up"})
+    result.write(tmp_path / NAME)
+
+    assert json.loads((tmp_path / NAME).read_text())["trainSeconds"] is None
+    assert read(tmp_path / NAME) == result
+
+
+def test_nan_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    """A NaN is not JSON; the file before stays, or none appears."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        make_result(test_loss=float("nan")).write(tmp_path / NAME)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_write_makes_its_folder(tmp_path: Path) -> None:
+    """A run's folder need not be there."""
+    make_result().write(tmp_path / "runs" / "x" / NAME)
+
+    assert (tmp_path / "runs" / "x" / NAME).is_file()
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Whichever step the disk refuses: the old text stays, and no temporary file."""
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def refuse(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os if call == "fsync" else Path, call, refuse)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, "new")
+
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("dies_in", ["fsync", "replace"])
+def test_a_crash_never_shows_half_a_file(tmp_path: Path, dies_in: str) -> None:
+    """A process killed with the text partly or wholly on disk, but before the rename, leaves the old file."""
+    path = tmp_path / "file"
+    path.write_text("old")
+    target = "os.fsync" if dies_in == "fsync" else "pathlib.Path.replace"
+    program = (
+        "import os, pathlib, signal\n"
+        "from training.contract.result import write_whole\n"
+        f"{target} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"write_whole(pathlib.Path({str(path)!r}), 'new' * 100_000)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, check=False)
+
+    assert done.returncode == -9
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_summary_leaves_out_long_series(arm: str) -> None:
+    """The state keeps every number that a comparison needs, and none of the long series."""
+    result = make_result(arm, step_trace=[0.1] * 100_000)
+    summary = result.summary("runs/x/result.json", "f" * 64)
+    data = result.to_dict()
+    left_out = {"stepTrace", "confusionMatrix", "classAccuracy", "classNames"}
+
+    assert set(summary) == (set(data) - left_out) | {"path", "sha256"}
+    assert [set(worker) for worker in summary["workers"]] == [set(data["workers"][0]) - {"samples"}] * len(
+        result.workers
+    )
+    assert len(canonical(summary)) < 10_000
+
+
+def test_summary_changes_nothing_in_the_result() -> None:
+    """Making a summary leaves the result as it was."""
+    result = make_result()
+    before = canonical(result.to_dict())
+
+    result.summary("p", "s")
+
+    assert canonical(result.to_dict()) == before
+
+
+def test_summarise_names_the_file_relative_to_the_project(tmp_path: Path) -> None:
+    """Path and hash lead from the state back to the file; the text is canonical."""
+    path = tmp_path / "runs" / "local" / "ray-1" / NAME
+    make_result().write(path)
+
+    text = summarise(path, tmp_path)
+    summary = json.loads(text)
+
+    assert summary["path"] == "runs/local/ray-1/result.json"
+    assert summary["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert text == canonical(summary)

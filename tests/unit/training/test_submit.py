@@ -1,0 +1,152 @@
+"""The submitter against a server that answers as Ray's Job Submission API does."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from training.launch import submit
+from training.launch.submit import JobsApi, SubmitError
+
+TOKEN = "secret"  # noqa: S105 (the fake server's)
+
+
+@dataclass
+class FakeRay:
+    """Jobs by submission id: each GET of a job gives its next state, the last for ever."""
+
+    states: dict[str, list[str]] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    requests: list[tuple[str, str, Any]] = field(default_factory=list)
+    failures: int = 0
+    """So many requests are answered with 503 first."""
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        """Status and body."""
+        self.requests.append((method, path, body))
+        if self.failures:
+            self.failures -= 1
+            return 503, "not yet"
+        parts = [part for part in path.removeprefix("/api/jobs").split("/") if part]
+        if not parts:
+            if method == "POST":
+                self.states.setdefault(body["submission_id"], ["SUCCEEDED"])
+                return 200, {"submission_id": body["submission_id"]}
+            return 200, [{"submission_id": name, "status": states[0]} for name, states in self.states.items()]
+        return self._of_job(*parts)
+
+    def _of_job(self, name: str, what: str = "") -> tuple[int, Any]:
+        if name not in self.states:
+            return 404, "unknown job"
+        if what == "logs":
+            return 200, {"logs": self.logs.get(name, "")}
+        if what == "stop":
+            self.states[name] = ["STOPPED"]
+            return 200, {"stopped": True}
+        states = self.states[name]
+        state = states.pop(0) if len(states) > 1 else states[0]
+        return 200, {"submission_id": name, "status": state, "message": "it broke"}
+
+
+@contextmanager
+def serving(ray: FakeRay) -> Iterator[str]:
+    """The address of a server that answers for `ray`, and asks for its token."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+            status, answer = ray.answer(self.command, self.path, body) if known else (401, "no token")
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        do_GET = do_POST = handle_any  # noqa: N815 (the names are the library's)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+def test_a_run_is_submitted_and_followed_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """Under the Job's name, with the flags as they are; its log is printed once."""
+    ray = FakeRay({"job-1": ["PENDING", "RUNNING", "SUCCEEDED"]}, {"job-1": "one\ntwo\n"})
+    with serving(ray) as address:
+        api = JobsApi(address, TOKEN)
+        api.submit("job-1", ["python", "-m", "training.launch.pod", "ray", "--epochs=1"], {"A": "b"})
+        submit.follow(api, "job-1")
+
+    (_, _, body) = ray.requests[0]
+    assert "python -m training.launch.pod ray --epochs=1" == body["entrypoint"]
+    assert {"env_vars": {"A": "b"}} == body["runtime_env"]
+    assert "one\ntwo\n" == capsys.readouterr().out
+
+
+def test_what_an_interrupted_measurement_left_is_stopped_first() -> None:
+    """It would share the workers' CPUs with this run."""
+    ray = FakeRay({"old": ["RUNNING"], "done": ["SUCCEEDED"]})
+    with serving(ray) as address:
+        submit.run(JobsApi(address, TOKEN), "new", [], {})
+
+    changes = [(method, path) for method, path, _ in ray.requests if method == "POST"]
+    assert [("POST", "/api/jobs/old/stop"), ("POST", "/api/jobs/")] == changes
+
+
+@pytest.mark.parametrize("state", ["FAILED", "STOPPED"])
+def test_a_run_that_did_not_succeed_says_how_it_ended(state: str) -> None:
+    """With Ray's own message."""
+    with serving(FakeRay({"job-1": [state]})) as address, pytest.raises(SubmitError, match=f"{state}: it broke"):
+        submit.follow(JobsApi(address, TOKEN), "job-1")
+
+
+def test_a_wrong_token_is_refused_at_once() -> None:
+    """Asking again would not help."""
+    ray = FakeRay()
+    with serving(ray) as address, pytest.raises(SubmitError, match="token was refused"):
+        submit.run(JobsApi(address, "guess"), "job-1", [], {})
+
+    assert [] == ray.requests
+
+
+def test_a_head_that_was_restarted_has_forgotten_the_run() -> None:
+    """Its jobs are in its memory alone."""
+    with serving(FakeRay()) as address, pytest.raises(SubmitError, match="it was restarted"):
+        submit.follow(JobsApi(address, TOKEN), "job-1")
+
+
+def test_a_busy_head_is_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a line for each time."""
+    with serving(FakeRay({"job-1": ["SUCCEEDED"]}, failures=2)) as address:
+        submit.follow(JobsApi(address, TOKEN), "job-1")
+
+    assert 2 == capsys.readouterr().err.count("trying again")
+
+
+def test_a_head_that_is_gone_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a minute the run has failed."""
+    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 0.05)
+    with serving(FakeRay()) as address:
+        pass
+
+    with pytest.raises(SubmitError, match="did not answer"):
+        submit.follow(JobsApi(address, TOKEN), "job-1")

@@ -1,0 +1,1 @@
+"""Follows runs as they go on."""

@@ -1,0 +1,111 @@
+"""The runs of a cluster as a `Source`: each is a pod, and its progress is in its log, as lines for people."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from infra.places.cluster import kube
+from infra.places.cluster.job_result import INDEX_LABEL, UID_LABEL
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.pod_spec import RUN_LABEL
+from tools.follow.source import News, State, newest_measurement, published
+from tools.look import cluster
+from tools.look.status_view import phase
+
+_NUMBER = r"([\d.,]+|nan|inf)"
+_EPOCH = re.compile(
+    rf"epoch (\d+)/(\d+)  loss {_NUMBER}  accuracy {_NUMBER}(?:  validation {_NUMBER})?"
+    rf"  (?:{_NUMBER} images/s|warm-up)  {_NUMBER} s left"
+)
+_START = re.compile(r"(\d+) worker\(s\), ([\d,]+) images, (\d+) steps an epoch, (\d+) epoch\(s\)")
+_STATES: dict[str, State] = {"Succeeded": "finished", "Failed": "failed"}
+
+
+class ClusterSource:
+    """The pods of the newest measurement. One whose Job was deleted since is not among them."""
+
+    def __init__(self, project: Path, stack: str, overrides: Mapping[str, str]) -> None:
+        self._project = project
+        self._found = cluster.find(stack, overrides)
+        self._api: Any = None
+        self._published = published(project, stack)
+        self._lines: dict[str, int] = {}
+        self._places: dict[str, str] = {}
+        self._last: list[News] = []
+        self._running: set[str] = set()
+        self._failed = False
+
+    def poll(self) -> list[News]:
+        """What the runs have printed since the last call; nothing while the cluster is not made yet, or silent.
+
+        Raises ToolError for a kubeconfig that can't be used.
+        """
+        self._api = self._api or cluster.client_of_made(self._found)
+        if self._api is None:
+            return []
+        try:
+            news = [self._news(pod) for pod in newest_measurement(self._pods(), started)]
+        except KubeError:
+            return [replace(its, events=[]) for its in self._last]
+        self._last = news
+        self._failed = any(its.state == "failed" and its.key in self._running for its in news)
+        self._running |= {its.key for its in news if its.state == "running"}
+        return news
+
+    def is_over(self) -> bool:
+        """Published since this source was made, or a run that went on then has failed."""
+        return self._failed or published(self._project, self._found.stack) != self._published
+
+    def _pods(self) -> list[dict[str, Any]]:
+        """A pod for each run: of an Indexed Job the one that prints progress."""
+        path = f"/api/v1/namespaces/{self._found.namespace}/pods"
+        pods = kube.items(self._api, path, labelSelector=f"{RUN_LABEL},{UID_LABEL}")
+        return [pod for pod in pods if pod["metadata"]["labels"].get(INDEX_LABEL, "0") == "0"]
+
+    def _news(self, pod: Mapping[str, Any]) -> News:
+        metadata = pod["metadata"]
+        state = _STATES.get(pod["status"].get("phase", ""), "running")
+        command = f"{self._found.kubectl} logs {metadata['name']}"
+        key = metadata["labels"][UID_LABEL]
+        return News(key, metadata["labels"][RUN_LABEL], state, command, list(self._new_events(key, pod, state)))
+
+    def _new_events(self, key: str, pod: Mapping[str, Any], state: State) -> Iterator[dict[str, Any]]:
+        place = f"{phase(pod)} on {pod['spec']['nodeName']}" if pod["spec"].get("nodeName") else phase(pod)
+        if state == "running" and self._places.get(key) != place:
+            self._places[key] = place
+            yield {"event": "note", "text": place}
+        if pod["status"].get("phase") == "Pending" or self._lines.get(key) == _ALL:
+            return
+        text = kube.log(self._api, self._found.namespace, pod["metadata"]["name"])
+        lines = text.splitlines() if state != "running" else text.splitlines()[: text.count("\n")]
+        seen, self._lines[key] = self._lines.get(key, 0), len(lines) if state == "running" else _ALL
+        yield from events(lines[seen:])
+
+
+_ALL = -1
+"""In place of a number of lines: the log has ended, and was read."""
+
+
+def started(pod: Mapping[str, Any]) -> tuple[str, str]:
+    """When a run was started, and which it is."""
+    return pod["metadata"]["creationTimestamp"], pod["metadata"]["labels"][RUN_LABEL]
+
+
+def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What `training.contract.progress.describe` made lines of; Ray puts the worker's name before them."""
+    for line in lines:
+        if found := _EPOCH.search(line):
+            epoch, epochs, *numbers = found.groups()
+            values = [None if text is None else float(text.replace(",", "")) for text in numbers]
+            names = ("loss", "accuracy", "validationAccuracy", "imagesPerSecond", "secondsLeft")
+            yield {
+                "event": "epoch",
+                "epoch": int(epoch),
+                "epochs": int(epochs),
+                **dict(zip(names, values, strict=True)),
+            }
+        elif found := _START.search(line):
+            workers, images, steps, epochs = (int(text.replace(",", "")) for text in found.groups())
+            yield {"event": "start", "workers": workers, "images": images, "stepsPerEpoch": steps, "epochs": epochs}

@@ -1,0 +1,139 @@
+"""Where progress comes from: a `Source` gives what is new of the runs of one measurement. Shows nothing.
+
+`LocalSource` reads the files that runs on this machine write; `tools.follow.cluster` gives the same `News` from the
+logs of a cluster's pods.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import psutil
+
+from report.stored import LATEST
+from training.contract import progress, result
+from training.contract.arms import ARMS
+
+State = Literal["running", "finished", "failed"]
+T = TypeVar("T")
+
+GRACE_SECONDS = 5.0
+"""A run's folder is there a moment before its first process is."""
+
+_RUN = r"(?P<arm>[a-z]+)-(?P<repeat>\d+)"
+_FOLDER = re.compile(rf"(?P<run>{_RUN})-(?P<stamp>\d{{8}}T\d{{6}}Z)-[0-9a-f]+")
+
+
+@dataclass(frozen=True)
+class News:
+    """What is new of one run since the last poll."""
+
+    key: str
+    """One run's alone, also among runs of the same name."""
+    run: str
+    """Arm and repeat, as `ray-2`."""
+    state: State
+    log: str
+    """Where to read more, for people."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """As `training.contract.progress` writes them, in order."""
+
+
+class Source(Protocol):
+    """The runs of the newest measurement of a stack, as they go on."""
+
+    def poll(self) -> list[News]:
+        """One entry for each run of the measurement, in the order of their start; at once, without waiting."""
+
+    def is_over(self) -> bool:
+        """Whether nothing more will come: the measurement was published, or a run of it failed meanwhile."""
+
+
+class LocalSource:
+    """Runs on this machine: runs/<stack>/<run>/progress.jsonl."""
+
+    def __init__(self, project: Path, stack: str) -> None:
+        self._project = project
+        self._runs = project / "runs" / stack
+        self._stack = stack
+        self._published = published(project, stack)
+        self._offsets: dict[str, int] = {}
+        self._running: set[str] = set()
+        self._failed = False
+
+    def poll(self) -> list[News]:
+        """What the newest measurement's runs have written since the last call."""
+        folders = newest_measurement((path for path in self._runs.glob("*/") if _FOLDER.fullmatch(path.name)), started)
+        news = [self._news(folder) for folder in folders]
+        self._failed = any(its.state == "failed" and its.key in self._running for its in news)
+        self._running |= {its.key for its in news if its.state == "running"}
+        return news
+
+    def is_over(self) -> bool:
+        """Published since this source was made, or a run that went on then has ended without a result."""
+        return self._failed or published(self._project, self._stack) != self._published
+
+    def _news(self, folder: Path) -> News:
+        state = _state(folder)  # before the events: what a finished run wrote last is then among them
+        events, self._offsets[folder.name] = progress.read_new(
+            folder / progress.NAME, self._offsets.get(folder.name, 0)
+        )
+        parts = _FOLDER.fullmatch(folder.name)
+        assert parts is not None  # noqa: S101 - poll lets no other through
+        log = str((folder / "log.txt").relative_to(self._project))
+        return News(folder.name, parts["run"], state, log, events)
+
+
+def published(project: Path, stack: str) -> str:
+    """The name of the result that `latest` points at; empty when there is none."""
+    latest = project / "results" / stack / LATEST
+    return latest.readlink().name if latest.is_symlink() else ""
+
+
+def newest_measurement(runs: Iterable[T], started_of: Callable[[T], tuple[str, str]]) -> list[T]:
+    """The runs of the newest measurement, oldest first; `started_of` gives a run's start, as sortable text, and name.
+
+    The runs of a measurement are made in a fixed order (`infra.plan`): going back in time, where a run does not come
+    before the one after it in that order, an older measurement ends.
+    """
+    placed = [(stamp, _place(name), run) for run in runs for stamp, name in [started_of(run)]]
+    chosen: list[tuple[str, tuple[int, int], T]] = []
+    for one in sorted(placed, key=lambda its: its[:2], reverse=True):
+        if chosen and one[1] >= chosen[-1][1]:
+            break
+        chosen.append(one)
+    return [run for _, _, run in chosen[::-1]]
+
+
+def started(folder: Path) -> tuple[str, str]:
+    """The start of a run and its name, from the name of its folder."""
+    parts = _FOLDER.fullmatch(folder.name)
+    return (parts["stamp"], parts["run"]) if parts else ("", "")
+
+
+def _place(name: str) -> tuple[int, int]:
+    parts = re.fullmatch(_RUN, name)
+    if parts is None:
+        return (0, 0)
+    return (int(parts["repeat"]), list(ARMS).index(parts["arm"]) if parts["arm"] in ARMS else len(ARMS))
+
+
+def _state(folder: Path) -> State:
+    """Finished with a result; running as long as a process was started for the folder; else it ended without one."""
+    if (folder / result.NAME).is_file():
+        return "finished"
+    young = time.time() - folder.stat().st_mtime < GRACE_SECONDS
+    return "running" if young or _has_process(folder) else "failed"
+
+
+def _has_process(folder: Path) -> bool:
+    """A run's guard and its training processes name the folder, or a file in it, on their command lines."""
+    wanted = str(folder)
+    commands = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
+    return any(
+        "-m" in command and any(word == wanted or word.startswith(f"{wanted}/") for word in command)
+        for command in commands  # "-m": someone who follows the log is no run
+    )

@@ -1,0 +1,105 @@
+"""Live progress as it is shown: a table drawn again and again on a terminal, plain lines elsewhere. Reads nothing."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tools.follow.source import News
+from training.contract.progress import describe
+
+_STYLES = {"running": "bold cyan", "finished": "green", "failed": "bold red"}
+
+
+@dataclass
+class RunView:
+    """What is known of a run by now."""
+
+    run: str
+    state: str = "running"
+    log: str = ""
+    start: dict[str, Any] = field(default_factory=dict)
+    epoch: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+class Board:
+    """All runs of the measurement, brought up to date by news."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, RunView] = {}
+
+    def take(self, news: Iterable[News]) -> list[str]:
+        """Bring the runs up to date; the lines that a reader without a terminal gets."""
+        lines: list[str] = []
+        news = list(news)
+        if not self._views.keys() <= {its.key for its in news}:
+            self._views.clear()  # another measurement has begun
+        for its in news:
+            lines += self._take_one(its)
+        return lines
+
+    def _take_one(self, its: News) -> list[str]:
+        view = self._views.setdefault(its.key, RunView(its.run))
+        lines = [f"{its.run}: {describe(event)}" for event in its.events]
+        for event in its.events:
+            if event.get("event") == "note":
+                view.note = describe(event)
+            elif event.get("event") in ("start", "epoch"):
+                setattr(view, str(event["event"]), event)
+        if its.state not in (view.state, "running"):
+            lines.append(f"{its.run}: {its.state}" + (f", see {its.log}" if its.state == "failed" else ""))
+        view.state, view.log = its.state, its.log
+        return lines
+
+    def render(self, status: str) -> RenderableType:
+        """The table, with a line below it that says what is going on."""
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+        for title in ("run", "", "epoch", "loss", "accuracy", "validation", "images/s", "left"):
+            table.add_column(title, justify="left" if title in ("run", "") else "right", no_wrap=True)
+        for view in self._views.values():
+            table.add_row(*_row(view))
+        lines = [Text(text, style="red" if failed else "dim", overflow="fold") for text, failed in self._remarks()]
+        return Group(table, *lines, Text(status, style="dim"))
+
+    def _remarks(self) -> list[tuple[str, bool]]:
+        failed = [
+            (f"{view.run} failed: see {view.log}", True) for view in self._views.values() if view.state == "failed"
+        ]
+        running = [view for view in self._views.values() if view.state == "running" and view.note]
+        return failed + [(f"{view.run}: {view.note}", False) for view in running]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any run is going on."""
+        return any(view.state == "running" for view in self._views.values())
+
+
+def _row(view: RunView) -> list[RenderableType]:
+    epoch, epochs = view.epoch.get("epoch", 0), view.epoch.get("epochs") or view.start.get("epochs")
+    bar = ProgressBar(total=epochs or 1, completed=epoch, width=12, pulse=view.state == "running" and not view.epoch)
+    return [
+        Text(view.run, style=_STYLES[view.state]),
+        bar,
+        f"{epoch}/{epochs}" if epochs else "starting" if view.state == "running" else "–",
+        *(_number(view.epoch.get(key), form) for key, form in _COLUMNS),
+        _left(view),
+    ]
+
+
+_COLUMNS = (("loss", ".4f"), ("accuracy", ".3f"), ("validationAccuracy", ".3f"), ("imagesPerSecond", ",.0f"))
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _left(view: RunView) -> str:
+    if view.state != "running":
+        return view.state
+    seconds = view.epoch.get("secondsLeft")
+    return "" if seconds is None else f"{seconds:.0f} s"

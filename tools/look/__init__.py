@@ -1,0 +1,1 @@
+"""Looks at this machine and at a stack's cluster; changes nothing."""

@@ -1,0 +1,87 @@
+"""The cluster of a stack, for what looks at it from outside an update: where it is, and why it can't be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.places.cluster import kube
+from infra.places.cluster.kube import KubeError
+from infra.places.kubernetes import kubeconfig
+from infra.places.minikube.command import trouble
+from infra.programs import Failure
+from infra.settings.settings import ClusterSettings, Settings
+from tools.setup.project import CLUSTER_TARGETS, ROOT, ToolError
+from tools.stack import settings as stack_settings
+
+
+@dataclass(frozen=True)
+class StackCluster:
+    """A stack with a cluster, and how that is reached."""
+
+    stack: str
+    settings: Settings
+    cluster: ClusterSettings
+    kubeconfig: str
+    """Path of the stack's own file, from the project's folder."""
+
+    @property
+    def namespace(self) -> str:
+        """Where everything of the stack is."""
+        return self.cluster.namespace
+
+    @property
+    def name(self) -> str:
+        """The cluster's, for people."""
+        minikube = self.settings.target == "minikube"
+        return self.cluster.minikube_profile if minikube else f"context {self.cluster.kube_context}"
+
+    @property
+    def kubectl(self) -> str:
+        """The beginning of a kubectl command about the stack's namespace."""
+        return f"kubectl --kubeconfig={self.kubeconfig} --namespace={self.namespace}"
+
+
+def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
+    """The cluster of a stack as its settings have it; ToolError for one that has none, or whose settings are wrong."""
+    settings = stack_settings.load(stack, overrides)
+    if settings.cluster is None:
+        raise ToolError(
+            f"stack {stack} has target {settings.target}, and no cluster; those with target"
+            f" {' and '.join(CLUSTER_TARGETS)} have one, as in:  STACK=minikube make …"
+        )
+    return StackCluster(stack, settings, settings.cluster, kubeconfig.path_of(stack))
+
+
+def client_of_made(found: StackCluster) -> Any:
+    """A client, before any question; None before the first `up`. ToolError for a bad kubeconfig."""
+    if not (ROOT / found.kubeconfig).is_file():
+        return None
+    try:
+        return kube.connect(found.kubeconfig)
+    except KubeError as error:
+        raise ToolError(f"stack {found.stack}: {error}") from None
+
+
+def connect(found: StackCluster) -> Any:
+    """A client of a cluster that answers; ToolError that says what is the matter with it, and what to type."""
+    api = client_of_made(found)
+    if api is None:
+        raise ToolError(f"stack {found.stack}: there is no {found.kubeconfig} yet:  STACK={found.stack} make up")
+    try:
+        kube.get(api, "/version")
+    except KubeError as error:
+        raise ToolError(f"stack {found.stack}: {_why_down(found)}{error}") from None
+    return api
+
+
+def _why_down(found: StackCluster) -> str:
+    """What Minikube knows of a cluster that does not answer, with a line's end; empty when it knows nothing."""
+    if found.settings.target != "minikube":
+        return ""
+    try:
+        why = trouble(found.cluster.minikube_profile)
+    except Failure as failure:
+        why = str(failure)
+    return f"{why}\n" if why else ""

@@ -1,0 +1,78 @@
+"""`make dashboard`: where Ray's dashboard of a stack's cluster answers, made to answer on loopback where it must be.
+
+A Minikube's NodePort is reached from Linux; from macOS and Windows it is not, and `kubernetes` has none.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+from infra.places.cluster import dashboard_spec, kube
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.port_forward import connection
+from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT
+from tools.look import cluster, ray_api
+from tools.look.ray_api import RayError
+from tools.look.status import endpoint
+from tools.setup.project import ToolError, run_main, say
+from tools.stack import settings as stack_settings
+from training.machine.port_forward import LOOPBACK, copy_both_ways
+
+
+def is_reachable(address: str, port: int) -> bool:
+    """Whether something accepts connections there."""
+    try:
+        with socket.create_connection((address, port), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def forward(api: Any, namespace: str, listener: socket.socket) -> None:
+    """Hand every connection of the listener on to the head that runs at that moment; never returns."""
+    while True:
+        accepted, _ = listener.accept()
+        threading.Thread(target=_serve, args=(api, namespace, accepted), daemon=True).start()
+
+
+def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
+    from kubernetes.client.exceptions import ApiException
+
+    with accepted:
+        try:
+            pod = ray_api.head(api, namespace)
+            with connection(api, namespace, pod, DASHBOARD_PORT) as remote:
+                copy_both_ways(accepted, remote)
+        except (KubeError, RayError, ApiException, OSError) as error:
+            say(f"a connection was closed: {error}")
+
+
+def main() -> int:
+    """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
+    found = cluster.find(*stack_settings.asked("dashboard", __doc__))
+    api = cluster.connect(found)
+    token = dashboard_spec.token_command(found.kubeconfig, found.namespace)
+    try:
+        ray_api.head(api, found.namespace)
+        url = endpoint(found, kube.items(api, "/api/v1/nodes"))
+    except (KubeError, RayError) as error:
+        raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
+    if found.settings.target == "minikube":
+        address, _, port = url.removeprefix("http://").partition(":")
+        if is_reachable(address, int(port)):
+            print(f"dashboard: {url}\nits token: {token}")
+            return 0
+    try:
+        listener = socket.create_server((LOOPBACK, DASHBOARD_PORT))
+    except OSError as error:
+        raise ToolError(f"port {DASHBOARD_PORT} of {LOOPBACK} can't be used ({error}): end what uses it") from None
+    print(f"dashboard: {dashboard_spec.FORWARDED_URL}, until Ctrl-C\nits token: {token}", flush=True)
+    with listener:
+        forward(api, found.namespace, listener)
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,52 @@
+"""What an archive must not hold: the values of the namespace's Secrets, and this machine's own credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from infra.places.cluster import kube
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.ray_cluster_spec import TOKEN_SECRET
+from tools.look.cluster import StackCluster
+from tools.look.scrub import Scrubber
+from tools.look.scrub_forms import is_secret_name
+from tools.setup.project import ROOT, say
+
+
+def scrubber_of(found: StackCluster, api: Any) -> Scrubber:
+    """One that knows those values; where the cluster keeps them from us, one that removes what looks random too."""
+    own = [*_environment(os.environ), *_kubeconfig(found)]
+    if api is None:
+        return Scrubber([], own)
+    path = f"/api/v1/namespaces/{found.namespace}/secrets"
+    try:
+        return Scrubber(kube.items(api, path), own)
+    except KubeError as error:
+        say(f"the Secrets can't be read ({error}): what looks like one is removed, and every word that looks random")
+    try:
+        return Scrubber([kube.get(api, f"{path}/{TOKEN_SECRET}")], own, strict=True)
+    except KubeError:
+        return Scrubber([], own, strict=True)
+
+
+def _environment(variables: Mapping[str, str]) -> Iterator[str]:
+    """Credentials that this machine's programs may show: of a proxy, of a cloud."""
+    return (value for name, value in variables.items() if is_secret_name(name) and name not in ("PWD", "OLDPWD"))
+
+
+def _kubeconfig(found: StackCluster) -> Iterator[str]:
+    """What the kubeconfig of the stack logs in with."""
+    if not found.kubeconfig:
+        return
+    try:
+        users = yaml.safe_load((ROOT / found.kubeconfig).expanduser().read_text(encoding="utf-8"))["users"]
+        for user in users:
+            yield from (
+                value for name, value in user["user"].items() if isinstance(value, str) and is_secret_name(name)
+            )
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError):
+        return  # without one that can be read nothing of it is shown either

@@ -1,0 +1,85 @@
+"""`make status`: the nodes, the pods, Ray and the runs of a stack's cluster as they are now. Reads; changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from infra.places.cluster import dashboard_spec, kube
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.ray_cluster_spec import NAME as RAY_CLUSTER
+from report import terminal
+from tools.look import cluster, ray_api
+from tools.look.cluster import StackCluster
+from tools.look.ray_api import RayError
+from tools.look.status_view import Ray, render
+from tools.setup.project import ToolError, run_main
+from tools.stack import settings as stack_settings
+
+
+@dataclass(frozen=True)
+class Status:
+    """Objects of the cluster as the API server writes them, and what Ray says."""
+
+    nodes: list[dict[str, Any]]
+    pods: list[dict[str, Any]]
+    jobs: list[dict[str, Any]]
+    ray: Ray
+
+
+def read(api: Any, namespace: str) -> Status:
+    """All of it; raises KubeError."""
+    here = f"/namespaces/{namespace}"
+    return Status(
+        nodes=kube.items(api, "/api/v1/nodes"),
+        pods=kube.items(api, f"/api/v1{here}/pods"),
+        jobs=kube.items(api, f"/apis/batch/v1{here}/jobs"),
+        ray=_ray(api, namespace),
+    )
+
+
+def _ray(api: Any, namespace: str) -> Ray:
+    try:
+        found = kube.get(api, f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters/{RAY_CLUSTER}")
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        return Ray(None, [], [], "there is no RayCluster yet")
+    try:
+        return Ray(found, ray_api.nodes(api, namespace), ray_api.jobs(api, namespace), "")
+    except RayError as error:
+        return Ray(found, [], [], str(error))
+
+
+def endpoint(found: StackCluster, nodes: list[dict[str, Any]]) -> str:
+    """Where Ray's dashboard answers."""
+    addresses = [one["address"] for node in nodes for one in node["status"].get("addresses") or []
+                 if one["type"] == "InternalIP"]  # fmt: skip
+    if found.settings.target == "minikube" and addresses:
+        return dashboard_spec.node_port_url(found.cluster.dashboard_node_port, addresses[0])
+    return f"{dashboard_spec.FORWARDED_URL} while `STACK={found.stack} make dashboard` runs"
+
+
+def main() -> int:
+    """Print the status of the cluster of STACK; 1 when it can't be asked."""
+    found = cluster.find(*stack_settings.asked("status", __doc__))
+    api = cluster.connect(found)
+    try:
+        status = read(api, found.namespace)
+    except KubeError as error:
+        raise ToolError(f"stack {found.stack}: {error}") from None
+    name = f"{found.name} at {api.configuration.host}, namespace {found.namespace}"
+    token = dashboard_spec.token_command(found.kubeconfig, found.namespace)
+    lines = [
+        f"stack {found.stack}: {name}",
+        *render(status.nodes, status.pods, status.jobs, status.ray),
+        "",
+        f"dashboard: {endpoint(found, status.nodes)}",
+        f"its token: {token}",
+    ]
+    terminal.write("\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,169 @@
+"""Comments on a pull request as Markdown: the difference of previews, and of measurements. It posts nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from compare.schema import Comparison
+from report import figures
+from report.change import UNCHANGED, Change, changes, how_decided, made_differently, show_difference
+from tools.pull_request.preview import Difference, Preview, difference
+from training.contract.arms import BASELINE
+
+LIMIT_BYTES = 65_000
+"""GitHub refuses a comment of more than 65,536 characters; bytes are never fewer than characters."""
+
+PREVIEW_MARKER = "<!-- ray-worth-it: preview -->"
+MEASURE_MARKER = "<!-- ray-worth-it: measure -->"
+_CUT = "  … and more"
+_MORE = "The whole difference is in the workflow run's artifacts."
+
+
+def preview_comment(base: Mapping[str, Preview], head: Mapping[str, Preview], limit_bytes: int = LIMIT_BYTES) -> str:
+    """What the head changes in each stack; stacks that differ first and in full as far as there is room."""
+    stacks = [*head, *(stack for stack in base if stack not in head)]
+    sections = {stack: _stack_section(base.get(stack), head.get(stack)) for stack in stacks}
+    quiet = [stack for stack, (_, blocks) in sections.items() if not blocks]
+    lines = [PREVIEW_MARKER, "## What this changes in the stacks", "", _INTRODUCTION, ""]
+    if quiet:
+        lines += [f"- **{stack}**: {sections[stack][0]}" for stack in quiet] + [""]
+    loud = {stack: section for stack, section in sections.items() if section[1]}
+    return _fill(lines, loud, limit_bytes)
+
+
+_INTRODUCTION = "Previews of base and head against an empty state, compared; no cluster and no state were touched."
+
+
+def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, list[list[str]]]:
+    """A line that says what changed, and a block of diff lines for each resource."""
+    if head is None:
+        return "the head has no such stack", []
+    if head.error:
+        also = " (as that of the base)" if base and base.error else ""
+        return f"the preview of the head fails{also}", [["! " + line for line in head.error.splitlines()]]
+    if base is None or base.error:
+        why = "the preview of the base fails" if base else "the base has no such stack"
+        return f"{why}; the head makes {len(head.resources)} resources", _blocks(difference(Preview({}), head))
+    found = difference(base, head)
+    return _counts(found, len(head.resources)), _blocks(found)
+
+
+def _counts(found: Difference, resources: int) -> str:
+    counts = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    said = [f"{len(of)} {what}" for what, of in counts.items() if of]
+    return f"{', '.join(said)}, of {resources} resources" if said else f"no difference in {resources} resources"
+
+
+def _blocks(found: Difference) -> list[list[str]]:
+    """What changed, then what is new, property by property; of what is gone the name alone."""
+    changed = [[f"  {name}", *_indented(lines)] for name, lines in found.changed.items()]
+    added = [[f"+ {name} (new)", *_indented(lines)] for name, lines in found.added.items()]
+    return changed + added + [[f"- {name} (gone)"] for name in found.removed]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"{line[0]}   {line[2:]}" for line in lines]
+
+
+def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]], limit_bytes: int) -> str:
+    """Put every section's heading and as many of its blocks as its share of the room allows."""
+    frames = {stack: _details(stack, said, [], len(blocks)) for stack, (said, blocks) in sections.items()}
+    room = limit_bytes - len("\n".join([*lines, *frames.values(), ""]).encode()) - 1
+    parts = []
+    for left, (stack, (said, blocks)) in zip(range(len(sections), 0, -1), sections.items(), strict=True):
+        fences = 2 * len(_fence(_text(blocks))) + len("diff\n\n\n\n")
+        shown, used = _that_fit(blocks, room // left - fences)
+        used += fences
+        room -= used
+        parts.append(_details(stack, said, shown, len(blocks) - len(shown)))
+    return "\n".join([*lines, *parts]) + "\n"
+
+
+def _that_fit(blocks: Sequence[list[str]], room: int) -> tuple[list[list[str]], int]:
+    """The blocks, in order, that fit into so many bytes, and how many they take; the last may be cut."""
+    shown: list[list[str]] = []
+    used = 0
+    for block in blocks:
+        shown.append([])
+        for line in block:
+            used += len(line.encode()) + 1
+            if used > room - len(_CUT):
+                shown[-1].append(_CUT)
+                return [block for block in shown if block != [_CUT]], used
+            shown[-1].append(line)
+    return shown, used
+
+
+def _details(stack: str, said: str, blocks: Sequence[list[str]], left_out: int) -> str:
+    text, fence = _text(blocks), _fence(_text(blocks))
+    diff = f"{fence}diff\n{text}\n{fence}\n\n" if blocks else ""
+    more = f"{left_out} more not shown: a comment has room for so much. {_MORE}\n\n" if left_out else ""
+    return f"<details><summary><b>{stack}</b>: {said}</summary>\n\n{diff}{more}</details>\n"
+
+
+def measure_comment(base: Comparison | None, head: Comparison | None, why_not: str = "") -> str:
+    """The change of ratios, times and accuracy, each with its interval; `why_not` says why a side is missing."""
+    lines = [MEASURE_MARKER, "## What this changes in the measurement", ""]
+    if base is None or head is None:
+        missing = " and ".join(name for name, side in (("base", base), ("head", head)) if side is None)
+        return "\n".join([*lines, f"No comparison: {missing} could not be measured.", "", *_quoted(why_not)]) + "\n"
+    found = changes(base, head)
+    lines += [_headline(found), "", _how(head), "", "| | | base | head | change | |", "|---|---|---|---|---|---|"]
+    lines += [_row(change) for change in found]
+    lines += ["", how_decided(base, head), ""]
+    made = made_differently(base, head)
+    if made:
+        lines += [
+            "<details><summary>Made with other</summary>",
+            "",
+            *(f"- {_safe(text)}" for text in made),
+            "",
+            "</details>",
+            "",
+        ]
+    lines += ["<details><summary>Verdicts</summary>", ""]
+    lines += [f"- base: {_safe(base.verdict)}", f"- head: {_safe(head.verdict)}", "", "</details>"]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(found: Sequence[Change]) -> str:
+    """What the three values say that decide."""
+    decided = [change for change in found if change.is_decided]
+    if decided:
+        said = ", ".join(f"{change.arm} {change.title} {change.decision}".strip() for change in decided)
+        return f"**Changed: {said}.**"
+    decisions = {change.decision for change in found if change.decides}
+    return "**No measurable difference.**" if decisions == {UNCHANGED} else "**Not decided.**"
+
+
+def _how(head: Comparison) -> str:
+    baseline, repeats = head.arms.get(BASELINE.name), head.repeats
+    host = f" on {_safe(baseline.provenance.cpu_model)}, {baseline.provenance.cpus_allowed} CPUs" if baseline else ""
+    return f"Stack `local` of both commits on the same runner, interleaved, {repeats} repeats each{host}."
+
+
+def _row(change: Change) -> str:
+    sides = (figures.text(side, change.entry) for side in (change.before, change.after))
+    decision = f"**{change.decision}**" if change.is_decided else change.decision
+    return f"| {' | '.join([change.title, change.arm, *sides, show_difference(change), decision])} |"
+
+
+def _quoted(text: str) -> list[str]:
+    if not text:
+        return []
+    return [f"{_fence(text)}text", text[-4000:], _fence(text)]
+
+
+def _text(blocks: Sequence[Sequence[str]]) -> str:
+    return "\n".join(line for block in blocks for line in block)
+
+
+def _fence(text: str) -> str:
+    """Longer than any run of backticks in the text, which would end the block."""
+    return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
+def _safe(text: str) -> str:
+    """What a pull request's own code made can't become markup or mention anybody."""
+    return re.sub(r"([\\`*_{}\[\]<|#@])", r"\\\1", text).replace("\\@", "@\u200b")

@@ -1,0 +1,44 @@
+"""Gets what a command needs and this machine lacks: uv, the locked Python environment, the Pulumi CLI.
+
+Runs with the system's Python (3.9 or newer) before anything is installed. A warm call reads a few files and is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tools.setup import pulumi_cli, uv
+from tools.setup.project import CLUSTER_TARGETS, TOOLS, lock_or_wait, run_main, stack_text, target_of
+
+
+def main() -> int:
+    """Install what the flags name; the exit status is 0 when all of it is there."""
+    parser = argparse.ArgumentParser(prog="python3 -m tools.setup.bootstrap", description=__doc__)
+    parser.add_argument("--stack", default="", help="get what the target of this stack needs")
+    parser.add_argument("--cluster", action="store_true", help="with the uv extra `cluster`, whatever the stack")
+    parser.add_argument("--no-cli", action="store_true", help="the Python environment only")
+    arguments = parser.parse_args()
+    TOOLS.mkdir(exist_ok=True)
+    target = target_of(stack_text(arguments.stack)) if arguments.stack else ""
+    with _alone():
+        uv.sync(cluster=arguments.cluster or target in CLUSTER_TARGETS)
+        if not arguments.no_cli:
+            pulumi_cli.ensure()
+    return 0
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Two calls at once would install over each other: the second waits, and says so."""
+    with (TOOLS / "lock").open("w", encoding="utf-8") as lock:
+        lock_or_wait(lock, "another make is installing tools here: waiting for it")
+        yield
+
+
+if __name__ == "__main__":
+    if sys.version_info < (3, 9):  # noqa: UP036 - the project's Python is 3.11, the one that starts this is the system's
+        sys.exit(f"error: Python 3.9 or newer is needed to start with, this is {sys.version.split()[0]}: set PYTHON=…")
+    run_main(main)

@@ -1,0 +1,146 @@
+"""Where the project keeps what it makes, and the few words that all tools share: no decision is taken here."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, NoReturn, TypeVar
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV = ROOT / ".venv"
+TOOLS = ROOT / ".tools"
+STATE = ROOT / ".state"
+STACKS = ROOT / "stacks"
+
+CLUSTER_TARGETS = ("minikube", "kubernetes")
+SMOKE = "smoke"
+
+_STACK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_ATTEMPTS = 3
+
+T = TypeVar("T")
+
+
+class ToolError(Exception):
+    """Something the user has to know or do; the message is all that is shown."""
+
+
+def say(message: str) -> None:
+    """One line for the user, on stderr: stdout belongs to what was asked for."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def lock_or_wait(lock: int | IO[str], message: str) -> None:
+    """Lock an open file for this process alone; where another has it, say the message and wait for its end."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(message)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def capture(
+    command: Sequence[str],
+    folder: Path = ROOT,
+    environment: Mapping[str, str] | None = None,
+    timeout_seconds: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and keep what it says; the caller looks at its status."""
+    return subprocess.run(
+        command, cwd=folder, env=environment, timeout=timeout_seconds, capture_output=True, text=True, check=False
+    )
+
+
+def last_line(output: str) -> str:
+    """The last line of a program's output that holds something: where programs say why they failed."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"
+
+
+def run_main(main: Callable[[], int]) -> NoReturn:
+    """End the process with `main`'s status, an error as its message alone, and Ctrl-C as the shell expects it."""
+    try:
+        status = main()
+    except ToolError as error:
+        say(f"error: {error}")
+        status = 1
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)
+
+
+def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bool] = lambda _: False) -> T:
+    """The result of a network step, tried three times; a line for each failure, and none again that `is_final`."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return action()
+        except ToolError as error:
+            if attempt == _ATTEMPTS or is_final(error):
+                raise
+            say(f"{what}: attempt {attempt} of {_ATTEMPTS} failed ({error}); trying again in {attempt} s")
+            time.sleep(attempt)
+    raise AssertionError("unreachable")
+
+
+def checked_stack_name(name: str) -> str:
+    """The name itself; ToolError for one that is not a Pulumi stack name and so not safe in a path."""
+    if not _STACK_NAME.fullmatch(name):
+        raise ToolError(
+            f"STACK={name[:120]!r}: up to 100 letters, digits, '_', '.' and '-' are allowed, beginning with a letter,"
+            " a digit or '_': `STACK=minikube make up`"
+        )
+    return name
+
+
+def project_name() -> str:
+    """The name in Pulumi.yaml, read without a YAML parser: it is a plain key at the start of a line."""
+    match = re.search(r"^name:\s*[\"']?([\w.-]+)", (ROOT / "Pulumi.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
+        raise ToolError("Pulumi.yaml has no line `name: …`")
+    return match.group(1)
+
+
+def stack_file(stack: str) -> Path:
+    """The settings of a stack in git (`smoke` has those of `local`); ToolError that lists the stacks there are."""
+    path = STACKS / f"Pulumi.{'local' if stack == SMOKE else checked_stack_name(stack)}.yaml"
+    if not path.is_file():
+        known = sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
+        raise ToolError(
+            f"STACK={stack}: there is no stacks/{path.name}; there are {', '.join(known) or 'none'}.\n"
+            f"For a stack of your own: `cp stacks/Pulumi.local.yaml stacks/{path.name}`"
+        )
+    return path
+
+
+def stack_text(stack: str) -> str:
+    """The text of a stack's settings; ToolError for a file that can't be read, or that no reader takes for YAML."""
+    path = stack_file(stack)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            f"stacks/{path.name} is not UTF-8, from byte {error.start + 1} on: save it as UTF-8, or"
+            f" `git checkout stacks/{path.name}`"
+        ) from None
+    except OSError as error:
+        raise ToolError(
+            f"stacks/{path.name} can't be read ({error.strerror}): `chmod u+r stacks/{path.name}`"
+        ) from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            raise ToolError(
+                f"stacks/{path.name}, line {number}: a tab, and YAML is indented by blanks:"
+                f" `sed -i 's/\\t/  /g' stacks/{path.name}`"
+            )
+    return text
+
+
+def target_of(settings: str) -> str:
+    """The key `target` in the text of a stack file; `local`, the default, where it is not set."""
+    match = re.search(r"^\s+[\"']?(?:[\w.-]+:)?target[\"']?:\s*[\"']?(\w+)", settings, re.MULTILINE)
+    return match.group(1) if match else "local"

@@ -1,0 +1,105 @@
+"""Gets uv and keeps .venv as uv.lock says; knows nothing of Pulumi."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tools.setup.project import ROOT, TOOLS, VENV, ToolError, capture, last_line, retry, say
+
+REQUIREMENT = ROOT / "training/image/uv.txt"
+"""The one version that is installed, here and in the image, with the hash of each of its files on PyPI.
+To change it: `echo uv==VERSION | uv pip compile --generate-hashes --no-header --no-annotate -o FILE -`."""
+UV_VERSION = REQUIREMENT.read_text(encoding="utf-8").split()[0].partition("==")[2]
+MINIMUM_UV = (0, 9)
+
+_STAMP = VENV / ".synced"
+_LOCKED = ("uv.lock", "pyproject.toml", ".python-version")
+
+
+def sync(cluster: bool) -> None:
+    """Bring .venv to uv.lock, with the extra `cluster` when asked for or already there; nothing when it is so."""
+    digest = _locked_digest()
+    stamp = _STAMP.read_text(encoding="utf-8") if _STAMP.is_file() else ""
+    has_cluster = _has_cluster_packages()
+    if stamp == digest and (has_cluster or not cluster):
+        return
+    command = [str(find_uv()), "sync", "--frozen"]
+    if cluster or has_cluster:
+        command += ["--extra", "cluster"]
+    if stamp == digest:
+        command += ["--inexact"]
+    say("Python environment: installing what uv.lock names into .venv")
+    _STAMP.unlink(missing_ok=True)
+    if subprocess.run(command, cwd=ROOT, env=_environment(), stdout=sys.stderr, check=False).returncode != 0:
+        raise ToolError(f"the locked environment could not be installed: see above, then `{' '.join(command)}`")
+    _STAMP.write_text(digest, encoding="utf-8")
+
+
+def find_uv() -> Path:
+    """uv on PATH if it is new enough, else the one under .tools, installed first where it is missing."""
+    found = shutil.which("uv")
+    if found and _version(found) >= MINIMUM_UV:
+        return Path(found)
+    ours = TOOLS / "uv" / f"uv-{UV_VERSION}"
+    if not ours.is_file():
+        say(f"uv: installing {UV_VERSION} from PyPI into .tools/")
+        retry("uv", lambda: _install(ours))
+    return ours
+
+
+def _install(target: Path) -> None:
+    """Put uv's program, a single file, at `target` in one step, so that an interrupted install leaves none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=TOOLS, prefix="uv-install-") as folder:
+        pip = _pip(Path(folder))
+        command = [*pip, "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", f"{folder}/uv"]
+        verified = ["--require-hashes", "--only-binary", ":all:", "--requirement", str(REQUIREMENT)]
+        result = capture([*command, *verified])
+        if "DO NOT MATCH THE HASHES" in result.stderr:
+            raise ToolError(f"the package index has another uv {UV_VERSION} than {REQUIREMENT.relative_to(ROOT)} names")
+        if result.returncode != 0:
+            raise ToolError(f"pip: {last_line(result.stderr)}")
+        (Path(folder) / "uv" / "bin" / "uv").replace(target)
+
+
+def _pip(folder: Path) -> list[str]:
+    """A pip to run: this Python's, or that of a throw-away environment (Debian has Python with either or neither)."""
+    if capture([sys.executable, "-m", "pip", "--version"]).returncode == 0:
+        return [sys.executable, "-m", "pip"]
+    environment = folder / "pip"
+    made = capture([sys.executable, "-m", "venv", str(environment)])
+    if made.returncode != 0:
+        raise ToolError(
+            f"{sys.executable} has neither pip nor venv: install one (Debian and Ubuntu: `apt install python3-venv`), "
+            f"or put uv {'.'.join(map(str, MINIMUM_UV))} or newer on PATH"
+        )
+    return [str(environment / "bin" / "python"), "-m", "pip"]
+
+
+def _version(program: str) -> tuple[int, ...]:
+    output = capture([program, "--version"]).stdout
+    match = re.match(r"uv (\d+)\.(\d+)", output)
+    return tuple(int(part) for part in match.groups()) if match else ()
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment, where .venv of this project is the only one that uv can mean."""
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    return {**environment, "UV_PROJECT_ENVIRONMENT": str(VENV)}
+
+
+def _locked_digest() -> str:
+    content = b"\0".join((ROOT / name).read_bytes() for name in _LOCKED)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _has_cluster_packages() -> bool:
+    """Looked up rather than remembered: `uv sync` or `pulumi install` by hand take the extra away."""
+    return any(VENV.glob("lib/python*/site-packages/pulumi_kubernetes"))

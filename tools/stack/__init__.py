@@ -1,0 +1,1 @@
+"""What make does with a stack: update, preview, destroy, state, clean."""

@@ -1,0 +1,230 @@
+"""What `make` does with one stack (up, preview, destroy, outputs, report, smoke): pulumi's own commands, in order.
+
+Adds nothing that a measurement depends on: the same runs come from a plain `pulumi up`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.setup.project import (
+    CLUSTER_TARGETS,
+    ROOT,
+    SMOKE,
+    ToolError,
+    capture,
+    checked_stack_name,
+    project_name,
+    run_main,
+    say,
+    stack_text,
+    target_of,
+)
+from tools.stack import config as stack_config
+from tools.stack import environment, session, state
+
+_HELM_RELEASE = "kubernetes:helm.sh/v3:Release::"
+"""In the URN of what Helm installs, of which Helm keeps a record of its own in the cluster."""
+_SMOKE_SETTINGS = {"epochs": "1", "repeats": "1", "trainImages": "256", "warmupSteps": "1"}
+
+
+class Stack:
+    """One stack of this project, the environment it is handled in, and its settings for this one call."""
+
+    def __init__(self, name: str, overrides: dict[str, str]) -> None:
+        self.name = checked_stack_name(name)
+        self.overrides = {**_SMOKE_SETTINGS, **overrides} if name == SMOKE else overrides
+        self.settings = stack_text(name)
+        self.target = overrides.get("target", target_of(self.settings))
+        self.environment = environment.for_pulumi(os.environ, self.target)
+
+    def up(self) -> int:
+        """Update, then show and publish the comparison; after a failure the last complete one."""
+        status = self._update_minikube() if self.target == "minikube" else self.update()
+        self.show(self.comparison(), failed=status != 0)
+        if status != 0 and self.target in CLUSTER_TARGETS:
+            say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
+        return status
+
+    def _update_minikube(self) -> int:
+        """Update with this machine to itself, and a cluster that was stopped started first."""
+        from tools.look import minikube
+
+        with minikube.alone_on_machine():
+            minikube.resume(self.name, self.overrides)
+            return self.update()
+
+    def update(self) -> int:
+        """`pulumi up`, after what a killed one left was cleared."""
+        self._create_if_missing()
+        config = self._write_config()
+        self._remove_stale_lock()
+        self._clear_pending_creates(config)
+        return self._run("up", "--yes", config=config)
+
+    def preview(self) -> int:
+        """What `up` would do."""
+        self._create_if_missing()
+        return self._run("preview", config=self._write_config())
+
+    def destroy(self) -> int:
+        """Delete what the stack holds; its runs and results stay."""
+        if not self._exists():
+            say(f"stack {self.name}: there is none, so nothing is left to destroy")
+            return 0
+        config = self._write_config()
+        self._remove_stale_lock()
+        self._clear_pending_creates(config)
+        return self._run("destroy", "--yes", config=config)
+
+    def outputs(self, *, as_json: bool) -> int:
+        """Show the comparison: the table, or the JSON alone."""
+        comparison = self._measured()
+        if as_json:
+            print(comparison)
+            return 0
+        return _report_command(["table"], comparison)
+
+    def report(self) -> int:
+        """Write results/ for a measurement that a plain `pulumi up` made."""
+        return _report_command(["publish", "--stack", self.name], self._measured())
+
+    def _measured(self) -> str:
+        comparison = self.comparison() if self._exists() else None
+        if comparison is None:
+            raise ToolError(f"stack {self.name} has no measurement yet: `STACK={self.name} make up`")
+        return comparison
+
+    def remove(self) -> None:
+        """Forget an empty stack and its settings; from the project's root pulumi would drop the selection with it."""
+        self._pulumi("stack", "rm", "--yes", "--remove-backups", folder=stack_config.write_init_project())
+
+    def _exists(self) -> bool:
+        listed = json.loads(self._pulumi("stack", "ls", "--json"))
+        return any(entry["name"].rpartition("/")[2] == self.name for entry in listed)
+
+    def _create_if_missing(self) -> None:
+        """Select the stack, so that plain `pulumi` commands mean it; `smoke` leaves the selection as it is."""
+        if not self._exists():
+            folder = stack_config.write_init_project()
+            self._pulumi("stack", "init", "--no-select", folder=folder)
+        if self.name != SMOKE:
+            self._pulumi("stack", "select")
+
+    def _write_config(self) -> Path:
+        config = stack_config.write_copy(self.settings, self.name)
+        if self.overrides:
+            self._pulumi(*stack_config.overrides_command(self.overrides), "--config-file", str(config))
+        return config
+
+    def _remove_stale_lock(self) -> None:
+        """A killed pulumi leaves its lock in a file backend, and every later command refuses to run."""
+        backend = state.file_backend(self.environment.get("PULUMI_BACKEND_URL", ""))
+        if backend and state.has_only_stale_locks(backend, project_name(), self.name):
+            say(f"stack {self.name}: removing the lock of an update that was killed")
+            self._pulumi("cancel", "--yes")
+
+    def _clear_pending_creates(self, config: Path) -> None:
+        """Drop what a killed update had begun; the refresh is held to the stack itself, so it asks no provider."""
+        deployment = self._deployment()
+        begun = state.pending_creates(deployment)
+        if not begun:
+            return
+        say(f"stack {self.name}: dropping {len(begun)} resource(s) whose creation was interrupted")
+        root = state.root_urn(deployment)
+        targets = ["--target", root] if root else []
+        clear = ["refresh", "--yes", "--non-interactive", "--clear-pending-creates", *targets]
+        self._pulumi(*clear, "--config-file", str(config))
+        if self.target == "minikube" and any(_HELM_RELEASE in urn for urn in begun):
+            from tools.look import minikube
+
+            minikube.release_made_in_vain(self.name, self.overrides)
+
+    def _deployment(self) -> dict[str, Any]:
+        return dict(json.loads(self._pulumi("stack", "export")).get("deployment") or {})
+
+    def show(self, comparison: str | None, *, failed: bool) -> None:
+        """The table, and where the results are; for a failed update the table of the one before it."""
+        if comparison is None:
+            return
+        if failed:
+            say("The update failed. The last complete measurement:")
+        _report_command(["table"], comparison)
+        if not failed:
+            _report_command(["publish", "--stack", self.name], comparison)
+
+    def comparison(self) -> str | None:
+        """The output `comparison` as JSON; None before the first complete measurement."""
+        outputs = json.loads(self._pulumi("stack", "output", "--json"))
+        comparison = outputs.get("comparison")
+        return comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
+
+    def _run(self, *arguments: str, config: Path) -> int:
+        """A command that runs the program: live on the terminal, in a session of its own."""
+        # The comparison among the outputs is hundreds of lines, and the table that follows says it in ten.
+        command = ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
+        return session.run(command, self.environment, ROOT)
+
+    def _pulumi(self, *arguments: str, folder: Path = ROOT) -> str:
+        """The stdout of a short command; ToolError with what it said when it fails."""
+        command = ["pulumi", *arguments, *([] if arguments[:2] == ("stack", "ls") else ["--stack", self.name])]
+        result = capture(command, folder, self.environment)
+        if result.returncode != 0:
+            raise ToolError(f"`{' '.join(command[:3])}`: {result.stderr.strip() or result.stdout.strip()}")
+        return result.stdout
+
+
+def smoke(overrides: dict[str, str]) -> int:
+    """The smallest full comparison, in a stack of its own that is gone afterwards."""
+    _check_settings(SMOKE, {**_SMOKE_SETTINGS, **overrides})
+    stack = Stack(SMOKE, overrides)
+    status = stack.update()
+    comparison = stack.comparison()
+    destroyed = stack.destroy()
+    if destroyed == 0:
+        stack.remove()
+    stack.show(comparison, failed=status != 0)
+    return status or destroyed
+
+
+def _check_settings(stack: str, overrides: dict[str, str]) -> None:
+    """Refuse wrong settings before anything is made for them; ToolError that lists all problems."""
+    from tools.stack import settings as stack_settings
+
+    stack_settings.load(stack, overrides)
+
+
+def _report_command(arguments: Sequence[str], comparison: str) -> int:
+    command = [sys.executable, "-m", "report", *arguments]
+    return subprocess.run(command, cwd=ROOT, input=comparison, text=True, check=False).returncode
+
+
+def main() -> int:
+    """One verb for the stack of STACK, with the values of SET for this call."""
+    parser = argparse.ArgumentParser(prog="python -m tools.stack", description=__doc__)
+    parser.add_argument("verb", choices=("up", "preview", "destroy", "outputs", "report", "smoke"))
+    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
+    parser.add_argument("--json", action="store_true", default=os.environ.get("JSON") == "1")
+    arguments = parser.parse_args()
+    overrides = stack_config.parse_overrides(arguments.set)
+    if arguments.verb == "smoke":
+        return smoke(overrides)
+    if arguments.verb in ("up", "preview"):
+        _check_settings(arguments.stack, overrides)
+    stack = Stack(arguments.stack, overrides)
+    if arguments.verb == "outputs":
+        return stack.outputs(as_json=arguments.json)
+    verbs = {"up": stack.up, "preview": stack.preview, "destroy": stack.destroy, "report": stack.report}
+    return verbs[arguments.verb]()
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,68 @@
+"""`make clean`: removes what make put into the project folder; measurements stay unless ALL=1.
+
+Runs with the system's Python, since .venv is among what goes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.setup import pulumi_cli
+from tools.setup.project import ROOT, STATE, TOOLS, VENV, ToolError, capture, run_main, say
+from tools.stack import environment, state
+
+_CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
+_MEASUREMENTS = ("runs", "results")
+
+
+def main() -> int:
+    """Remove, or refuse with the commands that would lose nothing."""
+    refuse_while_in_use({**state.stacks_with_resources(environment.BACKEND / ".pulumi"), **_held_elsewhere()})
+    folders = [VENV, TOOLS, STATE, *(ROOT / name for name in _CACHES)]
+    if os.environ.get("ALL") == "1":
+        folders += [ROOT / name for name in _MEASUREMENTS]
+    for folder in [*folders, *_bytecode()]:
+        if folder.is_symlink():
+            folder.unlink()
+        elif folder.exists():
+            shutil.rmtree(folder)
+    kept = [f"{name}/" for name in _MEASUREMENTS if (ROOT / name).exists()]
+    if kept:
+        say(f"kept {' and '.join(kept)}: `make clean ALL=1` removes the measurements too")
+    return 0
+
+
+def refuse_while_in_use(held: Mapping[str, int]) -> None:
+    """ToolError for stacks that hold resources: without .state and .tools they would be out of make's reach."""
+    if held:
+        lines = [
+            f"- {stack} holds {count} resource(s): `STACK={stack.rpartition('/')[2]} make destroy` first"
+            for stack, count in held.items()
+        ]
+        raise ToolError("what would go is needed by a stack that still holds resources:\n" + "\n".join(lines))
+
+
+def _held_elsewhere() -> dict[str, int]:
+    """The same for a backend of the user's own, as far as pulumi can be asked."""
+    if environment.is_ours(os.environ) or pulumi_cli.folder_in_use() is None:
+        return {}
+    command = ["pulumi", "stack", "ls", "--json"]
+    variables = environment.for_pulumi(os.environ, target="local")
+    listing = capture(command, environment=variables)
+    if listing.returncode != 0:
+        raise ToolError(f"`{' '.join(command)}`: {listing.stderr.strip()}")
+    return {entry["name"]: entry["resourceCount"] for entry in json.loads(listing.stdout) if entry.get("resourceCount")}
+
+
+def _bytecode() -> list[Path]:
+    sources = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    nested = [found for folder in sources for found in folder.rglob("__pycache__")]
+    return [*nested, *ROOT.glob("__pycache__")]
+
+
+if __name__ == "__main__":
+    run_main(main)

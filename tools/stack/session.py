@@ -1,0 +1,153 @@
+"""Runs one pulumi command in a session of its own, hands it the user's signals, and leaves nothing of it behind.
+
+Pulumi's plugins have process groups of their own, and its language host looks for the engine every 5 minutes only:
+a session is what still holds them together when pulumi was killed. A training run has another session and a guard
+that ends it; nothing here knows of it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from types import FrameType
+
+from tools.setup.project import capture, say
+
+# What a terminal or a supervisor sends; each means "end" to pulumi, once per press.
+_FORWARDED = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
+_PATIENCE_SECONDS = 10
+_GRACE_SECONDS = 2
+_HAS_PROC = Path("/proc/self").exists()
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
+    """The command's exit status (128 + n for signal n), after the last process of its session has ended.
+
+    The first signal is for pulumi to wait for what runs; after a second it has 10 seconds to end by itself.
+    """
+    terminal = _in_foreground()
+    stdin = None if terminal or not sys.stdin.isatty() else subprocess.DEVNULL
+    with _terminal_kept() if terminal else nullcontext(), _Signals() as signals:
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdin=stdin, start_new_session=True)
+        try:
+            signals.deliver_to(process)
+            status = process.wait()
+        finally:
+            end_session(process.pid)
+    return status if status >= 0 else 128 - status
+
+
+class _Signals:
+    """Takes the signals meant for pulumi while it runs; those before its start are delivered at its start."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[signal.Signals] = []
+        self._count = 0
+        self._previous: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> _Signals:
+        for number in (*_FORWARDED, signal.SIGALRM):
+            self._previous[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.alarm(0)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def deliver_to(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        early, self._early = self._early, []
+        for number in early:
+            process.send_signal(number)
+
+    def _take(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGALRM:
+            say(f"pulumi has not ended within {_PATIENCE_SECONDS} s: killing it")
+            self._send(signal.SIGKILL)
+            return
+        self._count += 1
+        if self._count == 2:
+            signal.alarm(_PATIENCE_SECONDS)
+        self._send(_FORWARDED[signal.Signals(number)])
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(number)
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal is ours to use; `make up &` must leave it to the shell, and pulumi would make it raw."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+@contextmanager
+def _terminal_kept() -> Iterator[None]:
+    """Put the terminal's modes back: pulumi's display makes it raw, and killed it can't undo that."""
+    modes = termios.tcgetattr(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
+
+
+def end_session(session: int) -> None:
+    """End every process of the session: asked first, killed after 2 seconds."""
+    started = time.monotonic()
+    while members := session_members(session):
+        waited = time.monotonic() - started
+        for pid in members:
+            _kill(pid, signal.SIGTERM if waited < _GRACE_SECONDS else signal.SIGKILL)
+        if waited > _PATIENCE_SECONDS:
+            say(f"these processes of pulumi could not be ended: {', '.join(map(str, members))}")
+            return
+        time.sleep(0.1)
+
+
+def session_members(session: int) -> list[int]:
+    """The live processes whose session is this one; the dead that nobody has reaped are not among them."""
+    return [pid for pid in _all_pids() if _session_of(pid) == session and not _is_dead(pid)]
+
+
+def _all_pids() -> list[int]:
+    if _HAS_PROC:
+        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    listing = capture(["ps", "-A", "-o", "pid="]).stdout
+    return [int(pid) for pid in listing.split()]
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def _is_dead(pid: int) -> bool:
+    """Ended and not yet reaped, which for an orphan can last where process 1 reaps none (containers)."""
+    if not _HAS_PROC:
+        listing = capture(["ps", "-o", "stat=", "-p", str(pid)])
+        return listing.stdout.strip()[:1] in ("", "Z")
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def _kill(pid: int, number: signal.Signals) -> None:
+    # It may have ended by itself.
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

@@ -1,0 +1,43 @@
+"""The settings of a stack without an update: from Pulumi.yaml, its file and SET, read as the program reads them.
+
+For what looks at a stack and changes nothing; the engine is not asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+
+from infra.settings.draft import InvalidSettingsError
+from infra.settings.settings import Settings, machine_facts, parse
+from report.stored import SWEEP_PREFIX
+from tools.setup.project import ToolError, project_name
+from tools.stack import config as stack_config
+
+
+def load(stack: str, overrides: Mapping[str, str]) -> Settings:
+    """The settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all problems."""
+    given = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
+    project = project_name()
+    values = {key.rpartition(":")[2]: value for key, value in given.items() if key.rpartition(":")[0] in ("", project)}
+    secret = {key for key, value in values.items() if isinstance(value, dict)}
+    texts = {key: _text(value) for key, value in values.items() if key not in secret}
+    try:
+        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret)))
+    except InvalidSettingsError as error:
+        raise ToolError(str(error)) from None
+
+
+def _text(value: object) -> str:
+    """As Pulumi has it: YAML's true and 2 are texts there."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def asked(tool: str, purpose: str | None) -> tuple[str, dict[str, str]]:
+    """The stack and the values of this call: from `tool`'s command line, else from make's STACK and SET."""
+    parser = argparse.ArgumentParser(prog=f"python -m tools.{tool}", description=purpose)
+    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
+    arguments = parser.parse_args()
+    return arguments.stack, stack_config.parse_overrides(arguments.set)

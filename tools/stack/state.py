@@ -1,0 +1,74 @@
+"""Reads what an interrupted update left in a stack's state: locks of dead processes, pending creates, resources.
+
+Changes nothing: what is to be done about it is `stack`'s to decide, by pulumi's own commands.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from tools.setup.project import capture
+
+_ROOT_TYPE = "pulumi:pulumi:Stack"
+_BOOKKEEPING = (_ROOT_TYPE, "pulumi:providers:")
+
+
+def file_backend(url: str) -> Path | None:
+    """The folder of a file backend on this machine; None for any other backend."""
+    if not url.startswith("file://"):
+        return None
+    return Path(unquote(url[len("file://") :].partition("?")[0])).expanduser() / ".pulumi"
+
+
+def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
+    """Whether the stack is locked, and every lock by a process of this machine that is no more."""
+    locks = list((backend / "locks" / "organization" / project / stack).glob("*.json"))
+    return bool(locks) and all(_is_stale(json.loads(lock.read_text(encoding="utf-8"))) for lock in locks)
+
+
+def _is_stale(lock: Mapping[str, Any]) -> bool:
+    return lock.get("hostname") == socket.gethostname() and not _is_running_pulumi(int(lock["pid"]))
+
+
+def _is_running_pulumi(pid: int) -> bool:
+    """Whether this process lives and is pulumi: its number may have gone to another program by now."""
+    command = Path(f"/proc/{pid}/cmdline")
+    if Path("/proc/self").exists():
+        return command.exists() and b"pulumi" in command.read_bytes()
+    listing = capture(["ps", "-o", "stat=,command=", "-p", str(pid)]).stdout
+    return "pulumi" in listing and not listing.lstrip().startswith("Z")
+
+
+def pending_creates(deployment: Mapping[str, Any]) -> list[str]:
+    """The URNs in `pulumi stack export`'s deployment whose creation was begun and never ended."""
+    operations = deployment.get("pending_operations") or []
+    return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
+
+
+def root_urn(deployment: Mapping[str, Any]) -> str | None:
+    """The URN of the stack itself, which no provider looks after."""
+    return next((str(item["urn"]) for item in deployment.get("resources") or [] if item["type"] == _ROOT_TYPE), None)
+
+
+def stacks_with_resources(backend: Path) -> dict[str, int]:
+    """How many resources each stack of a file backend holds, for those that hold any: `project/stack` to a number."""
+    counts: dict[str, int] = {}
+    for file in sorted((backend / "stacks").glob("*/*.json*")):
+        if file.name.endswith((".json", ".json.gz")):
+            stack = f"{file.parent.name}/{file.name.partition('.json')[0]}"
+            counts[stack] = _resource_count(file)
+    return {stack: count for stack, count in counts.items() if count}
+
+
+def _resource_count(file: Path) -> int:
+    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    latest = json.loads(content)["checkpoint"].get("latest") or {}
+    begun = pending_creates(latest)
+    held = [item for item in latest.get("resources") or [] if not item["type"].startswith(_BOOKKEEPING)]
+    return len(held) + len(begun)

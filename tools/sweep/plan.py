@@ -1,0 +1,86 @@
+"""What a sweep is asked for: the settings to vary, their combinations, and what tells one sweep from another. Pure.
+
+`make sweep WORKERS="1 2 3"`: make hands its command line on in MAKEFLAGS, so that any key can be named there without a
+variable that happens to be in the environment being taken for one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from infra.settings.table import KEYS
+from report.sweep import Point
+from tools.setup.project import ToolError
+from training.contract.recipe import canonical
+
+ALIASES = {"WORKERS": "workers", "BATCH": "globalBatchSize", "EPOCHS": "epochs", "PRECISION": "precision"}
+MAKES_OWN = frozenset({"STACK", "SET", "KEEP", "PYTHON", "BOOTSTRAP", "IN_VENV", "JSON", "ALL", "PRINT", "SHELL"})
+
+_ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z]\w*)=(?P<values>.*)", re.DOTALL)
+_EXAMPLE = 'make sweep WORKERS="1 2 3", or with any other key: make sweep learningRate="0.001 0.01"'
+
+
+def parse_axes(words: Sequence[str], environment: Mapping[str, str]) -> dict[str, list[str]]:
+    """The keys to vary and their values: from assignments given as words, from make's command line, or from ALIASES."""
+    given = {name: environment[name] for name in ALIASES if environment.get(name)}
+    given |= _assignments(_words_of_make(environment.get("MAKEFLAGS", "")))
+    given = {name: values for name, values in given.items() if name not in MAKES_OWN} | _assignments(words)
+    axes: dict[str, list[str]] = {}
+    for name, values in given.items():
+        key = _key(name)
+        if key in axes:
+            raise ToolError(f"{key} is given twice")
+        axes[key] = _values(name, values)
+    if not axes:
+        raise ToolError(f"nothing to sweep over: {_EXAMPLE}")
+    return axes
+
+
+def _words_of_make(flags: str) -> list[str]:
+    try:
+        return shlex.split(flags.replace("$$", "$"))
+    except ValueError as error:
+        raise ToolError(
+            f"make's command line can't be read ({error}): use python -m tools.sweep KEY='VALUES'"
+        ) from error
+
+
+def _assignments(words: Sequence[str]) -> dict[str, str]:
+    matches = [match for word in words if (match := _ASSIGNMENT.fullmatch(word))]
+    return {match["name"]: match["values"] for match in matches}
+
+
+def _key(name: str) -> str:
+    """The config key of a name: an alias, the key itself, or the key in capitals (LEARNING_RATE)."""
+    capitals = {re.sub(r"(?=[A-Z])", "_", key).upper(): key for key in KEYS}
+    known = {**{key: key for key in KEYS}, **capitals, **ALIASES}
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
+        raise ToolError(f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "") + f" Write {_EXAMPLE}")
+    return known[name]
+
+
+def _values(name: str, text: str) -> list[str]:
+    try:
+        values = list(dict.fromkeys(shlex.split(text)))
+    except ValueError as error:
+        raise ToolError(f"{name}={text!r}: {error}; write {_EXAMPLE}") from None
+    if not values:
+        raise ToolError(f'{name}="{text}" names no value: {_EXAMPLE}')
+    return values
+
+
+def points_of(axes: Mapping[str, Sequence[str]]) -> list[Point]:
+    """Every combination, the last axis first: `workers=1 epochs=1`, `workers=1 epochs=2`, `workers=2 epochs=1`, …"""
+    return [Point(dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+
+
+def key_of(axes: Mapping[str, Sequence[str]], base: Mapping[str, str], shared: Mapping[str, str]) -> str:
+    """Hash of what is asked for and of what all points share; equal keys are one sweep, begun earlier."""
+    whole = {"axes": {name: list(values) for name, values in axes.items()}, "base": dict(base), "shared": dict(shared)}
+    return hashlib.sha256(canonical(whole).encode()).hexdigest()

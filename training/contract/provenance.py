@@ -1,0 +1,164 @@
+"""What a run is made of and where: hashes of code, dependencies and data, the host's facts. Standard library only.
+
+The program computes these at preview; a run computes them again and records them, so a result can be checked.
+"""
+
+import ast
+import hashlib
+import os
+import platform
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from training.contract.result import Software
+from training.machine.cgroup import cpu_quota
+
+PROJECT = Path(__file__).resolve().parents[2]
+_OURS = re.compile(r"training(\.\w+)+")
+NODE = "TRAINING_NODE"
+"""Environment variable of a pod with the name of its Kubernetes node; absent outside of pods."""
+LOCKED = ("numpy", "ray", "scikit-learn", "tensorflow", "tensorflow-cpu", "tf-keras")
+"""Packages that decide what training computes; with what they in turn require, they are the run's dependencies."""
+
+COMPARED = (*LOCKED, "grpcio", "keras", "ml-dtypes", "protobuf", "psutil", "scipy")
+"""Packages whose installed versions every rank reports."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine as a run sees it."""
+
+    cpu_model: str
+    cpus_allowed: int
+    memory_bytes: int
+    cpu_quota: float | None = None
+    """CPUs that a cgroup's quota allows; None: none does."""
+
+    def fingerprint(self) -> str:
+        """One line that changes when the machine does; memory in whole GiB, because kernels report it unevenly."""
+        quota = f" (quota {self.cpu_quota:g})" if self.cpu_quota else ""
+        return f"{self.cpu_model} | {self.cpus_allowed} CPUs{quota} | {round(self.memory_bytes / 2**30)} GiB"
+
+
+def host() -> Host:
+    """This machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Host(_cpu_model(), len(allowed_cpus()), memory, cpu_quota())
+
+
+def node() -> str:
+    """The name of the machine: of the Kubernetes node, in a pod."""
+    return os.environ.get(NODE) or platform.node()
+
+
+def pod() -> str | None:
+    """The name of the pod that this process is in; None outside of pods."""
+    return platform.node() if NODE in os.environ else None
+
+
+def allowed_cpus() -> list[int]:
+    """CPUs that this process may use; on systems without affinity, all of them."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def software(arm: str, steering: dict[str, str]) -> Software:
+    """What this process of `arm` runs with: to be called before it does anything, with its steering variables."""
+    return Software(
+        code_hash=code_hash(arm),
+        versions=installed_versions(),
+        platform=" ".join((platform.system(), platform.machine(), *platform.libc_ver())).strip(),
+        kernel=platform.release(),
+        environment=steering,
+    )
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of this Python and of `COMPARED`, as they are installed; a package that is absent is left out."""
+    found = {"python": platform.python_version()}
+    for package in COMPARED:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def code_hash(arm: str, project: Path = PROJECT) -> str:
+    """SHA-256 over names and contents of the project's modules that a run of `arm` can import."""
+    total = hashlib.sha256()
+    for path in modules_of(f"training.{arm}", project):
+        total.update(f"{path.relative_to(project)}\0".encode() + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def modules_of(module: str, project: Path = PROJECT) -> list[Path]:
+    """The files of `training` that `module` loads: by imports, wherever they stand, and by a name in a string.
+
+    A package that a module is in is loaded before it, so its `__init__` is among them.
+    """
+    files: set[Path] = set()
+    pending = [module]
+    while pending:
+        name = pending.pop()
+        path = project / name.replace(".", "/")
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if file not in files and file.is_file():
+            files.add(file)
+            pending += [*_named(file.read_bytes()), *([name.rpartition(".")[0]] if "." in name else [])]
+    return sorted(files)
+
+
+@cache
+def _named(source: bytes) -> list[str]:
+    """What a file may load; a plan reads most of them several times, once for each arm and for the image."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.append(node.value)  # what is started as `python -m training.…`
+    return [name for name in names if _OURS.fullmatch(name)]
+
+
+@cache
+def dependencies_hash(lock: Path = PROJECT / "uv.lock") -> str:
+    """SHA-256 over name and version of `LOCKED` and all they require, as uv.lock pins them."""
+    packages = {p["name"]: p for p in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]}
+    seen: set[str] = set()
+    todo = [name for name in LOCKED if name in packages]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        package = packages[name]
+        extras = [d for group in package.get("optional-dependencies", {}).values() for d in group]
+        todo += [d["name"] for d in package.get("dependencies", []) + extras if d["name"] in packages]
+    lines = [f"{name}=={packages[name]['version']}" for name in sorted(seen)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def files_hash(folder: Path) -> str:
+    """SHA-256 over the names and contents of the files directly in `folder`."""
+    total = hashlib.sha256()
+    for path in sorted(p for p in folder.iterdir() if p.is_file()):
+        with path.open("rb") as content:
+            total.update(f"{path.name}\0".encode() + hashlib.file_digest(content, "sha256").digest())
+    return total.hexdigest()
+
+
+@cache
+def _cpu_model() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found.group(1).strip() if found else platform.processor() or platform.machine()

@@ -1,0 +1,342 @@
+"""What a run leaves: one versioned TrainingResult as JSON. Standard library only.
+
+A number that could not be measured is None, and `reasons` says why under its camelCase name; it is never 0.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from training.contract.recipe import camel, canonical
+from training.machine.topology import Cpu
+
+SCHEMA_VERSION = 1
+NAME = "result.json"
+
+
+class ResultError(ValueError):
+    """A result file that is absent, damaged or of another version."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """One pass over the training images. Seconds exclude warm-up steps in `train_seconds` and are null if all were."""
+
+    epoch: int
+    loss: float
+    accuracy: float
+    validation_loss: float
+    validation_accuracy: float
+    learning_rate: float
+    train_seconds: float
+    """Timed steps of this epoch alone."""
+    timed_steps: int
+    timed_images: int
+    evaluation_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSeconds:
+    """Distribution of the timed steps of rank 0, in seconds."""
+
+    mean: float
+    p50: float
+    p95: float
+    max: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Software:
+    """What a training process ran with: read in that process before any of it did anything."""
+
+    code_hash: str
+    """Of the project's modules that the arm can import; see training.contract.provenance."""
+    versions: dict[str, str]
+    """Of Python, and of the packages that are installed where it trained."""
+    platform: str
+    """System, machine and C library."""
+    kernel: str
+    environment: dict[str, str]
+    """The environment variables that steer frameworks, as they were when the framework was imported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """One training process."""
+
+    rank: int
+    node: str
+    """Name of the machine; of a cluster's node, and not of the pod."""
+    cpu_model: str
+    """Of that machine."""
+    images: int
+    """Training images that this worker itself processed."""
+    compute_threads: int | None
+    """Intra-op threads that TensorFlow started, counted in the process; null where the system does not list them."""
+    affinity: list[int] | None
+    """CPUs the process may use; null where the system has no affinity."""
+    bound: bool
+    """The run bound it to its own CPUs; in a pod the CPU limit holds it instead."""
+    cpus: list[Cpu] | None
+    """Where those CPUs are: core, kind of core, NUMA node. Null where it was not bound or the system says nothing."""
+    software: Software
+    peak_memory_bytes: int | None
+    mean_cpus: float | None
+    """CPU seconds a second, over the timed steps."""
+    throttled_seconds: float | None
+    """Time the cgroup held this process back during the run."""
+    samples: list[list[float]] = field(default_factory=list)
+    """[seconds since the first step, CPUs in use, resident bytes], about once a second."""
+    container_cpu: list[list[float]] | None = None
+    """[seconds since the epoch, CPU seconds of the process's container so far]: at the start of the process,
+    without its own; and at the end of training. Null outside a pod."""
+    pod: str | None = None
+    """Null outside a pod."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayCluster:
+    """What Ray said of its cluster."""
+
+    nodes: int
+    cpus: float
+    memory_bytes: float
+    object_store_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayHead:
+    """The pod in which Ray's head and the driver of this run are."""
+
+    pod: str
+    container_cpu: list[list[float]]
+    """As a worker's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModel:
+    """A model file in the run's folder."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What a result was made with."""
+
+    code_hash: str
+    """Of the project's modules that the run can import, before it ran; see training.contract.provenance."""
+    dependencies_hash: str
+    """Of what uv.lock pins; `versions` are those of what is installed."""
+    dataset_hash: str
+    """SHA-256 of images and labels as loaded."""
+    versions: dict[str, str]
+    cpu_model: str
+    cpus_allowed: int
+    cpu_quota: float | None
+    """CPUs that a quota of this machine or container allows; null: none does."""
+    memory_bytes: int
+    platform: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """One run of one arm."""
+
+    arm: str
+    recipe: dict[str, Any]
+    provenance: Provenance
+    started_at: str
+    """UTC, ISO 8601."""
+    world_size: int
+    """Replicas that TensorFlow saw."""
+    parameters: int
+    layers: int
+    class_names: list[str]
+    train_images: int
+    validation_images: int
+    test_images: int
+    steps_per_epoch: int
+    epochs_completed: int
+    history: list[Epoch]
+    train_seconds: float | None
+    """Timed steps, all epochs: the steady state."""
+    timed_steps: int
+    timed_images: int
+    images_per_second: float | None
+    step_seconds: StepSeconds | None
+    startup_seconds: float
+    """Start of the process or container to the first optimizer step."""
+    startup_phases: dict[str, float]
+    warmup_seconds: float
+    evaluation_seconds: float
+    report_seconds: float | None
+    """Time in ray.train.report, within the epochs' gaps; null for arms that have none."""
+    wall_seconds: float
+    """Start of the process or container to the result."""
+    test_loss: float
+    test_accuracy: float
+    class_accuracy: list[float | None]
+    """Null for a class without test images."""
+    confusion_matrix: list[list[int]]
+    """Rows: true class; columns: predicted."""
+    workers: list[Worker]
+    checks: dict[str, bool | None]
+    """What was verified during the run; null: not verified, with a reason."""
+    ray: RayCluster | None = None
+    ray_head: RayHead | None = None
+    """Null where Ray is not in pods."""
+    saved_model: SavedModel | None = None
+    step_trace: list[float] = field(default_factory=list)
+    """Seconds of every timed step of rank 0, in order."""
+    all_reduce: dict[str, float] | None = None
+    """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
+    probe_seconds: float = 0.0
+    """Of `wall_seconds`, what only this project's own probes took: no training would spend it."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data with camelCase keys."""
+        return typing.cast("dict[str, Any]", encode(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "TrainingResult":
+        """Raises ResultError on another version, a missing key or a wrong type."""
+        version = data.get("schemaVersion")
+        if version != SCHEMA_VERSION:
+            raise ResultError(f"schemaVersion is {version!r}; this program reads {SCHEMA_VERSION}: run it again")
+        return typing.cast("TrainingResult", decode(cls, data, "result"))
+
+    def write(self, path: Path) -> None:
+        """Write whole, or not at all."""
+        write_whole(path, json.dumps(self.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+    def summary(self, path: str, sha256: str) -> dict[str, Any]:
+        """What Pulumi's state keeps: this result without its long series, with the path of the file and its SHA-256."""
+        data = self.to_dict()
+        for key in _LONG:
+            del data[key]
+        data["workers"] = [{k: v for k, v in worker.items() if k != "samples"} for worker in data["workers"]]
+        return data | {"path": path, "sha256": sha256}
+
+
+_LONG = ("stepTrace", "confusionMatrix", "classAccuracy", "classNames")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """A result as Pulumi's state keeps it: its long series are empty, and are in the file at `path`."""
+
+    result: TrainingResult
+    path: str
+    """Relative to the project."""
+    sha256: str
+    """Of the file."""
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Summary":
+        """What `TrainingResult.summary` made. Raises ResultError on another version, a missing key or a wrong type."""
+        own = {key: _typed(str, data.get(key), f"summary.{key}") for key in ("path", "sha256")}
+        content = {key: value for key, value in data.items() if key not in own}
+        return cls(result=TrainingResult.from_dict(content | {key: [] for key in _LONG}), **own)
+
+
+def read(path: Path) -> TrainingResult:
+    """The result in a file; raises ResultError saying what is wrong with which file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ResultError(f"{path} is absent: the run ended without a result; its log is beside it") from None
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read: {error}") from None
+    if not isinstance(data, dict):
+        raise ResultError(f"{path} holds no result, but {type(data).__name__}")
+    try:
+        return TrainingResult.from_dict(data)
+    except ResultError as error:
+        raise ResultError(f"{path}: {error}") from None
+
+
+def summarise(path: Path, project: Path) -> str:
+    """The canonical JSON of the summary of the result at `path`, which it names relative to `project`."""
+    content = read(path)
+    name = os.path.relpath(path, project)
+    return canonical(content.summary(name, hashlib.sha256(path.read_bytes()).hexdigest()))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file under a temporary name, fsync it and rename it: a reader sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def encode(value: Any) -> Any:
+    """Dataclasses as JSON data with camelCase keys, at every depth."""
+    if dataclasses.is_dataclass(value):
+        return {camel(f.name): encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
+    """JSON data as `kind`: a dataclass, list, dict or optional value of these. Raises ResultError naming `where`."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return data
+    if origin in (types.UnionType, typing.Union):
+        if data is None and type(None) in arguments:
+            return None
+        return decode(next(a for a in arguments if a is not type(None)), data, where)
+    if origin is list:
+        return [decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(_typed(list, data, where))]
+    if origin is dict:
+        return {key: decode(arguments[1], item, f"{where}.{key}") for key, item in _typed(dict, data, where).items()}
+    if dataclasses.is_dataclass(kind):
+        return _decode_record(kind, _typed(dict, data, where), where)
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if kind is float and isinstance(data, float) and not math.isfinite(data):
+        raise ResultError(f"{where} is {data}, and should be a number")
+    return _typed(kind, data, where)
+
+
+def _decode_record(kind: Any, data: dict[str, Any], where: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    known = {camel(f.name): f for f in dataclasses.fields(kind)}
+    unknown = sorted(set(data) - set(known))
+    if unknown:
+        raise ResultError(f"{where} has unknown keys {', '.join(unknown)}")
+    missing = sorted(k for k, f in known.items() if k not in data and not _has_default(f))
+    if missing:
+        raise ResultError(f"{where} lacks {', '.join(missing)}")
+    return kind(**{known[k].name: decode(hints[known[k].name], v, f"{where}.{k}") for k, v in data.items()})
+
+
+def _has_default(entry: dataclasses.Field[Any]) -> bool:
+    return entry.default is not dataclasses.MISSING or entry.default_factory is not dataclasses.MISSING
+
+
+def _typed(kind: Any, data: Any, where: str) -> Any:
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        raise ResultError(f"{where} is {type(data).__name__}, and should be {kind.__name__}")
+    return data

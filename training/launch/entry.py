@@ -1,0 +1,204 @@
+"""What the entry points have in common: the recipe as flags, a process that trains, and a result written whole.
+
+Not how an arm's processes come to be.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from training.contract import provenance
+from training.contract.arms import ARMS
+from training.contract.clock import Phases, Stamp, process_start
+from training.contract.progress import Progress
+from training.contract.recipe import Recipe, kebab
+from training.contract.result import TrainingResult
+from training.launch import environment
+from training.launch.usage import container_cpu, cpu_seconds
+from training.machine import isolation, machine_lock
+from training.workloads.cnn.registry import DATASETS
+from training.workloads.cnn.session import Launch
+
+STARTED = "TRAINING_STARTED"
+"""Environment variable by which a launcher tells its processes when it started itself."""
+CLUSTER = "TRAINING_CLUSTER"
+"""Environment variable by which a launcher tells a process where the workers are and which of them it is, as TF_CONFIG
+would. One of our own: a TF_CONFIG that the user has set is somebody else's cluster."""
+POD = "TRAINING_POD"
+"""Environment variable of a process in a pod, whose environment is what the pod's specification says."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an entry point was asked for."""
+
+    recipe: Recipe
+    result: Path
+    dataset_path: str
+    bind_cpus: bool
+    address: str
+    dashboard: bool
+    started: Stamp
+    phases: Phases
+
+
+def begin(arm: str, doc: str | None) -> Request:
+    """What this process's command line asks of `arm`; its environment is from now on what a run may have."""
+    if POD not in os.environ:
+        environment.keep_allowed()
+    return parse(arm, doc)
+
+
+def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Request:
+    """The command line of `arm`; a bad one ends the process with a message that says what is allowed."""
+    started = _started()
+    parser = argparse.ArgumentParser(
+        prog=f"python -m training.{arm}", description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--result", type=Path, required=True, help="file to write; progress goes beside it")
+    parser.add_argument("--dataset-path", default="", help="a cifar-10-batches-py folder")
+    parser.add_argument(
+        "--no-bind-cpus",
+        action="store_true",
+        help="in a pod: leave CPU affinity, the machine's lock and network alone",
+    )
+    if arm == "ray":
+        parser.add_argument("--address", default="", help="address of a running Ray cluster; empty: start one here")
+    if ARMS[arm].start == "ray":
+        parser.add_argument("--dashboard", action="store_true", help="serve Ray's dashboard while the run lasts")
+    for field in fields(Recipe):
+        rule = field.metadata["rule"]
+        parser.add_argument(
+            kebab(field.name), type=typed(rule), default=field.default, metavar="VALUE",
+            help=f"{field.metadata['help']}; {rule.allowed}",
+        )  # fmt: skip
+    given = vars(parser.parse_args(arguments))
+    recipe = Recipe(**{field.name: given[field.name] for field in fields(Recipe)})
+    if recipe.global_batch_size < recipe.workers and ARMS[arm].start != "alone":
+        parser.error(
+            f"--global-batch-size {recipe.global_batch_size} cannot be split over --workers {recipe.workers}: "
+            f"it must be at least {recipe.workers}"
+        )
+    if given["result"].is_dir():
+        parser.error(f"--result {given['result']} is a folder: name a file in it, as {given['result'] / 'result.json'}")
+    if given["dataset_path"] and not Path(given["dataset_path"]).is_dir():
+        parser.error(f"--dataset-path {given['dataset_path']}: there is no such folder; leave the flag out to download")
+    phases = Phases()
+    phases.add("process", started.seconds_until(Stamp.now()))
+    return Request(
+        recipe=recipe,
+        result=given["result"].absolute(),
+        dataset_path=given["dataset_path"],
+        bind_cpus=not given["no_bind_cpus"],
+        address=given.get("address", ""),
+        dashboard=given.get("dashboard", False),
+        started=started,
+        phases=phases,
+    )
+
+
+def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
+    """Make a result and write it; an error that explains itself is printed without a traceback and exits with 1."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"error: the folder of --result {path} can't be made ({error}): name one that you may write to")
+    try:
+        result = make()
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+    if result:
+        result.write(path)
+
+
+def on_this_machine(request: Request) -> Request:
+    """The request of a run that has this machine and a network to itself from now on; its clock begins now.
+
+    What may take minutes first is no part of the run: waiting for another measurement, downloading its data. In a pod
+    and on a Ray cluster that runs elsewhere there is nothing of that. Before any thread. Raises OSError.
+    """
+    if not request.bind_cpus or request.address:
+        return request
+    began = time.monotonic()
+    request.result.parent.mkdir(parents=True, exist_ok=True)
+    machine_lock.hold(lambda text: print(text, file=sys.stderr, flush=True))
+    if DATASETS[request.recipe.dataset].fetch:
+        fetched = subprocess.run(
+            [sys.executable, "-m", "training.workloads.cnn.fetch", request.recipe.dataset, request.dataset_path],
+            cwd=provenance.PROJECT, check=False,
+        )  # fmt: skip
+        if fetched.returncode:
+            sys.exit(fetched.returncode)
+    environment.end_downloading()
+    waited = time.monotonic() - began
+    reason = isolation.enter()
+    if reason:
+        text = f"without a firewall other machines reach this run's ports, which ask for no password: {reason}"
+        Progress(request.result.parent).write("note", text=text)
+        print(text, file=sys.stderr, flush=True)
+    return replace(request, started=request.started.later(waited))
+
+
+def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more: Any) -> TrainingResult | None:
+    """Be rank `rank` of `world` training processes: CPUs and environment first, TensorFlow after them, then train.
+
+    `more`: fields of Launch that only this arm has.
+    """
+    environment.defer_garbage_collection()
+    read = container_cpu_at_start(request)
+    host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
+    bound = environment.prepare(ARMS[arm].compute_threads(request.recipe), rank, cpus)
+    with request.phases.measure("provenance"):
+        software = provenance.software(arm, environment.steering(os.environ))
+    with request.phases.measure("tensorflow"):
+        from training.workloads.cnn.train import train
+    launch = Launch(
+        arm=arm,
+        rank=rank,
+        world=world,
+        host=host,
+        software=software,
+        bound=bound,
+        started=request.started,
+        phases=request.phases,
+        dataset_path=request.dataset_path,
+        folder=request.result.parent,
+        container_cpu=read,
+        **more,
+    )
+    return train(request.recipe, launch)
+
+
+def container_cpu_at_start(request: Request) -> list[float] | None:
+    """What the container of this process had used before it; None outside a pod, where the CPUs are bound."""
+    return None if request.bind_cpus else container_cpu(less=cpu_seconds())
+
+
+def pass_on_start(started: Stamp) -> dict[str, str]:
+    """The environment by which a process that this one starts knows the start of the run."""
+    return {STARTED: f"{started.monotonic!r},{started.wall!r},{started.boot}"}
+
+
+def _started() -> Stamp:
+    if STARTED in os.environ:
+        monotonic, wall, boot = os.environ[STARTED].split(",")
+        return Stamp(float(monotonic), float(wall), boot)
+    return process_start()
+
+
+def typed(rule: Any) -> Callable[[str], Any]:
+    """A flag's reader by the rule of its setting."""
+
+    def parse_flag(text: str) -> Any:
+        try:
+            return rule.parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not allowed; allowed is {rule.allowed}") from None
+
+    return parse_flag

@@ -1,0 +1,102 @@
+"""What a training process is given before TensorFlow is imported: environment variables, CPUs, threads and Keras.
+
+The same in every arm. What of the caller's environment reaches a run is a list of what it may have: docs/adr/0011.
+"""
+
+import gc
+import os
+import re
+from collections.abc import Mapping
+
+from training.contract.provenance import allowed_cpus
+from training.machine import topology
+
+SYSTEM = re.compile(
+    "PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_[A-Z]+|LD_LIBRARY_PATH|NIX_LD|NIX_LD_LIBRARY_PATH"
+    "|PYTHON(HASHSEED|UTF8|IOENCODING|UNBUFFERED|DONTWRITEBYTECODE|FAULTHANDLER)"
+)
+"""Variables by which a process finds programs, libraries, its folders and its language."""
+
+DOWNLOADING = re.compile("(?i:http|https|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE")
+"""Variables by which data are fetched before a run. They reach no training: gRPC would ask a proxy for the way to
+127.0.0.1, and a proxy's address may hold a password."""
+
+OWN = re.compile("TRAINING_[A-Z_]+")
+"""What this project's processes tell each other."""
+
+STEERING = re.compile(
+    "TF_(ENABLE|DISABLE|XLA|NUM|ONEDNN|MKL|USE|SET_ONEDNN|DETERMINISTIC|CPU|EAGER|GRPC|AUTO_MIXED_PRECISION|SYNC_ON"
+    "|OVERRIDE_GLOBAL|DATA_EXPERIMENT|CPP)_[A-Z0-9_]+|XLA_FLAGS"
+    "|(OMP|KMP|GOMP|MKL|OPENBLAS|DNNL|ONEDNN|VECLIB|NUMEXPR|MALLOC|TCMALLOC)_[A-Z0-9_]+|MALLOC_CONF|GLIBC_TUNABLES"
+    "|LD_PRELOAD|RAY_TRAIN_[A-Z0-9_]+|RAY_[a-z][a-z0-9_]*"
+)
+"""Variables by which documented tuning steers TensorFlow, the libraries below it, and Ray (whose own settings are in
+lower case after RAY_). Not TF_CONFIG and RAY_ADDRESS, which name other people's clusters, nor what Terraform reads:
+TF_VAR_… and TF_TOKEN_… hold secrets, and these variables are recorded in results."""
+
+
+def allowed(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of this environment a run may have, until its data are fetched."""
+    lists = (SYSTEM, OWN, STEERING, DOWNLOADING)
+    return {key: value for key, value in environment.items() if any(names.fullmatch(key) for names in lists)}
+
+
+def steering(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of this environment that steer frameworks."""
+    return {key: environment[key] for key in sorted(environment) if STEERING.fullmatch(key)}
+
+
+def keep_allowed() -> None:
+    """Leave this process, and what it starts, the variables that a run may have."""
+    for key in os.environ.keys() - allowed(os.environ).keys():
+        del os.environ[key]
+
+
+def end_downloading() -> None:
+    """Take from this process, and what it starts, the variables that only fetching data needs."""
+    for key in list(os.environ):
+        if DOWNLOADING.fullmatch(key):
+            del os.environ[key]
+
+
+def variables(threads: int) -> dict[str, str]:
+    """Environment variables for a process with so many compute threads."""
+    return {
+        "TF_USE_LEGACY_KERAS": "1",  # Keras 3 fails under MultiWorkerMirroredStrategy ("PerReplica")
+        "OMP_NUM_THREADS": str(threads),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "CUDA_VISIBLE_DEVICES": "-1",
+    }
+
+
+def share_of_cpus(cpus: list[int], rank: int, count: int) -> list[int]:
+    """The `count` CPUs of rank `rank`, of `cpus` in `topology.order`; ranks beyond the last begin with the first."""
+    return sorted({cpus[(rank * count + i) % len(cpus)] for i in range(count)})
+
+
+def prepare(threads: int, rank: int, cpus: list[int] | None) -> bool:
+    """Set this process up for `rank`: its environment, and its share of `cpus`; true if it was bound to that.
+
+    None leaves the CPUs as they are, in a pod, where the CPU limit holds them; and so does a system without affinity.
+    """
+    os.environ.update(variables(threads))
+    if not cpus or not hasattr(os, "sched_setaffinity"):
+        return False
+    os.sched_setaffinity(0, share_of_cpus(topology.order(cpus), rank, threads))
+    return True
+
+
+def defer_garbage_collection() -> None:
+    """No garbage collection until `resume_garbage_collection`: what imports and tracing make is there to stay."""
+    gc.disable()
+
+
+def resume_garbage_collection() -> None:
+    """Collect from now on, and never look again at what is there already."""
+    gc.freeze()
+    gc.enable()
+
+
+def bound_cpus() -> list[int] | None:
+    """The CPUs this process may use; None where the system has no affinity."""
+    return allowed_cpus() if hasattr(os, "sched_getaffinity") else None

@@ -1,0 +1,64 @@
+"""A result on its way out of a pod: the last thing in the log, after a marker. Standard library only.
+
+Container runtimes cut long lines, so the text after the last marker is joined before it is read. The kubelet starts a
+container's log anew when it is longer than 10 MiB, looks at that every 10 seconds, and shows the newest part alone: a
+result of that length would be lost where it looks between the result and the container's end.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from training.contract.recipe import canonical
+from training.contract.result import ResultError, TrainingResult, read
+
+MARKER = "=== result.json ==="
+MOST_BYTES = 4 * 2**20
+"""Of a printed result: under half of what a log may have."""
+SERIES = ("stepTrace", "samples")
+"""What grows with the length of a run: an entry a step, an entry a second. No ratio is computed from them."""
+
+
+def print_result(path: Path) -> None:
+    """Print the marker, and the result at `path` in one line, thinned where it is too long; raises ResultError."""
+    every, data = 1, read(path).to_dict()
+    while len(canonical(data)) > MOST_BYTES and _longest(data) > 1:
+        every, data = 2 * every, _halved(data)
+    if every > 1:
+        why = f"of {' and '.join(SERIES)} one entry in {every} is kept: all would be too long for a container's log"
+        data["reasons"] |= dict.fromkeys(SERIES, why)
+        print(f"note: {why}", flush=True)
+    print(f"{MARKER}\n{canonical(data)}", flush=True)
+
+
+def _halved(value: Any) -> Any:
+    """With every second entry of each series, wherever it is."""
+    if isinstance(value, dict):
+        return {key: part[::2] if key in SERIES else _halved(part) for key, part in value.items()}
+    return [_halved(part) for part in value] if isinstance(value, list) else value
+
+
+def _longest(value: Any) -> int:
+    """The number of entries of the longest series."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return max((len(part) if key in SERIES else _longest(part) for key, part in parts), default=0)
+
+
+def find_result(log: str) -> TrainingResult:
+    """The result after the last marker of a log; raises ResultError when there is none, or not all of it."""
+    _, marker, after = log.rpartition(MARKER)
+    if not marker:
+        raise ResultError("the log holds no result: the run did not end, or its log was cut")
+    try:
+        data, _ = json.JSONDecoder().raw_decode("".join(after.splitlines()))
+    except ValueError as error:
+        raise ResultError(f"the result at the end of the log is not whole: {error}") from None
+    if not isinstance(data, dict):
+        raise ResultError(f"after the marker the log holds {type(data).__name__}, and no result")
+    return TrainingResult.from_dict(data)
+
+
+def without_result(log: str) -> str:
+    """The log up to its last marker: what people read."""
+    before, marker, _ = log.rpartition(MARKER)
+    return before if marker else log

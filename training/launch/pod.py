@@ -1,0 +1,70 @@
+"""One process of an arm in a pod: the arm's entry point as it is everywhere, and its result at the end of the log.
+
+    python -m training.launch.pod ARM FLAGS…
+
+Adds what only pods need: the check of the image's versions, the workers of an Indexed Job, an end at SIGTERM (process 1
+of a container ignores it otherwise), and the result in the log, because a pod's files go with it.
+"""
+
+import os
+import runpy
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from training.contract.clock import process_start
+from training.contract.result import ResultError
+from training.launch import entry, log_result, peers, versions
+
+RESULTS = Path("/results")
+"""A folder that every pod has."""
+RESULT = RESULTS / "result.json"
+
+
+def main(arguments: list[str]) -> None:
+    """Run the arm with its flags; ends the process with a message when something is wrong."""
+    signal.signal(signal.SIGTERM, _end)
+    arm, *flags = arguments
+    try:
+        versions.check()
+        os.environ |= {entry.CLUSTER: peers.join()} if peers.INDEX in os.environ else {}
+    except (ValueError, TimeoutError) as error:
+        sys.exit(f"error: {error}")
+    os.environ[entry.POD] = "1"
+    if entry.STARTED not in os.environ:
+        os.environ |= entry.pass_on_start(process_start())
+    _remove_earlier()
+    _run(arm, ["--no-bind-cpus", "--result", str(RESULT), *flags])
+    if RESULT.exists():
+        _emit()
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    os._exit(128 + number)  # at once: a collective operation that waits for the other pods never returns
+
+
+def _remove_earlier() -> None:
+    """A Ray pod outlives a run: the result of an earlier one must not pass for this one's."""
+    for path in RESULTS.glob("*.json*"):
+        path.unlink(missing_ok=True)
+
+
+def _run(arm: str, flags: list[str]) -> None:
+    sys.argv = [f"training.{arm}", *flags]
+    try:
+        runpy.run_module(f"training.{arm}", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise
+
+
+def _emit() -> None:
+    try:
+        log_result.print_result(RESULT)
+    except ResultError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

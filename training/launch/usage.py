@@ -1,0 +1,147 @@
+"""CPU, memory and throttling of this process, sampled while it trains, and the CPU time of its container."""
+
+import re
+import resource
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from training.machine.cgroup import throttled_folder
+
+INTERVAL_SECONDS = 1.0
+TASKS = Path("/proc/self/task")
+INTER_OP_POOL = "tf_Compute"
+"""What Linux calls the threads of TensorFlow's inter-op pool."""
+CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
+CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
+"""Version 1's; version 2 has it among the statistics."""
+
+
+class Usage:
+    """Samples this process from `start` to `stop`, about once a second, in a thread that sleeps in between."""
+
+    def __init__(self) -> None:
+        self.samples: list[list[float]] = []
+        self._process = psutil.Process()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="usage", daemon=True)
+        self._throttled_before = throttled_seconds()
+
+    def start(self) -> None:
+        """Begin to sample; time 0 is now."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End sampling and wait for the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def throttled(self) -> float | None:
+        """Seconds that the cgroup held its processes back since this object was made; None where it has no quota."""
+        now = throttled_seconds()
+        return None if now is None or self._throttled_before is None else now - self._throttled_before
+
+    def _sample(self) -> None:
+        began = before = time.monotonic()
+        used = cpu_seconds()
+        while not self._stop.wait(INTERVAL_SECONDS):
+            now, cpu = time.monotonic(), cpu_seconds()
+            cpus = (cpu - used) / (now - before)
+            self.samples.append([round(now - began, 2), round(cpus, 3), float(self._process.memory_info().rss)])
+            before, used = now, cpu
+
+
+@dataclass(frozen=True, order=True)
+class Thread:
+    """A thread of this process; they sort by age."""
+
+    started: int
+    """In the system's ticks after its start."""
+    number: int
+    name: str
+
+
+def threads() -> set[Thread] | None:
+    """The threads of this process; None where the system does not list them."""
+    try:
+        folders = list(TASKS.iterdir())
+    except OSError:
+        return None
+    found = set()
+    for folder in folders:
+        with suppress(OSError):  # it ended meanwhile
+            before, _, after = (folder / "stat").read_text().rpartition(")")
+            found.add(Thread(int(after.split()[19]), int(folder.name), before.partition("(")[2]))
+    return found
+
+
+def pool_threads(before: set[Thread] | None, after: set[Thread] | None) -> int | None:
+    """How many threads the framework's pool for computing has: TensorFlow's intra-op pool, started between the two.
+
+    TensorFlow starts it just before its inter-op pool, `tf_Compute`. The name of its threads, `tf_numa_-1_Eigen`, is
+    longer than the 15 characters that Linux allows, so they go by that of the process. None where the system does not
+    list threads, or no inter-op pool was started in between.
+    """
+    names = [thread.name for thread in sorted((after or set()) - (before or set()))]
+    if not before or INTER_OP_POOL not in names:
+        return None
+    earlier = names[: names.index(INTER_OP_POOL)]
+    return sum(1 for name in earlier if not name.startswith("tf_") or name.startswith("tf_numa_"))
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process so far, user and system, all threads."""
+    return time.process_time()
+
+
+def peak_memory_bytes() -> int:
+    """The most memory this process ever had resident."""
+    try:  # ru_maxrss survives exec, so a small child of a large process would inherit its peak
+        peak = re.search(r"^VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        peak = None
+    if peak:
+        return int(peak.group(1)) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def throttled_seconds() -> float | None:
+    """Time a CPU quota has held the cgroup's processes back so far (v2 and v1); None where there is no such count."""
+    limiting = throttled_folder()
+    counts = _cgroup_counts(*([limiting / "cpu.stat"] if limiting else ()))
+    if "throttled_usec" in counts:
+        return counts["throttled_usec"] / 1e6
+    return counts["throttled_time"] / 1e9 if "throttled_time" in counts else None
+
+
+def container_cpu(less: float = 0.0) -> list[float] | None:
+    """Now, in seconds since the epoch, and the CPU seconds of the whole container so far, minus `less`.
+
+    None where the cgroup has no such count. Outside a container this may be the count of the machine.
+    """
+    counts = _cgroup_counts()
+    try:
+        used = counts["usage_usec"] / 1e6 if "usage_usec" in counts else int(CGROUP_USAGE.read_text()) / 1e9
+    except (OSError, ValueError):
+        return None
+    return [time.time(), used - less]
+
+
+def container_cpu_since(at_start: list[float] | None) -> list[list[float]] | None:
+    """What `container_cpu` gave at the start, and what it gives now; None unless both could be read."""
+    now = container_cpu() if at_start else None
+    return [at_start, now] if at_start and now else None
+
+
+def _cgroup_counts(*preferred: Path) -> dict[str, int]:
+    for path in (*preferred, *CGROUP_STATS):
+        try:
+            return {name: int(count) for name, count in map(str.split, path.read_text().splitlines())}
+        except (OSError, ValueError):
+            continue
+    return {}

@@ -1,0 +1,1 @@
+"""The exercise's CNN on small images, in Keras."""

@@ -1,0 +1,22 @@
+"""Downloads what a data set needs, in a process that still reaches the network: a run on this machine does not.
+
+python -m training.workloads.cnn.fetch NAME DATASET_PATH
+"""
+
+import sys
+
+from training.workloads.cnn.registry import DATASETS, Source
+
+
+def main(name: str, path: str) -> None:
+    """Do it; a data set that can't be had ends the process with the message that says what to do."""
+    fetch = DATASETS[name].fetch
+    try:
+        if fetch:
+            fetch(Source(path=path))
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,233 @@
+"""The compiled loops: many training steps, or a whole evaluation, in one call of a `tf.function`.
+
+One body for all arms. Alone, the strategy is TensorFlow's default; with others it is MultiWorkerMirroredStrategy, and
+the only difference is `_over_workers`. No tf.data: a step picks its images out of memory by index, so there is no
+pipeline to wait for, and no autotuner.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from training.contract.recipe import Recipe
+from training.workloads.cnn.dataset import SIDE, Data, Labels, Part
+
+EVALUATION_BATCH = 256
+PAD = 4
+"""Pixels of zeros round an image before it is cropped: He et al. 2015, section 4.2."""
+BYTES_PER_PACK = 0
+"""Gradients are reduced in packs of so many bytes; 0: all in one, as ready. See docs/performance.md."""
+
+
+class Loop:
+    """Compiled training and evaluation of `trained`, a model and its optimizer, on this replica's share of batches."""
+
+    def __init__(self, recipe: Recipe, data: Data, rank: int, strategy: Any, trained: tuple[Any, Any]) -> None:
+        self._recipe = recipe
+        self._strategy = strategy
+        self._model, self._optimizer = trained
+        self._rank = rank
+        self._world = strategy.num_replicas_in_sync
+        self._variables = self._model.trainable_variables
+        self._classes = len(data.class_names)
+        self._known = _on_device(data.known)
+        last = len(data.train_rows) % recipe.global_batch_size
+        self._may_be_empty = 0 < last < self._world
+        """The last batch leaves some replica without images."""
+        self._real: Any = None
+        if self._may_be_empty:
+            _leave_out_of_statistics(self._model, lambda: self._real)
+        self._options = tf.distribute.experimental.CommunicationOptions(
+            bytes_per_pack=BYTES_PER_PACK, implementation=tf.distribute.experimental.CommunicationImplementation.RING
+        )
+        self._steps = tf.function(self._run_steps, input_signature=_signature())
+        self._evaluate = tf.function(self._run_evaluation)
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas TensorFlow keeps in step."""
+        return int(self._world)
+
+    def trace(self, order: Labels) -> None:
+        """Trace and optimise the training function: a call with no steps."""
+        self.steps(order, 0, 0, 1)
+
+    def steps(
+        self, order: Labels, first: int, last: int, epoch: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Train steps `first` to `last` (not included) of an epoch that visits the rows `order` (images,).
+
+        Gives this replica's own sums (4,) of loss, images classified right, images, and their rows; and the end of
+        each step (steps,) in seconds of the system's clock.
+        """
+        sums, ends = self._steps(order, first, last, epoch)
+        return sums.numpy(), ends.numpy()
+
+    def evaluate(self, part: Part) -> tuple[float, NDArray[np.int32]]:
+        """Mean loss and confusion matrix (classes, classes; rows: true) of `part`, divided over the replicas.
+
+        Call `average_statistics` first, or each replica judges with its own batch statistics.
+        """
+        mine = Part(part.images[self._rank :: self._world], part.labels[self._rank :: self._world])
+        loss, confusion = self._evaluate(*_on_device(mine))
+        return float(loss) / len(part.labels), confusion.numpy()
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def average_statistics(self) -> None:
+        """Give all replicas the mean of their moving averages (batch normalisation's), which drift apart."""
+        if self._world > 1 and self._model.non_trainable_variables:
+            self._strategy.run(self._average_statistics)
+
+    @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+    def total(self, value: Any) -> Any:
+        """The sum of `value` over all replicas."""
+        return self._strategy.run(self._over_workers, args=(value,))
+
+    @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+    def concatenation(self, value: Any) -> Any:
+        """The values (n,) of all replicas, one after another by rank; n may differ."""
+        if self._world == 1:
+            return value
+        return self._strategy.run(self._gathered, args=(value,))
+
+    def _run_steps(self, order: Any, first: Any, last: Any, epoch: Any) -> tuple[Any, Any]:
+        ends = tf.TensorArray(tf.float64, size=last - first)
+        sums = tf.zeros([4], tf.float64)
+        for step in tf.range(first, last):
+            done = self._strategy.run(self._step, args=(order, step, epoch))
+            sums += done
+            with tf.control_dependencies([done]):  # which itself waits for the update of the weights
+                ends = ends.write(step - first, tf.timestamp())
+        return sums, ends.stack()
+
+    def _step(self, order: Any, step: Any, epoch: Any) -> Any:
+        offset, count, batch = self._share(tf.size(order), step)
+        rows = order[offset : offset + tf.maximum(count, 1)]
+        images, labels = (tf.gather(tensor, rows) for tensor in self._known)
+        pixels = self._augment(tf.cast(images, tf.float32) / 255.0, offset, step, epoch)
+        # A replica that the last batch leaves without images computes one that counts 0, so that all take part.
+        self._real = real = tf.cast(count > 0, tf.float32)
+        with self._moving_averages_kept(real), tf.GradientTape() as tape:
+            logits = self._model(pixels, training=True)
+            losses = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)) * real
+            loss = losses / tf.cast(batch, tf.float32)
+        gradients = self._reduced(tape.gradient(loss, self._variables))
+        applied = self._optimizer.apply_gradients(
+            zip(gradients, self._variables, strict=True), experimental_aggregate_gradients=False
+        )
+        hits = tf.reduce_sum(tf.cast(tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), labels), tf.float32))
+        seen = tf.reduce_sum(tf.cast(rows, tf.float64)) * tf.cast(real, tf.float64)
+        with tf.control_dependencies([applied]):
+            return tf.stack([tf.cast(value, tf.float64) for value in (losses, hits * real, count, seen)])
+
+    @contextmanager
+    def _moving_averages_kept(self, real: Any) -> Iterator[None]:
+        """Undo what the body does to this replica's own moving averages where it has no images.
+
+        Statistics over all workers are the same on every replica, and move all averages alike.
+        """
+        own = _own_statistics(self._model) if self._may_be_empty else []
+        before = [variable.read_value() for variable in own]
+        yield
+        for variable, value in zip(own, before, strict=True):
+            variable.assign(tf.where(real > 0, variable.read_value(), value))
+
+    def _share(self, images: Any, step: Any) -> tuple[Any, Any, Any]:
+        """Offset and count of this replica's images in step `step`, and the images of the whole step: `batch_split`."""
+        start = step * self._recipe.global_batch_size
+        batch = tf.minimum(self._recipe.global_batch_size, images - start)
+        share, rest = batch // self._world, batch % self._world
+        before = self._rank * share + tf.minimum(self._rank, rest)
+        count = share + tf.cast(self._rank < rest, tf.int32)
+        return tf.minimum(start + before, images - 1), count, batch
+
+    def _augment(self, pixels: Any, offset: Any, step: Any, epoch: Any) -> Any:
+        """Random flips and crops, drawn for the whole global batch, so that an image meets the same in every arm."""
+        if self._recipe.augmentation == "none":
+            return pixels
+        size, count = self._recipe.global_batch_size, tf.shape(pixels)[0]
+        first = offset - step * size
+        seed = tf.stack([self._recipe.seed, epoch * 1_000_003 + step])
+        flips, rows, columns = (
+            drawn[first : first + count]
+            for drawn in tf.unstack(tf.random.stateless_uniform([3, size], seed, 0, 2 * PAD + 1, tf.int32), axis=0)
+        )
+        pixels = tf.where((flips % 2 == 0)[:, None, None, None], pixels, tf.reverse(pixels, axis=[2]))
+        padded = tf.pad(pixels, [[0, 0], [PAD, PAD], [PAD, PAD], [0, 0]])
+        across = tf.range(SIDE)[None, :]
+        padded = tf.gather(padded, rows[:, None] + across, axis=1, batch_dims=1)
+        return tf.gather(padded, columns[:, None] + across, axis=2, batch_dims=1)
+
+    def _reduced(self, gradients: Any) -> Any:
+        """The gradients of the whole global batch: each replica's are already divided by its size, so they add up."""
+        if self._world == 1 or self._recipe.gradient_precision == "float32":
+            return self._over_workers(gradients)
+        return [tf.cast(g, tf.float32) for g in self._over_workers([tf.cast(g, tf.bfloat16) for g in gradients])]
+
+    def _over_workers(self, values: Any) -> Any:
+        if self._world == 1:
+            return values
+        context = tf.distribute.get_replica_context()
+        values = tf.nest.map_structure(tf.identity, values)  # a function's argument has no device yet, and needs one
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values, self._options)
+
+    def _gathered(self, value: Any) -> Any:
+        return tf.distribute.get_replica_context().all_gather(tf.identity(value), axis=0, options=self._options)
+
+    def _average_statistics(self) -> None:
+        moving = self._model.non_trainable_variables
+        for variable, total in zip(moving, self._over_workers([v.read_value() for v in moving]), strict=True):
+            variable.assign(total / self._world)
+
+    def _run_evaluation(self, images: Any, labels: Any) -> tuple[Any, Any]:
+        loss, confusion = self._strategy.run(self._evaluate_share, args=(images, labels))
+        return loss, confusion
+
+    def _evaluate_share(self, images: Any, labels: Any) -> tuple[Any, Any]:
+        loss, confusion = tf.constant(0.0), tf.zeros([self._classes, self._classes], tf.int32)
+        for first in tf.range(0, tf.size(labels), EVALUATION_BATCH):
+            batch = slice(first, first + EVALUATION_BATCH)
+            logits = self._model(tf.cast(images[batch], tf.float32) / 255.0, training=False)
+            loss += tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels[batch], logits))
+            predicted = tf.argmax(logits, axis=1)
+            confusion += tf.math.confusion_matrix(labels[batch], predicted, self._classes)
+        return self._over_workers(loss), self._over_workers(confusion)
+
+
+def _own_statistics(model: Any) -> list[Any]:
+    """The moving averages of the layers that normalise by their own replica's batch."""
+    layers = [layer for layer in model.submodules if isinstance(layer, tf.keras.layers.BatchNormalization)]
+    return [variable for layer in layers if not layer.synchronized for variable in layer.non_trainable_variables]
+
+
+def _leave_out_of_statistics(model: Any, real: Callable[[], Any]) -> None:
+    """Have statistics over all workers count a replica's images only where `real` gives 1.
+
+    tf-keras sums the batch of every replica: without this, the image of a replica that has none counts as one. Its own
+    way to leave images out is a mask, which `Conv2D` would not pass on, so it is given to the layer's private method
+    (tf-keras of uv.lock), on these objects alone: a saved model is built anew.
+    """
+    for layer in model.submodules:
+        if isinstance(layer, tf.keras.layers.BatchNormalization) and layer.synchronized:
+            layer._sync_calculate_mean_and_var = _counting(layer._sync_calculate_mean_and_var, real)
+
+
+def _counting(calculate: Callable[..., Any], real: Callable[[], Any]) -> Callable[..., Any]:
+    def masked(inputs: Any, axes: Any, keep_dims: Any, mask: Any = None) -> Any:  # noqa: ARG001 (tf-keras' interface)
+        images = tf.ones(tf.shape(inputs)[:-1], inputs.dtype)  # without channels, as tf-keras has masks
+        return calculate(inputs, axes, keep_dims, mask=images * tf.cast(real(), inputs.dtype))
+
+    return masked
+
+
+def _on_device(part: Part) -> tuple[Any, Any]:
+    return tf.constant(part.images), tf.constant(part.labels)
+
+
+def _signature() -> list[Any]:
+    scalar = tf.TensorSpec([], tf.int32)
+    return [tf.TensorSpec([None], tf.int32), scalar, scalar, scalar]

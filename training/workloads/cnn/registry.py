@@ -1,0 +1,136 @@
+"""The data sets and models that a recipe can name. Standard library only: an entry imports what it needs inside itself.
+
+To add one, write a single function here, decorated with `@dataset` or `@model`: CONTRIBUTING shows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from training.workloads.cnn.dataset import Images
+
+
+SYNTHETIC_IMAGES = 2560
+"""What `synthetic` has when `trainImages` does not say."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from: what a loader may use of the recipe."""
+
+    path: str = ""
+    """The `datasetPath` setting; empty: none."""
+    train_images: int = 0
+    """How many training images are wanted; 0: all. Longer data sets are shortened after loading."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a model is built for."""
+
+    classes: int
+    synchronized: bool
+    """Batch statistics over all replicas instead of each replica's own."""
+    seed: int
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    """A data set by name; `train_images` it has before validation is split off, if `trainImages` does not say."""
+
+    name: str
+    load: Callable[[Source], Images]
+    train_images: int
+    any_size: bool
+    """It has as many as `trainImages` asks for."""
+    fetch: Callable[[Source], None] | None = None
+    """Downloads what is not here yet: a run on this machine reaches no network (`training.machine.isolation`)."""
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model by name: `build` gives a Keras model from 32×32×3 floats to one logit a class."""
+
+    name: str
+    build: Callable[[Shape], Any]
+
+
+DATASETS: dict[str, DatasetEntry] = {}
+MODELS: dict[str, ModelEntry] = {}
+
+
+def dataset(
+    name: str, *, train_images: int, any_size: bool = False, fetch: Callable[[Source], None] | None = None
+) -> Callable[[Callable[[Source], Images]], Callable[[Source], Images]]:
+    """Register a loader under `name`."""
+
+    def register(load: Callable[[Source], Images]) -> Callable[[Source], Images]:
+        DATASETS[name] = DatasetEntry(name, load, train_images, any_size, fetch)
+        return load
+
+    return register
+
+
+def model(name: str) -> Callable[[Callable[[Shape], Any]], Callable[[Shape], Any]]:
+    """Register a model under `name`."""
+
+    def register(build: Callable[[Shape], Any]) -> Callable[[Shape], Any]:
+        MODELS[name] = ModelEntry(name, build)
+        return build
+
+    return register
+
+
+@dataset("digits", train_images=1437)
+def digits(_: Source) -> Images:
+    """The 1,797 handwritten digits that scikit-learn ships, 8×8 grey, enlarged to 32×32×3; every fifth is for testing.
+
+    Source: UCI "Optical Recognition of Handwritten Digits", as in `sklearn.datasets.load_digits`.
+    """
+    from training.workloads.cnn.dataset import load_digits
+
+    return load_digits()
+
+
+def fetch_cifar10(source: Source) -> None:
+    """Have CIFAR-10 in Keras' cache unless `datasetPath` names a folder."""
+    from training.workloads.cnn.dataset import download_cifar10
+
+    if not source.path:
+        download_cifar10()
+
+
+@dataset("cifar10", train_images=50_000, fetch=fetch_cifar10)
+def cifar10(source: Source) -> Images:
+    """CIFAR-10: 50,000 and 10,000 colour images; from `datasetPath`, or downloaded. Source: Krizhevsky 2009."""
+    from training.workloads.cnn.dataset import load_cifar10
+
+    return load_cifar10(source.path)
+
+
+@dataset("synthetic", train_images=SYNTHETIC_IMAGES, any_size=True)
+def synthetic(source: Source) -> Images:
+    """CIFAR-shaped images of 10 learnable classes, made from the seed; of any size, for benchmarks."""
+    from training.workloads.cnn.dataset import make_synthetic
+
+    return make_synthetic(source.train_images or SYNTHETIC_IMAGES, source.seed)
+
+
+@model("cnn")
+def cnn(shape: Shape) -> Any:
+    """The exercise's CNN, 3.25 M parameters: three blocks of two 3×3 convolutions (64, 128, 256), dense 512."""
+    from training.workloads.cnn.model import build_cnn
+
+    return build_cnn(64, shape)
+
+
+@model("cnn-half")
+def cnn_half(shape: Shape) -> Any:
+    """The exercise's CNN at half the width: a quarter of the parameters, about a third of the work."""
+    from training.workloads.cnn.model import build_cnn
+
+    return build_cnn(32, shape)

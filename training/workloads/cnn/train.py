@@ -1,0 +1,163 @@
+"""One training process from set-up to result: the same body in every arm. Its launch is the arms' own."""
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from training.contract.arms import ARMS
+from training.contract.clock import Stamp
+from training.contract.progress import Progress
+from training.contract.recipe import Recipe
+from training.contract.result import Epoch, TrainingResult
+from training.launch import environment
+from training.launch.usage import Usage, cpu_seconds, pool_threads, threads
+from training.workloads.cnn import dataset
+from training.workloads.cnn import summary as account
+from training.workloads.cnn.loop import Loop
+from training.workloads.cnn.registry import MODELS, Shape
+from training.workloads.cnn.schedule import Schedule
+from training.workloads.cnn.session import Launch, Record, Session
+
+INTER_OP_THREADS = 2
+"""One computes while another waits for the other workers' gradients; both on the same CPUs."""
+
+
+def train(recipe: Recipe, launch: Launch) -> TrainingResult | None:
+    """Train, evaluate and measure; rank 0 gives the result, other ranks None. Raises DatasetError before it trains."""
+    session = set_up(recipe, launch)
+    environment.resume_garbage_collection()
+    progress = Progress(launch.folder if launch.rank == 0 else None)
+    progress.write(
+        "start", arm=launch.arm, workers=launch.world, epochs=recipe.epochs, images=session.images,
+        stepsPerEpoch=session.steps_per_epoch,
+    )  # fmt: skip
+    session.usage.start()
+    record = fit(session, progress)
+    session.usage.stop()
+    return account.result(session, record)
+
+
+def set_up(recipe: Recipe, launch: Launch) -> Session:
+    """Everything before the first step: strategy, data, model and the traced training function."""
+    usage, phases = Usage(), launch.phases
+    tf.config.threading.set_intra_op_parallelism_threads(ARMS[launch.arm].compute_threads(recipe))
+    tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
+    before = threads()
+    with phases.measure("collectives"):
+        strategy = _strategy(launch)
+        tf.config.list_logical_devices()  # starts the pool of compute threads, where no strategy has yet
+    compute_threads = pool_threads(before, threads())
+    with phases.measure("data"):
+        data = dataset.load(recipe, launch.dataset_path)
+    with phases.measure("model"), strategy.scope():
+        model, optimizer = _model(recipe, len(data.class_names), launch.rank)
+        loop = Loop(recipe, data, launch.rank, strategy, (model, optimizer))
+    with phases.measure("tracing"):
+        loop.trace(data.epoch_order(recipe.seed, 1))
+    return Session(recipe, launch, data, model, optimizer, loop, usage, compute_threads)
+
+
+def fit(session: Session, progress: Progress) -> Record:
+    """All epochs, each followed by validation; only steps after warm-up are timed."""
+    recipe, launch, schedule = session.recipe, session.launch, Schedule(session.recipe)
+    record = Record(first_step=Stamp.now())
+    for epoch in range(1, recipe.epochs + 1):
+        entry = _run_epoch(session, record, epoch, schedule.rate(epoch))
+        record.history.append(entry)
+        if launch.report:
+            began = time.monotonic()
+            launch.report(_metrics(entry))
+            record.report_seconds += time.monotonic() - began
+        left = (recipe.epochs - epoch) * (entry.train_seconds + entry.evaluation_seconds)
+        rate = entry.timed_images / entry.train_seconds if entry.timed_images else None
+        progress.write("epoch", epochs=recipe.epochs, imagesPerSecond=rate, secondsLeft=left, **_metrics(entry))
+        if schedule.after(entry.validation_loss):
+            break
+    return record
+
+
+def _strategy(launch: Launch) -> Any:
+    if ARMS[launch.arm].start == "alone":
+        return tf.distribute.get_strategy()
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(
+        communication_options=tf.distribute.experimental.CommunicationOptions(
+            implementation=tf.distribute.experimental.CommunicationImplementation.RING
+        )
+    )
+    if strategy.num_replicas_in_sync != launch.world:
+        raise RuntimeError(
+            f"TensorFlow sees {strategy.num_replicas_in_sync} replicas, and this run has {launch.world} workers; "
+            f"TF_CONFIG is {os.environ.get('TF_CONFIG')!r}. Nothing was measured"
+        )
+    return strategy
+
+
+def _model(recipe: Recipe, classes: int, rank: int) -> tuple[Any, Any]:
+    # Initial weights come from the recipe's seed alone; dropout differs between ranks, as it does between images
+    tf.keras.utils.set_random_seed(recipe.seed + 7919 * rank)
+    tf.keras.mixed_precision.set_global_policy("mixed_bfloat16" if recipe.precision == "bfloat16" else "float32")
+    model = MODELS[recipe.model].build(Shape(classes, recipe.sync_batch_norm, recipe.seed))
+    # Keras' newer Adam runs some ten operations a variable where this one has a fused kernel: docs/performance.md
+    return model, tf.keras.optimizers.legacy.Adam(recipe.scaled_learning_rate())
+
+
+def _run_epoch(session: Session, record: Record, epoch: int, rate: float) -> Epoch:
+    session.optimizer.learning_rate.assign(rate)
+    order = session.data.epoch_order(session.recipe.seed, epoch)
+    steps = session.steps_per_epoch
+    warm = min(steps, max(0, session.recipe.warmup_steps - (epoch - 1) * steps))
+    sums = _warm_up(session, record, order, warm, epoch)
+    timed_sums, seconds = _timed(session, record, order, warm, epoch)
+    own = sums + timed_sums
+    record.own_images += int(own[2])
+    began = time.monotonic()
+    session.loop.average_statistics()
+    loss, hits, seen, rows = session.loop.total(tf.constant(own)).numpy()
+    record.covered &= bool(seen == session.images and rows == session.data.train_rows.sum(dtype=np.int64))
+    validation_loss, confusion = session.loop.evaluate(session.data.validation())
+    return Epoch(
+        epoch=epoch,
+        loss=float(loss) / session.images,
+        accuracy=float(hits) / session.images,
+        validation_loss=validation_loss,
+        validation_accuracy=float(confusion.trace() / confusion.sum()),
+        learning_rate=rate,
+        train_seconds=seconds,
+        timed_steps=steps - warm,
+        timed_images=max(0, session.images - warm * session.recipe.global_batch_size),
+        evaluation_seconds=time.monotonic() - began,
+    )
+
+
+def _warm_up(session: Session, record: Record, order: dataset.Labels, steps: int, epoch: int) -> NDArray[np.float64]:
+    began = time.monotonic()
+    sums, _ = session.loop.steps(order, 0, steps, epoch)
+    record.warmup_seconds += time.monotonic() - began
+    return sums
+
+
+def _timed(
+    session: Session, record: Record, order: dataset.Labels, first: int, epoch: int
+) -> tuple[NDArray[np.float64], float]:
+    """Steps from `first` to the epoch's end, on the clock: wall time, this process's CPU time, and each step's end."""
+    cpu, clock, began = cpu_seconds(), time.time(), time.monotonic()
+    sums, ends = session.loop.steps(order, first, session.steps_per_epoch, epoch)
+    seconds = time.monotonic() - began
+    record.timed_cpu_seconds += cpu_seconds() - cpu
+    record.timed_seconds += seconds
+    record.step_trace += np.diff(ends, prepend=clock).round(6).tolist()
+    return sums, seconds
+
+
+def _metrics(entry: Epoch) -> dict[str, Any]:
+    return {
+        "epoch": entry.epoch,
+        "loss": entry.loss,
+        "accuracy": entry.accuracy,
+        "validationLoss": entry.validation_loss,
+        "validationAccuracy": entry.validation_accuracy,
+    }
