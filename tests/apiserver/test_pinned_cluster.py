@@ -18,8 +18,8 @@ Clusters = tuple[Cluster, Cluster]
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
     """Whose kubeconfig is the standard one, in an empty project."""
-    for module in ("kubeconfig", "pinned_cluster", "kube"):
-        monkeypatch.setattr(f"infra.{module}.PROJECT", tmp_path / "p")
+    for module in ("kubernetes.kubeconfig", "kubernetes.pinned_cluster", "cluster.kube"):
+        monkeypatch.setattr(f"infra.places.{module}.PROJECT", tmp_path / "p")
     made = User(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(made.file))
     return made

@@ -36,6 +36,7 @@ class ClusterSource:
         self._last: list[News] = []
         self._running: set[str] = set()
         self._failed = False
+        self.trouble = ""
 
     def poll(self) -> list[News]:
         """What the runs have printed since the last call; nothing while the cluster is not made yet, or silent.
@@ -47,9 +48,10 @@ class ClusterSource:
             return []
         try:
             news = [self._news(pod) for pod in newest_measurement(self._pods(), started)]
-        except KubeError:
+        except KubeError as error:
+            self.trouble = str(error)
             return [replace(its, events=[]) for its in self._last]
-        self._last = news
+        self._last, self.trouble = news, ""
         self._failed = any(its.state == "failed" and its.key in self._running for its in news)
         self._running |= {its.key for its in news if its.state == "running"}
         return news

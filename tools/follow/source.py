@@ -45,6 +45,9 @@ class News:
 class Source(Protocol):
     """The runs of the newest measurement of a stack, as they go on."""
 
+    trouble: str
+    """Why the last poll could ask nobody, and what to do; empty when it could."""
+
     def poll(self) -> list[News]:
         """One entry for each run of the measurement, in the order of their start; at once, without waiting."""
 
@@ -54,6 +57,8 @@ class Source(Protocol):
 
 class LocalSource:
     """Runs on this machine: runs/<stack>/<run>/progress.jsonl."""
+
+    trouble = ""
 
     def __init__(self, project: Path, stack: str) -> None:
         self._project = project

@@ -54,28 +54,31 @@ def _draw(source: Source, stack: str, console: Console) -> None:
         while True:
             board.take(source.poll())
             over = source.is_over()
-            live.update(board.render(_status(board, stack, over=over)), refresh=True)
+            live.update(board.render(_status(board, source, stack, over=over)), refresh=True)
             if over:
                 return
             time.sleep(POLL_SECONDS)
 
 
 def _print(source: Source, stack: str) -> None:
-    board, waiting = Board(), False
+    board, said = Board(), ("", True)
     while True:
         for line in board.take(source.poll()):
             terminal.write(line)
         over = source.is_over()
-        if over or (waiting, board.is_running) == (False, False):
-            terminal.write(_status(board, stack, over=over))
-        waiting = not board.is_running
+        news = (source.trouble, board.is_running)
+        if over or (news != said and (source.trouble or not board.is_running)):
+            terminal.write(_status(board, source, stack, over=over))
+        said = news
         sys.stdout.flush()
         if over:
             return
         time.sleep(POLL_SECONDS)
 
 
-def _status(board: Board, stack: str, *, over: bool) -> str:
+def _status(board: Board, source: Source, stack: str, *, over: bool) -> str:
+    if source.trouble and not over:
+        return f"stack {stack}: {source.trouble}\nAsked again every few seconds (Ctrl-C ends watching, and nothing else)"
     if over:
         return f"stack {stack}: this measurement is over. `STACK={stack} make outputs` shows the comparison"
     going = "follows the runs" if board.is_running else "no run is going on; waiting for the next"

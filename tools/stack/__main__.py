@@ -70,8 +70,9 @@ class Stack:
         return self._run("up", "--yes", config=config)
 
     def preview(self) -> int:
-        """What `up` would do."""
+        """What `up` would do. It makes nothing: a cluster that does not answer is not waited for as by an update."""
         self._create_if_missing()
+        self.environment.setdefault("PULUMI_K8S_CLIENT_TIMEOUT", "4")
         return self._run("preview", config=self._write_config())
 
     def destroy(self) -> int:

@@ -1,6 +1,6 @@
 """What is looked at, said and refused before an update makes anything. A preview asks no cluster: it may have none."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -24,6 +24,7 @@ def check_existing(settings: Settings) -> None:
         selected = kubeconfig.select(settings.cluster.kubeconfig, settings.cluster.kube_context or "")
         pulumi.log.info(f"the cluster: {selected}")
         if pulumi.runtime.is_dry_run():
+            _warn_of_silence(settings.stack, selected.content)
             return
         found = inspection.findings(kube.connect(selected.content), settings)
     except KubeError as error:
@@ -39,10 +40,24 @@ def check_existing(settings: Settings) -> None:
         raise pulumi.RunError("\n\n".join(["this cluster can't be used so; nothing was changed.", *refused]))
 
 
+def _warn_of_silence(stack: str, otherwise: Mapping[str, Any] | None = None) -> None:
+    """Say at preview that the stack's cluster, or the one it would be made in, does not answer: none is needed."""
+    own = kubeconfig.path_of(stack)
+    way = own if (PROJECT / own).is_file() else otherwise
+    if way is None:
+        return
+    try:
+        kube.get(kube.connect(way), "/version")
+    except KubeError as error:
+        patience = f" {kubeconfig.patience('preview')}" if way == own else ""
+        pulumi.log.warn(f"{error}\nThis preview shows the cluster as it was last seen.{patience}")
+
+
 def check_minikube(settings: Settings) -> None:
     """Target `minikube`: refuse a cluster that is gone or stopped, with RunError; clear what a killed `up` left."""
     assert settings.cluster is not None  # noqa: S101 (the target has it)
     if pulumi.runtime.is_dry_run():
+        _warn_of_silence(settings.stack)
         return
     _have_machine()
     profile, own = settings.cluster.minikube_profile, kubeconfig.path_of(settings.stack)

@@ -14,10 +14,12 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from infra.places.cluster.chart import Source, crds_digest, find
-from infra.places.cluster.kube import client
+from infra.places.cluster.kube import CONNECT_SECONDS, client
 
 LABEL = "app.kubernetes.io/managed-by"
 OWNER = "ray-worth-it"
+LIMITS: dict[str, Any] = {"_request_timeout": (CONNECT_SECONDS, 60.0)}
+"""Seconds for a connection, and for an answer: a CRD is megabytes."""
 
 
 class ForeignCrdsError(Exception):
@@ -63,14 +65,15 @@ def _apply(props: dict[str, Any]) -> None:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
     api = _api(props)
     if not props["takeOver"]:
-        made = {crd.metadata.name: crd.metadata.labels or {} for crd in api.list_custom_resource_definition().items}
+        made = {crd.metadata.name: crd.metadata.labels or {} for crd in api.list_custom_resource_definition(**LIMITS).items}
         refuse_foreign(made, [crd["metadata"]["name"] for crd in crds])
     for crd in crds:
         crd["metadata"].setdefault("labels", {})[LABEL] = OWNER
         # A server-side apply: the annotation of the other kind has a limit that a CRD of this size exceeds.
         api.patch_custom_resource_definition(
-            crd["metadata"]["name"], crd, field_manager=OWNER, force=True, _content_type="application/apply-patch+yaml"
-        )
+            crd["metadata"]["name"], crd, field_manager=OWNER, force=True,
+            _content_type="application/apply-patch+yaml", **LIMITS,
+        )  # fmt: skip
 
 
 def _api(props: dict[str, Any]) -> Any:

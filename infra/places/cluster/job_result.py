@@ -16,13 +16,15 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
 from pulumi.output import Unknown
 
-from infra.places.cluster.kube import client
+from infra.places.cluster import kube
 from training.contract import result
 from training.contract.provenance import PROJECT
 from training.launch import log_result
 
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "batch.kubernetes.io/controller-uid"
+LOG_SECONDS = 60.0
+"""Without a byte of a log: the kubelet of a busy node takes its time."""
 
 
 class NoResult(Exception):  # noqa: N818  (the name is what the user reads before the message)
@@ -84,19 +86,28 @@ def _read_log(props: dict[str, Any]) -> str:
     """The whole log of the Job's pod; of an Indexed Job, that of index 0."""
     from kubernetes.client import CoreV1Api
     from kubernetes.client.exceptions import ApiException
+    from urllib3.exceptions import HTTPError
 
-    core = CoreV1Api(client(props["kubeconfig"]))
+    api = kube.client(props["kubeconfig"])
+    core, limits = CoreV1Api(api), {"_request_timeout": (kube.CONNECT_SECONDS, LOG_SECONDS)}
     selector = f"{UID_LABEL}={props['uid']}" + (f",{INDEX_LABEL}=0" if props["indexed"] else "")
     try:
-        pods = core.list_namespaced_pod(props["namespace"], label_selector=selector).items
+        pods = core.list_namespaced_pod(props["namespace"], label_selector=selector, **limits).items
         if not pods:
             raise NoResult(f"{props['name']} has ended, but its pod is gone, and its log with it.\n{_again(props)}")
-        answer = core.read_namespaced_pod_log(pods[0].metadata.name, props["namespace"], _preload_content=False)
+        name = pods[0].metadata.name
+        answer = core.read_namespaced_pod_log(name, props["namespace"], _preload_content=False, **limits)
+        log = bytes(answer.data).decode(errors="replace")
     except ApiException as error:
         raise NoResult(
             f"the log of {props['name']} can't be read: {error.reason} ({error.status}).\n{_again(props)}"
         ) from None
-    return bytes(answer.data).decode(errors="replace")
+    except HTTPError as error:
+        raise NoResult(
+            f"{props['name']} has ended, and its log can't be read: {kube.no_answer(api, error)}\n"
+            "The next `up` reads it, and does not make the run again."
+        ) from None
+    return log
 
 
 def _new_folder(stack: str, name: str) -> Path:

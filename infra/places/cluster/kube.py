@@ -9,8 +9,10 @@ from typing import Any
 
 from training.contract.provenance import PROJECT
 
+CONNECT_SECONDS = 4.0
+"""For a connection: time for a lost packet to be sent again twice. What nothing answers is so said in time."""
 SECONDS = 10.0
-"""For a connection, and for each answer."""
+"""For each answer."""
 
 
 class KubeError(Exception):
@@ -63,13 +65,22 @@ def _send(api: Any, path: str, line: tuple[Any, ...]) -> bytes:
     from urllib3.exceptions import HTTPError
 
     try:
-        answer = api.call_api(*line, _request_timeout=SECONDS)
+        answer = api.call_api(*line, _request_timeout=(CONNECT_SECONDS, SECONDS))
         content = bytes(answer.read())
     except (HTTPError, OSError) as error:
-        raise KubeError(f"{api.configuration.host} does not answer ({_shortly(error)})") from None
+        raise no_answer(api, error) from None
     if answer.status >= 400:
         raise KubeError(f"{path}: {_reason(content) or answer.reason} (HTTP {answer.status})", answer.status)
     return content
+
+
+def no_answer(api: Any, error: Exception) -> KubeError:
+    """What to say, and to try, where a request ended with `error` and without an answer."""
+    host = api.configuration.host
+    return KubeError(
+        f"{host} does not answer ({_shortly(error)}). Start it, or the way to it (VPN, firewall); whether it answers:\n"
+        f"  curl --insecure --max-time 5 {host}/version"
+    )
 
 
 def get(api: Any, path: str, **query: str | int) -> Any:
@@ -102,5 +113,6 @@ def _reason(content: bytes) -> str:
 
 def _shortly(error: Exception) -> str:
     """The innermost reason: urllib3 wraps it in its own words and addresses."""
-    reason = getattr(error, "reason", None)
-    return str(reason or error).rpartition(": ")[2]
+    reason = getattr(error, "reason", None) or error
+    said = reason.args[-1] if reason.args and isinstance(reason.args[-1], str) else str(reason)
+    return said.rpartition(": ")[2]

@@ -23,6 +23,12 @@ LONGEST_BYTES = 10 * 2**20
 _ANOTHER_FILE = "To use another file:\n  pulumi config set kubeconfig PATH"
 _CREDENTIAL_FILES = ("client-certificate", "client-key", "tokenFile")
 
+PLUGIN_SECONDS = "PULUMI_K8S_CLIENT_TIMEOUT"
+"""Environment variable of Pulumi's Kubernetes plugin: for each request, where 32 is its default for the first ones.
+
+Not an input of the provider: an update must not give up on a creation that a webhook takes its time for.
+"""
+
 Entry = dict[str, Any]
 
 
@@ -79,6 +85,14 @@ def own_text(stack: str) -> str | None:
         return (PROJECT / path_of(stack)).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+
+
+def patience(verb: str) -> str:
+    """That Pulumi's own requests are not this program's, for a command that has already said that nothing answers."""
+    return (
+        "Pulumi's Kubernetes plugin goes on trying, for a minute at most; to wait less:\n"
+        f"  {PLUGIN_SECONDS}=4 pulumi {verb}"
+    )
 
 
 def own_folder() -> Path:

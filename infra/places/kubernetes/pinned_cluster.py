@@ -8,7 +8,6 @@ The state holds the providers pickled by reference: this module and its classes 
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import pulumi
@@ -95,9 +94,12 @@ class PinnedClusterProvider(ResourceProvider):
         return UpdateResult(_write(olds, news))
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """A refresh without the file fails, and says how to have it again: raises ClusterError."""
-        with suppress(KubeError):  # the objects in the cluster say that, each of them
+        """A refresh without the file, or of a cluster that does not answer, fails and says it: raises ClusterError."""
+        try:
             _look(props)
+        except KubeError as error:
+            if not error.status:  # what may not be read there is said by each object
+                raise ClusterError(f"{error}\nNothing was read. {kubeconfig.patience('refresh')}") from None
         return ReadResult(id_, props)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What is said and refused before an update makes anything, and that a preview asks no cluster."""
+"""What is said and refused before an update makes anything, and how little a preview asks."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from infra.places.cluster import before_up, helm_release, operator_spec
+from infra.places.cluster import before_up, helm_release, kube, operator_spec
 from infra.places.kubernetes import kubeconfig
 from infra.programs import Failure
 from infra.settings.settings import ClusterSettings, Settings
@@ -51,13 +51,36 @@ def test_the_cluster_is_named_before_it_is_touched(api: Api, said: list[str]) ->
     assert line.endswith(f"at {api.url}")
 
 
-def test_a_preview_asks_no_cluster(api: Api, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_asks_only_whether_the_cluster_answers(
+    api: Api, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It names it all the same; what does not fit is for `up` to refuse."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     before_up.check_existing(existing(workers="50", globalBatchSize="50"))
 
-    assert [] == api.asked
-    assert api.url in said[0]
+    assert ["GET /version"] == api.asked
+    (line,) = said
+    assert api.url in line
+
+
+def test_a_preview_says_that_the_stack_s_minikube_does_not_answer(
+    said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the stack's own kubeconfig, and goes on; without one there is nothing to ask."""
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    for module in (before_up, kube):
+        monkeypatch.setattr(module, "PROJECT", tmp_path)
+    before_up.check_minikube(minikube())
+    assert [] == said
+    own = tmp_path / kubeconfig.path_of(minikube().stack)
+    own.parent.mkdir(parents=True)
+    write_kubeconfig(own, "http://127.0.0.1:9")
+    before_up.check_minikube(minikube())
+
+    (line,) = said
+    assert line.startswith("warn: http://127.0.0.1:9 does not answer")
+    assert "This preview shows the cluster as it was last seen" in line
+    assert "PULUMI_K8S_CLIENT_TIMEOUT=4 pulumi preview" in line
 
 
 def test_a_preview_needs_no_kubeconfig(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,12 +137,15 @@ def news(run: str, state: Any, *events: dict[str, Any]) -> News:
 class Told:
     """A source that tells given news, one list a poll, and is over after the last."""
 
-    def __init__(self, *polls: list[News]) -> None:
+    def __init__(self, *polls: list[News] | str) -> None:
         self._polls = list(polls)
+        self.trouble = ""
 
     def poll(self) -> list[News]:
-        """The next list."""
-        return self._polls.pop(0)
+        """The next list; none where a text says why there is none."""
+        told = self._polls.pop(0)
+        self.trouble = told if isinstance(told, str) else ""
+        return [] if isinstance(told, str) else told
 
     def is_over(self) -> bool:
         """Whether all was told."""
@@ -236,3 +239,18 @@ def test_a_target_without_a_source_is_refused(tmp_path: Path) -> None:
     """With what shows its logs meanwhile."""
     with pytest.raises(ShowError, match=r"kubectl logs.*Followed: local"):
         source_of("elsewhere", tmp_path, "local")
+
+
+def test_a_source_that_nobody_answers_is_said_once_each_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what to do; without it a watcher would see a run that goes on for ever."""
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0)
+    silent = "https://a does not answer:\n  curl it"
+    running = [news("ray-1", "running", START)]
+
+    watch(Told(running, silent, silent, running, silent, running, []), "ci", Console(force_terminal=False))
+
+    text = capsys.readouterr().out
+    assert 2 == text.count("stack ci: https://a does not answer:\n  curl it\n")
+    assert 1 == text.count("stack ci: this measurement is over")

@@ -142,6 +142,11 @@ def test_publishing_ends_watching(source: tuple[Api, ClusterSource], tmp_path: P
     assert watched.is_over()
 
 
+def refuse(*_: object, **__: object) -> None:
+    """As a connection to nobody ends."""
+    raise OSError("refused")
+
+
 def test_a_cluster_that_does_not_answer_is_waited_for(source: tuple[Api, ClusterSource]) -> None:
     """What was known stays; nothing is told twice afterwards."""
     api, watched = source
@@ -166,3 +171,26 @@ def test_a_cluster_that_is_not_made_yet_is_waited_for(tmp_path: Path, monkeypatc
     (tmp_path / ".state/kubeconfig/ci").write_text("")
     with pytest.raises(ToolError, match="stack ci: the kubeconfig can't be used"):
         watched.poll()
+
+
+def refuse(*_: object, **__: object) -> None:
+    """As a connection to nobody ends."""
+    raise OSError("refused")
+
+
+def test_a_cluster_that_does_not_answer_is_said_so(
+    source: tuple[Api, ClusterSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it does not; what was known of the runs stays."""
+    api, watched = source
+    put(api, "ray-1", 1, "")
+    before, trouble = watched.poll(), watched.trouble
+    monkeypatch.setattr(watched._api, "call_api", refuse)
+    during = watched.poll()
+
+    assert ("", [its.key for its in before]) == (trouble, [its.key for its in during])
+    assert "does not answer (refused)" in watched.trouble
+    assert "curl --insecure --max-time 5 http://127.0.0.1:" in watched.trouble
+    monkeypatch.undo()
+    assert before[0].key == watched.poll()[0].key
+    assert "" == watched.trouble

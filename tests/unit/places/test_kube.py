@@ -1,0 +1,33 @@
+"""Asking a cluster that does not answer: said in seconds, with what to type."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from infra.places.cluster import kube
+from infra.places.cluster.kube import KubeError
+from tests import unreachable
+from tests.unit.kube_api import write_kubeconfig
+
+
+@pytest.mark.parametrize("way", unreachable.WAYS)
+def test_what_nothing_answers_is_said_in_time(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where packets are dropped and where a connection hears nothing. Shorter here than outside."""
+    assert 5 > kube.CONNECT_SECONDS  # twice, beside Pulumi's own requests, within 20 s
+    monkeypatch.setattr(kube, "CONNECT_SECONDS", 0.5)
+    began = time.monotonic()
+    with unreachable.address(way) as server:
+        write_kubeconfig(tmp_path / "config", server)
+        with pytest.raises(KubeError) as caught:
+            kube.get(kube.connect(str(tmp_path / "config")), "/version")
+
+    assert 3 > time.monotonic() - began
+    assert 0 == caught.value.status
+    first, second = str(caught.value).splitlines()
+    reason = "Connection refused" if way == "refused" else "timed out"
+    assert first.startswith(f"{server} does not answer (")
+    assert reason in first
+    assert "object at 0x" not in first
+    assert "HTTPSConnection" not in first
+    assert f"  curl --insecure --max-time 5 {server}/version" == second
