@@ -99,7 +99,7 @@ _RUNS = (
         name="runTimeoutMinutes",
         rule=whole(1, 10_080),
         default="60",
-        help="a run that takes longer is stopped and fails",
+        help="a run that takes longer is stopped and fails; a download of its data and a pull of its image count, too",
     ),
     Key(
         name="allowOversubscription",

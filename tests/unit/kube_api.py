@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from infra.places.cluster.pod_spec import RUN_LABEL
+from infra.places.cluster.pod_spec import RUN_LABEL, STACK_ANNOTATION
 from infra.places.kubernetes import kubeconfig
 
 NAMESPACE = "ray-system"
@@ -174,11 +174,12 @@ def pod(name: str, phase: str = "Running", labels: dict[str, str] | None = None,
     }
 
 
-def job(name: str, run: str, condition: str = "", **status: Any) -> dict[str, Any]:
-    """A Job of a run, which has ended where it has a condition."""
+def job(name: str, run: str, condition: str = "", stack: str = "", **status: Any) -> dict[str, Any]:
+    """A Job of a run, which has ended where it has a condition; of a stack, where it has one."""
     conditions = {"conditions": [{"type": condition, "status": "True"}]} if condition else {}
     template = {"metadata": {"labels": {RUN_LABEL: run} if run else {}}}
-    metadata = {"name": name, "creationTimestamp": "2025-03-01T12:00:00Z"}
+    annotations = {STACK_ANNOTATION: stack} if stack else {}
+    metadata = {"name": name, "creationTimestamp": "2025-03-01T12:00:00Z", "annotations": annotations}
     return {"metadata": metadata, "spec": {"template": template}, "status": status | conditions}
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from infra.places.cluster.pod_spec import STACK_ANNOTATION
 from tests.unit.test_wiring import STACKS, record
 
 OWN_CLUSTERS = [stack for stack in STACKS if stack not in ("local", "kubernetes")]
@@ -54,3 +55,12 @@ def test_a_namespace_of_others_is_not_declared_and_policies_select_our_pods() ->
         and "ray-worth-it" not in labels.get("app.kubernetes.io/instance", "")
     ]
     assert all(one["metadata"]["name"].startswith("ray-worth-it-") for one in policies.values())
+
+
+@pytest.mark.parametrize("stack", [*OWN_CLUSTERS, "kubernetes"])
+def test_every_run_says_whose_it_is(stack: str) -> None:
+    """By it a stack knows a run that it left behind from one of another."""
+    jobs = [one for one in record(stack)["objects"].values() if one["kind"] == "Job"]
+
+    assert jobs
+    assert {stack} == {one["metadata"]["annotations"][STACK_ANNOTATION] for one in jobs}

@@ -78,7 +78,7 @@ def _print(source: Source, stack: str) -> None:
 
 def _status(board: Board, source: Source, stack: str, *, over: bool) -> str:
     if source.trouble and not over:
-        return f"stack {stack}: {source.trouble}\nAsked again every few seconds (Ctrl-C ends watching, and nothing else)"
+        return f"stack {stack}: {source.trouble}\nIt is asked again and again (Ctrl-C ends watching, and nothing else)"
     if over:
         return f"stack {stack}: this measurement is over. `STACK={stack} make outputs` shows the comparison"
     going = "follows the runs" if board.is_running else "no run is going on; waiting for the next"

@@ -65,7 +65,8 @@ def _apply(props: dict[str, Any]) -> None:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
     api = _api(props)
     if not props["takeOver"]:
-        made = {crd.metadata.name: crd.metadata.labels or {} for crd in api.list_custom_resource_definition(**LIMITS).items}
+        there = api.list_custom_resource_definition(**LIMITS).items
+        made = {crd.metadata.name: crd.metadata.labels or {} for crd in there}
         refuse_foreign(made, [crd["metadata"]["name"] for crd in crds])
     for crd in crds:
         crd["metadata"].setdefault("labels", {})[LABEL] = OWNER

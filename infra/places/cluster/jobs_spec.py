@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from infra.places.cluster import pod_spec
-from infra.places.cluster.pod_spec import RUN_LABEL, Manifest, Placement, Size
+from infra.places.cluster.pod_spec import RUN_LABEL, STACK_ANNOTATION, Manifest, Placement, Size
 from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
 from training.contract import progress, provenance
 from training.contract.arms import ARMS
@@ -29,8 +29,6 @@ GRACE_SECONDS = 10
 JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
 NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY}}
-ANNOTATIONS = {"pulumi.com/replaceUnready": "true"}
-"""A Job that failed is made again by the next `up`."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,11 @@ def environment(expected_versions: Mapping[str, str]) -> dict[str, Any]:
         progress.ECHO: "1",
         provenance.NODE: NODE_NAME,
     }
+
+
+def annotations(stack: str) -> dict[str, str]:
+    """Of the Job itself: whose it is; and a Job that failed is made again by the next `up`."""
+    return {STACK_ANNOTATION: stack, "pulumi.com/replaceUnready": "true"}
 
 
 def job(plan: "RunPlan", settings: JobSettings) -> Manifest:

@@ -10,16 +10,19 @@ from typing import Any
 
 from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import RUN_LABEL
+from infra.places.cluster.pod_spec import RUN_LABEL, STACK_ANNOTATION
 
 GONE_SECONDS = 60.0
 POLL_SECONDS = 0.5
 
 
-def unfinished(api: Any, namespace: str) -> list[str]:
-    """The names of the runs' Jobs that have not ended; raises KubeError."""
-    jobs = kube.items(api, _path(namespace))
-    return [str(job["metadata"]["name"]) for job in jobs if _is_run(job) and not _has_ended(job)]
+def unfinished(api: Any, namespace: str) -> dict[str, str]:
+    """The runs' Jobs that have not ended, by name, each with the stack that made it; raises KubeError."""
+    jobs = (job for job in kube.items(api, _path(namespace)) if _is_run(job) and not _has_ended(job))
+    return {
+        str(job["metadata"]["name"]): str((job["metadata"].get("annotations") or {}).get(STACK_ANNOTATION, ""))
+        for job in jobs
+    }
 
 
 def end_unfinished(api: Any, namespace: str) -> list[str]:
@@ -27,7 +30,7 @@ def end_unfinished(api: Any, namespace: str) -> list[str]:
 
     Not deleted: one that Pulumi knows would then fail its update with `not found`. One that has failed it replaces.
     """
-    names = unfinished(api, namespace)
+    names = list(unfinished(api, namespace))
     for name in names:
         kube.patch(api, f"{_path(namespace)}/{name}", {"spec": {"activeDeadlineSeconds": 1}})
     deadline = time.monotonic() + GONE_SECONDS

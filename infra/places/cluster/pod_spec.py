@@ -13,6 +13,8 @@ Manifest = dict[str, Any]
 PROJECT_LABEL = "app.kubernetes.io/part-of"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 RUN_LABEL = "ray-worth-it/run"
+STACK_ANNOTATION = "ray-worth-it/stack"
+"""Of a run's Job: whose it is. No label: a stack's name may be longer than one, or end otherwise."""
 PROJECT = "ray-worth-it"
 USER = 1000
 """The image's user: a number, because the kubelet can't tell whether a name is root."""

@@ -58,7 +58,7 @@ class ClusterRuns(pulumi.ComponentResource):
         measurement = f'spec.template.metadata.annotations["{jobs_spec.MEASUREMENT}"]'
         return k8s.batch.v1.Job(
             plan.name,
-            metadata=access.metadata(jobs_spec.ANNOTATIONS),
+            metadata=access.metadata(jobs_spec.annotations(wanted.stack)),
             spec=spec,
             opts=access.options(
                 self,

@@ -61,19 +61,27 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
 
 
 def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
-    """Runs share the cores that they measure: an interrupted update may have left one that Pulumi does not know."""
+    """Runs share the cores that they measure: another stack's, or one that an interrupted update of this left."""
     assert settings.cluster is not None  # noqa: S101 (the target has it)
-    namespace = settings.cluster.namespace
-    left = leftover_jobs.unfinished(api, namespace)
-    if left:
+    namespace, stack = settings.cluster.namespace, settings.stack
+    unfinished = leftover_jobs.unfinished(api, namespace)
+    own = [name for name, owner in unfinished.items() if owner == stack]
+    others = [f"{name} of {f'stack {owner}' if owner else 'an unknown stack'}"
+              for name, owner in unfinished.items() if owner != stack]  # fmt: skip
+    if others:
+        yield Finding(
+            f"in namespace {namespace} a run of another stack goes on ({', '.join(others)}), which would share its"
+            " cores with yours, and has to end first; to see when it has",
+            (f"kubectl get jobs --namespace {namespace} --watch",),
+        )
+    if own:
         # Not deleted: an update of one that Pulumi knows would fail.
         passed = """--type=merge --patch='{"spec": {"activeDeadlineSeconds": 1}}'"""
-        ends = tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in left)
-        what = (
-            f"in namespace {namespace} a run goes on ({' '.join(left)}): of another stack, which has to end first,"
-            " or left by an interrupted update of this one; to end one that was left"
+        yield Finding(
+            f"in namespace {namespace} a run goes on ({' '.join(own)}) that an update of this stack left when it was"
+            f" interrupted, or that somebody else's stack {stack} makes; to end one that was left",
+            tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in own),
         )
-        yield Finding(what, ends)
 
 
 def _operator(api: Any, settings: Settings) -> Iterator[Finding]:

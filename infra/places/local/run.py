@@ -203,7 +203,8 @@ def _cause(code: int, props: dict[str, Any]) -> str:
     minutes = props["timeoutMinutes"]
     if code == guard.DEADLINE:
         return (
-            f"it took longer than runTimeoutMinutes = {minutes:g} and was stopped; to allow it more time:\n"
+            f"it took longer than runTimeoutMinutes = {minutes:g}, a first download of its data included, and was"
+            " stopped; to allow it more time:\n"
             f"  pulumi config set runTimeoutMinutes {2 * minutes:g}"
         )
     if code == guard.ABANDONED:

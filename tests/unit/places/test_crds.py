@@ -22,7 +22,7 @@ class Cluster:
         self.items = [SimpleNamespace(metadata=metadata)]
         self.applied: list[str] = []
 
-    def list_custom_resource_definition(self) -> "Cluster":
+    def list_custom_resource_definition(self, **_: Any) -> "Cluster":
         """Itself: it has the items."""
         return self
 

@@ -146,9 +146,26 @@ def test_a_run_that_goes_on_is_refused(cluster: tuple[Api, Any]) -> None:
         api.put("/apis/batch/v1", "jobs", one, NAMESPACE)
     assert [] == found(client)
 
-    api.put("/apis/batch/v1", "jobs", job("ray-1-c", "ray-1", active=1), NAMESPACE)
+    api.put("/apis/batch/v1", "jobs", job("ray-1-c", "ray-1", stack=wanted().stack, active=1), NAMESPACE)
     (refused,) = found(client)
     assert f"kubectl patch job ray-1-c --namespace {NAMESPACE} --type=merge" in refused
+    assert "an update of this stack left" in refused
+
+
+def test_a_run_of_another_stack_is_to_end_by_itself(cluster: tuple[Api, Any]) -> None:
+    """Whose it is is said, and no line ends what is somebody else's, also where one of our own was left beside it."""
+    api, client = cluster
+    api.put("/apis/batch/v1", "jobs", job("theirs", "ray-1", stack="of-a-colleague", active=1), NAMESPACE)
+    api.put("/apis/batch/v1", "jobs", job("unsaid", "ray-1", active=1), NAMESPACE)
+    (refused,) = found(client)
+    assert "theirs of stack of-a-colleague, unsaid of an unknown stack" in refused
+    assert f"kubectl get jobs --namespace {NAMESPACE} --watch" in refused
+    assert "kubectl patch" not in refused
+
+    api.put("/apis/batch/v1", "jobs", job("ours", "ray-1", stack=wanted().stack, active=1), NAMESPACE)
+    others, own = found(client)
+    assert others == refused
+    assert ("kubectl patch job ours" in own, "theirs" in own, "unsaid" in own) == (True, False, False)
 
 
 def test_crds_of_somebody_else_are_refused(cluster: tuple[Api, Any]) -> None:

@@ -95,6 +95,7 @@ def test_a_run_s_folder_is_this_user_s_alone(tmp_path: Path, monkeypatch: pytest
     [
         (1, "exit code 1"),
         (guard.DEADLINE, "pulumi config set runTimeoutMinutes 60"),
+        (guard.DEADLINE, "a first download of its data included"),
         (guard.SIGNALLED + 9, "memory"),
         (guard.SIGNALLED + 15, "SIGTERM"),
         (-9, "guard process was killed by SIGKILL"),

@@ -142,11 +142,6 @@ def test_publishing_ends_watching(source: tuple[Api, ClusterSource], tmp_path: P
     assert watched.is_over()
 
 
-def refuse(*_: object, **__: object) -> None:
-    """As a connection to nobody ends."""
-    raise OSError("refused")
-
-
 def test_a_cluster_that_does_not_answer_is_waited_for(source: tuple[Api, ClusterSource]) -> None:
     """What was known stays; nothing is told twice afterwards."""
     api, watched = source

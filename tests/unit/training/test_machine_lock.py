@@ -33,6 +33,19 @@ if sys.argv[3:] == ["and its child"]:
     subprocess.run([sys.executable, "-c", sys.orig_argv[2], *sys.argv[1:3]])
 time.sleep(60)
 """
+FULL = HOLD.replace(
+    "if sys.argv[3:]",
+    """import socket
+asking = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+for one in asking:
+    one.setblocking(False)
+    try:
+        one.connect(sys.argv[1])
+    except BlockingIOError:
+        print("is asked no more", flush=True)
+if sys.argv[3:]""",
+).replace("machine_lock.hold", "machine_lock.BACKLOG = 0\nmachine_lock.hold")
+"""Holds the lock where the system allows a queue of one, which is full."""
 SQUAT = """
 import os, socket, sys, time
 os.setuid(int(sys.argv[2]))
@@ -151,6 +164,17 @@ def test_what_the_holder_starts_does_not_wait_for_it(start: Start) -> None:
     first = start(HOLD, 0, "and its child")
 
     assert ["has it", "has it"] == [line_of(first), line_of(first)]
+
+
+@linux
+def test_what_the_holder_starts_recognises_it_when_its_queue_is_full(start: Start) -> None:
+    """A benchmark makes more runs than the 128 askers that some systems allow: each would wait for its own parent."""
+    first = start(FULL, 0, "and its child")
+    lines = [line_of(first) for _ in range(4)]
+
+    assert "is asked no more" in lines
+    assert 2 == lines.count("has it")
+    assert [] == [line for line in lines if line.startswith("waits")]
 
 
 @linux
