@@ -35,6 +35,16 @@ class SubmitError(Exception):
     """The run can't be submitted or followed; the message says what is known."""
 
 
+def token() -> str:
+    """The cluster's token; raises SubmitError where it went with the cluster."""
+    if TOKEN not in os.environ:
+        raise SubmitError(
+            "there is no token of Ray's, and so no RayCluster: it was deleted by other means than this stack."
+            " To make it again:\n  pulumi refresh --yes\n  pulumi up"
+        )
+    return os.environ[TOKEN]
+
+
 class JobsApi:
     """Ray's Job Submission API at one address."""
 
@@ -157,8 +167,8 @@ def main() -> None:
     parser.add_argument("--submission-id", required=True, help="name of the Ray job")
     parser.add_argument("flags", nargs="+", help="flags of training.ray, after --")
     given = parser.parse_args()
-    api = JobsApi(given.address, os.environ[TOKEN])
     try:
+        api = JobsApi(given.address, token())
         run(api, given.submission_id, given.flags, entry.pass_on_start(process_start()))
     except SubmitError as error:
         sys.exit(f"error: {error}")

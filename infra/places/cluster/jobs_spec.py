@@ -28,7 +28,8 @@ SUBMITTER = Size(0.1, "512Mi")
 GRACE_SECONDS = 10
 JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
 NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
-TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY}}
+TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY, "optional": True}}
+"""It goes with the RayCluster. Without it the submitter says so; a pod that needs it would wait in silence."""
 
 
 @dataclass(frozen=True)

@@ -150,3 +150,14 @@ def test_a_head_that_is_gone_is_not_waited_for_for_ever(monkeypatch: pytest.Monk
 
     with pytest.raises(SubmitError, match="did not answer"):
         submit.follow(JobsApi(address, TOKEN), "job-1")
+
+
+def test_without_the_cluster_s_token_it_is_said_that_the_cluster_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the lines that make it again: the token goes with a RayCluster that somebody deletes."""
+    monkeypatch.delenv(submit.TOKEN, raising=False)
+    monkeypatch.setattr("sys.argv", ["submit", "--address=http://127.0.0.1:9", "--submission-id=a", "--", "--epochs=1"])
+
+    with pytest.raises(SystemExit, match=r"(?s)no RayCluster: it was deleted.*pulumi refresh --yes\n  pulumi up"):
+        submit.main()
