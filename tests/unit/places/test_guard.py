@@ -5,7 +5,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,9 +31,10 @@ from infra.places.local import guard
 from training.machine import machine_lock
 machine_lock.NAME = "\\0" + sys.argv.pop(1)
 guard.WARM_UP = [sys.executable, "-c", sys.argv.pop(1)]
+guard.GRACE_SECONDS = 0.3
 sys.exit(guard.main())
 """
-"""The guard with the lock of a machine of its own, and a warm-up that is given."""
+"""The guard with the lock of a machine of its own, a warm-up that is given, and little patience."""
 HOLD = """
 import sys
 from training.machine import machine_lock
@@ -156,8 +156,11 @@ def test_the_deadline_ends_the_session(start: Start) -> None:
     assert [] == guard.session_members(process.pid)
 
 
-def test_a_killed_guards_session_can_be_ended_by_its_number(start: Start, tmp_path: Path) -> None:
+def test_a_killed_guards_session_can_be_ended_by_its_number(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the provider does when the guard itself was killed."""
+    monkeypatch.setattr(guard, "GRACE_SECONDS", 0.3)
     process = start(FAMILY, "60")
     family_is_ready(process, tmp_path)
     process.kill()
@@ -172,9 +175,9 @@ def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
     start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     """A measurement beside another one would spoil both."""
-    process = start("print('ran')", deadline=0.5)
+    process = start("print('ran')", deadline=0.2)
     wait_for((tmp_path / "progress.jsonl").exists)
-    time.sleep(1)
+    time.sleep(0.5)  # past the deadline, and past the next look at the lock
     assert process.poll() is None
     assert "ran" not in (tmp_path / "log.txt").read_text()
     other_measurement.kill()
@@ -204,12 +207,14 @@ def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_pat
     process = start(FAMILY, "60")
     family_is_ready(process, tmp_path)
     waited_for: list[str] = []
-    assert process.stdin
-    closing = threading.Timer(0.5, process.stdin.close)
-    closing.start()
-    taken = machine_lock.take(waited_for.append)
+
+    def end_the_run(text: str) -> None:
+        waited_for.append(text)
+        assert process.stdin
+        process.stdin.close()
+
+    taken = machine_lock.take(end_the_run)
     alive = [pid for pid in guard.session_members(process.pid) if pid != process.pid]
-    closing.join()
     assert taken
     taken.close()
 

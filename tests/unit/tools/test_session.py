@@ -16,7 +16,8 @@ from tools.stack import session
 RUN = """
 import os, pathlib, sys
 from tools.stack import session
-session._PATIENCE_SECONDS = 2
+session._PATIENCE_SECONDS = 1
+session._GRACE_SECONDS = 0.3
 sys.exit(session.run(sys.argv[1:], os.environ, pathlib.Path.cwd()))
 """
 
@@ -35,11 +36,13 @@ counted = []
 signal.signal(signal.SIGINT, lambda *_: counted.append("INT"))
 signal.signal(signal.SIGTERM, lambda *_: counted.append("TERM"))
 print("ready", flush=True)
-deadline = time.monotonic() + float({seconds})
-while time.monotonic() < deadline:
+began = time.monotonic()
+while not counted and time.monotonic() - began < 60:
     time.sleep(0.05)
+time.sleep({seconds})
 print(*counted, flush=True)
 """
+"""Goes on for so many seconds after the first signal, in which a second would be counted, too."""
 
 
 def _wrapped(code: str) -> subprocess.Popen[str]:
@@ -85,7 +88,7 @@ def test_what_has_a_session_of_its_own_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_press_reaches_the_command_once() -> None:
     """It has another session than the terminal's, so only what is handed on arrives."""
-    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=1.5))
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=0.5))
     assert wrapped.stdout is not None
     wrapped.stdout.readline()
     os.killpg(wrapped.pid, signal.SIGINT)
@@ -96,7 +99,7 @@ def test_a_press_reaches_the_command_once() -> None:
 
 def test_a_closed_terminal_ends_the_command_in_the_orderly_way() -> None:
     """pulumi would be killed by SIGHUP and leave its lock; to SIGTERM it waits for the running create."""
-    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=1.5))
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=0.5))
     assert wrapped.stdout is not None
     wrapped.stdout.readline()
     os.kill(wrapped.pid, signal.SIGHUP)
@@ -117,8 +120,8 @@ def test_after_two_signals_the_command_has_some_seconds() -> None:
     _, errors = wrapped.communicate(timeout=30)
 
     assert wrapped.returncode == 137
-    assert 2 <= time.monotonic() - began < 6
-    assert errors == "pulumi has not ended within 2 s: killing it\n"
+    assert 1 <= time.monotonic() - began < 20
+    assert errors == "pulumi has not ended within 1 s: killing it\n"
 
 
 def test_an_empty_session_is_ended_at_once() -> None:
