@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -30,9 +31,6 @@ needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="two workers need two 
 WORKER = "ray::RayTrainWorker"
 LEFT_OUT = r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup|PreemptionWatcher"
 """Processes that tuned Ray does without."""
-Run = Callable[[str], result.TrainingResult]
-
-
 FOREIGN = {
     "RAY_ADDRESS": "10.255.255.1:6379",
     "TF_CONFIG": '{"cluster": {"worker": ["10.255.255.1:1", "x:1"]}, "task": {"type": "worker", "index": 1}}',
@@ -42,22 +40,71 @@ FOREIGN = {
 """What a user's environment may have, and changes nothing: every run here has it."""
 
 
+def command(arm: str, folder: Path, flags: list[str]) -> list[str]:
+    """What the program starts an arm with."""
+    return [sys.executable, "-m", f"training.{arm}", "--result", str(folder / "result.json"), *flags]
+
+
+ENVIRONMENT = os.environ | FOREIGN | {"OMP_DYNAMIC": "0"}
+
+
 def run_arm(arm: str, folder: Path, flags: list[str]) -> subprocess.CompletedProcess[str]:
     """An entry point as the program starts it."""
-    command = [sys.executable, "-m", f"training.{arm}", "--result", str(folder / "result.json"), *flags]
-    variables = os.environ | FOREIGN | {"OMP_DYNAMIC": "0"}
-    return subprocess.run(command, cwd=PROJECT, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command(arm, folder, flags), cwd=PROJECT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+
+
+class Process(NamedTuple):
+    """One that an arm started: its command, less the method that an actor runs just then, and its scheduling."""
+
+    name: str
+    nice: int
+    policies: set[int]
+    """Of its threads."""
+
+
+class Ended(NamedTuple):
+    """A finished run, and all processes that it had when training began."""
+
+    folder: Path
+    processes: list[Process]
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder of a finished run for each arm."""
-    made = {}
-    for arm in ARMS:
-        made[arm] = tmp_path_factory.mktemp(arm)
-        ended = run_arm(arm, made[arm], FLAGS)
-        assert ended.returncode == 0, ended.stderr[-3000:]
-    return made
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """A finished run of each arm."""
+    return {arm: _observed(arm, tmp_path_factory.mktemp(arm), tmp_path_factory.mktemp("log")) for arm in ARMS}
+
+
+def _observed(arm: str, folder: Path, logs: Path) -> Ended:
+    processes: list[Process] = []
+    with (
+        (logs / "stderr.txt").open("w+") as log,
+        subprocess.Popen(
+            command(arm, folder, FLAGS), cwd=PROJECT, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=log
+        ) as running,
+    ):
+        while not (folder / "progress.jsonl").exists() and running.poll() is None:
+            time.sleep(0.05)
+        for process in psutil.Process(running.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it ended meanwhile, or is dead and only not waited for
+                processes.append(_seen(process))
+        assert 0 == running.wait(300), log.seek(0) or log.read()[-3000:]
+    return Ended(folder, processes)
+
+
+def _seen(process: psutil.Process) -> Process:
+    name = " ".join(process.cmdline()).strip()
+    policies = {os.sched_getscheduler(thread.id) for thread in process.threads()}
+    return Process(re.sub(rf"^{WORKER}\..*", WORKER, name), process.nice(), policies)
+
+
+@pytest.fixture(scope="module")
+def folders(ended: dict[str, Ended]) -> dict[str, Path]:
+    """Their folders."""
+    return {arm: run.folder for arm, run in ended.items()}
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +238,7 @@ def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingRe
     assert found.train_seconds is not None
     accounted = found.startup_seconds + found.warmup_seconds + found.train_seconds + found.evaluation_seconds
     assert found.wall_seconds > accounted
-    # From one process to the next some time is nobody's, the more the slower the machine is
-    assert found.startup_seconds == pytest.approx(sum(found.startup_phases.values()), abs=1.0, rel=0.05)
+    assert 0 <= found.startup_seconds - sum(found.startup_phases.values()) <= 0.05 * found.startup_seconds
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -232,26 +278,10 @@ def test_ray_leaves_no_process_and_no_temporary_file(folders: dict[str, Path]) -
     assert [] == [name for name in left if name and name.startswith(("ray::", "raylet", "gcs_server"))]
 
 
-def while_training(arm: str, folder: Path) -> list[tuple[str, int, set[int]]]:
-    """Every process that an arm has started by its first epoch: command, niceness, and its threads' scheduling."""
-    command = [sys.executable, "-m", f"training.{arm}", "--result", str(folder / "result.json"), *FLAGS]
-    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        while not (folder / "progress.jsonl").exists() and running.poll() is None:
-            time.sleep(0.05)
-        return [
-            (
-                " ".join(process.cmdline()).strip(),
-                process.nice(),
-                {os.sched_getscheduler(thread.id) for thread in process.threads()},
-            )
-            for process in psutil.Process(running.pid).children(recursive=True)
-        ]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
-def test_tuned_ray_s_own_processes_are_few_and_wait_for_training(tmp_path: Path) -> None:
+def test_tuned_ray_s_own_processes_are_few_and_wait_for_training(ended: dict[str, Ended]) -> None:
     """Nothing that only polls is started, and what Ray needs runs when no training thread wants the CPU."""
-    seen = while_training("tuned", tmp_path)
+    seen = ended["tuned"].processes
 
     names = {name for name, _, _ in seen}
     assert {WORKER, "ray::TrainController.run"} <= names
@@ -262,9 +292,9 @@ def test_tuned_ray_s_own_processes_are_few_and_wait_for_training(tmp_path: Path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
-def test_documented_ray_has_all_that_ray_starts_at_the_priority_that_ray_gives_it(tmp_path: Path) -> None:
+def test_documented_ray_has_all_that_ray_starts_at_the_priority_that_ray_gives_it(ended: dict[str, Ended]) -> None:
     """Nobody is demoted, nothing left out; workers at niceness 15, as Ray has it."""
-    seen = while_training("ray", tmp_path)
+    seen = ended["ray"].processes
 
     names = {name for name, _, _ in seen}
     assert {WORKER, "ray::TrainController.run"} <= names
@@ -280,30 +310,37 @@ def _session_of(pid: int) -> int | None:
         return None
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_the_saved_model_has_the_accuracy_of_the_result(
-    folders: dict[str, Path], results: dict[str, result.TrainingResult], arm: str
-) -> None:
-    """Loaded elsewhere, it classifies the test set as the run said."""
-    saved = results[arm].saved_model
-    assert saved is not None
-    path = folders[arm] / saved.path
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == saved.sha256
-    program = (
-        "import sys, json, numpy as np, tensorflow as tf\n"
-        "from training.workloads.cnn import dataset; from training.contract.recipe import Recipe\n"
-        "data = dataset.load(Recipe.from_dict(json.loads(sys.argv[2])), '')\n"
-        "logits = tf.keras.models.load_model(sys.argv[1]).predict(data.test.images / np.float32(255), verbose=0)\n"
-        "print((logits.argmax(axis=1) == data.test.labels).mean())\n"
-    )
-    environment = os.environ | {"TF_USE_LEGACY_KERAS": "1"}
+JUDGING = """
+import json, sys
+import numpy as np, tensorflow as tf
+from training.workloads.cnn import dataset; from training.contract.recipe import Recipe
+test = dataset.load(Recipe.from_dict(json.loads(sys.argv[1])), '').test
+for path in sys.argv[2:]:
+    logits = tf.keras.models.load_model(path).predict(test.images / np.float32(255), verbose=0)
+    print((logits.argmax(axis=1) == test.labels).mean())
+"""
 
-    said = subprocess.run(
-        [sys.executable, "-c", program, str(path), json.dumps(results[arm].recipe)],
-        cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=120, check=True,
+
+def test_saved_models_have_the_accuracy_of_their_results(
+    folders: dict[str, Path], results: dict[str, result.TrainingResult]
+) -> None:
+    """Loaded elsewhere, that of each arm classifies the test set as its run said."""
+    saved = {arm: found.saved_model for arm, found in results.items()}
+    paths = [folders[arm] / model.path for arm, model in saved.items() if model]
+    recipe = json.dumps(results["baseline"].recipe)
+
+    judged = subprocess.run(
+        [sys.executable, "-c", JUDGING, recipe, *map(str, paths)],
+        cwd=PROJECT, env=os.environ | {"TF_USE_LEGACY_KERAS": "1"}, capture_output=True, text=True, timeout=300,
+        check=True,
     )  # fmt: skip
 
-    assert results[arm].test_accuracy == pytest.approx(float(said.stdout))
+    assert [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths] == [
+        model and model.sha256 for model in saved.values()
+    ]
+    assert [found.test_accuracy for found in results.values()] == pytest.approx(
+        [float(line) for line in judged.stdout.split()]
+    )
 
 
 @pytest.mark.parametrize("arm", ARMS)
