@@ -75,7 +75,7 @@ def index() -> Iterator[Index]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         found.port = server.server_port
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield found
         server.shutdown()
 

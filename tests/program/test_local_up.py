@@ -3,6 +3,7 @@
 import base64
 import json
 import shutil
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,16 @@ def replaced(*names: str) -> dict[str, str]:
     return dict.fromkeys(names, "replace")
 
 
+def runs_of(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs that a state has."""
+    return [entry for entry in state["resources"] if "training:Run" in entry["urn"]]
+
+
 def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
-    """Outputs as promised; a second `up`, a removed folder and a refresh change nothing; files outlive `destroy`."""
+    """Outputs as promised; a second `up`, a removed folder and a refresh change nothing; files outlive `destroy`.
+
+    The state names the provider's module and class, in under 100 bytes and not encrypted: so it can for ever.
+    """
     project.create_stack(repeats="2", epochs="3")
 
     shown = project.up()
@@ -30,6 +39,10 @@ def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
     order = [shown.index(f"{run}: starts") for run in (*ALL, "native-2", "ray-2", "baseline-2")]
     assert sorted(order) == order
     assert "ray-2: epoch 3/3" in shown
+    (pickled,) = {base64.b64decode(run["inputs"]["__provider"]) for run in runs_of(project.state())}
+    assert b"infra.places.local.run" in pickled
+    assert b"TrainingRunProvider" in pickled
+    assert 100 > len(pickled)
 
     shutil.rmtree(project.folder / project.ids()["ray-1"])
     project.up("--expect-no-changes")
@@ -58,20 +71,6 @@ def test_every_arm_can_be_measured_and_takes_its_turn(project: Project) -> None:
     project.up("--expect-no-changes")
     project.configure(tunedRay="false")
     assert {"tuned-1": "delete", "tuned-2": "delete"}.items() <= project.preview().items()
-
-
-def test_the_state_holds_the_provider_by_name(project: Project) -> None:
-    """Under 100 bytes, nothing encrypted: the module and the class can be named in the state, and are, for ever."""
-    project.create_stack(repeats="1")
-    project.up()
-
-    runs = [entry for entry in project.state()["resources"] if "training:Run" in entry["urn"]]
-
-    assert list(ALL) == [run["urn"].rpartition("::")[2] for run in runs]
-    (pickled,) = {base64.b64decode(run["inputs"]["__provider"]) for run in runs}
-    assert b"infra.places.local.run" in pickled
-    assert b"TrainingRunProvider" in pickled
-    assert 100 > len(pickled)
 
 
 def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:

@@ -291,7 +291,7 @@ def github() -> Iterator[PullRequest]:
     GitHub.comments[:] = [{"id": n, "user": {"login": "someone"}, "body": "hello"} for n in range(120)]
     GitHub.comments[7]["body"] = "<!-- m -->\nquoted"
     server = HTTPServer(("127.0.0.1", 0), GitHub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield PullRequest(f"http://127.0.0.1:{server.server_port}", "o/r", 5, "good")
     server.shutdown()

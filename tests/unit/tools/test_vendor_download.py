@@ -50,7 +50,7 @@ def vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setitem(vendor_download.DIGESTS, "linux-x64", digest)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         monkeypatch.setattr(vendor_download, "RELEASES", f"http://127.0.0.1:{server.server_port}")
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield served
         server.shutdown()
 
