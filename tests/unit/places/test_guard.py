@@ -16,14 +16,21 @@ from infra.places.local import guard
 from training.machine import machine_lock
 
 ROOT = Path(__file__).resolve().parents[3]
-STUBBORN = "import os, signal, time; os.setpgid(0, 0); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
-FAMILY = f"""
-import subprocess, sys, time
-subprocess.Popen([sys.executable, "-c", {STUBBORN!r}])
+STUBBORN = """
+import os, signal, time
+os.setpgid(0, 0)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
-time.sleep(float(sys.argv[1]))
+time.sleep(60)
 """
-"""A command with a child in a process group of its own that ignores SIGTERM, as Ray's workers may."""
+FAMILY = f"""
+import pathlib, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", {STUBBORN!r}])
+began = time.monotonic()
+while time.monotonic() - began < 60 and not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.05)
+"""
+"""A command with a child in a process group of its own that ignores SIGTERM, as Ray's workers may. A file ends it."""
 
 GUARD = """
 import sys
@@ -103,7 +110,7 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
 
 
 def family_is_ready(process: "subprocess.Popen[bytes]", folder: Path) -> None:
-    """Waits until the command has started its child."""
+    """Waits until the command's child ignores SIGTERM."""
     wait_for(lambda: "ready" in (folder / "log.txt").read_text() and len(guard.session_members(process.pid)) == 3)
 
 
@@ -130,8 +137,9 @@ def test_the_commands_end_is_passed_on(start: Start, command: str, code: int) ->
 
 def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Path) -> None:
     """Also those that left its process group and ignore SIGTERM; the command's success stays one."""
-    process = start(FAMILY, "0.5")
+    process = start(FAMILY, str(tmp_path / "end"))
     family_is_ready(process, tmp_path)
+    (tmp_path / "end").touch()
 
     assert 0 == process.wait(20)
     assert [] == guard.session_members(process.pid)
@@ -139,7 +147,7 @@ def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Pat
 
 def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
     """When the starter is gone, in whatever way, the kernel closes its end of the pipe."""
-    process = start(FAMILY, "60")
+    process = start(FAMILY, "never there")
     family_is_ready(process, tmp_path)
     assert process.stdin
     process.stdin.close()
@@ -150,7 +158,7 @@ def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
 
 def test_the_deadline_ends_the_session(start: Start) -> None:
     """With a code of its own, by which the provider names the setting."""
-    process = start(FAMILY, "60", deadline=1)
+    process = start(FAMILY, "never there", deadline=1)
 
     assert guard.DEADLINE == process.wait(10)
     assert [] == guard.session_members(process.pid)
@@ -161,7 +169,7 @@ def test_a_killed_guards_session_can_be_ended_by_its_number(
 ) -> None:
     """What the provider does when the guard itself was killed."""
     monkeypatch.setattr(guard, "GRACE_SECONDS", 0.3)
-    process = start(FAMILY, "60")
+    process = start(FAMILY, "never there")
     family_is_ready(process, tmp_path)
     process.kill()
     process.wait()
@@ -204,7 +212,7 @@ def test_waiting_ends_with_the_starter(
 
 def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_path: Path) -> None:
     """And by the guard alone: a process of the run that inherited it would hold it longer than the guard lives."""
-    process = start(FAMILY, "60")
+    process = start(FAMILY, "never there")
     family_is_ready(process, tmp_path)
     waited_for: list[str] = []
 
