@@ -28,14 +28,16 @@ def _wait_until_first_runs(project: Project) -> None:
 
 def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project) -> None:
     """The press reaches pulumi once: it waits for the create, starts no other, and leaves neither lock nor process."""
-    with terminal(project.command("up", SET="seconds=4"), project.folder, project.environment) as shown:
+    with terminal(project.command("up", SET="seconds=300"), project.folder, project.environment) as shown:
         _wait_until_first_runs(project)
         shown.press_ctrl_c()
+        wait_for(lambda: FIRST_TIME in shown.output, 60, "pulumi waits for the create, and says so")
+        assert "first-ended" not in project.marks()
+        project.end_sleep()
         status = shown.process.wait(timeout=60)
 
     assert status != 0
     assert project.marks() == {"first-began", "first-ended"}
-    assert FIRST_TIME in shown.output
     assert project.locks() == []
     assert not project.deployment().get("pending_operations")
     assert processes_in(project.folder) == {}
@@ -46,9 +48,9 @@ def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
     with terminal(project.command("up", SET="seconds=300"), project.folder, project.environment) as shown:
         _wait_until_first_runs(project)
         shown.press_ctrl_c()
-        wait_for(lambda: FIRST_TIME in shown.output, 20, "pulumi says what a second press does")
+        wait_for(lambda: FIRST_TIME in shown.output, 60, "pulumi says what a second press does")
         shown.press_ctrl_c()
-        shown.process.wait(timeout=20)
+        shown.process.wait(timeout=60)
         wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
 
     assert "first-ended" not in project.marks()
@@ -60,12 +62,18 @@ def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_to_make_alone_reaches_pulumi(project: Project, number: signal.Signals) -> None:
+def test_a_signal_to_make_alone_reaches_pulumi(project: Project, number: signal.Signals, tmp_path: Path) -> None:
     """A supervisor that ends `make` ends the update in the orderly way."""
-    command = project.command("up", SET="seconds=4")
-    process = subprocess.Popen(command, cwd=project.folder, env=project.environment, start_new_session=True)
+    command = project.command("up", SET="seconds=300")
+    shown = tmp_path / "shown.txt"
+    with shown.open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=project.folder, env=project.environment, stdout=output, stderr=output, start_new_session=True
+        )
     _wait_until_first_runs(project)
     os.killpg(process.pid, number) if number == signal.SIGINT else os.kill(process.pid, number)
+    wait_for(lambda: FIRST_TIME in shown.read_text(), 60, "pulumi waits for the create, and says so")
+    project.end_sleep()
     process.wait(timeout=60)
     wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
 
@@ -107,10 +115,11 @@ def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Proje
 
 def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
     """A second `make up` beside a running one is refused by pulumi, and the first goes on to its end."""
-    command = project.command("up", SET="seconds=8")
+    command = project.command("up", SET="seconds=300")
     first = subprocess.Popen(command, cwd=project.folder, env=project.environment)
     _wait_until_first_runs(project)
     second = project.make("up")
+    project.end_sleep()
     status = first.wait(timeout=60)
 
     assert second.returncode != 0
