@@ -14,7 +14,7 @@ TRAINS = "trains"
 """The group of what trains for real: the tests of the folder `training`, and others with this mark."""
 FIRST_TO_LAST = ("training", "program", "docs", "policy", "apiserver", "image", "cluster", "unit")
 SHARED_BY_A_FOLDER = ("apiserver", "image", "cluster")
-"""Folders whose tests share what is made for them: servers, images, a cluster. In the others it is a file's."""
+"""Folders whose tests share what is made for them: servers, images, a cluster. In `unit` it is a file's tests."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,9 +39,9 @@ def _groups(item: pytest.Item) -> Iterator[str]:
     folder = _folder(item)
     if _trains(item):
         yield TRAINS
-    elif folder in SHARED_BY_A_FOLDER:
+    elif folder in SHARED_BY_A_FOLDER or item.path.parent == TESTS / "unit":  # here, records of the stacks' programs
         yield folder
-    elif folder in ("unit", "policy") and not item.get_closest_marker("xdist_group"):
+    elif folder == "unit":
         yield item.path.relative_to(TESTS).as_posix()
 
 
