@@ -50,7 +50,7 @@ def listening(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         while "epoch" not in read(folder / "progress.jsonl"):
             assert running.poll() is None, read(folder / "log.txt")[-3000:]
             seen |= of_session(running.pid)
-            time.sleep(0.2)
+            time.sleep(0.5)
         seen |= of_session(running.pid)
         yield seen
         assert 0 == running.wait(120)
