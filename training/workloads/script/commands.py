@@ -1,0 +1,131 @@
+"""The command of each arm of a script, or why it has none. Pure: it starts nothing, and knows of no place."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from training.contract.provenance import PROJECT
+from training.workloads.script.recognise import WORDS, Script
+
+RANKS = PROJECT / "training" / "workloads" / "script" / "ranks"
+ARMS = ("baseline", "wide", "native", "ray")
+MASTER = ("--master-addr", "127.0.0.1", "--master-port")
+VARIABLES_OF: dict[str, dict[str, str]] = {
+    # Ray sets it in the workers of its TensorflowTrainer: the other arms import the same Keras
+    "ray-tensorflow": {"TF_USE_LEGACY_KERAS": "1"}
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What an arm is given."""
+
+    workers: int
+    worker_cpus: int = 1
+    master_port: int = 29500
+    """Where torchrun's ranks meet: its own choice, which is free in a network of a run's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmCommand:
+    """One arm: how it is started, or why it is absent."""
+
+    arm: str
+    command: tuple[str, ...] = ()
+    cpus: int = 0
+    """CPUs of the arm, over all its processes."""
+    ranks: int = 1
+    """Processes that train."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    absent: str = ""
+
+    def __str__(self) -> str:
+        """As one would type it."""
+        return " ".join([*(f"{key}={shlex.quote(value)}" for key, value in self.variables.items()), shlex.join(self.command)])
+
+
+def commands(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool = True) -> list[ArmCommand]:
+    """Every arm of ARMS in this order; `values` replace placeholders other than {workers}."""
+    return [_arm(arm, script, python, sizes, values, has_ray) for arm in ARMS]
+
+
+def _arm(arm: str, script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool) -> ArmCommand:
+    absent = _absent(arm, script, sizes, has_ray)
+    if absent:
+        return ArmCommand(arm=arm, absent=absent)
+    alone = arm in ("baseline", "wide")
+    threads = sizes.workers * sizes.worker_cpus if arm == "wide" else sizes.worker_cpus
+    command = [str(script.path), *arguments(script, values | {"workers": str(_workers(arm, script, sizes))})]
+    return ArmCommand(
+        arm=arm,
+        command=(python, *_launcher(arm, script, sizes), *command),
+        cpus=threads if alone else sizes.workers * sizes.worker_cpus,
+        ranks=1 if alone else sizes.workers,
+        variables=threading(threads) | VARIABLES_OF.get(script.kind, {}),
+    )
+
+
+def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
+    if arm == "wide" and sizes.workers == 1:
+        return "with one worker it is the baseline"
+    if arm == "native" and script.kind == "other":
+        return f"{WORDS['other']}: nothing here knows how its ranks find each other without Ray"
+    if arm == "native" and script.uses_ray_data:
+        return "the script reads its data with Ray Data, which Ray's local mode has for one process alone"
+    if arm == "ray" and script.kind == "other" and not script.needs_ray:
+        return "the script imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says which)"
+    if arm == "ray" and not has_ray:
+        return "its environment has no Ray"
+    return ""
+
+
+def _workers(arm: str, script: Script, sizes: Sizes) -> int:
+    """What {workers} is: in Ray Train 0 is local mode, which under torchrun or TF_CONFIG is one rank of several."""
+    if arm == "ray":
+        return sizes.workers
+    if script.kind in ("ray-torch", "ray-tensorflow"):
+        return 0
+    return sizes.workers if arm == "native" else 1
+
+
+def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
+    """What stands between Python and the script."""
+    is_torch = script.kind in ("ray-torch", "torchrun")
+    if arm == "native" and is_torch:
+        count = ("--nproc-per-node", str(sizes.workers))
+        return ["-m", "torch.distributed.run", *count, *MASTER, str(sizes.master_port)]
+    if arm == "native":
+        return [str(RANKS / "processes.py"), str(sizes.workers)]
+    if arm == "ray" and script.kind in ("torchrun", "tf-config"):
+        return [str(RANKS / "under_ray.py"), str(sizes.workers), str(sizes.worker_cpus), script.kind]
+    return []
+
+
+def arguments(script: Script, values: Mapping[str, str]) -> list[str]:
+    """The script's arguments with their placeholders replaced; nothing else in them is looked at."""
+    given = []
+    for argument in script.arguments:
+        for name, value in values.items():
+            argument = argument.replace("{" + name + "}", value)  # noqa: PLW2901 (one after another)
+        given.append(argument)
+    return given
+
+
+def threading(threads: int) -> dict[str, str]:
+    """Variables by which PyTorch and TensorFlow have so many compute threads, and see no GPU."""
+    return {
+        "OMP_NUM_THREADS": str(threads),
+        "TF_NUM_INTRAOP_THREADS": str(threads),
+        "CUDA_VISIBLE_DEVICES": "-1",
+    }
+
+
+def install_line(python: str) -> str:
+    """What puts Ray into the script's environment."""
+    return f'{shlex.quote(python)} -m pip install "ray[train]>=2.54"'
+
+
+def folder(script: Script) -> Path:
+    """Where every arm is started: the script's own folder."""
+    return script.path.resolve().parent

@@ -1,0 +1,142 @@
+"""What observations say of an arm, and arms of each other. Pure: true, false, or None with what would have to be known."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from training.workloads.script.observations import Observation
+
+Known = tuple[bool | None, str]
+"""A fact with its words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmFacts:
+    """One run, seen over all its ranks."""
+
+    arm: str
+    ranks: int
+    """Processes that trained."""
+    expected_ranks: int
+    steps: int
+    """Of the rank that made the fewest."""
+    step_seconds: float | None
+    rows_per_step: float | None
+    """Over all ranks."""
+    rows_known: str
+    """`counted`, `reported`, or `unknown`."""
+    rows_per_epoch: int | None
+    steps_per_epoch: int | None
+    weights_equal: Known
+    rows_disjoint: Known
+    weights: str | None
+    """The digest that all ranks have."""
+    problem: str
+    """Why this is not the arm that was asked for; "" where it is."""
+
+
+def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFacts:
+    """The facts of one run; `seen` holds its ranks' observations, at least one."""
+    counted = [one.rows_per_step for one in seen]
+    reported = seen[0].reported_rows
+    rows = sum(known for known in counted if known is not None) if None not in counted else None
+    epochs = [one.epoch_rows for one in seen]
+    times = [one.step_seconds for one in seen if one.step_seconds is not None]
+    digests = {one.weights for one in seen}
+    return ArmFacts(
+        arm=arm,
+        ranks=len(seen),
+        expected_ranks=expected_ranks,
+        steps=min(len(one.step_ends) for one in seen),
+        step_seconds=max(times, default=None),
+        rows_per_step=rows if rows is not None else reported,
+        rows_known="counted" if rows is not None else "reported" if reported else "unknown",
+        rows_per_epoch=sum(known for known in epochs if known) if rows is not None and None not in epochs else None,
+        steps_per_epoch=seen[0].epoch_steps if rows is not None else None,
+        weights_equal=_weights_equal(seen),
+        rows_disjoint=_rows_disjoint(seen, rows),
+        weights=digests.pop() if len(digests) == 1 else None,
+        problem=_problem(expected_ranks, seen),
+    )
+
+
+def _problem(expected: int, seen: Sequence[Observation]) -> str:
+    lengths = sorted({len(one.step_ends) for one in seen})
+    if len(seen) != expected:
+        return (
+            f"{len(seen)} process{'es' if len(seen) > 1 else ''} trained, {expected} should have: the script ignores the "
+            "number of workers that it is given, or has one of its own"
+        )
+    if expected > 1 and all(one.world == 1 for one in seen):
+        return f"{expected} processes trained, each alone: none of them joined the others"
+    if len(lengths) > 1:
+        return f"ranks made different numbers of steps: {', '.join(map(str, lengths))}"
+    return ""
+
+
+def _weights_equal(seen: Sequence[Observation]) -> Known:
+    if len(seen) == 1:
+        return True, "one rank"
+    digests = [one.weights for one in seen]
+    if None in digests:
+        return None, next((note for one in seen for note in one.notes if "weights" in note), "no digest of the weights")
+    same = len(set(digests)) == 1
+    return same, "weights equal on all ranks" if same else "weights DIFFER between ranks: gradients are not synchronised"
+
+
+def _rows_disjoint(seen: Sequence[Observation], rows_per_step: float | None) -> Known:
+    """Ranks may share less than one global batch, with which samplers pad, and less than half of what either had."""
+    if len(seen) == 1:
+        return True, "one rank"
+    marks = [one.first_pass for one in seen]
+    known = [one for one in marks if one is not None]
+    if len(known) < len(marks) or len({len(one) for one in known}) != 1:
+        return None, "rows have no numbers that all ranks share"
+    shared, least = 0, min(sum(one) for one in known)
+    for one, other in itertools.combinations(known, 2):
+        shared += (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big").count(1)
+    disjoint = shared == 0 or (2 * shared < least and shared < (rows_per_step or 0))
+    words = "rows disjoint" if disjoint else f"ranks SHARE {shared} rows: each trains on data of the others"
+    return disjoint, words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """What the arms say of each other."""
+
+    same_rows_per_step: Known
+    same_rows_per_epoch: Known
+    weak_scaling: bool
+    ray_changed_nothing: bool
+    """Native's and Ray's weights are equal, bit for bit."""
+
+
+def together(arms: Mapping[str, ArmFacts]) -> Together:
+    """Compare arms by name; one that is missing says nothing."""
+    rows = {name: facts.rows_per_step for name, facts in arms.items()}
+    epochs = {name: facts.rows_per_epoch for name, facts in arms.items()}
+    batch = max((known for known in rows.values() if known), default=0)
+    baseline, ray = arms.get("baseline"), arms.get("ray")
+    native = arms.get("native")
+    return Together(
+        same_rows_per_step=_alike("rows a step", rows, 0),
+        same_rows_per_epoch=_alike("rows an epoch", epochs, batch),
+        weak_scaling=_is_weak(baseline, ray or native),
+        ray_changed_nothing=bool(native and ray and native.weights and native.weights == ray.weights),
+    )
+
+
+def _alike(what: str, values: Mapping[str, float | int | None], allowed: float) -> Known:
+    known = [value for value in values.values() if value is not None]
+    if len(known) < len(values) or not known:
+        return None, f"{what} are not known in {', '.join(name for name, value in values.items() if value is None)}"
+    if max(known) - min(known) <= (allowed - 1 if allowed else 0):
+        return True, f"{what} equal in all arms"
+    return False, f"{what} DIFFER: " + ", ".join(f"{name} {value:g}" for name, value in values.items() if value is not None)
+
+
+def _is_weak(baseline: ArmFacts | None, distributed: ArmFacts | None) -> bool:
+    """Whether a step has N times the rows with N ranks: the batch is each worker's own."""
+    if not baseline or not distributed or not baseline.rows_per_step or not distributed.rows_per_step:
+        return False
+    return distributed.ranks > 1 and distributed.rows_per_step == distributed.ranks * baseline.rows_per_step

@@ -1,0 +1,84 @@
+"""What the observer wrote, typed: one observation a rank. Pure but for `read`."""
+
+import base64
+import json
+import statistics
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LEAST_TIMED = 3
+"""Steps whose median is a step's time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """One rank of one run. What is not known is None."""
+
+    rank: int
+    world: int
+    framework: str
+    threads: int | None
+    step_ends: tuple[float, ...]
+    """Seconds of the wall clock."""
+    step_rows: tuple[int, ...] | None
+    """Rows that were delivered up to the end of each step."""
+    reported_rows: int | None
+    """Rows of one step over all ranks, as Keras' `fit` was told."""
+    epoch_rows: int | None
+    """Rows of one pass of this rank's loader."""
+    epoch_steps: int | None
+    first_pass: bytes | None
+    """A byte a row of the data set: 1 where it was delivered in the first pass."""
+    weights: str | None
+    metrics: dict[str, float]
+    report_seconds: float
+    hook_seconds: float
+    ended_early: bool
+    notes: tuple[str, ...]
+
+    @property
+    def step_seconds(self) -> float | None:
+        """The median step of the later half: the first ones warm up."""
+        times = [after - before for before, after in zip(self.step_ends, self.step_ends[1:], strict=False)]
+        settled = times[len(times) // 2 :] if len(times) >= 2 * LEAST_TIMED else times[1:]
+        return statistics.median(settled) if len(settled) >= LEAST_TIMED else None
+
+    @property
+    def rows_per_step(self) -> float | None:
+        """The median over steps, so that a loader that draws ahead or a short last batch counts nothing."""
+        if not self.step_rows:
+            return None
+        counted = [after - before for before, after in zip((0, *self.step_rows), self.step_rows, strict=False)]
+        return statistics.median(counted)
+
+
+def read(folder: Path) -> list[Observation]:
+    """The observations in `folder`, by rank; none where no step was seen."""
+    files = sorted(folder.glob("rank-*.json"))
+    found = [parse(json.loads(path.read_text(encoding="utf-8"))) for path in files]
+    return sorted(found, key=lambda one: one.rank)
+
+
+def parse(data: dict[str, Any]) -> Observation:
+    """One observation from its file."""
+    rows = data["firstPassRows"]
+    return Observation(
+        rank=data["rank"],
+        world=data["world"],
+        framework=data["framework"] or "unknown",
+        threads=data["threads"],
+        step_ends=tuple(end + data["clockOffset"] for end in data["stepEnds"]),
+        step_rows=tuple(data["rowsAtStep"]) if data["rowsAtStep"] else None,
+        reported_rows=data["rowsPerStepReported"],
+        epoch_rows=data["epochRows"],
+        epoch_steps=data["epochBatches"],
+        first_pass=zlib.decompress(base64.b64decode(rows)) if rows else None,
+        weights=data["weights"],
+        metrics=data["metrics"],
+        report_seconds=data["reportSeconds"],
+        hook_seconds=data["hookSeconds"],
+        ended_early=data["endedEarly"],
+        notes=tuple(data["notes"]),
+    )

@@ -1,0 +1,71 @@
+"""Calls the observers of a framework when the script has imported it; nothing is imported for them."""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Callable, Sequence
+
+from . import keras_steps, ray_train, state, torch_steps
+
+HANG = "TRAINING_OBSERVE_HANG_SECONDS"
+"""Environment variable: after so many seconds a process writes where it is."""
+
+OBSERVERS: dict[str, Callable[[Any], None]] = {
+    "torch.optim.optimizer": torch_steps.observe_optimizers,
+    "torch.utils.data.dataloader": torch_steps.observe_loaders,
+    "keras": keras_steps.observe_models,
+    "tf_keras": keras_steps.observe_models,
+    "ray.train.v2._internal.execution.worker_group.thread_runner": ray_train.observe_training_thread,
+    "ray.train.v2._internal.execution.train_fn_utils": ray_train.give_local_mode_its_world,
+    "ray.train.v2.api.train_fn_utils": ray_train.observe_reports,
+    "ray.train.v2.api.data_parallel_trainer": ray_train.end_driver_with_workers,
+}
+"""By the module that has to be there, complete, before."""
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds what the others find, and has an observer called when it has been executed."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a module of OBSERVERS; None for any other."""
+        observe = OBSERVERS.get(fullname)
+        if observe is None:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader.exec_module = _then(spec.loader.exec_module, observe)  # type: ignore[method-assign]
+                return spec
+        return None
+
+
+def _then(execute: Callable[[ModuleType], None], observe: Callable[[Any], None]) -> Callable[[ModuleType], None]:
+    @functools.wraps(execute)
+    def execute_and_observe(module: ModuleType) -> None:
+        execute(module)
+        try:
+            observe(module)
+        except Exception as error:  # noqa: BLE001 (a version that nobody tried: the script goes on, unobserved)
+            state.note(f"{module.__name__} can't be observed: {error!r}")
+
+    return execute_and_observe
+
+
+def install() -> None:
+    """Wait for the frameworks, in a process that is to be observed."""
+    if state.FOLDER not in os.environ:
+        return
+    sys.meta_path.insert(0, Finder())
+    seconds = float(os.environ.get(HANG) or 0)
+    if seconds:
+        where = Path(os.environ[state.FOLDER], f"hang-{os.getpid()}.txt").open("w")  # noqa: SIM115 (open as long as this process)
+        faulthandler.dump_traceback_later(seconds, file=where)

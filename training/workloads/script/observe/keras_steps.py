@@ -1,0 +1,93 @@
+"""Steps of `Model.fit`, of Keras 3 and tf-keras, by a callback beside the script's own. Own training loops are not seen.
+
+Keras counts no rows: those of a step are what `fit` was told (its batch size, or the data set's), over all ranks.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import time
+from typing import Any
+
+from . import state
+
+
+def observe_models(module: Any) -> None:
+    """Add the callback in every `fit`. `module`: keras or tf_keras, complete."""
+    model, callback = module.Model, module.callbacks.Callback
+    fit = model.fit
+    signature = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def fit_observed(self: Any, *args: Any, **more: Any) -> Any:
+        try:
+            given = signature.bind(self, *args, **more)
+            steps = _callback_class(callback)(_rows_per_step(given.arguments))
+            given.arguments["callbacks"] = _with(given.arguments.get("callbacks"), steps)
+        except Exception as error:  # noqa: BLE001 (a `fit` that nobody tried: it trains, unobserved)
+            state.note(f"fit can't be observed: {error!r}")
+            return fit(self, *args, **more)
+        return fit(*given.args, **given.kwargs)
+
+    model.fit = fit_observed
+
+
+def _with(callbacks: Any, steps: Any) -> Any:
+    if hasattr(callbacks, "append") and not isinstance(callbacks, list):  # a CallbackList
+        callbacks.append(steps)
+        return callbacks
+    return [*(callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []), steps]
+
+
+def _rows_per_step(arguments: dict[str, Any]) -> int | None:
+    """Rows of one step over all ranks, as far as `fit` was told."""
+    data = arguments.get("x")
+    spec = getattr(data, "element_spec", None)
+    while isinstance(spec, (tuple, list)) and spec:
+        spec = spec[0]
+    shape = getattr(spec, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) and shape[0] is not None else None
+    size = arguments.get("batch_size")
+    return int(size) if size else 32 if hasattr(data, "shape") else None
+
+
+@functools.lru_cache(maxsize=None)
+def _callback_class(base: Any) -> Any:
+    class Steps(base):  # type: ignore[misc]
+        """Counts batches; takes what Keras has, and has it wait for nothing."""
+
+        _supports_tf_logs = True
+        async_safe = True
+
+        def __init__(self, rows: int | None) -> None:
+            super().__init__()
+            self.rows = rows
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
+            """A step is over."""
+            began = time.perf_counter()
+            now = state.current()
+            if not now.step_ends:
+                now.framework, now.rows_per_step = base.__module__.partition(".")[0], self.rows
+                now.weights = functools.partial(_digest, self.model)
+            counted = now.step(id(self.model))
+            now.hook_seconds += time.perf_counter() - began
+            if counted and now.is_enough():
+                raise state.Enough(0)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
+            """The metrics of an epoch."""
+            for name, value in (logs or {}).items():
+                state.current().metrics[name] = float(value)
+
+    return Steps
+
+
+def _digest(model: Any) -> str:
+    total = hashlib.sha256()
+    for weights in model.get_weights():
+        total.update(weights.tobytes())
+    return total.hexdigest()

@@ -1,0 +1,178 @@
+"""What one process has done so far, and how it is written: one JSON file, at the end of the training."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import threading
+import time
+import zlib
+from pathlib import Path
+from typing import Any, Callable
+
+FOLDER = "TRAINING_OBSERVE"
+"""Environment variable: the folder that observations are written into."""
+STEPS = "TRAINING_OBSERVE_STEPS"
+"""Environment variable: every rank ends after so many steps; 0 or absent: with the script."""
+MOST_ROWS = 50_000_000
+"""Of a data set whose rows are marked one by one, a byte each while the process lives."""
+_lock = threading.Lock()
+
+
+class Enough(SystemExit):
+    """Ends a rank after the wanted number of steps: `finally` blocks run, and the exit code is 0."""
+
+
+class Loader:
+    """The rows of one data set that reached the script, in the order of its passes."""
+
+    def __init__(self, dataset_rows: int | None, epoch_rows: int | None, epoch_batches: int | None) -> None:
+        self.dataset_rows = dataset_rows
+        self.epoch_rows = epoch_rows
+        self.epoch_batches = epoch_batches
+        self.steps = 0
+        self.rows = 0
+        self.passes = 0
+        self.numbered = dataset_rows is not None and dataset_rows <= MOST_ROWS
+        self.first_pass = bytearray(dataset_rows if self.numbered and dataset_rows else 0)
+
+    def deliver(self, rows: int, numbers: list[int] | None) -> None:
+        """A batch of so many rows; their numbers in the data set, where they have some."""
+        self.rows += rows
+        if numbers is None:
+            self.numbered = False
+        elif self.numbered and self.passes <= 1:
+            for number in numbers:
+                self.first_pass[number] = 1
+
+
+class State:
+    """What this process has done."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.began = time.time()
+        self.step_ends: list[float] = []
+        self.rows_at_step: list[int] = []
+        self.loaders: dict[int, Loader] = {}
+        self.loader: Loader | None = None
+        self.clock_of: int | None = None
+        self.rank, self.world = _rank_of_environment()
+        self.threads: int | None = None
+        self.framework: str | None = None
+        self.rows_per_step: int | None = None
+        self.weights: Callable[[], str | None] = lambda: None
+        self.metrics: dict[str, float] = {}
+        self.reports = 0
+        self.report_seconds = 0.0
+        self.hook_seconds = 0.0
+        self.ended_early = False
+        self.notes: list[str] = []
+        self.written = False
+
+    def step(self, clock: int) -> bool:
+        """Count a step of the optimizer (or model) `clock`, the first of them alone; true if it was counted."""
+        if self.clock_of is None:
+            self.clock_of = clock
+            _write_at_end()
+        if clock != self.clock_of:
+            return False
+        self.step_ends.append(time.monotonic())
+        if self.loader:  # the loader that was asked last: one for validation delivers between steps
+            self.loader.steps += 1
+            self.rows_at_step.append(self.loader.rows)
+        return True
+
+    def is_enough(self) -> bool:
+        """Whether this process has done the steps that are wanted; what it did is written then."""
+        wanted = int(os.environ.get(STEPS) or 0)
+        self.ended_early = bool(wanted) and len(self.step_ends) >= wanted
+        if self.ended_early:
+            write()
+        return self.ended_early
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, camelCase, units in names; what is not known is null."""
+        loader = max(self.loaders.values(), key=lambda one: one.steps, default=None)
+        known = loader is not None and loader.steps > 0
+        return {
+            "pid": self.pid,
+            "rank": self.rank,
+            "world": self.world,
+            "framework": self.framework,
+            "threads": self.threads,
+            "startSeconds": self.began,
+            "stepEnds": self.step_ends,
+            "clockOffset": time.time() - time.monotonic(),
+            "rowsAtStep": self.rows_at_step if known else None,
+            "rowsPerStepReported": self.rows_per_step,
+            "datasetRows": loader.dataset_rows if known and loader else None,
+            "epochRows": loader.epoch_rows if known and loader else None,
+            "epochBatches": loader.epoch_batches if known and loader else None,
+            "firstPassRows": _packed(loader.first_pass) if known and loader and loader.numbered else None,
+            "weights": self.weights(),
+            "metrics": self.metrics,
+            "reports": self.reports,
+            "reportSeconds": self.report_seconds,
+            "hookSeconds": self.hook_seconds,
+            "endedEarly": self.ended_early,
+            "notes": self.notes,
+        }
+
+
+def _rank_of_environment() -> tuple[int, int]:
+    """Rank and world as torchrun's variables or TF_CONFIG have them; 0 of 1 without."""
+    if "TF_CONFIG" in os.environ:
+        try:
+            config = json.loads(os.environ["TF_CONFIG"])
+            return int(config["task"]["index"]), len(config["cluster"]["worker"])
+        except (ValueError, KeyError, TypeError):
+            return 0, 1
+    return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def _packed(marks: bytearray) -> str:
+    """A byte a row, 0 or 1, compressed, as text."""
+    return base64.b64encode(zlib.compress(bytes(marks), 1)).decode()
+
+
+_states: list[State] = [State()]
+
+
+def current() -> State:
+    """That of this process: a forked child begins with one of its own."""
+    if _states[0].pid != os.getpid():
+        _states[0] = State()
+    return _states[0]
+
+
+def note(text: str) -> None:
+    """Something that could not be observed, and why."""
+    if text not in current().notes:
+        current().notes.append(text)
+
+
+def write() -> None:
+    """Write what this process did, once; nothing where no step was seen."""
+    state = current()
+    with _lock:
+        if state.written or not state.step_ends or FOLDER not in os.environ:
+            return
+        state.written = True
+    try:
+        folder = Path(os.environ[FOLDER])
+        path = folder / f"rank-{state.rank}-{state.pid}.json"
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(state.to_dict()), encoding="utf-8")
+        temporary.replace(path)
+    except Exception as error:  # noqa: BLE001 (whatever it is, the script goes on; the reader says that a rank is missing)
+        print(f"observer: {error!r}", file=sys.stderr)
+
+
+def _write_at_end() -> None:
+    """At the end of this process: `multiprocessing` has its own end for children, which knows nothing of atexit."""
+    from multiprocessing import util
+
+    util.Finalize(None, write, exitpriority=100)

@@ -1,0 +1,102 @@
+"""A script that knows nothing of Ray as Ray Train's training function: python under_ray.py N CPUS torchrun|tf-config script.py …
+
+Ray Train starts the workers and sets the variables by which such a script finds its ranks, and nothing else. Runs in the
+user's Python with the user's Ray (2.51 and newer).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray.train
+from ray.train.backend import Backend, BackendConfig
+from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+
+def torchrun_variables(addresses: list[tuple[str, int]], rank: int) -> dict[str, str]:
+    """All that torchrun sets and a library may ask for; Lightning looks for the run's id. Ranks of one machine."""
+    world = str(len(addresses))
+    host, port = addresses[0]
+    return {
+        "MASTER_ADDR": host, "MASTER_PORT": str(port),
+        "RANK": str(rank), "LOCAL_RANK": str(rank), "ROLE_RANK": str(rank), "GROUP_RANK": "0",
+        "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "ROLE_WORLD_SIZE": world, "GROUP_WORLD_SIZE": "1",
+        "TORCHELASTIC_RUN_ID": "ray", "TORCHELASTIC_USE_AGENT_STORE": "False",
+    }  # fmt: skip
+
+
+def tf_config(addresses: list[tuple[str, int]], rank: int) -> dict[str, str]:
+    """What TensorFlow's guide has in TF_CONFIG."""
+    workers = [f"{host}:{port}" for host, port in addresses]
+    config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+    return {"TF_CONFIG": json.dumps(config)}
+
+
+VARIABLES = {"torchrun": torchrun_variables, "tf-config": tf_config}
+
+
+def _address() -> tuple[str, int]:
+    from ray.train._internal.utils import get_address_and_port
+
+    host, port = get_address_and_port()
+    return str(host), int(port)
+
+
+def _set(variables: dict[str, str]) -> None:
+    os.environ.update(variables)  # by its module: `os.environ.update` itself would be sent as a copy
+
+
+@dataclass
+class RankVariables(BackendConfig):  # type: ignore[misc]
+    """Sets the variables of the given kind in every worker."""
+
+    kind: str = "torchrun"
+
+    @property
+    def backend_cls(self) -> type:
+        """What Ray calls."""
+        return _SetsVariables
+
+
+class _SetsVariables(Backend):  # type: ignore[misc]
+    def on_start(self, worker_group: Any, backend_config: RankVariables) -> None:
+        """Before the training function, once every worker is there."""
+        addresses = worker_group.execute(_address)
+        for rank in range(len(worker_group)):
+            worker_group.execute_single(rank, _set, VARIABLES[backend_config.kind](addresses, rank))
+
+
+def run_script(config: dict[str, Any]) -> None:
+    """What `python script.py` does, in a worker."""
+    sys.argv = config["command"]
+    os.chdir(config["folder"])
+    sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0) or type(end) is not SystemExit:
+            raise
+
+
+def main() -> None:
+    """Run the script in as many workers as were asked for."""
+    sys.path[0] = ""  # this file's folder is none of the script's
+    workers, cpus, kind, *command = sys.argv[1:]
+    DataParallelTrainer(
+        run_script,
+        train_loop_config={"command": command, "folder": str(Path.cwd())},
+        backend_config=RankVariables(kind=kind),
+        scaling_config=ray.train.ScalingConfig(num_workers=int(workers), resources_per_worker={"CPU": int(cpus)}),
+        run_config=ray.train.RunConfig(storage_path=tempfile.mkdtemp(prefix="ray-train-")),
+    ).fit()
+
+
+if __name__ == "__main__":
+    main()

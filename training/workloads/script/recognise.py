@@ -1,0 +1,167 @@
+"""What kind of script somebody has, from its text alone: which framework, and how it gets its ranks. Runs nothing.
+
+The script's own neighbours that it imports are read, too. What can't work is refused here, before minutes are spent.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+Kind = Literal["ray-torch", "torchrun", "ray-tensorflow", "tf-config", "other"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WORDS: dict[Kind, str] = {
+    "ray-torch": "Ray Train for Torch",
+    "torchrun": "PyTorch for torchrun",
+    "ray-tensorflow": "Ray Train for TensorFlow",
+    "tf-config": "TensorFlow with TF_CONFIG",
+    "other": "none of the kinds whose arms are known",
+}
+TRAINERS: dict[str, Kind] = {"ray.train.torch": "ray-torch", "ray.train.tensorflow": "ray-tensorflow"}
+BY_TORCHRUN = ("torch.distributed", "torch.nn.parallel", "accelerate", "lightning", "pytorch_lightning", "transformers")
+"""Modules of who takes ranks from torchrun's variables."""
+FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "ray")
+PLACEHOLDERS = ("workers", "seed", "epochs", "storage")
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+
+
+class ScriptError(ValueError):
+    """The script can't be measured as it is given; the message says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """A script as it was recognised."""
+
+    path: Path
+    kind: Kind
+    modules: frozenset[str]
+    """Dotted names that it or its neighbours import."""
+    arguments: tuple[str, ...]
+    """As given, with placeholders."""
+
+    @property
+    def needs_ray(self) -> bool:
+        """Whether it imports Ray itself."""
+        return any(_is_in(name, "ray") for name in self.modules)
+
+    @property
+    def frameworks(self) -> list[str]:
+        """Those of FRAMEWORKS that it imports."""
+        return [top for top in FRAMEWORKS if any(_is_in(name, top) for name in self.modules)]
+
+    @property
+    def uses_ray_data(self) -> bool:
+        """Whether it reads its data with Ray Data, which local mode has for one process alone."""
+        return any(_is_in(name, "ray.data") for name in self.modules)
+
+
+def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Script:
+    """The script at `path`; `kind` is one of KINDS, or `auto`. Raises ScriptError."""
+    if kind not in ("auto", *KINDS):
+        raise ScriptError(f"KIND={kind}: allowed are auto, {', '.join(KINDS)}")
+    tree = _read(path)
+    modules, names = frozenset(_imports(path, tree)), _names(tree)
+    script = Script(path=path, kind=_kind(modules, names, kind), modules=modules, arguments=arguments)
+    _check_arguments(script)
+    _check_text(script, tree)
+    return script
+
+
+def _read(path: Path) -> ast.Module:
+    if path.is_dir():
+        raise ScriptError(f"SCRIPT={path} is a folder: name the file in it that trains")
+    if not path.is_file():
+        beside = sorted(file.name for file in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
+        there = f"there are {', '.join(beside)}" if beside else "its folder holds no Python file"
+        raise ScriptError(f"SCRIPT={path}: there is no such file; {there}")
+    try:
+        return ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError) as error:
+        raise ScriptError(f"SCRIPT={path} is no Python: {error}") from None
+
+
+def _kind(modules: frozenset[str], names: frozenset[str], given: str) -> Kind:
+    if given != "auto":
+        return next(kind for kind in KINDS if kind == given)
+    for module, kind in TRAINERS.items():
+        if any(_is_in(name, module) for name in modules):
+            return kind
+    if any(_is_in(name, "ray") for name in modules):
+        return "other"
+    if any(_is_in(name, module) for name in modules for module in BY_TORCHRUN):
+        return "torchrun"
+    if names & {"MultiWorkerMirroredStrategy", "TF_CONFIG"}:
+        return "tf-config"
+    return "other"
+
+
+def _check_arguments(script: Script) -> None:
+    """Placeholders are known, and the number of workers reaches who takes it from the arguments alone."""
+    used = {name for argument in script.arguments for name in _PLACEHOLDER.findall(argument)}
+    if unknown := used - set(PLACEHOLDERS):
+        raise ScriptError(
+            f"ARGS has {{{sorted(unknown)[0]}}}, which nothing replaces: "
+            f"allowed are {', '.join('{' + name + '}' for name in PLACEHOLDERS)}"
+        )
+    if "workers" not in used and script.kind not in ("torchrun", "tf-config"):
+        raise ScriptError(
+            f"ARGS has no {{workers}}, and {WORDS[script.kind]} takes the number of workers from its arguments: every arm "
+            'would be the same. Give the script such an argument: ARGS="… --num-workers {workers}"'
+        )
+
+
+def _check_text(script: Script, tree: ast.Module) -> None:
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        values = {word.arg: word.value for word in call.keywords if word.arg}
+        workers, gpu = values.get("num_workers"), values.get("use_gpu")
+        if _last_name(call.func) != "ScalingConfig":
+            continue
+        where = f"{script.path.name}, line {call.lineno}"
+        if isinstance(workers, ast.Constant) and isinstance(workers.value, int):
+            raise ScriptError(
+                f"{where}: num_workers={workers.value} is written into the script, so every arm would be the same. "
+                "Take it from an argument (num_workers=args.num_workers) and name that in ARGS"
+            )
+        if isinstance(gpu, ast.Constant) and gpu.value is True:
+            raise ScriptError(
+                f"{where}: use_gpu=True asks for a GPU, and no arm is given one: Ray would wait for it for ever. "
+                "Make it an argument, or use_gpu=torch.cuda.is_available()"
+            )
+
+
+def _imports(path: Path, tree: ast.Module, seen: set[Path] | None = None) -> set[str]:
+    """Dotted names that a file imports, wherever they stand, and those of its neighbours."""
+    seen = {path} if seen is None else seen
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Attribute):  # `import ray.train` reaches ray.train.torch by its attribute
+            names.add(ast.unparse(node))
+    for name in sorted(names):
+        neighbour = path.parent / f"{name.replace('.', '/')}.py"
+        if neighbour.is_file() and neighbour not in seen:
+            seen.add(neighbour)
+            names |= _imports(neighbour, _read(neighbour), seen)
+    return names
+
+
+def _names(tree: ast.Module) -> frozenset[str]:
+    """Names, attributes and texts."""
+    nodes = list(ast.walk(tree))
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return frozenset(attributes | names | texts)
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_in(name: str, module: str) -> bool:
+    return f"{name}.".startswith(f"{module}.")
