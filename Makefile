@@ -2,14 +2,15 @@
 # STACK chooses the stack (default local), SET="workers=3 epochs=5" gives settings for one call.
 
 PYTHON ?= python3
+TOOLS_PYTHON := $(if $(filter try,$(MAKECMDGOALS)),python3,$(PYTHON))
 STACK ?= local
 export STACK SET JSON ALL KEEP PRINT RESULT COMPARE QUICK
 
-BOOTSTRAP := $(PYTHON) -m tools.setup.bootstrap
+BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview smoke destroy outputs doctor status diagnose dashboard report history watch tensorboard sweep bench env test test-cluster check clean
+.PHONY: help up preview smoke destroy outputs try doctor status diagnose dashboard report history watch tensorboard sweep bench env test test-cluster check clean
 
 help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -28,6 +29,9 @@ destroy: ## delete what the stack holds; runs and results stay
 
 outputs: ## print the comparison of the stack (JSON=1: as JSON)
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
+
+try: ## 20 steps of a script of your own in every arm: SCRIPT=train.py ARGS="--num-workers {workers}" PYTHON=its/python (WORKERS, KIND, ENV, STEPS, LIMIT)
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.tryout
 
 doctor: ## what the stack needs, each found against its minimum, with the fix
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.look.doctor

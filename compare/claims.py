@@ -21,7 +21,15 @@ def claim_of(measurement: Measurement, checks: Mapping[str, Check]) -> tuple[Cla
         return "it finished", "some run counted no step"
     needed = OF_WORK if measurement.recipe.workers > 1 else OF_WORK[:1]
     unknown = [name for name in needed if checks.get(name, (None, ""))[0] is None]
-    return ("same script", f"not verified: {', '.join(unknown)}") if unknown else ("same work", "")
+    claim = strongest(steps=True, same_work=None if unknown else True)
+    return claim, f"not verified: {', '.join(unknown)}" if unknown else ""
+
+
+def strongest(*, steps: bool, same_work: bool | None, same_result: bool | None = None) -> Claim:
+    """The most that may be said: `steps` were counted in every run; the others are None where that is not known."""
+    if not steps:
+        return "it finished"
+    return "same work" if same_work else "same result" if same_result else "same script"
 
 
 WORDS: dict[Claim, str] = {

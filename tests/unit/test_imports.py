@@ -12,7 +12,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `([\w./]+)` \| .* \| ([^|]+) \|$", re.MULTILINE)
 TENSORFLOW = {"summary", "dataset", "loop", "model", "train"}
-RAY = {"ray", "ray_driver", "tuned", "tuned_trainer", "submit"}
+RAY = {"ray", "ray_driver", "under_ray", "tuned", "tuned_trainer", "submit"}
 PURE = ("training.contract", "training.machine", "compare")
 """What is read at every preview, in pods, and by every tool: the standard library alone when it is imported."""
 

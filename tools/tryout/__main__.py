@@ -1,0 +1,85 @@
+"""`make try`: recognise a script, show the commands of all arms, run some 20 steps of each, and say what was seen.
+
+Nothing is kept: what the arms write beside their own files is in a private folder that is gone at the end.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from report import terminal
+from tools.setup.project import ToolError, run_main
+from tools.tryout import explain, request, show, their_python
+from tools.tryout.run_arm import Outcome, run
+from training.machine import isolation, machine_lock
+from training.machine.ports import held_ports
+from training.workloads.script import commands, facts
+from training.workloads.script.recognise import Script, ScriptError, recognise
+
+
+def main() -> int:
+    """Try the script of SCRIPT; 1 when no two arms of it can be compared."""
+    asked = request.read()
+    try:
+        script = recognise(asked.script, asked.arguments, asked.kind)
+    except ScriptError as error:
+        raise ToolError(str(error)) from None
+    found = their_python.versions(asked.python)
+    their_python.check(script, found, asked.python)
+    terminal.write(show.recognised(script, found, str(commands.folder(script))))
+    with tempfile.TemporaryDirectory(prefix="try-") as folder:
+        arms = _arms(script, asked, Path(folder), "ray" in found)
+        terminal.write(f"\narms\n{show.command_lines(arms)}")
+        if line := explain.install_ray(script, arms, commands.install_line(asked.python)):
+            terminal.write(line)
+        machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
+        if reason := isolation.refusal():
+            terminal.write(f"\nwithout a network of its own: {reason}")
+        outcomes = _run_all(arms, script, asked, Path(folder))
+    return _say(script, arms, outcomes, asked)
+
+
+def _arms(script: Script, asked: request.Request, folder: Path, has_ray: bool) -> list[commands.ArmCommand]:
+    with held_ports(1) as (port,):
+        sizes = commands.Sizes(workers=asked.workers, master_port=port)
+    values = {"seed": "1", "epochs": "1", "storage": str(folder / "storage")}
+    (folder / "storage").mkdir()
+    return commands.commands(script, asked.python, sizes, values, has_ray)
+
+
+def _run_all(
+    arms: list[commands.ArmCommand], script: Script, asked: request.Request, folder: Path
+) -> dict[str, Outcome]:
+    """Every arm that there is, one after another; what hangs or floods once would do it again."""
+    outcomes: dict[str, Outcome] = {}
+    terminal.write(f"\nsome {asked.steps} steps of each")
+    for arm in arms:
+        if arm.absent:
+            continue
+        outcome = outcomes[arm.arm] = run(arm, asked, folder, commands.folder(script))
+        problem = explain.problem(outcome, script, asked.limit_seconds)
+        terminal.write(f"  {arm.arm}: {problem}" if problem else f"  {arm.arm}: {outcome.seconds:.0f} s")
+        if outcome.hung or outcome.flooded:
+            break
+    return outcomes
+
+
+def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Outcome], asked: request.Request) -> int:
+    trained = {name: outcome for name, outcome in outcomes.items() if not explain.problem(outcome, script, asked.limit_seconds)}
+    ranks = {arm.arm: arm.ranks for arm in arms}
+    seen = {name: facts.of_arm(name, ranks[name], outcome.seen) for name, outcome in trained.items()}
+    wanted = [arm.arm for arm in arms if not arm.absent]
+    both = facts.together(seen)
+    complete = set(trained) == set(wanted) and "ray" in wanted
+    if seen:
+        terminal.write(f"\nseen\n{show.table(seen, trained)}")
+        terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, both)))
+        terminal.write(f"  {show.metrics(trained)}; {show.observer_cost(trained)}")
+    terminal.write(f"\n{show.claim(seen, both, complete)}")
+    if complete:
+        terminal.write(show.estimate(seen, trained, asked.steps))
+    return 0 if complete and not any(one.problem for one in seen.values()) else 1
+
+
+if __name__ == "__main__":
+    run_main(main)

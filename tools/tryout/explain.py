@@ -1,0 +1,124 @@
+"""Why an arm gave nothing, in one message: what was seen, and what usually helps. Pure."""
+
+import re
+from dataclasses import dataclass
+
+from tools.tryout.run_arm import MOST_PRINTED, Outcome
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.recognise import Script
+
+LINES = 12
+MANY_PROCESSES = 400
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What a script prints, and what usually helps then."""
+
+    seen: re.Pattern[str]
+    helps: str
+
+
+CAUSES = (
+    Cause(
+        re.compile("ModuleNotFoundError: No module named '?ray"),
+        "Ray is missing in the script's environment: pip install 'ray[train]' with that environment's Python",
+    ),
+    Cause(
+        re.compile("ModuleNotFoundError: No module named"),
+        "a module is missing in the script's environment: PYTHON=… names the interpreter that has it",
+    ),
+    Cause(
+        re.compile("not compiled with CUDA|No CUDA GPUs|NCCL|CUDA driver|no NVIDIA driver|MPS backend|Invalid device"),
+        "it asks for a GPU, and no arm is given one: take the device from torch.cuda.is_available(), and the backend 'gloo'",
+    ),
+    Cause(
+        re.compile("Name or service not known|Temporary failure in name resolution|Network is unreachable|URLError"
+                   "|ConnectionError|Failed to resolve|getaddrinfo"),
+        "it reaches for the network, and a run has none: download first, and give it the folder by an argument or by ENV",
+    ),  # fmt: skip
+    Cause(
+        re.compile("unrecognized arguments|the following arguments are required|No such option"),
+        "it does not know its arguments: ARGS has them as its own --help says",
+    ),
+    Cause(
+        re.compile("result.checkpoint|'NoneType' object has no attribute '(to_directory|as_directory|path)'"),
+        "it reads result.checkpoint after fit(), which Ray's local mode leaves empty: read it only where there is one",
+    ),
+    Cause(re.compile("PerReplica"), "Keras 3 fails under MultiWorkerMirroredStrategy: ENV=TF_USE_LEGACY_KERAS=1, with tf-keras"),
+    Cause(
+        re.compile("KeyError: '?(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|TF_CONFIG)"),
+        "it can't train without other ranks: read the variable with a default (os.environ.get('WORLD_SIZE', '1'))",
+    ),
+    Cause(re.compile("environment variable RANK expected"), "it calls init_process_group alone, too: only where WORLD_SIZE > 1"),
+    Cause(
+        re.compile("FileNotFoundError|No such file or directory"),
+        "a file is missing: arms start in the script's folder, and Ray's workers in one of Ray's: give paths that are absolute",
+    ),
+    Cause(re.compile("MemoryError|OutOfMemory|out of memory"), "the machine's memory is full: a smaller batch, or fewer WORKERS"),
+    Cause(re.compile("PermissionError|Permission denied"), "it writes where it may not: give it a folder with {storage}"),
+)
+
+
+def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
+    """Why this arm can't be compared, with what helps; "" where it trained and ended well."""
+    lines = last_lines(outcome.printed)
+    if outcome.flooded:
+        what = f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended: a measurement would time its printing. "
+        return what + "Have it print less, once an epoch"
+    if outcome.end.get("processes", 0) > MANY_PROCESSES:
+        return f"it started more than {MANY_PROCESSES} processes and was ended: does it start itself without `if __name__ …`?"
+    if outcome.hung:
+        return _hung(outcome, lines, limit_seconds)
+    if outcome.code:
+        return _with_lines(f"it ended with exit code {outcome.code}. {helps(outcome.printed)}", lines)
+    if not outcome.seen:
+        return _with_lines(_without_step(outcome, script), lines)
+    return ""
+
+
+def _hung(outcome: Outcome, lines: str, limit_seconds: int) -> str:
+    steps = min((len(one.step_ends) for one in outcome.seen), default=0)
+    what = f"it did not end within {limit_seconds} s and was ended"
+    what += f", after {steps} steps" if steps else ", and no rank had written what it did"
+    if "No available node types can fulfill" in outcome.printed or "not enough resources" in outcome.printed.lower():
+        what += ": Ray waits for CPUs or GPUs that this machine has not"
+    hint = f". LIMIT={2 * limit_seconds} gives it longer; a rank that waits for one that has gone waits for ever"
+    return _with_lines(what + hint, outcome.trace or lines)
+
+
+def _without_step(outcome: Outcome, script: Script) -> str:
+    if outcome.end.get("left") and not script.needs_ray:
+        return f"it ended with 0 at once and left {outcome.end['left']} processes behind, which were ended: stay in the foreground"
+    if not script.frameworks:
+        return "it ended with 0 and imported no framework that trains: is this the file that trains?"
+    return (
+        "it ended with 0 without a step that can be seen: steps of PyTorch's optimizers and of Keras' fit are. Own "
+        "training loops of TensorFlow, boosters and RLlib are not yet"
+    )
+
+
+def helps(printed: str) -> str:
+    """What usually helps, by what was printed."""
+    return next((f"What usually helps: {cause.helps}." for cause in CAUSES if cause.seen.search(printed)), "")
+
+
+def last_lines(printed: str) -> str:
+    """The last lines that say something: launchers' summaries after a traceback are left out."""
+    lines = [line for line in printed.splitlines() if line.strip()]
+    cut = next((number for number, line in enumerate(lines) if "ChildFailedError" in line), None)
+    if cut:
+        before = [line for line in lines[:cut] if "elastic/multiprocessing" not in line]
+        traceback_of_torchrun = [number for number, line in enumerate(before) if line.startswith("Traceback")]
+        lines = before[: traceback_of_torchrun[-1]] if len(traceback_of_torchrun) > 1 else before
+    return "\n".join(line[:200] for line in lines[-LINES:])
+
+
+def _with_lines(message: str, lines: str) -> str:
+    return f"{message.strip()}\n" + "\n".join(f"    | {line}" for line in lines.splitlines()) if lines else message.strip()
+
+
+def install_ray(script: Script, arms: list[ArmCommand], line: str) -> str:
+    """What to do where only Ray is missing for the arm `ray`; "" where nothing is."""
+    absent = next((arm.absent for arm in arms if arm.arm == "ray"), "")
+    return f"to have it: {line}" if "has no Ray" in absent and not script.needs_ray else ""

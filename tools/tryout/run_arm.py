@@ -1,0 +1,175 @@
+"""Runs one arm of somebody's script as a local run is run, and gives what came of it. Judges nothing."""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from infra.places.local import guard
+from tools.tryout.request import Request
+from training.contract.provenance import PROJECT
+from training.launch import environment
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.observations import Observation, read
+
+SITE = PROJECT / "training" / "workloads" / "script" / "observe" / "path"
+MOST_PRINTED = 64 * 2**20
+"""Bytes. Who prints more in 20 steps would be measured printing."""
+KEPT = 2**16
+"""Bytes of the end of what an arm prints."""
+TRACE_BEFORE_END_SECONDS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of an arm."""
+
+    arm: str
+    code: int
+    seconds: float
+    seen: list[Observation]
+    printed: str
+    """The end of what it printed."""
+    printed_bytes: int
+    trace: str
+    """Where it was when its time ran out; "" where that is not known."""
+    end: Mapping[str, Any]
+    """began, ended, left, processes, network; empty where it was ended from outside."""
+
+    @property
+    def hung(self) -> bool:
+        """Whether its time ran out."""
+        return self.code == guard.DEADLINE
+
+    @property
+    def flooded(self) -> bool:
+        """Whether it printed too much."""
+        return self.printed_bytes > MOST_PRINTED
+
+
+def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome:
+    """Run `arm` in the folder `where`; its files are in a new private folder in `folder`."""
+    own = folder / arm.arm
+    own.mkdir(mode=0o700)
+    with tempfile.TemporaryDirectory(prefix="try-", dir=_short_folder()) as ray_folder:
+        plan = own / "plan.json"
+        plan.touch(mode=0o600)  # what ENV holds may be secret
+        variables = variables_of(arm, request, own, Path(ray_folder))
+        plan.write_text(
+            json.dumps(
+                {"command": arm.command, "folder": str(where), "variables": variables, "cpus": arm.cpus,
+                 "ends": str(own / "end.json")}  # fmt: skip
+            ),
+            encoding="utf-8",
+        )
+        began = time.monotonic()
+        code, printed, printed_bytes = _guarded(plan, request.limit_seconds, own)
+        seconds = time.monotonic() - began
+        plan.unlink()
+    end: dict[str, Any] = {}
+    with suppress(OSError, ValueError):
+        end = json.loads((own / "end.json").read_text(encoding="utf-8"))
+    return Outcome(
+        arm=arm.arm, code=code, seconds=seconds, seen=read(own), printed=printed, printed_bytes=printed_bytes,
+        trace=_trace(own) if code == guard.DEADLINE else "", end=end,
+    )  # fmt: skip
+
+
+def variables_of(arm: ArmCommand, request: Request, own: Path, ray_folder: Path) -> dict[str, str]:
+    """The whole environment of an arm: what every run may have, what the script needs, the arm's, and the observer's.
+
+    A Ray that the script starts has its files in a private folder, and a token, as the project's own.
+    """
+    kept = environment.allowed(os.environ)
+    kept = {name: value for name, value in kept.items() if not environment.DOWNLOADING.fullmatch(name)}
+    kept = {name: value for name, value in kept.items() if not environment.OWN.fullmatch(name)}
+    return {
+        **kept,
+        "PYTHONUNBUFFERED": "1",
+        **request.variables,
+        **arm.variables,
+        "RAY_TMPDIR": str(ray_folder),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
+        "PYTHONPATH": str(SITE),
+        "TRAINING_OBSERVE": str(own),
+        "TRAINING_OBSERVE_STEPS": str(request.steps),
+        "TRAINING_OBSERVE_HANG_SECONDS": str(request.limit_seconds - min(TRACE_BEFORE_END_SECONDS, request.limit_seconds // 2)),
+    }
+
+
+def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
+    """Exit code, the end of what was printed, and how many bytes that was."""
+    command = [
+        *(sys.executable, "-m", "infra.places.local.guard", "--deadline", str(limit_seconds), "--progress", str(own)),
+        *("--", sys.executable, "-m", "training.launch.observed", str(plan)),
+    ]
+    running = subprocess.Popen(
+        command, cwd=PROJECT, env=environment.allowed(os.environ), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018 (both are pipes)
+    tail = _Tail(running.stdout, running.stdin)
+    try:
+        code = running.wait()
+        tail.thread.join(guard.GRACE_SECONDS)
+    finally:
+        with suppress(OSError):
+            running.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(guard.GRACE_SECONDS + 4)
+        guard.end_session(running.pid)
+        running.wait()
+    return code, tail.text(), tail.count
+
+
+class _Tail:
+    """Reads what is printed as it comes, keeps its end, and has the run ended when it is too much."""
+
+    def __init__(self, out: IO[bytes], stop: IO[bytes]) -> None:
+        self.count = 0
+        self._kept: deque[bytes] = deque()
+        self._size = 0
+        self.thread = threading.Thread(target=self._read, args=(out, stop), daemon=True)
+        self.thread.start()
+
+    def _read(self, out: IO[bytes], stop: IO[bytes]) -> None:
+        while part := os.read(out.fileno(), KEPT):
+            self.count += len(part)
+            self._kept.append(part)
+            self._size += len(part)
+            while self._size - len(self._kept[0]) > KEPT:
+                self._size -= len(self._kept.popleft())
+            if self.count > MOST_PRINTED:
+                with suppress(OSError):
+                    stop.close()  # the guard ends everything at end-of-file
+
+    def text(self) -> str:
+        """The end of it."""
+        return b"".join(self._kept).decode(errors="replace")
+
+
+def _trace(own: Path) -> str:
+    """The innermost lines of the process that was written about last; a rank's rather than its launcher's."""
+    written = [path for path in own.glob("hang-*.txt") if path.stat().st_size]
+    if not written:
+        return ""
+    text = max(written, key=lambda path: path.stat().st_mtime).read_text(encoding="utf-8", errors="replace")
+    return "\n".join(line for line in text.splitlines() if line.startswith("  File"))[:600]
+
+
+def _short_folder() -> str | None:
+    """Ray's sockets leave few characters for the folder that they are in."""
+    return None if len(tempfile.gettempdir()) <= 24 else "/tmp"  # noqa: S108

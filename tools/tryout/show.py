@@ -1,0 +1,140 @@
+"""What `make try` prints, as text. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from compare import claims
+from compare.schema import Claim
+from report.text_table import columns
+from tools.tryout.run_arm import Outcome
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.facts import ArmFacts, Together
+from training.workloads.script.recognise import WORDS, Script
+
+SHOWN = ("python", "ray", "torch", "tensorflow", "tensorflow-cpu", "tf-keras", "keras")
+LETTERS: dict[Claim, str] = {"same work": "A", "same result": "B", "same script": "C", "it finished": "D"}
+REPEATS = 4
+"""Of a full measurement, as the default has it."""
+
+
+def recognised(script: Script, found: Mapping[str, str], folder: str) -> str:
+    """The first lines: what it is, and what its environment has."""
+    versions = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
+    data = ", reads with Ray Data" if script.uses_ray_data else ""
+    return f"{script.path.name}: {WORDS[script.kind]}{data}\nits environment: {versions}\nevery arm starts in {folder}"
+
+
+def command_lines(arms: Sequence[ArmCommand]) -> str:
+    """Every arm with its whole command, or why it is absent."""
+    width = max(len(arm.arm) for arm in arms)
+    return "\n".join(f"  {arm.arm:<{width}}  {arm or ''}" if not arm.absent else f"  {arm.arm:<{width}}  absent: {arm.absent}"
+                     for arm in arms)  # fmt: skip
+
+
+def table(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> str:
+    """What was seen, a line an arm."""
+    rows = [_row(one, outcomes[name]) for name, one in facts.items()]
+    title = ("arm", "ranks", "steps", "rows a step", "rows an epoch", "ms a step", "start", "in all", "weights")
+    return "\n".join(f"  {line}" for line in columns(title, rows))
+
+
+def _row(facts: ArmFacts, outcome: Outcome) -> tuple[str, ...]:
+    rows = f"{facts.rows_per_step:g}" if facts.rows_per_step else "unknown"
+    return (
+        facts.arm,
+        str(facts.ranks),
+        str(facts.steps),
+        f"{rows} ({facts.rows_known})" if facts.rows_per_step else rows,
+        str(facts.rows_per_epoch or "unknown"),
+        f"{1000 * facts.step_seconds:.1f}" if facts.step_seconds else "unknown",
+        f"{start_seconds(outcome):.1f} s",
+        f"{outcome.seconds:.1f} s",
+        facts.weights[:12] if facts.weights else "differ" if facts.weights_equal[0] is False else "unknown",
+    )
+
+
+def start_seconds(outcome: Outcome) -> float:
+    """From the start of the arm to the end of its first step, on its slowest rank."""
+    began = outcome.end.get("began")
+    return max(one.step_ends[0] for one in outcome.seen) - began if began else outcome.seconds
+
+
+def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
+    """What the arms say of themselves and of each other, what is wrong first."""
+    wrong = [f"{name}: {one.problem}" for name, one in facts.items() if one.problem]
+    wrong += [f"{name}: {words}" for name, one in facts.items() for known, words in checks(one) if known is False]
+    if both.weak_scaling:
+        wrong.append("weak scaling: a step has as many rows for each worker as the baseline's has, so N workers do N times the "
+                     "work of a step. To compare the same work, divide the batch by the world size")  # fmt: skip
+    else:
+        wrong += [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known is False]
+    good = [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known]
+    for name, one in facts.items():
+        if one.expected_ranks > 1:
+            good += [f"{name}: {words}" for known, words in checks(one) if known]
+    if both.ray_changed_nothing:
+        good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
+    return wrong + good
+
+
+def checks(facts: ArmFacts) -> tuple[tuple[bool | None, str], ...]:
+    """Those of one arm by itself."""
+    return facts.weights_equal, facts.rows_disjoint
+
+
+def claim(facts: Mapping[str, ArmFacts], both: Together, complete: bool) -> str:
+    """The claim that can be reached, and what would raise it."""
+    known = [check for one in facts.values() for check in checks(one)]
+    known += [both.same_rows_per_step, both.same_rows_per_epoch]
+    problems = [one.problem for one in facts.values() if one.problem]
+    lacking = problems + [words for value, words in known if not value]
+    if complete and any(one.rows_known != "counted" for one in facts.values()):
+        lacking.append("rows are not counted, but as the script says")
+    reached = strongest_of(facts, lacking, complete)
+    line = f"claim that can be reached: {LETTERS[reached]}, {reached}"
+    if reached == "same work":
+        return f"{line}: everything may be said, with efficiency and a verdict"
+    raised = "; ".join(dict.fromkeys(lacking)) or "every arm has to train"
+    return f"{line}. {claims.WORDS[reached]}\nwhat keeps it from A: {raised}\nB needs a metric that reaches a target in every arm"
+
+
+def strongest_of(facts: Mapping[str, ArmFacts], lacking: Sequence[str], complete: bool) -> Claim:
+    """By the one definition in `compare.claims`; arms that did not train leave their end alone."""
+    return claims.strongest(steps=complete and bool(facts), same_work=not lacking)
+
+
+def metrics(outcomes: Mapping[str, Outcome]) -> str:
+    """Names of the metrics that were seen, and how they can be named."""
+    names = sorted({name for outcome in outcomes.values() for one in outcome.seen for name in one.metrics})
+    if names:
+        return f"metrics: {', '.join(names)}"
+    return "metrics: none seen in these steps (ray.train.report and the epochs of Keras' fit are looked at)"
+
+
+def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
+    """What the observer itself took, as a share of the steps."""
+    spent = [(one.hook_seconds, one.step_ends[-1] - one.step_ends[0], len(one.step_ends))
+             for outcome in outcomes.values() for one in outcome.seen if len(one.step_ends) > 1]  # fmt: skip
+    share = sum(hook for hook, _, _ in spent) / max(1e-9, sum(length for _, length, _ in spent))
+    a_step = sum(hook for hook, _, _ in spent) / max(1, sum(steps for _, _, steps in spent))
+    return f"the observer took {1e6 * a_step:.0f} µs a step, {100 * share:.2f} % of it"
+
+
+def estimate(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int) -> str:
+    """How long a full measurement takes, from these runs: whole epochs where their length is known."""
+    fixed, per_epoch, unknown = 0.0, 0.0, False
+    tried = sum(outcome.seconds for outcome in outcomes.values())
+    for name, one in facts.items():
+        step = one.step_seconds or 0.0
+        fixed += max(0.0, outcomes[name].seconds - one.steps * step)
+        per_epoch += (one.steps_per_epoch or 0) * step
+        unknown = unknown or not one.steps_per_epoch or not one.step_seconds
+    lines = [f"a full measurement of {REPEATS} repeats, by these runs: {_minutes(REPEATS * tried)} at {steps} steps an arm"]
+    if not unknown:
+        for epochs in (1, 10):
+            what = "1 epoch" if epochs == 1 else f"{epochs} epochs"
+            lines.append(f"  with {what} in every arm: {_minutes(REPEATS * (fixed + epochs * per_epoch))}")
+    return "\n".join(lines)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
