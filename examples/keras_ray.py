@@ -1,6 +1,6 @@
 """Trains a small network on synthetic pictures with Ray Train's TensorflowTrainer, as Ray's guide has it.
 
-    python keras_ray.py --num-workers 2 --epochs 3
+python keras_ray.py --num-workers 2 --epochs 3
 """
 
 import argparse

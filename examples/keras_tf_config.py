@@ -1,6 +1,6 @@
 """Trains a small network on synthetic pictures with `model.fit`, on as many workers as TF_CONFIG names, or alone.
 
-    python keras_tf_config.py --epochs 3
+python keras_tf_config.py --epochs 3
 """
 
 import argparse

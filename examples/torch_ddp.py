@@ -1,6 +1,6 @@
 """Trains a small network on synthetic pictures with PyTorch's DistributedDataParallel.
 
-    torchrun --nproc-per-node 2 torch_ddp.py --epochs 3
+torchrun --nproc-per-node 2 torch_ddp.py --epochs 3
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Trains a small network on synthetic pictures with Ray Train's TorchTrainer, as Ray's guide has it.
 
-    python torch_ray.py --num-workers 2 --epochs 3
+python torch_ray.py --num-workers 2 --epochs 3
 """
 
 import argparse

@@ -65,7 +65,9 @@ def _run_all(
 
 
 def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Outcome], asked: request.Request) -> int:
-    trained = {name: outcome for name, outcome in outcomes.items() if not explain.problem(outcome, script, asked.limit_seconds)}
+    trained = {
+        name: outcome for name, outcome in outcomes.items() if not explain.problem(outcome, script, asked.limit_seconds)
+    }
     ranks = {arm.arm: arm.ranks for arm in arms}
     seen = {name: facts.of_arm(name, ranks[name], outcome.seen) for name, outcome in trained.items()}
     wanted = [arm.arm for arm in arms if not arm.absent]
@@ -75,6 +77,9 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
         terminal.write(f"\nseen\n{show.table(seen, trained)}")
         terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, both)))
         terminal.write(f"  {show.metrics(trained)}; {show.observer_cost(trained)}")
+    if "ray" not in wanted:
+        terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
+        return 1
     terminal.write(f"\n{show.claim(seen, both, complete)}")
     if complete:
         terminal.write(show.estimate(seen, trained, asked.steps))

@@ -30,13 +30,15 @@ CAUSES = (
     ),
     Cause(
         re.compile("not compiled with CUDA|No CUDA GPUs|NCCL|CUDA driver|no NVIDIA driver|MPS backend|Invalid device"),
-        "it asks for a GPU, and no arm is given one: take the device from torch.cuda.is_available(), and the backend 'gloo'",
+        "it asks for a GPU, and no arm has one: take the device from torch.cuda.is_available(), and the backend 'gloo'",
     ),
     Cause(
-        re.compile("Name or service not known|Temporary failure in name resolution|Network is unreachable|URLError"
-                   "|ConnectionError|Failed to resolve|getaddrinfo"),
-        "it reaches for the network, and a run has none: download first, and give it the folder by an argument or by ENV",
-    ),  # fmt: skip
+        re.compile(
+            "Name or service not known|Temporary failure in name resolution|Network is unreachable|URLError"
+            "|ConnectionError|Failed to resolve|getaddrinfo"
+        ),
+        "it reaches for the network, and a run has none: download first, and name the folder in an argument or in ENV",
+    ),
     Cause(
         re.compile("unrecognized arguments|the following arguments are required|No such option"),
         "it does not know its arguments: ARGS has them as its own --help says",
@@ -45,18 +47,29 @@ CAUSES = (
         re.compile("result.checkpoint|'NoneType' object has no attribute '(to_directory|as_directory|path)'"),
         "it reads result.checkpoint after fit(), which Ray's local mode leaves empty: read it only where there is one",
     ),
-    Cause(re.compile("PerReplica"), "Keras 3 fails under MultiWorkerMirroredStrategy: ENV=TF_USE_LEGACY_KERAS=1, with tf-keras"),
+    Cause(
+        re.compile("PerReplica"),
+        "Keras 3 fails under MultiWorkerMirroredStrategy: ENV=TF_USE_LEGACY_KERAS=1, with tf-keras",
+    ),
     Cause(
         re.compile("KeyError: '?(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|TF_CONFIG)"),
         "it can't train without other ranks: read the variable with a default (os.environ.get('WORLD_SIZE', '1'))",
     ),
-    Cause(re.compile("environment variable RANK expected"), "it calls init_process_group alone, too: only where WORLD_SIZE > 1"),
+    Cause(
+        re.compile("environment variable RANK expected"),
+        "it calls init_process_group alone, too: only where WORLD_SIZE > 1",
+    ),
     Cause(
         re.compile("FileNotFoundError|No such file or directory"),
-        "a file is missing: arms start in the script's folder, and Ray's workers in one of Ray's: give paths that are absolute",
+        "a file is missing: arms start in the script's folder, Ray's workers in one of Ray's: give absolute paths",
     ),
-    Cause(re.compile("MemoryError|OutOfMemory|out of memory"), "the machine's memory is full: a smaller batch, or fewer WORKERS"),
-    Cause(re.compile("PermissionError|Permission denied"), "it writes where it may not: give it a folder with {storage}"),
+    Cause(
+        re.compile("MemoryError|OutOfMemory|out of memory"),
+        "the machine's memory is full: a smaller batch, or fewer WORKERS",
+    ),
+    Cause(
+        re.compile("PermissionError|Permission denied"), "it writes where it may not: give it a folder with {storage}"
+    ),
 )
 
 
@@ -64,10 +77,13 @@ def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
     """Why this arm can't be compared, with what helps; "" where it trained and ended well."""
     lines = last_lines(outcome.printed)
     if outcome.flooded:
-        what = f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended: a measurement would time its printing. "
+        what = (
+            f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended: a measurement would time its printing. "
+        )
         return what + "Have it print less, once an epoch"
     if outcome.end.get("processes", 0) > MANY_PROCESSES:
-        return f"it started more than {MANY_PROCESSES} processes and was ended: does it start itself without `if __name__ …`?"
+        what = f"it started more than {MANY_PROCESSES} processes and was ended: "
+        return what + "does it start itself, without `if __name__ == '__main__'`?"
     if outcome.hung:
         return _hung(outcome, lines, limit_seconds)
     if outcome.code:
@@ -89,7 +105,8 @@ def _hung(outcome: Outcome, lines: str, limit_seconds: int) -> str:
 
 def _without_step(outcome: Outcome, script: Script) -> str:
     if outcome.end.get("left") and not script.needs_ray:
-        return f"it ended with 0 at once and left {outcome.end['left']} processes behind, which were ended: stay in the foreground"
+        left = f"left {outcome.end['left']} processes in the background, which were ended"
+        return f"it ended with 0 without a step, and {left}: have it stay in the foreground until it has trained"
     if not script.frameworks:
         return "it ended with 0 and imported no framework that trains: is this the file that trains?"
     return (
@@ -115,7 +132,9 @@ def last_lines(printed: str) -> str:
 
 
 def _with_lines(message: str, lines: str) -> str:
-    return f"{message.strip()}\n" + "\n".join(f"    | {line}" for line in lines.splitlines()) if lines else message.strip()
+    return (
+        f"{message.strip()}\n" + "\n".join(f"    | {line}" for line in lines.splitlines()) if lines else message.strip()
+    )
 
 
 def install_ray(script: Script, arms: list[ArmCommand], line: str) -> str:

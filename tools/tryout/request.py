@@ -46,7 +46,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
 
 
 def _path(text: str) -> Path:
-    """Relative to where make was called; not resolved: an environment's Python is a link, and what it links to is none."""
+    """Relative to the project's folder. Not resolved: an environment's Python is a link to one that is of none."""
     return Path(os.path.normpath(ROOT / Path(text).expanduser()))
 
 
@@ -60,7 +60,9 @@ def _words(name: str, text: str) -> list[str]:
 def _variable(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not equals or not name.isidentifier():
-        raise ToolError(f'ENV has {word!r}: allowed is NAME=value, several with blanks between: ENV="DATA=/data SEED=1"')
+        raise ToolError(
+            f'ENV has {word!r}: allowed is NAME=value, several with blanks between: ENV="DATA=/data SEED=1"'
+        )
     if name == "PYTHONPATH":
         raise ToolError("ENV has PYTHONPATH: install what it points at into the script's environment instead")
     return name, value

@@ -67,8 +67,13 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome
         variables = variables_of(arm, request, own, Path(ray_folder))
         plan.write_text(
             json.dumps(
-                {"command": arm.command, "folder": str(where), "variables": variables, "cpus": arm.cpus,
-                 "ends": str(own / "end.json")}  # fmt: skip
+                {
+                    "command": arm.command,
+                    "folder": str(where),
+                    "variables": variables,
+                    "cpus": arm.cpus,
+                    "ends": str(own / "end.json"),
+                }
             ),
             encoding="utf-8",
         )
@@ -106,7 +111,9 @@ def variables_of(arm: ArmCommand, request: Request, own: Path, ray_folder: Path)
         "PYTHONPATH": str(SITE),
         "TRAINING_OBSERVE": str(own),
         "TRAINING_OBSERVE_STEPS": str(request.steps),
-        "TRAINING_OBSERVE_HANG_SECONDS": str(request.limit_seconds - min(TRACE_BEFORE_END_SECONDS, request.limit_seconds // 2)),
+        "TRAINING_OBSERVE_HANG_SECONDS": str(
+            request.limit_seconds - min(TRACE_BEFORE_END_SECONDS, request.limit_seconds // 2)
+        ),
     }
 
 

@@ -26,8 +26,8 @@ def recognised(script: Script, found: Mapping[str, str], folder: str) -> str:
 def command_lines(arms: Sequence[ArmCommand]) -> str:
     """Every arm with its whole command, or why it is absent."""
     width = max(len(arm.arm) for arm in arms)
-    return "\n".join(f"  {arm.arm:<{width}}  {arm or ''}" if not arm.absent else f"  {arm.arm:<{width}}  absent: {arm.absent}"
-                     for arm in arms)  # fmt: skip
+    said = ((arm.arm, f"absent: {arm.absent}" if arm.absent else str(arm)) for arm in arms)
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in said)
 
 
 def table(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> str:
@@ -63,8 +63,10 @@ def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
     wrong = [f"{name}: {one.problem}" for name, one in facts.items() if one.problem]
     wrong += [f"{name}: {words}" for name, one in facts.items() for known, words in checks(one) if known is False]
     if both.weak_scaling:
-        wrong.append("weak scaling: a step has as many rows for each worker as the baseline's has, so N workers do N times the "
-                     "work of a step. To compare the same work, divide the batch by the world size")  # fmt: skip
+        wrong.append(
+            "weak scaling: each worker has as many rows a step as the baseline, so N workers do N times the work of a "
+            "step. To compare the same work, divide the batch by the world size"
+        )
     else:
         wrong += [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known is False]
     good = [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known]
@@ -94,7 +96,8 @@ def claim(facts: Mapping[str, ArmFacts], both: Together, complete: bool) -> str:
     if reached == "same work":
         return f"{line}: everything may be said, with efficiency and a verdict"
     raised = "; ".join(dict.fromkeys(lacking)) or "every arm has to train"
-    return f"{line}. {claims.WORDS[reached]}\nwhat keeps it from A: {raised}\nB needs a metric that reaches a target in every arm"
+    needed = "B needs a metric that reaches a target in every arm"
+    return f"{line}. {claims.WORDS[reached]}\nwhat keeps it from A: {raised}\n{needed}"
 
 
 def strongest_of(facts: Mapping[str, ArmFacts], lacking: Sequence[str], complete: bool) -> Claim:
@@ -128,7 +131,9 @@ def estimate(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], ste
         fixed += max(0.0, outcomes[name].seconds - one.steps * step)
         per_epoch += (one.steps_per_epoch or 0) * step
         unknown = unknown or not one.steps_per_epoch or not one.step_seconds
-    lines = [f"a full measurement of {REPEATS} repeats, by these runs: {_minutes(REPEATS * tried)} at {steps} steps an arm"]
+    lines = [
+        f"a full measurement of {REPEATS} repeats, by these runs: {_minutes(REPEATS * tried)} at {steps} steps an arm"
+    ]
     if not unknown:
         for epochs in (1, 10):
             what = "1 epoch" if epochs == 1 else f"{epochs} epochs"
@@ -137,4 +142,10 @@ def estimate(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], ste
 
 
 def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )

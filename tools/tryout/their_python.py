@@ -34,12 +34,19 @@ def versions(python: str) -> dict[str, str]:
     try:
         asked = subprocess.run(
             [python, "-c", PROBE % (PACKAGES,)],
-            env=environment.allowed(os.environ), capture_output=True, text=True, timeout=30, check=False,
-        )  # fmt: skip
-        found: dict[str, str] = json.loads(asked.stdout)
+            env=environment.allowed(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError(f"PYTHON={python} can't be run ({error}): name the interpreter of the script's environment, as "
-                        "../mine/.venv/bin/python") from None  # fmt: skip
+        raise ToolError(
+            f"PYTHON={python} can't be run ({error}): name the interpreter of the script's environment, as "
+            "../mine/.venv/bin/python"
+        ) from None
+    try:
+        found: dict[str, str] = json.loads(asked.stdout)
     except ValueError:
         raise ToolError(f"PYTHON={python} is no Python: {(asked.stdout + asked.stderr).strip()[-200:]}") from None
     if _numbers(found["python"]) < LEAST_PYTHON:
@@ -48,9 +55,11 @@ def versions(python: str) -> dict[str, str]:
 
 
 def check(script: Script, found: Mapping[str, str], python: str) -> None:
-    """The script's own imports are there, and new enough. Raises ToolError with the line that installs what is missing."""
+    """What the script imports is there, and new enough. Raises ToolError with the line that installs it."""
     if script.needs_ray and "ray" not in found:
-        raise ToolError(f"{script.path.name} imports Ray, and its environment has none: {python} -m pip install 'ray[train]'")
+        raise ToolError(
+            f"{script.path.name} imports Ray, and its environment has none: {python} -m pip install 'ray[train]'"
+        )
     for name, least in LEAST.items():
         if name in found and name in script.frameworks and _numbers(found[name]) < least:
             needed = ".".join(map(str, least))
@@ -61,5 +70,5 @@ def check(script: Script, found: Mapping[str, str], python: str) -> None:
 
 
 def _numbers(version: str) -> tuple[int, int]:
-    major, minor = (version.split(".") + ["0"])[:2]
+    major, minor = ([*version.split("."), "0"])[:2]
     return int(major), int("".join(character for character in minor if character.isdecimal()) or 0)

@@ -2,8 +2,8 @@
 
     python -m training.launch.observed PLAN
 
-PLAN is a JSON file: command, folder, variables (the whole environment), cpus, ends (the file that is written at the end).
-The command's processes may leave its session, as daemons do: this one adopts them (PR_SET_CHILD_SUBREAPER) and ends them.
+PLAN is a JSON file: command, folder, variables (the whole environment), cpus, ends (the file that is written at the
+end). Processes may leave the session, as daemons do: this one adopts them (PR_SET_CHILD_SUBREAPER) and ends them.
 """
 
 import ctypes
@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 
 import psutil
 
-from training.launch.environment import share_of_cpus
 from training.contract.provenance import allowed_cpus
+from training.launch.environment import share_of_cpus
 from training.machine import isolation, topology
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -42,9 +42,7 @@ def main() -> int:
     reason = isolation.enter()
     _bind(plan["cpus"])
     began = time.time()
-    running = subprocess.Popen(
-        plan["command"], cwd=plan["folder"], env=plan["variables"], stdin=subprocess.DEVNULL
-    )
+    running = subprocess.Popen(plan["command"], cwd=plan["folder"], env=plan["variables"], stdin=subprocess.DEVNULL)
     most, left = 0, 0
     try:
         most = _wait(running)

@@ -42,21 +42,26 @@ class ArmCommand:
 
     def __str__(self) -> str:
         """As one would type it."""
-        return " ".join([*(f"{key}={shlex.quote(value)}" for key, value in self.variables.items()), shlex.join(self.command)])
+        return " ".join(
+            [*(f"{key}={shlex.quote(value)}" for key, value in self.variables.items()), shlex.join(self.command)]
+        )
 
 
-def commands(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool = True) -> list[ArmCommand]:
+def commands(
+    script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool = True
+) -> list[ArmCommand]:
     """Every arm of ARMS in this order; `values` replace placeholders other than {workers}."""
-    return [_arm(arm, script, python, sizes, values, has_ray) for arm in ARMS]
+    reasons = {arm: _absent(arm, script, sizes, has_ray) for arm in ARMS}
+    return [
+        ArmCommand(arm=arm, absent=reason) if reason else _present(arm, script, python, sizes, values)
+        for arm, reason in reasons.items()
+    ]
 
 
-def _arm(arm: str, script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool) -> ArmCommand:
-    absent = _absent(arm, script, sizes, has_ray)
-    if absent:
-        return ArmCommand(arm=arm, absent=absent)
+def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mapping[str, str]) -> ArmCommand:
     alone = arm in ("baseline", "wide")
     threads = sizes.workers * sizes.worker_cpus if arm == "wide" else sizes.worker_cpus
-    command = [str(script.path), *arguments(script, values | {"workers": str(_workers(arm, script, sizes))})]
+    command = [str(script.path), *arguments(script, {**values, "workers": str(_workers(arm, script, sizes))})]
     return ArmCommand(
         arm=arm,
         command=(python, *_launcher(arm, script, sizes), *command),
@@ -74,7 +79,7 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
     if arm == "native" and script.uses_ray_data:
         return "the script reads its data with Ray Data, which Ray's local mode has for one process alone"
     if arm == "ray" and script.kind == "other" and not script.needs_ray:
-        return "the script imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says which)"
+        return "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise)"
     if arm == "ray" and not has_ray:
         return "its environment has no Ray"
     return ""

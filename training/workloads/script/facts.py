@@ -1,4 +1,4 @@
-"""What observations say of an arm, and arms of each other. Pure: true, false, or None with what would have to be known."""
+"""What observations say of an arm, and arms of each other: true, false, or None where it can't be known. Pure."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
         rows_per_step=rows if rows is not None else reported,
         rows_known="counted" if rows is not None else "reported" if reported else "unknown",
         rows_per_epoch=sum(known for known in epochs if known) if rows is not None and None not in epochs else None,
-        steps_per_epoch=seen[0].epoch_steps if rows is not None else None,
+        steps_per_epoch=seen[0].epoch_steps,
         weights_equal=_weights_equal(seen),
         rows_disjoint=_rows_disjoint(seen, rows),
         weights=digests.pop() if len(digests) == 1 else None,
@@ -64,8 +64,8 @@ def _problem(expected: int, seen: Sequence[Observation]) -> str:
     lengths = sorted({len(one.step_ends) for one in seen})
     if len(seen) != expected:
         return (
-            f"{len(seen)} process{'es' if len(seen) > 1 else ''} trained, {expected} should have: the script ignores the "
-            "number of workers that it is given, or has one of its own"
+            f"{len(seen)} process{'es' if len(seen) > 1 else ''} trained, {expected} should have: the script ignores "
+            "the number of workers that it is given, or has one of its own"
         )
     if expected > 1 and all(one.world == 1 for one in seen):
         return f"{expected} processes trained, each alone: none of them joined the others"
@@ -81,7 +81,10 @@ def _weights_equal(seen: Sequence[Observation]) -> Known:
     if None in digests:
         return None, next((note for one in seen for note in one.notes if "weights" in note), "no digest of the weights")
     same = len(set(digests)) == 1
-    return same, "weights equal on all ranks" if same else "weights DIFFER between ranks: gradients are not synchronised"
+    return (
+        same,
+        "weights equal on all ranks" if same else "weights DIFFER between ranks: gradients are not synchronised",
+    )
 
 
 def _rows_disjoint(seen: Sequence[Observation], rows_per_step: float | None) -> Known:
@@ -132,7 +135,9 @@ def _alike(what: str, values: Mapping[str, float | int | None], allowed: float) 
         return None, f"{what} are not known in {', '.join(name for name, value in values.items() if value is None)}"
     if max(known) - min(known) <= (allowed - 1 if allowed else 0):
         return True, f"{what} equal in all arms"
-    return False, f"{what} DIFFER: " + ", ".join(f"{name} {value:g}" for name, value in values.items() if value is not None)
+    return False, f"{what} DIFFER: " + ", ".join(
+        f"{name} {value:g}" for name, value in values.items() if value is not None
+    )
 
 
 def _is_weak(baseline: ArmFacts | None, distributed: ArmFacts | None) -> bool:

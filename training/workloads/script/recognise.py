@@ -107,8 +107,8 @@ def _check_arguments(script: Script) -> None:
         )
     if "workers" not in used and script.kind not in ("torchrun", "tf-config"):
         raise ScriptError(
-            f"ARGS has no {{workers}}, and {WORDS[script.kind]} takes the number of workers from its arguments: every arm "
-            'would be the same. Give the script such an argument: ARGS="… --num-workers {workers}"'
+            f"ARGS has no {{workers}}, and {WORDS[script.kind]} takes the number of workers from its arguments: every "
+            'arm would be the same. Give the script such an argument: ARGS="… --num-workers {workers}"'
         )
 
 

@@ -8,9 +8,10 @@ import importlib.abc
 import importlib.machinery
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Callable, Sequence
+from typing import Any
 
 from . import keras_steps, ray_train, state, torch_steps
 
@@ -43,7 +44,7 @@ class Finder(importlib.abc.MetaPathFinder):
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
-                spec.loader.exec_module = _then(spec.loader.exec_module, observe)  # type: ignore[method-assign]
+                spec.loader.exec_module = _then(spec.loader.exec_module, observe)  # type: ignore[method-assign, assignment]
                 return spec
         return None
 

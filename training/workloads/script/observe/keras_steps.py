@@ -1,4 +1,4 @@
-"""Steps of `Model.fit`, of Keras 3 and tf-keras, by a callback beside the script's own. Own training loops are not seen.
+"""Steps of `Model.fit`, of Keras 3 and tf-keras, by a callback beside the script's own. Own loops are not seen.
 
 Keras counts no rows: those of a step are what `fit` was told (its batch size, or the data set's), over all ranks.
 """
@@ -54,7 +54,7 @@ def _rows_per_step(arguments: dict[str, Any]) -> int | None:
     return int(size) if size else 32 if hasattr(data, "shape") else None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _callback_class(base: Any) -> Any:
     class Steps(base):  # type: ignore[misc]
         """Counts batches; takes what Keras has, and has it wait for nothing."""
@@ -72,6 +72,9 @@ def _callback_class(base: Any) -> Any:
             now = state.current()
             if not now.step_ends:
                 now.framework, now.rows_per_step = base.__module__.partition(".")[0], self.rows
+                now.epoch_steps = self.params.get("steps")
+                now.rank, _ = state.rank_of_environment()
+                now.world = _replicas(self.model)
                 now.weights = functools.partial(_digest, self.model)
             counted = now.step(id(self.model))
             now.hook_seconds += time.perf_counter() - began
@@ -84,6 +87,11 @@ def _callback_class(base: Any) -> Any:
                 state.current().metrics[name] = float(value)
 
     return Steps
+
+
+def _replicas(model: Any) -> int:
+    """Over all processes, as the model's own strategy has them: what TF_CONFIG says need not be what was joined."""
+    return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1))
 
 
 def _digest(model: Any) -> str:

@@ -1,4 +1,4 @@
-"""Ray Train (V2, Ray 2.51 and newer): its training threads, its reports, the end of a driver, and local mode's world."""
+"""Ray Train (V2, Ray 2.51 and newer): training threads, reports, the end of a driver, and local mode's world."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def observe_reports(module: Any) -> None:
     def report_observed(metrics: Any, *args: Any, **more: Any) -> Any:
         now = state.current()
         now.reports += 1
-        for name, value in (metrics.items() if isinstance(metrics, dict) else ()):
+        for name, value in metrics.items() if isinstance(metrics, dict) else ():
             if isinstance(value, (int, float)):
                 now.metrics[str(name)] = float(value)
         began = time.perf_counter()

@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
@@ -59,10 +60,11 @@ class State:
         self.loaders: dict[int, Loader] = {}
         self.loader: Loader | None = None
         self.clock_of: int | None = None
-        self.rank, self.world = _rank_of_environment()
+        self.rank, self.world = rank_of_environment()
         self.threads: int | None = None
         self.framework: str | None = None
         self.rows_per_step: int | None = None
+        self.epoch_steps: int | None = None
         self.weights: Callable[[], str | None] = lambda: None
         self.metrics: dict[str, float] = {}
         self.reports = 0
@@ -110,7 +112,7 @@ class State:
             "rowsPerStepReported": self.rows_per_step,
             "datasetRows": loader.dataset_rows if known and loader else None,
             "epochRows": loader.epoch_rows if known and loader else None,
-            "epochBatches": loader.epoch_batches if known and loader else None,
+            "epochBatches": loader.epoch_batches if known and loader else self.epoch_steps,
             "firstPassRows": _packed(loader.first_pass) if known and loader and loader.numbered else None,
             "weights": self.weights(),
             "metrics": self.metrics,
@@ -122,7 +124,7 @@ class State:
         }
 
 
-def _rank_of_environment() -> tuple[int, int]:
+def rank_of_environment() -> tuple[int, int]:
     """Rank and world as torchrun's variables or TF_CONFIG have them; 0 of 1 without."""
     if "TF_CONFIG" in os.environ:
         try:

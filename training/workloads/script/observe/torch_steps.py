@@ -142,7 +142,7 @@ def _count(iterator: Any, batch: Any) -> None:
     index = drawn.popleft() if drawn else None
     numbers = list(index) if isinstance(index, (list, tuple)) else [index]
     if all(hasattr(number, "__index__") for number in numbers):
-        loader.deliver(len(numbers), [int(number) for number in numbers])
+        loader.deliver(len(numbers), [int(number) for number in numbers if number is not None])
     else:
         loader.deliver(_leading_size(batch), None)
 
@@ -153,5 +153,5 @@ def _leading_size(batch: Any) -> int:
         return _leading_size(next(iter(batch.values()))) if batch else 0
     if isinstance(batch, (list, tuple)):
         return _leading_size(batch[0]) if batch else 0
-    shape = getattr(batch, "shape", ())
-    return int(shape[0]) if len(shape) else 1
+    shape: Any = getattr(batch, "shape", None)
+    return int(shape[0]) if shape else 1

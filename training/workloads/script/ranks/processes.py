@@ -1,6 +1,6 @@
 """N processes of this machine with TF_CONFIG, as TensorFlow's guide has it: python processes.py N script.py …
 
-Runs in the user's Python, 3.9 or newer, on its standard library. Ends with 1 when a process failed; the others are ended.
+Runs in the user's Python, 3.9 or newer, on its standard library. When a process fails, the others are ended.
 """
 
 from __future__ import annotations

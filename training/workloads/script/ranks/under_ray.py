@@ -1,7 +1,7 @@
-"""A script that knows nothing of Ray as Ray Train's training function: python under_ray.py N CPUS torchrun|tf-config script.py …
+"""A script that knows nothing of Ray as Ray Train's training function: python under_ray.py N CPUS KIND script.py …
 
-Ray Train starts the workers and sets the variables by which such a script finds its ranks, and nothing else. Runs in the
-user's Python with the user's Ray (2.51 and newer).
+Ray Train starts the workers and sets the variables by which such a script finds its ranks (KIND is torchrun or
+tf-config), and nothing else. Runs in the user's Python with the user's Ray (2.51 and newer).
 """
 
 from __future__ import annotations
