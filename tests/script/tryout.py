@@ -1,0 +1,55 @@
+"""`make try` as a user calls it, and single arms of it."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.tryout import request
+from tools.tryout.run_arm import Outcome, run
+from training.workloads.script import commands, facts
+from training.workloads.script.facts import ArmFacts
+from training.workloads.script.recognise import recognise
+
+PROJECT = Path(__file__).resolve().parents[2]
+EXAMPLES = PROJECT / "examples"
+TORCH = os.environ.get("TRY_PYTHON", "")
+"""The interpreter of an environment with PyTorch and Ray."""
+NO_TORCH = "TRY_PYTHON names no interpreter of an environment with PyTorch and Ray"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What `make try` printed, and its exit code."""
+
+    code: int
+    text: str
+
+
+def try_script(path: Path, arguments: str = "", **variables: str) -> Tried:
+    """All of it."""
+    environment = os.environ | {"SCRIPT": str(path), "ARGS": arguments} | variables
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.tryout"],
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Tried(done.returncode, done.stdout + done.stderr)
+
+
+def run_one(path: Path, arm: str, folder: Path, arguments: str = "--epochs 1", python: str = sys.executable, steps: int = 20,
+            ) -> tuple[Outcome, ArmFacts]:  # fmt: skip
+    """One arm, and what was seen of it."""
+    asked = request.read(
+        {"SCRIPT": str(path), "ARGS": arguments, "PYTHON": python, "STEPS": str(steps), "LIMIT": "200"}
+    )
+    script = recognise(path, asked.arguments)
+    made = commands.commands(script, python, commands.Sizes(workers=2), {"storage": str(folder)})
+    command = next(one for one in made if one.arm == arm)
+    outcome = run(command, asked, folder, path.parent)
+    assert outcome.seen, outcome.printed[-3000:]
+    return outcome, facts.of_arm(arm, command.ranks, outcome.seen)

@@ -1,0 +1,152 @@
+"""What observations say: each way in which arms are not the same work is named, and what is in order is not."""
+
+import base64
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compare import claims
+from tools.tryout import show
+from training.workloads.script import facts
+from training.workloads.script.facts import ArmFacts
+from training.workloads.script.observations import Observation, parse
+
+ROWS = 256
+
+
+def rank(
+    number: int, world: int, *, batch: int = 32, steps: int = 4, rows: range | None = None, **more: Any
+) -> Observation:
+    """A rank that did everything right: its own rows, the weights of all, `batch` rows of 64 a step."""
+    taken = rows if rows is not None else range(number, ROWS, world)
+    marks = bytearray(ROWS)
+    for row in taken:
+        marks[row] = 1
+    values: dict[str, Any] = {
+        "rank": number, "world": world, "framework": "torch", "threads": 1, "clockOffset": 0.0,
+        "stepEnds": [1.0 + step for step in range(steps)], "rowsAtStep": [batch * (step + 1) for step in range(steps)],
+        "rowsPerStepReported": None, "epochRows": len(taken), "epochBatches": steps,
+        "firstPassRows": base64.b64encode(zlib.compress(bytes(marks))).decode(), "weights": "w", "metrics": {},
+        "reportSeconds": 0.0, "hookSeconds": 0.0, "endedEarly": True, "notes": [],
+    }  # fmt: skip
+    return parse(values | more)
+
+
+def arm(*ranks: Observation, name: str = "native", expected: int = 2) -> ArmFacts:
+    """The facts of these."""
+    return facts.of_arm(name, expected, ranks)
+
+
+GOOD = arm(rank(0, 2), rank(1, 2))
+BASELINE = arm(rank(0, 1, batch=64), name="baseline", expected=1)
+
+
+def test_ranks_that_share_the_work_are_in_order() -> None:
+    """Rows are added up over ranks; nothing is wrong, and claim A can be reached."""
+    both = facts.together({"baseline": BASELINE, "native": GOOD, "ray": replace(GOOD, arm="ray")})
+
+    assert "" == GOOD.problem
+    assert (64, ROWS) == (GOOD.rows_per_step, GOOD.rows_per_epoch)
+    assert GOOD.weights_equal[0]
+    assert GOOD.rows_disjoint[0]
+    assert both.ray_changed_nothing
+    assert not both.weak_scaling
+    assert "A, same work" in show.claim({"baseline": BASELINE, "native": GOOD}, both, complete=True)
+
+
+def test_gradients_that_are_not_synchronised() -> None:
+    """No DDP wrapper: weights differ between ranks."""
+    found = arm(rank(0, 2), rank(1, 2, weights="other"))
+
+    assert found.weights_equal[0] is False
+    assert "DIFFER" in found.weights_equal[1]
+    assert found.weights is None
+
+
+def test_ranks_that_train_on_everything() -> None:
+    """No sampler: the rows of one are those of the other, and an epoch has them twice."""
+    found = arm(rank(0, 2, rows=range(ROWS)), rank(1, 2, rows=range(ROWS)))
+    both = facts.together({"baseline": BASELINE, "native": found})
+
+    assert found.rows_disjoint == (False, "ranks SHARE 256 rows: each trains on data of the others")
+    assert both.same_rows_per_epoch[0] is False
+    assert "baseline 256, native 512" in both.same_rows_per_epoch[1]
+
+
+def test_a_padded_batch_is_no_sharing() -> None:
+    """Samplers repeat some rows so that all ranks have as many: less than one global batch."""
+    found = arm(rank(0, 2, rows=range(129)), rank(1, 2, rows=range(128, ROWS)))
+
+    assert found.rows_disjoint[0]
+    assert facts.together({"baseline": BASELINE, "native": found}).same_rows_per_epoch[0]
+
+
+def test_few_steps_on_everything_are_still_sharing() -> None:
+    """Less than a global batch, but all that either had."""
+    found = arm(rank(0, 2, rows=range(32)), rank(1, 2, rows=range(32)))
+
+    assert found.rows_disjoint[0] is False
+
+
+def test_a_batch_of_each_worker_is_weak_scaling() -> None:
+    """It is named, and not called another error."""
+    found = arm(rank(0, 2, batch=64), rank(1, 2, batch=64), name="ray")
+    arms = {"baseline": BASELINE, "ray": found}
+    both = facts.together(arms)
+
+    assert both.weak_scaling
+    assert "weak scaling" in show.findings(arms, both)[0]
+    assert "C, same script" in show.claim(arms, both, complete=True)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [
+        ((rank(0, 1),), "1 process trained, 2 should have: the script ignores the number of workers"),
+        ((rank(0, 2), rank(1, 2), rank(2, 2)), "3 processes trained, 2 should have"),
+        ((rank(0, 1), rank(0, 1)), "2 processes trained, each alone"),
+        ((rank(0, 2), rank(1, 2, steps=3)), "different numbers of steps: 3, 4"),
+    ],
+)
+def test_processes_that_are_not_the_ranks_asked_for(ranks: tuple[Observation, ...], words: str) -> None:
+    """Too few, too many, none that joined, one that ended before the others."""
+    assert words in arm(*ranks).problem
+
+
+def test_what_is_not_known_is_null_and_never_true() -> None:
+    """Rows without numbers, weights without a digest: claim C, and what it lacks."""
+    blind = {"firstPassRows": None, "weights": None, "rowsAtStep": None, "rowsPerStepReported": 64, "epochRows": None}
+    found = arm(rank(0, 2, **blind), rank(1, 2, **blind))
+    both = facts.together({"native": found})
+    said = show.claim({"native": found}, both, complete=True)
+
+    assert found.weights_equal[0] is None
+    assert found.rows_disjoint[0] is None
+    assert ("reported", 64) == (found.rows_known, found.rows_per_step)
+    assert "C, same script" in said
+    assert "no digest of the weights" in said
+
+
+def test_the_claim_has_one_definition() -> None:
+    """From the strongest to the weakest; what is unknown raises nothing."""
+    assert "same work" == claims.strongest(steps=True, same_work=True, same_result=True)
+    assert "same result" == claims.strongest(steps=True, same_work=None, same_result=True)
+    assert "same script" == claims.strongest(steps=True, same_work=False)
+    assert "it finished" == claims.strongest(steps=False, same_work=True)
+
+
+def test_an_arm_that_did_not_train_leaves_the_weakest_claim() -> None:
+    """D: never faster, never worth it."""
+    both = facts.together({"baseline": BASELINE})
+
+    assert "D, it finished" in show.claim({"baseline": BASELINE}, both, complete=False)
+
+
+def test_a_step_is_the_median_of_the_later_half() -> None:
+    """The first ones warm up: one slow step in the middle moves nothing."""
+    ends = [0.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0]
+
+    assert 2.0 == rank(0, 1, steps=9, stepEnds=ends).step_seconds
+    assert rank(0, 1, steps=3, stepEnds=[0.0, 1.0, 2.0]).step_seconds is None

@@ -1,0 +1,147 @@
+"""The observer in a process of its own: it loads on every Python, on the standard library alone, and hurts no script."""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.tryout.run_arm import SITE
+
+OBSERVER = sorted(SITE.parent.rglob("*.py"))
+RANKS = sorted((SITE.parents[1] / "ranks").glob("*.py"))
+TORCH = {
+    "torch/__init__.py": "import torch.optim.optimizer\nget_num_threads = lambda: 3\n",
+    "torch/optim/__init__.py": "",
+    "torch/optim/optimizer.py": (
+        "hooks = []\nregister_optimizer_step_post_hook = hooks.append\n"
+        "class Optimizer:\n    param_groups = []\n    def step(self):\n        [hook(self, (), {}) for hook in hooks]\n"
+    ),
+}
+"""What the observer asks of PyTorch, and no more."""
+
+
+def run(folder: Path, text: str, python: str = sys.executable, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A script in `folder`, observed into `folder/out`."""
+    (folder / "out").mkdir(exist_ok=True)
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(SITE),
+        "TRAINING_OBSERVE": str(folder / "out"),
+    } | variables
+    return subprocess.run(
+        [python, "train.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def with_torch(folder: Path) -> Path:
+    """`folder` with a stand-in for PyTorch, whose optimizer calls what was registered."""
+    for name, text in TORCH.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("path", [*OBSERVER, *RANKS], ids=lambda path: path.name)
+def test_it_is_python_3_9(path: Path) -> None:
+    """What is loaded into the user's Python has no newer syntax, and imports the standard library or a neighbour."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+    absolute = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    absolute |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+
+    assert not {name for name in absolute if name and name.partition(".")[0] not in {*sys.stdlib_module_names, "ray"}}
+    assert path.name == "under_ray.py" or not any(name and name.startswith("ray") for name in absolute)
+
+
+def test_it_loads_in_the_oldest_python(tmp_path: Path) -> None:
+    """3.9, where there is one."""
+    installed = [*Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"), *filter(None, [shutil.which("python3.9")])]
+    if not installed:
+        pytest.skip("no Python 3.9 on this machine")
+    python = str(installed[0])
+    done = run(with_torch(tmp_path), "import torch\ntorch.optim.optimizer.Optimizer().step()", python)
+
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    assert 1 == len(list((tmp_path / "out").glob("rank-*.json")))
+
+
+def test_every_rank_ends_after_the_steps_that_are_wanted(tmp_path: Path) -> None:
+    """`finally` blocks run, the exit code is 0, and nothing is printed."""
+    text = (
+        "import torch\no = torch.optim.optimizer.Optimizer()\ntry:\n    while True: o.step()\nfinally: print('finally')"
+    )
+    done = run(with_torch(tmp_path), text, TRAINING_OBSERVE_STEPS="5")
+    written = json.loads(next((tmp_path / "out").glob("rank-0-*.json")).read_text())
+
+    assert (0, "finally\n", "") == (done.returncode, done.stdout, done.stderr)
+    assert 5 == len(written["stepEnds"])
+    assert (3, True) == (written["threads"], written["endedEarly"])
+
+
+def test_a_script_with_fewer_steps_is_seen_to_its_end(tmp_path: Path) -> None:
+    """Without the word that it was ended; a child that was forked and trains is a rank of its own."""
+    text = (
+        "import torch, multiprocessing as mp\no = torch.optim.optimizer.Optimizer()\no.step()\n"
+        "def child():\n    o.step(); o.step()\np = mp.get_context('fork').Process(target=child)\np.start(); p.join()\n"
+    )
+    run(with_torch(tmp_path), text)
+    written = [json.loads(path.read_text()) for path in (tmp_path / "out").glob("rank-*.json")]
+
+    assert [1, 2] == sorted(len(one["stepEnds"]) for one in written)
+    assert not any(one["endedEarly"] for one in written)
+
+
+def test_the_first_optimizer_is_the_clock(tmp_path: Path) -> None:
+    """A second one, as in adversarial training, makes no second step."""
+    text = (
+        "import torch\na, b = [torch.optim.optimizer.Optimizer() for _ in 'ab']\nfor _ in range(3): a.step(); b.step()"
+    )
+    run(with_torch(tmp_path), text)
+
+    assert 3 == len(json.loads(next((tmp_path / "out").glob("rank-*.json")).read_text())["stepEnds"])
+
+
+def test_the_environments_own_sitecustomize_is_called(tmp_path: Path) -> None:
+    """Which ours stands before."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("print('own', __name__)", encoding="utf-8")
+    done = run(tmp_path, "import sitecustomize; print(sitecustomize.__file__)", PYTHONPATH=f"{SITE}{os.pathsep}{own}")
+
+    assert f"own sitecustomize\n{own}/sitecustomize.py\n" == done.stdout
+
+
+def test_the_scripts_modules_are_its_own(tmp_path: Path) -> None:
+    """Nothing of this project is on its path: modules named as ours are found where the script has them."""
+    for name in ("training", "tools", "state", "hooks"):
+        (tmp_path / f"{name}.py").write_text(f"print('mine {name}')", encoding="utf-8")
+    done = run(tmp_path, "import training, tools, state, hooks")
+
+    assert "mine training\nmine tools\nmine state\nmine hooks\n" == done.stdout
+
+
+def test_a_framework_that_nobody_tried_trains_unobserved(tmp_path: Path) -> None:
+    """Whatever it lacks or whatever breaks in a hook, the script runs to its end."""
+    with_torch(tmp_path)
+    (tmp_path / "torch/optim/optimizer.py").write_text(
+        "def register_optimizer_step_post_hook(f): raise RuntimeError('no')\n"
+    )
+    done = run(tmp_path, "import torch; print('trained')", TRAINING_OBSERVE_STEPS="5")
+
+    assert (0, "trained\n", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_a_process_that_is_not_observed_is_left_alone(tmp_path: Path) -> None:
+    """Without a folder to write into, nothing waits for any import."""
+    done = run(tmp_path, "import sys; print([type(finder).__name__ for finder in sys.meta_path])", TRAINING_OBSERVE="")
+    plain = subprocess.run(
+        [sys.executable, "-c", "print()"], env={"PYTHONPATH": str(SITE)}, capture_output=True, check=True
+    )
+
+    assert b"" == plain.stderr
+    assert done.returncode == 0

@@ -1,0 +1,123 @@
+"""What a script is, from its text; and each that can't be measured is refused with what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from training.workloads.script.recognise import ScriptError, recognise
+
+WORKERS = ("--num-workers", "{workers}")
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+def script(folder: Path, text: str, name: str = "train.py") -> Path:
+    """A file with that text."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("from ray.train.torch import TorchTrainer", "ray-torch"),
+        ("import ray.train.torch", "ray-torch"),
+        ("import torch, ray\nfrom ray import train\nray.train.torch.TorchTrainer", "ray-torch"),
+        ("from ray.train.tensorflow import TensorflowTrainer\nimport tensorflow", "ray-tensorflow"),
+        ("import torch.distributed as dist", "torchrun"),
+        ("from torch.nn.parallel import DistributedDataParallel", "torchrun"),
+        ("from accelerate import Accelerator", "torchrun"),
+        ("from transformers import Trainer", "torchrun"),
+        ("import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()", "tf-config"),
+        ("import os\nos.environ['TF_CONFIG']", "tf-config"),
+        ("from ray.rllib.algorithms.ppo import PPOConfig", "other"),
+        ("import torch", "other"),
+        ("print('nothing')", "other"),
+    ],
+)
+def test_the_kind_is_that_of_what_is_imported(tmp_path: Path, text: str, kind: str) -> None:
+    """By imports and names, wherever they stand."""
+    assert kind == recognise(script(tmp_path, text), WORKERS).kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("torch_ray.py", "ray-torch"),
+        ("torch_ddp.py", "torchrun"),
+        ("keras_ray.py", "ray-tensorflow"),
+        ("keras_tf_config.py", "tf-config"),
+    ],
+)
+def test_the_examples_are_recognised(name: str, kind: str) -> None:
+    """Each as what it says it is, and none knows of this project."""
+    path = EXAMPLES / name
+
+    assert kind == recognise(path, WORKERS).kind
+    assert not {"training", "tools", "compare"} & {name.partition(".")[0] for name in recognise(path, WORKERS).modules}
+
+
+def test_neighbours_that_it_imports_are_read(tmp_path: Path) -> None:
+    """The trainer may be in another file of its folder; two that import each other end, too."""
+    script(tmp_path, "import train\nfrom ray.train.torch import TorchTrainer", "mine.py")
+
+    assert "ray-torch" == recognise(script(tmp_path, "from mine import main"), WORKERS).kind
+
+
+def test_the_user_has_the_last_word(tmp_path: Path) -> None:
+    """KIND goes before what was recognised; one that there is not is refused with those there are."""
+    path = script(tmp_path, "import torch")
+
+    assert "torchrun" == recognise(path, (), "torchrun").kind
+    with pytest.raises(ScriptError, match=r"KIND=mpi: allowed are auto, ray-torch, torchrun"):
+        recognise(path, (), "mpi")
+
+
+@pytest.mark.parametrize("kind", ["ray-torch", "ray-tensorflow", "other"])
+def test_a_number_of_workers_that_reaches_nobody_is_refused(tmp_path: Path, kind: str) -> None:
+    """All arms would be the same; torchrun and TF_CONFIG tell the ranks themselves."""
+    path = script(tmp_path, "pass")
+
+    with pytest.raises(ScriptError, match=r"ARGS has no \{workers\}"):
+        recognise(path, ("--epochs", "1"), kind)
+    for other in ("torchrun", "tf-config"):
+        recognise(path, ("--epochs", "1"), other)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ScalingConfig(num_workers=2)", r"train.py, line 1: num_workers=2 is written into the script"),
+        ("x = 1\nray.train.ScalingConfig(num_workers=4)", r"line 2: num_workers=4"),
+        ("ScalingConfig(num_workers=n, use_gpu=True)", r"use_gpu=True asks for a GPU"),
+        ("def broken(:", r"is no Python"),
+        ("\0", r"is no Python"),
+    ],
+)
+def test_what_can_not_work_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    """Before a minute is spent."""
+    with pytest.raises(ScriptError, match=message):
+        recognise(script(tmp_path, text), WORKERS)
+
+
+def test_what_may_work_is_not_refused(tmp_path: Path) -> None:
+    """A number or a GPU that is decided when it runs."""
+    text = "ScalingConfig(num_workers=args.n, use_gpu=torch.cuda.is_available())\nScalingConfig(use_gpu=False)"
+
+    recognise(script(tmp_path, text), WORKERS)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """The message has what is there instead."""
+    script(tmp_path, "", "training.py")
+
+    with pytest.raises(ScriptError, match=r"there is no such file; there are training.py"):
+        recognise(tmp_path / "train.py", ())
+    with pytest.raises(ScriptError, match="is a folder"):
+        recognise(tmp_path, ())
+
+
+def test_a_placeholder_that_nothing_replaces(tmp_path: Path) -> None:
+    """It would reach the script as it is."""
+    with pytest.raises(ScriptError, match=r"ARGS has \{worker\}.*allowed are \{workers\}, \{seed\}"):
+        recognise(script(tmp_path, "pass"), ("{worker}",))
