@@ -10,12 +10,13 @@ from compare import fairness, measures
 from compare.answer import Held, answer, hold, won_from
 from compare.claims import claim_of
 from compare.cost import reserved
+from compare.curve import at, curve, split, workers_of
 from compare.idle import idle_ray_cpus
 from compare.measurement import CompareError, Context, Measurement, Repeat, Run, why_absent
 from compare.projection import project
 from compare.qualifiers import qualifiers
-from compare.ratios import measures_of, ratios_of, spread
-from compare.schema import SCHEMA_VERSION, ArmSummary, Comparison, Estimate, RunLink
+from compare.ratios import link, measures_of, ratios_of, spread
+from compare.schema import SCHEMA_VERSION, ArmSummary, Comparison, Estimate
 from compare.verdict import Findings, factor, first_words, verdict
 from training.contract.arms import ARMS
 
@@ -28,11 +29,13 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
     Repeats that lack an arm are left out, with a reason. Raises CompareError, naming the field, when a run was not
     trained with the recipe of the others.
     """
-    wanted = [run for run in runs if run.arm in context.arms]
+    wanted, of_curve = split([run for run in runs if run.arm in context.arms], context)
     fairness.refuse_different_recipes(wanted, context)
+    for workers in context.curve:
+        fairness.refuse_different_recipes([run for run in of_curve if workers_of(run) == workers], at(context, workers))
     absent = {name: why_absent(name, context) for name in ARMS if name not in context.arms}
     repeats, reasons = _complete_repeats(wanted, context)
-    measurement, reasons = Measurement(context, repeats), reasons | absent
+    measurement, reasons = Measurement(context, repeats, of_curve), reasons | absent
     checks = fairness.verify(measurement) if repeats else {}
     reasons |= {f"checks.{name}": why for name, (passed, why) in checks.items() if passed is not True}
     findings = _findings(measurement, checks, reasons)
@@ -53,6 +56,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         checks={name: passed for name, (passed, _) in checks.items()},
         reasons=reasons,
         projection=findings.projection,
+        workers_curve=findings.workers_curve,
     )
 
 
@@ -63,12 +67,14 @@ def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], re
     held: dict[str, Held] = {}
     ratios: dict[str, Estimate | None] = {each.name: None for each in measures.RATIOS}
     gaps: list[float] = []
+    projection, workers_curve = project(measurement, reasons), None
     if failed or not measurement.repeats:
         why = f"not comparable: {', '.join(failed)} failed" if failed else NO_REPEAT
-        reasons |= dict.fromkeys((*ratios, "breakEvenEpochs", "idleRayCpus"), why)
+        reasons |= dict.fromkeys((*ratios, "breakEvenEpochs", "idleRayCpus", "workersCurve"), why)
     else:
         held, ratios = hold(measurement), ratios_of(measurement, reasons)
         gaps = idle_ray_cpus(measurement, reasons)
+        workers_curve = curve(measurement, projection, reasons)
     idle = spread(gaps) if gaps else None
     return Findings(
         measurement=measurement,
@@ -81,7 +87,8 @@ def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], re
         checks=checks,
         qualifiers=qualifiers(measurement, ratios, idle, checks),
         idle_ray_cpus=idle,
-        projection=project(measurement, reasons),
+        projection=projection,
+        workers_curve=workers_curve,
     )
 
 
@@ -139,7 +146,7 @@ def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -
         test_images=first.test_images,
         provenance=first.provenance,
         ray=first.ray,
-        runs=[_link(run) for run in runs],
+        runs=[link(run) for run in runs],
     )
 
 
@@ -149,15 +156,3 @@ def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
         for name, seconds in run.result.startup_phases.items():
             phases.setdefault(name, []).append(seconds)
     return {name: float(statistics.median(seconds)) for name, seconds in phases.items()}
-
-
-def _link(run: Run) -> RunLink:
-    return RunLink(
-        name=run.name,
-        repeat=run.repeat,
-        seed=run.result.recipe["seed"],
-        path=run.path,
-        sha256=run.sha256,
-        started_at=run.result.started_at,
-        wall_seconds=run.result.wall_seconds,
-    )

@@ -61,6 +61,17 @@ def verify(measurement: Measurement) -> dict[str, Check]:
     return checks | {name: check for name, check in reported.items() if name not in checks or check[0] is False}
 
 
+def verify_points(repeats: Sequence[Repeat]) -> dict[str, Check]:
+    """Of runs of one arm that differ in their number of workers alone, by whatever key: that it is the same work."""
+    runs = [run for repeat in repeats for run in repeat.values()]
+    return {
+        "sameWork": _first_broken(repeats, _same_work),
+        "hashesEqual": _hashes(repeats, runs),
+        "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),
+        "platformsEqual": _equal(runs, "platform", lambda _, software: {"platform": software.platform}),
+    }
+
+
 def _first_broken(subjects: Iterable[Any], problem: Callable[[Any], str]) -> Check:
     return next(((False, text) for text in map(problem, subjects) if text), _TRUE)
 

@@ -91,6 +91,8 @@ class Context:
     repeats: int
     arms: tuple[str, ...]
     """The arms of the measurement, by name."""
+    curve: tuple[int, ...] = ()
+    """Other numbers of workers that Ray was measured with."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Why the other arms are not measured, by name."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -110,6 +112,8 @@ class Measurement:
 
     context: Context
     repeats: Sequence[Repeat]
+    of_curve: Sequence[Run] = ()
+    """The subject's runs with other numbers of workers, which are made in turns with the others and are no arm's."""
 
     @property
     def recipe(self) -> Recipe:

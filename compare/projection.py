@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compare.clock import step_seconds
-from compare.measurement import Measurement, Repeat
+from compare.measurement import Context, Measurement, Repeat
 from compare.schema import Link, Projection
 from training.contract.arms import BASELINE, NATIVE
 from training.contract.recipe import Recipe, batch_split
@@ -105,7 +105,7 @@ def project(measurement: Measurement, reasons: dict[str, str]) -> Projection | N
         all_reduce_seconds=ring.seconds(recipe.workers, model.gradient_bytes),
         exposed_share=model.exposed_share,
         straggler_seconds=model.straggler_seconds(recipe.workers),
-        links=[_predict(model, *link, recipe) for link in _links(ring)],
+        links=[_predict(model, *link, measurement.context) for link in _links(ring)],
         assumptions=_assumptions(ring),
     )
 
@@ -179,12 +179,15 @@ def _links(measured: Ring) -> list[tuple[str, bool, Ring]]:
     return links
 
 
-def _predict(model: Model, name: str, measured: bool, ring: Ring, recipe: Recipe) -> Link:
+def _predict(model: Model, name: str, measured: bool, ring: Ring, context: Context) -> Link:
+    recipe = context.recipe
     most = _most_workers(recipe)
     speedups = {workers: model.speedup(workers, ring) for workers in range(1, most + 1)}
     enough = max(speedups.values()) * NEAR_BEST
     best = next(workers for workers, speedup in speedups.items() if speedup >= enough)
-    shown = sorted({1, 2, 3, 4, recipe.workers, best, most} | {2**power for power in range(most.bit_length())})
+    shown = sorted(
+        {1, 2, 3, 4, *context.curve, recipe.workers, best, most} | {2**power for power in range(most.bit_length())}
+    )
     return Link(
         name=name,
         measured=measured,

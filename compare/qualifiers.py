@@ -37,7 +37,7 @@ def qualifiers(
         "sharedCores": placement.shared_cores(runs),
         "kindsOfCore": placement.kinds_of_core(runs),
         "numaNodes": placement.numa_nodes(runs),
-        "apart": _apart(repeats),
+        "apart": _apart(measurement),
         "epochs": _different_epochs(measurement),
         "hosts": _different_hosts(runs),
         "systems": placement.different_systems(runs),
@@ -76,9 +76,13 @@ def _no_affinity(measurement: Measurement) -> str:
     return "This system has no CPU affinity, so nothing held the arms to their CPUs"
 
 
-def _apart(repeats: Sequence[Repeat]) -> str:
+def _apart(measurement: Measurement) -> str:
     """Kept from an earlier measurement or resumed after an interruption: the machine may have been another by then."""
-    gaps = {repeat_number(repeat): _longest_pause(repeat) for repeat in repeats}
+    between: dict[int, list[Run]] = {}
+    for run in measurement.of_curve:
+        between.setdefault(run.repeat, []).append(run)
+    numbered = {repeat_number(repeat): list(repeat.values()) for repeat in measurement.repeats}
+    gaps = {number: _longest_pause([*runs, *between.get(number, [])]) for number, runs in numbered.items()}
     apart = {number: seconds for number, seconds in gaps.items() if seconds > TOGETHER_SECONDS}
     if not apart:
         return ""
@@ -91,9 +95,9 @@ def repeat_number(repeat: Repeat) -> int:
     return next(iter(repeat.values())).repeat
 
 
-def _longest_pause(repeat: Repeat) -> float:
-    """Most seconds from the end of a run of the repeat to the start of the next."""
-    runs = sorted(repeat.values(), key=lambda run: run.started)
+def _longest_pause(of_repeat: Sequence[Run]) -> float:
+    """Most seconds from the end of a run to the start of the next."""
+    runs = sorted(of_repeat, key=lambda run: run.started)
     return max((after.started - before.ended for before, after in pairwise(runs)), default=0.0)
 
 

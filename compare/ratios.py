@@ -11,7 +11,7 @@ from compare.clock import Clock, Pair, clock_of
 from compare.intervals import Interval, decide, mean_interval, ratio_interval, repeats_to_decide
 from compare.measurement import Measurement, Repeat, Run, why_absent
 from compare.measures import Ratio
-from compare.schema import Estimate, Spread
+from compare.schema import Estimate, RunLink, Spread
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -104,3 +104,16 @@ def clock_pairs(measurement: Measurement, alternative: str, subject: str) -> lis
 
 def _clock(run: Run) -> Clock:
     return clock_of(run.result)
+
+
+def link(run: Run) -> RunLink:
+    """Where a run lies that was compared."""
+    return RunLink(
+        name=run.name,
+        repeat=run.repeat,
+        seed=run.result.recipe["seed"],
+        path=run.path,
+        sha256=run.sha256,
+        started_at=run.result.started_at,
+        wall_seconds=run.result.wall_seconds,
+    )

@@ -7,10 +7,13 @@ from training.contract.arms import RAY
 OF_RAY = ("cpuHours", "cost")
 """Measures of the Ray arm that are outputs; those of the others are in the comparison."""
 
+OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
+"""Of the workers' curve, where one was measured."""
+
 
 def names() -> list[str]:
     """The outputs' names, in the order in which they are shown."""
-    return ["answer", "verdict", *(each.name for each in measures.RATIOS), "breakEvenEpochs", *OF_RAY]
+    return ["answer", "verdict", *(each.name for each in measures.RATIOS), "breakEvenEpochs", *OF_CURVE, *OF_RAY]
 
 
 def scalars(comparison: Comparison) -> dict[str, float | str | None]:
@@ -20,4 +23,7 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     values: dict[str, float | str | None] = {name: value.median if value else None for name, value in ratios}
     values |= {name: ray.median(name) if ray else None for name in OF_RAY}
     values |= {"answer": comparison.answer, "verdict": comparison.verdict}
+    curve = comparison.workers_curve
+    values |= {"stopsPayingAt": curve.stops_paying_at if curve else None}
+    values |= {"costsMoreFrom": curve.costs_more_from if curve else None}
     return values | {"breakEvenEpochs": comparison.break_even_epochs}

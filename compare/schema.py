@@ -125,6 +125,37 @@ class Projection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """Ray with one number of workers; everything is over the repeats, and every ratio within one."""
+
+    workers: Annotated[int, "how many"]
+    step_seconds: Annotated[Spread | None, "mean timed step"]
+    wall_seconds: Annotated[Spread, "start to result, without what only our own probes took"]
+    cpu_hours: Annotated[Spread, "reserved CPUs × hours; on a cluster idle worker pods are in none"]
+    cost: Annotated[Spread | None, "of a run; null where no price is set"]
+    speedup: Annotated[Estimate | None, "baseline / this, steady state"]
+    gain: Annotated[Estimate | None, "number before / this, start to result; null for the first"]
+    cost_ratio: Annotated[Estimate | None, "this / number before, of `cost`, or of `cpuHours` where no price is set"]
+    projected_speedup: Annotated[
+        float | None, "by the projection on this link, less rayOverhead; null where it is fitted, at all workers"
+    ]
+    projection_error: Annotated[Estimate | None, "speedup / projectedSpeedup: 1 where the model holds"]
+    runs: Annotated[list[RunLink], "the runs compared"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersCurve:
+    """Ray with the numbers of workers of the setting `workersCurve`, the last of them `workers`."""
+
+    points: Annotated[list[CurvePoint], "ascending"]
+    stops_paying_at: Annotated[int | None, "the first number whose gain over the one before is not surely above 1"]
+    costs_more_from: Annotated[
+        int | None,
+        "the first number beyond which more workers surely cost more than they save: what a run costs rises with them",
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The `comparison` output: everything, as one JSON object."""
 
@@ -147,6 +178,7 @@ class Comparison:
     checks: Annotated[dict[str, bool | None], "fairness checks; null: not verified, false: the arms are not comparable"]
     reasons: Annotated[dict[str, str], "why a value is null, a check false, a repeat dropped or the verdict qualified"]
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
+    workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
 
     def to_json(self) -> str:
         """Canonical JSON, without NaN: equal comparisons give equal text."""

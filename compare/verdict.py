@@ -4,6 +4,7 @@ change it. Pure: numbers in, words out; it computes no ratio.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from compare.answer import Held, repeats_to_decide, won_from
 from compare.claims import WORDS
@@ -11,7 +12,7 @@ from compare.fairness import Check
 from compare.intervals import ENOUGH_TO_ESTIMATE
 from compare.measurement import Measurement, why_absent
 from compare.qualifiers import ACCURACY_POINTS
-from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread
+from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread, WorkersCurve
 from training.contract.arms import ARMS, NATIVE, WIDE
 
 WORTH_SAYING = 1.1
@@ -33,6 +34,7 @@ class Findings:
     qualifiers: Mapping[str, str]
     idle_ray_cpus: Spread | None
     projection: Projection | None
+    workers_curve: WorkersCurve | None
 
 
 def first_words(answer: Answer, held: Sequence[Held]) -> str:
@@ -49,7 +51,8 @@ def verdict(findings: Findings) -> str:
         )
         return f"{first}: {failed}. No ratio is given, because the arms did not do the same work."
     parts = [f"{first}: {_reason(findings)}.", _claim(findings)]
-    parts += [_an_epoch(findings), _whats_next(findings), _time(findings), _over_native(findings), _model(findings)]
+    parts += [_an_epoch(findings), _whats_next(findings), _time(findings), _over_native(findings)]
+    parts += [_curve(findings.workers_curve), _model(findings)]
     parts += [_accuracy(findings.ratios.get("accuracyGap")), _not_measured(findings)]
     return " ".join(part for part in [*parts, *(f"{text}." for text in findings.qualifiers.values())] if part)
 
@@ -142,6 +145,24 @@ def _over_native(findings: Findings) -> str:
     if overhead is None:
         return ""
     return f"Its steps take {factor(overhead)} the time of {NATIVE.words(findings.measurement.recipe)}."
+
+
+def _curve(curve: WorkersCurve | None) -> str:
+    """What more workers gained as measured, and from where on they do not pay."""
+    if curve is None:
+        return ""
+    gains = [
+        f"{point.workers} workers are {factor(point.gain)} as fast as {before.workers}"
+        for before, point in pairwise(curve.points)
+        if point.gain
+    ]
+    text = f"Start to end, {' and '.join(gains)}" if gains else ""
+    if text and curve.stops_paying_at is not None:
+        text += f", so with {curve.stops_paying_at} a gain is not sure any more"
+    dearer = (
+        f"Beyond {curve.costs_more_from}, a run surely costs more than with fewer." if curve.costs_more_from else ""
+    )
+    return " ".join(part for part in (f"{text}." if text else "", dearer) if part)
 
 
 def _model(findings: Findings) -> str:

@@ -37,6 +37,7 @@ def context_of(settings: Settings) -> Context:
         target=settings.target,
         repeats=settings.repeats,
         arms=settings.arms,
+        curve=settings.workers_curve,
         absent=settings.absent_arms,
         settings=settings.given,
         oversubscription=settings.oversubscription,

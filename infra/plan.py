@@ -10,16 +10,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from infra.places.cluster import pods
 from training.contract import provenance
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, RAY
 from training.contract.recipe import Recipe, canonical
 from training.launch import environment
 
 if TYPE_CHECKING:
     from infra.settings.settings import Settings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,10 @@ class RunPlan:
     """One run of one arm."""
 
     name: str
-    """Arm and repeat, as `ray-2`: the resource's name and the beginning of its folder's."""
+    """Arm and repeat, as `ray-2`, and `ray-w1-2` of the workers' curve.
+
+    The resource's name, and the beginning of its folder's.
+    """
     arm: str
     repeat: int
     """From 1."""
@@ -39,18 +44,21 @@ class RunPlan:
 
 def plan_runs(settings: "Settings") -> tuple[RunPlan, ...]:
     """The runs in the order in which they are made: every arm once, then every arm again in another order."""
-    arms = settings.arms
+    sides = [
+        *((arm, settings.recipe.workers) for arm in settings.arms),
+        *((RAY.name, n) for n in settings.workers_curve),
+    ]
     repeats = range(1, settings.repeats + 1)
-    drafts = [_draft(settings, arm, repeat) for repeat in repeats for arm in in_turn(arms, repeat)]
+    drafts = [_draft(settings, *side, repeat) for repeat in repeats for side in in_turn(sides, repeat)]
     context, parts = _context(settings), _parts(settings, drafts)
-    measurement = _hash(context | {"arms": parts[: len(arms)]})  # of the first repeat: of all arms, not how often
+    measurement = _hash(context | {"arms": parts[: len(sides)]})  # of the first repeat: of all arms, not how often
     return tuple(
         replace(draft, own_key=_hash(context | own), measurement=measurement)
         for draft, own in zip(drafts, parts, strict=True)
     )
 
 
-def in_turn(arms: Sequence[str], repeat: int) -> list[str]:
+def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
     """The arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last once.
 
     And where their number is even, each follows each other one once: machines drift, and warm up. The rows of a
@@ -61,10 +69,11 @@ def in_turn(arms: Sequence[str], repeat: int) -> list[str]:
     return [arms[(repeat - 1 + offset) % count] for offset in zigzag]
 
 
-def _draft(settings: "Settings", arm: str, repeat: int) -> RunPlan:
+def _draft(settings: "Settings", arm: str, workers: int, repeat: int) -> RunPlan:
     """A run without its hashes."""
-    recipe = replace(settings.recipe, seed=settings.recipe.seed + repeat - 1)
-    return RunPlan(name=f"{arm}-{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key="", measurement="")
+    recipe = replace(settings.recipe, workers=workers, seed=settings.recipe.seed + repeat - 1)
+    of_curve = "" if workers == settings.recipe.workers else f"w{workers}-"
+    return RunPlan(name=f"{arm}-{of_curve}{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key="", measurement="")
 
 
 def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:

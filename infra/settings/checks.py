@@ -82,6 +82,11 @@ def sharing_of(draft: Draft) -> str:
     )
 
 
+def fewer_workers(draft: Draft) -> tuple[int, ...]:
+    """The numbers of workers of `workersCurve` that `workers` is not, ascending."""
+    return tuple(sorted(set(draft["workersCurve"]) - {draft["workers"]}))
+
+
 def _workers(draft: Draft) -> str:
     workers = draft["workers"]
     return f"{workers} worker{'s' if workers > 1 else ''} with workerCpus {draft['workerCpus']:g}"
@@ -111,6 +116,21 @@ def _batch_holds_workers(draft: Draft) -> Iterator[Problem]:
             (set_line("globalBatchSize", workers), set_line("workers", batch)),
             why="every worker takes at least one image of each step",
         )
+
+
+def _curve_ends_at_workers(draft: Draft) -> Iterator[Problem]:
+    curve, workers = draft["workersCurve"], draft["workers"]
+    if not curve or (fewer_workers(draft) and max(curve) <= workers):
+        return
+    raised = [set_line("workers", max(curve))] if len(set(curve)) > 1 else []
+    fitting = [number for number in fewer_workers(draft) if number < workers] or [1]
+    lowered = [set_line("workersCurve", ",".join(map(str, (*fitting, workers))))] if workers > 1 else []
+    yield Problem(
+        f"{draft.shown('workersCurve')} with {draft.shown('workers')}",
+        "none, or numbers up to workers with at least one below it",
+        (*lowered, *raised, set_line("workersCurve", "none")),
+        why="the curve ends at `workers`, whose runs the comparison has anyway",
+    )
 
 
 def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
@@ -256,6 +276,7 @@ def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
 _IMAGE_KEYS = ("target", "dataset", "datasetPath", "trainImages", "globalBatchSize")
 CHECKS = (
     Check(_batch_holds_workers, ("workers", "globalBatchSize")),
+    Check(_curve_ends_at_workers, ("workers", "workersCurve")),
     Check(_cpus_are_whole, ("target", "workerCpus")),
     Check(_cores_suffice, ("target", "workers", "workerCpus", "allowOversubscription")),
     Check(_images_exist, ("target", "dataset", "datasetPath", "trainImages")),

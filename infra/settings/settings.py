@@ -14,7 +14,15 @@ import pulumi
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
 from infra.settings.arms import absent_arms
-from infra.settings.checks import CHECKS, dataset_of, oversubscription_of, path_of, run_checks, sharing_of
+from infra.settings.checks import (
+    CHECKS,
+    dataset_of,
+    fewer_workers,
+    oversubscription_of,
+    path_of,
+    run_checks,
+    sharing_of,
+)
 from infra.settings.cluster_checks import CLUSTER_CHECKS, profile_of, unfit
 from infra.settings.draft import Draft, Facts, InvalidSettingsError, read
 from infra.settings.key import Target
@@ -72,6 +80,8 @@ class Settings:
     recipe: Recipe
     """With `dataset` resolved."""
     repeats: int
+    workers_curve: tuple[int, ...]
+    """Other numbers of workers, ascending, that Ray is measured with: all below the recipe's."""
     native_arm: bool
     wide_arm: bool
     tuned_ray: bool
@@ -164,6 +174,7 @@ def _settings(draft: Draft) -> Settings:
         target=draft.target,
         recipe=_recipe(draft),
         repeats=draft["repeats"],
+        workers_curve=fewer_workers(draft),
         native_arm="native" not in absent,
         wide_arm="wide" not in absent,
         tuned_ray="tuned" not in absent,

@@ -9,7 +9,7 @@ from typing import Any
 
 from infra.settings.cluster_table import CLUSTER_KEYS
 from infra.settings.key import CLUSTER, LOCAL, TARGETS, Key, Target
-from infra.settings.rules import quantity
+from infra.settings.rules import listed, quantity
 from training.contract.recipe import recipe_fields
 from training.contract.rules import boolean, choice, number, text, whole
 from training.workloads.cnn import registry
@@ -80,6 +80,13 @@ _RUNS = (
         rule=choice(["auto", "true", "false"]),
         default="auto",
         help="also measure one process with the CPUs of all workers; auto: where a node is known to hold it",
+    ),
+    Key(
+        name="workersCurve",
+        rule=listed(whole(1, 256)),
+        default="none",
+        example="1,2",
+        help="numbers of workers, up to `workers`, with which Ray is measured, too: from which on do more not pay?",
     ),
     Key(name="nativeArm", rule=boolean(), default="true", help="also measure TensorFlow's own distribution"),
     Key(

@@ -74,6 +74,7 @@ ANOTHER = {
     "earlyStopping": "3",
     "saveModel": "true",
     "repeats": "2",
+    "workersCurve": "1",
     "wideArm": "false",
     "nativeArm": "false",
     "tunedRay": "true",

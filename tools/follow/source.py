@@ -15,7 +15,7 @@ import psutil
 
 from report.stored import LATEST
 from training.contract import progress, result
-from training.contract.arms import ARMS
+from training.contract.arms import BASELINE
 
 State = Literal["running", "finished", "failed"]
 T = TypeVar("T")
@@ -23,7 +23,9 @@ T = TypeVar("T")
 GRACE_SECONDS = 5.0
 """A run's folder is there a moment before its first process is."""
 
-_RUN = r"(?P<arm>[a-z]+)-(?P<repeat>\d+)"
+FIRST_RUN = f"{BASELINE.name}-1"
+"""Of every measurement, but for one that keeps its baseline."""
+_RUN = r"[a-z]+(?:-w\d+)?-(?P<repeat>\d+)"
 _FOLDER = re.compile(rf"(?P<run>{_RUN})-(?P<stamp>\d{{8}}T\d{{6}}Z)-[0-9a-f]+")
 
 
@@ -101,16 +103,19 @@ def published(project: Path, stack: str) -> str:
 def newest_measurement(runs: Iterable[T], started_of: Callable[[T], tuple[str, str]]) -> list[T]:
     """The runs of the newest measurement, oldest first; `started_of` gives a run's start, as sortable text, and name.
 
-    The runs of a measurement are made in a fixed order (`infra.plan`): going back in time, where a run does not come
-    before the one after it in that order, an older measurement ends.
+    A measurement makes each run once, repeat after repeat, in an order that is each repeat's own and begins with the
+    baseline (`infra.plan`): going back in time, it ends there, and before a name that comes again or a later repeat.
     """
-    placed = [(stamp, _place(name), run) for run in runs for stamp, name in [started_of(run)]]
-    chosen: list[tuple[str, tuple[int, int], T]] = []
-    for one in sorted(placed, key=lambda its: its[:2], reverse=True):
-        if chosen and one[1] >= chosen[-1][1]:
+    started_runs = [(stamp, name, run) for run in runs for stamp, name in [started_of(run)]]
+    chosen: dict[str, T] = {}
+    repeat = None
+    for _, name, run in sorted(started_runs, key=lambda started_run: started_run[:2], reverse=True):
+        if name in chosen or (repeat is not None and _repeat(name) > repeat):
             break
-        chosen.append(one)
-    return [run for _, _, run in chosen[::-1]]
+        chosen[name], repeat = run, _repeat(name)
+        if name == FIRST_RUN:
+            break
+    return list(chosen.values())[::-1]
 
 
 def started(folder: Path) -> tuple[str, str]:
@@ -119,11 +124,9 @@ def started(folder: Path) -> tuple[str, str]:
     return (parts["stamp"], parts["run"]) if parts else ("", "")
 
 
-def _place(name: str) -> tuple[int, int]:
+def _repeat(name: str) -> int:
     parts = re.fullmatch(_RUN, name)
-    if parts is None:
-        return (0, 0)
-    return (int(parts["repeat"]), list(ARMS).index(parts["arm"]) if parts["arm"] in ARMS else len(ARMS))
+    return int(parts["repeat"]) if parts else 0
 
 
 def _state(folder: Path) -> State:

@@ -17,6 +17,21 @@ def test_a_batch_smaller_than_the_workers_is_refused() -> None:
     assert settings(workers="3", globalBatchSize="3").recipe.global_batch_size == 3
 
 
+@pytest.mark.parametrize(
+    ("curve", "workers"), [("1,2,4", "2"), ("4", "2"), ("2", "2"), ("1", "1"), ("3,5", "1"), ("2,2", "2")]
+)
+def test_a_curve_that_does_not_end_at_the_workers_is_refused(curve: str, workers: str) -> None:
+    """One cluster of the largest number holds every point, and a curve has at least two."""
+    assert "pulumi config set workersCurve none" in only_problem(workersCurve=curve, workers=workers)
+
+
+def test_a_curve_is_measured_up_to_the_workers() -> None:
+    """In ascending order, and what the arms have anyway is no point of its own."""
+    assert settings(workersCurve="4,1,2,2", workers="4").workers_curve == (1, 2)
+    assert settings(workersCurve="1", workers="4").workers_curve == (1,)
+    assert settings().workers_curve == ()
+
+
 def test_an_uneven_split_is_allowed() -> None:
     """The default batch works with three workers."""
     assert settings(workers="3").recipe.workers == 3

@@ -8,6 +8,7 @@ from tests.unit.settings_machine import machine, only_problem, settings
 from training.contract.recipe import recipe_fields
 
 REFUSED = {
+    "workersCurve": ["0", "1,x", "1;2", "1,,2"],
     "target": ["Local", "aws"],
     "workers": ["0", "257", "-1", "2.5", "abc", "1e3", "nan"],
     "workerCpus": ["0", "-1", "257", "nan", "inf", "one"],
@@ -104,6 +105,7 @@ ACCEPTED = {
     "imageRegistry": ["localhost:5000/me", "me/it"],
     "dashboardNodePort": ["30000", "32767"],
     "namespace": ["a", "a" * 63],
+    "workersCurve": ["none", "1", "2,1", "1, 2"],
     "nodeSelector": ['{"kubernetes.io/arch": "amd64", "pool": ""}', "{}"],
     "tolerations": ["[]", '[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 5}]'],
 }

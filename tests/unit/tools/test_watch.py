@@ -51,11 +51,16 @@ def make_folder(project: Path, run: str, stamp: str, *, finished: bool = True, o
         ("baseline-1 ray-1 baseline-2 ray-2 native-1 ray-1", "native-1 ray-1"),
         ("baseline-1 native-1 native-1", "native-1"),
         ("ray-9 ray-10", "ray-9 ray-10"),
+        (
+            "baseline-1 wide-1 ray-1 native-1 wide-2 native-2 baseline-2 ray-w1-2",
+            "baseline-1 wide-1 ray-1 native-1 wide-2 native-2 baseline-2 ray-w1-2",
+        ),
+        ("ray-1 native-1 ray-2 native-2 baseline-1 wide-1", "baseline-1 wide-1"),
         ("", ""),
     ],
 )
 def test_the_newest_measurement_ends_where_the_order_does(tmp_path: Path, made: str, expected: str) -> None:
-    """Runs have a fixed order: going back, a run that is not earlier in it belongs to an older measurement."""
+    """Going back, the baseline of repeat 1 is the first; and what comes again, or is a later repeat's, is older."""
     folders = [make_folder(tmp_path, run, f"1200{number:02d}") for number, run in enumerate(made.split())]
 
     assert expected.split() == [

@@ -1,0 +1,171 @@
+"""Ray with several numbers of workers: what each adds over the one before, and from where on that does not pay. Pure.
+
+The points are runs of the same arm, recipe and seeds that differ in `workers` alone, made in turns with all others.
+What they say of each other is decided as everywhere: ratios within a repeat, the 95 % t interval of their logarithms.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from compare import cost, fairness
+from compare.clock import clock_of, step_seconds, whole_seconds
+from compare.measurement import Context, Measurement, Run
+from compare.ratios import estimate, link, spread
+from compare.schema import CurvePoint, Estimate, Projection, Spread, WorkersCurve
+from training.contract.arms import BASELINE, NATIVE, RAY
+
+NOT_ASKED = "workersCurve is none"
+ONE_REPEAT = "one repeat has no interval"
+Repeat = Mapping[int, Run]
+"""Ray's runs of one repeat by their number of workers, none missing."""
+
+
+def split(runs: Sequence[Run], context: Context) -> tuple[list[Run], list[Run]]:
+    """The runs of the measurement itself, and those of its curve: Ray's with another number of workers."""
+    of_curve = [run for run in runs if run.arm == RAY.name and run.result.recipe.get("workers") in context.curve]
+    return [run for run in runs if run not in of_curve], of_curve
+
+
+def workers_of(run: Run) -> int:
+    """How many it was asked for."""
+    return int(run.result.recipe["workers"])
+
+
+def curve(measurement: Measurement, projection: Projection | None, reasons: dict[str, str]) -> WorkersCurve | None:
+    """Of complete repeats whose arms may be compared; None, and why in `reasons`, where there is none."""
+    if not measurement.context.curve:
+        reasons["workersCurve"] = NOT_ASKED
+        return None
+    repeats = _complete(measurement)
+    problem = _problem(measurement, repeats) if repeats else "no repeat has a run of every number of workers"
+    if problem:
+        reasons["workersCurve"] = problem
+        return None
+    numbers = sorted(repeats[0])
+    before = [None, *numbers[:-1]]
+    points = [_point(measurement, repeats, *each, projection) for each in zip(before, numbers, strict=True)]
+    return WorkersCurve(
+        points=points,
+        stops_paying_at=_stops_paying_at(points, reasons),
+        costs_more_from=_costs_more_from(points, reasons),
+    )
+
+
+def _complete(measurement: Measurement) -> list[Repeat]:
+    """The measurement's repeats that have every point."""
+    points = {(run.repeat, workers_of(run)): run for run in measurement.of_curve}
+    repeats: list[Repeat] = []
+    for own in measurement.of(RAY.name):
+        found = {number: points.get((own.repeat, number)) for number in measurement.context.curve}
+        runs = {workers_of(own): own} | {number: run for number, run in found.items() if run}
+        repeats += [runs] if len(runs) == len(found) + 1 else []
+    return repeats
+
+
+def _problem(measurement: Measurement, repeats: Sequence[Repeat]) -> str:
+    """Why the points may not be held against each other; "" if they may."""
+    for number in measurement.context.curve:
+        recipe = replace(measurement.recipe, workers=number)
+        runs = [{RAY.name: repeat[number]} for repeat in repeats]
+        point = Measurement(replace(measurement.context, recipe=recipe, arms=(RAY.name,)), runs)
+        for name, (passed, why) in fairness.verify(point).items():
+            if passed is False:
+                return f"not comparable: {name} failed with {_workers(number)}: {why}"
+    checks = fairness.verify_points([{str(number): run for number, run in repeat.items()} for repeat in repeats])
+    return next((f"not comparable: {name} failed: {why}" for name, (passed, why) in checks.items() if not passed), "")
+
+
+def _point(
+    measurement: Measurement,
+    repeats: Sequence[Repeat],
+    before: int | None,
+    number: int,
+    projection: Projection | None,
+) -> CurvePoint:
+    context, runs = at(measurement.context, number), [repeat[number] for repeat in repeats]
+    baselines = {run.repeat: run for run in measurement.of(BASELINE.name)}
+    speedup = _ratio([(_step(baselines[run.repeat]), _step(run)) for run in runs])
+    gain = cost_ratio = None
+    if before is not None:
+        epochs = min(run.result.epochs_completed for repeat in repeats for run in repeat.values())
+        clocks = [[clock_of(repeat[each].result).at(epochs) for each in (before, number)] for repeat in repeats]
+        prices = [[_price(repeat[each], measurement.context) for each in (number, before)] for repeat in repeats]
+        gain, cost_ratio = _ratio(clocks), _ratio(prices, ("cheaper", "dearer"))
+    projected = None if number == measurement.recipe.workers else _projected(number, projection, measurement)
+    return CurvePoint(
+        workers=number,
+        step_seconds=_spread([_step(run) for run in runs]),
+        wall_seconds=spread([whole_seconds(run.result) for run in runs]),
+        cpu_hours=spread([cost.cpu_hours(run, context) for run in runs]),
+        cost=_spread([cost.cost(run, context) for run in runs]),
+        speedup=speedup,
+        gain=gain,
+        cost_ratio=cost_ratio,
+        projected_speedup=projected,
+        projection_error=estimate([each / projected for each in speedup.values]) if speedup and projected else None,
+        runs=[link(run) for run in runs],
+    )
+
+
+def at(context: Context, workers: int) -> Context:
+    """With so many workers: what they reserve."""
+    return replace(context, recipe=replace(context.recipe, workers=workers))
+
+
+def _step(run: Run) -> float | None:
+    return step_seconds(run.result)
+
+
+def _price(run: Run, context: Context) -> float | None:
+    """What a run costs: money where prices are set, else CPU hours."""
+    own = at(context, workers_of(run))
+    return cost.cost(run, own) if context.prices.known else cost.cpu_hours(run, own)
+
+
+def _spread(values: Sequence[float | None]) -> Spread | None:
+    present = [value for value in values if value is not None]
+    return spread(present) if present and len(present) == len(values) else None
+
+
+def _ratio(pairs: Sequence[Sequence[float | None]], words: tuple[str, str] = ("slower", "faster")) -> Estimate | None:
+    """The first by the second of each pair; None unless all have both."""
+    ratios = [above / below for above, below in pairs if above and below]
+    return estimate(ratios, words) if ratios and len(ratios) == len(pairs) else None
+
+
+def _projected(number: int, projection: Projection | None, measurement: Measurement) -> float | None:
+    """The model's speedup on the link that was probed, less what Ray costs over native with all workers."""
+    if projection is None:
+        return None
+    steps = [(_step(repeat[RAY.name]), _step(repeat[NATIVE.name])) for repeat in measurement.repeats]
+    overhead = _ratio(steps)
+    return projection.links[0].speedup[str(number)] / overhead.median if overhead else None
+
+
+def _stops_paying_at(points: Sequence[CurvePoint], reasons: dict[str, str]) -> int | None:
+    """The first whose gain over the one before is not surely above 1."""
+    for point in points[1:]:
+        if point.gain is None or point.gain.lower is None:
+            reasons["stopsPayingAt"] = ONE_REPEAT if point.gain else "no time was measured"
+            return None
+        if point.gain.lower <= 1:
+            return point.workers
+    reasons["stopsPayingAt"] = "each number of workers is surely faster, start to end, than the one before"
+    return None
+
+
+def _costs_more_from(points: Sequence[CurvePoint], reasons: dict[str, str]) -> int | None:
+    """The first after which a run surely costs more."""
+    for before, point in pairwise(points):
+        if point.cost_ratio is None or point.cost_ratio.lower is None:
+            reasons["costsMoreFrom"] = ONE_REPEAT if point.cost_ratio else "no time was measured"
+            return None
+        if point.cost_ratio.lower > 1:
+            return before.workers
+    reasons["costsMoreFrom"] = "a run with no number of workers surely costs more than one with the number before"
+    return None
+
+
+def _workers(number: int) -> str:
+    return f"{number} worker{'s' if number != 1 else ''}"
