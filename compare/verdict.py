@@ -159,10 +159,9 @@ def _curve(curve: WorkersCurve | None) -> str:
     text = f"Start to end, {' and '.join(gains)}" if gains else ""
     if text and curve.stops_paying_at is not None:
         text += f", so with {curve.stops_paying_at} a gain is not sure any more"
-    dearer = (
-        f"Beyond {curve.costs_more_from}, a run surely costs more than with fewer." if curve.costs_more_from else ""
-    )
-    return " ".join(part for part in (f"{text}." if text else "", dearer) if part)
+    number = curve.costs_more_from
+    dearer = f"Beyond {number}, what one more costs is surely more than what it saves" if number else ""
+    return " ".join(f"{part}." for part in (text, dearer) if part)
 
 
 def _model(findings: Findings) -> str:

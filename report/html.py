@@ -12,8 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from compare import measures
-from compare.schema import ArmSummary, Comparison
-from report import plots
+from compare.schema import ArmSummary, Comparison, Estimate
+from report import curve, plots
 from report.figures import figure
 from report.links import RunFile, run_files
 from report.plots import ShownRun
@@ -57,6 +57,9 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             accuracy_reached=_accuracy_reached(comparison),
             ratios=[_ratio_row(comparison, each) for each in measures.RATIOS if _is_shown(comparison, each)],
             break_even=_break_even_rows(comparison),
+            curve=curve.rows(comparison),
+            curve_headings=curve.HEADINGS,
+            curve_summary=curve.summary(comparison),
             checks=[(CHECKS.get(name, name), name, passed) for name, passed in comparison.checks.items()],
             pictures=_pictures(comparison, runs),
             missing=[file for file in files if file.state != "present"],
@@ -167,8 +170,17 @@ def _pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, lis
     if any(run.result.step_trace for run in runs):
         shown["time"].append(("Step times", plots.step_times(runs)))
     if comparison.projection:
-        shown["projection"] = [("Projection", plots.scaling(comparison.projection, comparison.ratios.get("speedup")))]
+        points = _measured_points(comparison)
+        shown["projection"] = [("Projection", plots.scaling(comparison.projection, points))]
     return {section: [(title, Markup(svg)) for title, svg in svgs] for section, svgs in shown.items()}  # noqa: S704 - drawn here
+
+
+def _measured_points(comparison: Comparison) -> dict[int, Estimate]:
+    """Ray's speedup by number of workers: of the curve, or of the one number that was measured."""
+    if comparison.workers_curve:
+        return {point.workers: point.speedup for point in comparison.workers_curve.points if point.speedup}
+    speedup = comparison.ratios.get("speedup")
+    return {int(comparison.recipe["workers"]): speedup} if speedup else {}
 
 
 def _accuracy(draw: Any, runs: Sequence[ShownRun], name: str) -> str:

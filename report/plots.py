@@ -1,6 +1,6 @@
 """The report's pictures, one function each: numbers of results in, inline SVG out. They draw; they decide nothing."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,8 +143,8 @@ def memory_over_time(runs: Sequence[ShownRun]) -> str:
     return picture.markup
 
 
-def scaling(projection: Projection, speedup: Estimate | None) -> str:
-    """Predicted speedup by workers and link, the ideal, and what was measured."""
+def scaling(projection: Projection, measured: Mapping[int, Estimate]) -> str:
+    """Predicted speedup by workers and link, the ideal, and what was measured of Ray, by workers."""
     most, measured_at = projection.max_workers, projection.workers
     with drawing("scaling", "Predicted speedup by workers", ("workers", "speedup"), height=3.7) as picture:
         axes = picture.axes
@@ -156,10 +156,16 @@ def scaling(projection: Projection, speedup: Estimate | None) -> str:
             axes.plot(list(points), list(points.values()), color=colour, linestyle=line, label=link.name)
         native = projection.baseline_step_seconds / projection.native_step_seconds
         axes.plot([1, measured_at], [1, native], "s", color=ARM_COLOURS[NATIVE.name], label="native, measured")
-        if speedup:
-            bars = [[speedup.median - speedup.low], [speedup.high - speedup.median]]
-            style: dict[str, Any] = {"fmt": "^", "color": ARM_COLOURS[RAY.name], "label": "ray, measured"}
-            axes.errorbar([measured_at], [speedup.median], yerr=bars, capsize=3, **style)
+        if measured:
+            speedups = list(measured.values())
+            ends = [(value.lower or value.low, value.upper or value.high) for value in speedups]
+            medians = [value.median for value in speedups]
+            bars = [
+                [max(0.0, median - lower) for median, (lower, _) in zip(medians, ends, strict=True)],
+                [max(0.0, upper - median) for median, (_, upper) in zip(medians, ends, strict=True)],
+            ]
+            style: dict[str, Any] = {"fmt": "^-", "color": ARM_COLOURS[RAY.name], "label": "ray, measured"}
+            axes.errorbar(list(measured), medians, yerr=bars, capsize=3, **style)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         for axis in (axes.xaxis, axes.yaxis):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from compare import measures
 from compare.idle import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison, Link
+from report import curve
 from report.figures import MISSING, figure
 from training.contract.arms import ARMS
 
@@ -15,7 +16,7 @@ WIDTH = 80
 def render(comparison: Comparison) -> str:
     """The whole text, without a last newline."""
     parts = [wrap(comparison.answer), _arms(comparison), _ratios(comparison), wrap(comparison.verdict)]
-    parts += [_checks(comparison), _projection(comparison), _remarks(comparison)]
+    parts += [_curve(comparison), _checks(comparison), _projection(comparison), _remarks(comparison)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -59,6 +60,14 @@ def _ratios(comparison: Comparison) -> str:
     epochs = comparison.break_even_epochs
     meaning = "from there on Ray takes less"
     return aligned([*rows, ["breakEvenEpochs", MISSING if epochs is None else str(epochs), "", meaning]], (0, 3))
+
+
+def _curve(comparison: Comparison) -> str:
+    """Ray with each number of workers; speedup over the baseline, gain and cost against the number before."""
+    rows = curve.rows(comparison)
+    if not rows:
+        return ""
+    return f"{aligned([list(curve.HEADINGS), *rows])}\n{wrap(curve.summary(comparison) + '.')}"
 
 
 def _checks(comparison: Comparison) -> str:

@@ -1,0 +1,44 @@
+"""The workers' curve as rows of texts, the same in the table and on the page. Pure."""
+
+from compare.schema import Comparison, CurvePoint, Estimate
+from report.figures import MISSING
+
+HEADINGS = ("workers", "whole s", "CPU h", "speedup", "gain", "cost ratio", "model")
+
+
+def rows(comparison: Comparison) -> list[list[str]]:
+    """A row a point under `HEADINGS`, medians and 95 % intervals; none without a curve."""
+    return [_row(point) for point in comparison.workers_curve.points] if comparison.workers_curve else []
+
+
+def _row(point: CurvePoint) -> list[str]:
+    return [
+        str(point.workers),
+        f"{point.wall_seconds.median:,.1f}",
+        f"{point.cpu_hours.median:,.4f}",
+        _ratio(point.speedup),
+        _ratio(point.gain),
+        _ratio(point.cost_ratio),
+        MISSING if point.projected_speedup is None else f"{point.projected_speedup:.2f}×",
+    ]
+
+
+def _ratio(value: Estimate | None) -> str:
+    """`1.41× 1.35–1.48`."""
+    if value is None:
+        return MISSING
+    interval = f" {value.lower:.2f}–{value.upper:.2f}" if value.lower is not None and value.upper is not None else ""
+    return f"{value.median:.2f}×{interval}"
+
+
+def summary(comparison: Comparison) -> str:
+    """Where it stops paying, and from where on more cost more than they save; or why neither can be said."""
+    curve, why = comparison.workers_curve, comparison.reasons
+    if curve is None:
+        return ""
+    stops, dearer = curve.stops_paying_at, curve.costs_more_from
+    parts = [
+        f"stopsPayingAt {stops}" if stops is not None else f"stopsPayingAt: {why['stopsPayingAt']}",
+        f"costsMoreFrom {dearer}" if dearer is not None else f"costsMoreFrom: {why['costsMoreFrom']}",
+    ]
+    return "; ".join(parts)
