@@ -80,14 +80,19 @@ Pair = tuple[Clock, Clock]
 
 
 def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
-    """The first clock by the second at so many epochs, for each pair that has both."""
+    """The first clock by the second at so many epochs; none unless every pair has both, above 0.
+
+    A ratio of the pairs that are left would have the interval of another measurement.
+    """
     both = [(above.at(epochs), below.at(epochs)) for above, below in pairs]
-    return [above / below for above, below in both if above and below and above > 0 and below > 0]
+    ratios = [above / below for above, below in both if above and below and above > 0 and below > 0]
+    return ratios if len(ratios) == len(pairs) else []
 
 
 def ratios_per_epoch(pairs: Sequence[Pair]) -> list[float]:
-    """What that ratio tends to with ever more epochs."""
-    return [above.per_epoch / below.per_epoch for above, below in pairs if above.per_epoch and below.per_epoch]
+    """What that ratio tends to with ever more epochs; likewise."""
+    ratios = [above.per_epoch / below.per_epoch for above, below in pairs if above.per_epoch and below.per_epoch]
+    return ratios if len(ratios) == len(pairs) else []
 
 
 def break_even(pairs: Sequence[Pair]) -> BreakEven | None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from compare import cost, fairness
 from compare.clock import clock_of, step_seconds, whole_seconds
 from compare.measurement import Context, Measurement, Run
-from compare.ratios import estimate, link, spread
+from compare.ratios import ZERO, estimate, link, spread
 from compare.schema import CurvePoint, Estimate, Projection, Spread, WorkersCurve
 from training.contract.arms import BASELINE, NATIVE, RAY
 
@@ -159,7 +159,7 @@ def _costs_more_from(points: Sequence[CurvePoint], reasons: dict[str, str]) -> i
     """The first after which a run surely costs more."""
     for before, point in pairwise(points):
         if point.cost_ratio is None or point.cost_ratio.lower is None:
-            reasons["costsMoreFrom"] = ONE_REPEAT if point.cost_ratio else "no time was measured"
+            reasons["costsMoreFrom"] = ONE_REPEAT if point.cost_ratio else ZERO
             return None
         if point.cost_ratio.lower > 1:
             return before.workers

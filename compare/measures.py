@@ -42,6 +42,8 @@ class Measure:
     on_page: bool = True
     in_changes: bool = False
     """Whether two measurements are compared by it."""
+    in_sweeps: str = ""
+    """Heading in the table of a sweep, for each arm on its page; "": not there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,8 @@ class Ratio:
     detail: str = ""
     """What the docs add to the meaning."""
     in_changes: bool = False
+    in_sweeps: str = ""
+    """Heading in a sweep's text table; on its page stand all."""
 
     def value(self, above: Run, below: Run, measurement: Measurement) -> float | None:
         """Of two runs of one repeat."""
@@ -142,11 +146,13 @@ MEASURES = (
     ),
     Measure(
         name="timeToAccuracySeconds", title="Time to accuracy", unit="s", better="lower", because="trainSeconds",
+        in_sweeps="s to acc.",
         of=_accuracy_seconds, meaning="training seconds until the validation accuracy that every compared run reached",
     ),
     Measure(
         name="testAccuracy", title="Test accuracy", unit="%", factor=100, better="higher", column="accuracy %",
-        in_changes=True, of=lambda run, _: run.result.test_accuracy, meaning="on the test set, used once at the end",
+        in_changes=True, in_sweeps="accuracy %", of=lambda run, _: run.result.test_accuracy,
+        meaning="on the test set, used once at the end",
     ),
     Measure(
         name="testLoss", title="Test loss", digits=3, better="lower", on_page=False,
@@ -192,7 +198,7 @@ MEASURES = (
         meaning="time that the cgroup held the arm's most throttled worker back",
     ),
     Measure(
-        name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower",
+        name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower", in_sweeps="CPU-h",
         of=lambda run, measurement: cost.cpu_hours(run, measurement.context),
         meaning="reserved CPUs × hours from start to result; Ray's head and submitter are on Ray's account",
     ),
@@ -227,7 +233,7 @@ def _cost(run: Run, measurement: Measurement) -> float | None:
 RATIOS = (
     Ratio(
         name="speedup", title="Speedup", above="baseline", below="ray", of=_step, in_changes=True,
-        meaning="baseline / ray, steady state",
+        in_sweeps="speedup", meaning="baseline / ray, steady state",
         detail="seconds of optimizer steps after warm-up, in the same repeat",
     ),
     Ratio(
@@ -237,7 +243,7 @@ RATIOS = (
     ),
     Ratio(
         name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=_whole,
-        because="wallSeconds", in_changes=True, meaning="baseline / ray, start to result",
+        because="wallSeconds", in_changes=True, in_sweeps="end to end", meaning="baseline / ray, start to result",
         detail="from the start of the process or container to its result; where runs stopped early, of as many epochs "
         "as all trained",
     ),
@@ -248,7 +254,7 @@ RATIOS = (
     ),
     Ratio(
         name="efficiency", title="Efficiency", above="baseline", below="ray", of=_step, per_worker=True, unit="",
-        words=None, meaning="speedup / workers",
+        words=None, in_sweeps="efficiency", meaning="speedup / workers",
         detail="the baseline has the machine's turbo to itself, the workers share it",
     ),
     Ratio(

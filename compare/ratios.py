@@ -13,6 +13,8 @@ from compare.measurement import Measurement, Repeat, Run, why_absent
 from compare.measures import Ratio
 from compare.schema import Estimate, RunLink, Spread
 
+ZERO = "it is 0 in some run, and nothing can be divided by it"
+
 
 def spread(values: Sequence[float]) -> Spread:
     """Median and range over repeats; at least one value."""
@@ -91,6 +93,8 @@ def _why_no_ratio(each: Ratio, measurement: Measurement) -> str:
     lacking = [
         run for name in (each.above, each.below) for run in measurement.of(name) if each.of(run, measurement) is None
     ]
+    if not lacking and each.kind == "quotient":
+        return ZERO
     said = [
         f"{run.name} has no {each.because}: {why}" for run in lacking if (why := run.result.reasons.get(each.because))
     ]

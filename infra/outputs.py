@@ -52,16 +52,18 @@ def _beside_workers(settings: Settings) -> Reserved:
     """What a Ray run has on a cluster beside its workers: the head, and the pod that submits."""
     if settings.cluster is None:
         return Reserved()
-    head = settings.cluster
-    return Reserved(cpus=head.head_cpus + SUBMITTER.cpus, memory_bytes=head.head_memory.bytes + SUBMITTER.memory_bytes)
+    cluster = settings.cluster
+    return Reserved(
+        cpus=cluster.head_cpus + SUBMITTER.cpus, memory_bytes=cluster.head_memory.bytes + SUBMITTER.memory_bytes
+    )
 
 
 def _idle_ray(settings: Settings) -> Reserved:
     """What the RayCluster holds while other arms run."""
     if settings.cluster is None:
         return Reserved()
-    recipe, head = settings.recipe, settings.cluster
+    recipe, cluster = settings.recipe, settings.cluster
     return Reserved(
-        cpus=head.head_cpus + recipe.workers * recipe.worker_cpus,
-        memory_bytes=head.head_memory.bytes + recipe.workers * settings.worker_memory_bytes,
+        cpus=cluster.head_cpus + recipe.workers * recipe.worker_cpus,
+        memory_bytes=cluster.head_memory.bytes + recipe.workers * settings.worker_memory_bytes,
     )

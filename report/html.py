@@ -3,7 +3,6 @@
 What needs a run's histories is drawn from the run's file where it still lies unchanged; the page names what is missing.
 """
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from markupsafe import Markup
 from compare import measures
 from compare.schema import ArmSummary, Comparison, Estimate
 from report import curve, plots
+from report.commands import settings_text
 from report.figures import figure
 from report.links import RunFile, run_files
 from report.plots import ShownRun
@@ -237,8 +237,6 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
 
 def _commands(comparison: Comparison, stack: str) -> list[str]:
     """What measures this again: the stack with every setting that was not its default, and what shows it."""
-    values = " ".join(f"{key}={shlex.quote(text)}" for key, text in comparison.settings.items())
-    quoted = shlex.quote(values) if set(values) & set('"$`\\!') else f'"{values}"'
     words = [f"STACK={stack.removeprefix(SWEEP_PREFIX)}"]
-    words += [f"SET={quoted}"] if values else []
+    words += [f"SET={settings_text(comparison.settings)}"] if comparison.settings else []
     return [" ".join([*words, "make up"]), f"{words[0]} make outputs"]

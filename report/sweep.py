@@ -4,16 +4,17 @@
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from compare import measures
 from compare.clock import seconds_to_accuracy
 from compare.measurement import CompareError, best_validation_accuracy
 from compare.ratios import spread
 from compare.schema import Comparison, Estimate, Spread
 from report.errors import PublishError
-from report.figures import MISSING
+from report.figures import MISSING, figure, unit
 from report.links import run_files
 from report.stored import COMPARISON
 from report.table import aligned, wrap
@@ -21,6 +22,10 @@ from training.contract.arms import ARMS, BASELINE, RAY
 from training.contract.result import ResultError, TrainingResult, read, write_whole
 
 NAME = "sweep.json"
+TO_ACCURACY = "timeToAccuracySeconds"
+RATIOS = tuple(each for each in measures.RATIOS if each.in_sweeps)
+MEASURES = tuple(each for each in measures.MEASURES if each.in_sweeps)
+"""What a sweep's table shows of each point; its page has every ratio."""
 SCHEMA_VERSION = 1
 
 
@@ -97,22 +102,17 @@ class Row:
         """A ratio of the comparison."""
         return self.comparison.ratios.get(name) if self.comparison else None
 
-    def test_accuracy(self, arm: str) -> float | None:
-        """Of the arm, from 0 to 1: the median of its runs."""
-        return self._median(arm, "testAccuracy")
-
-    def median_seconds_to_accuracy(self, arm: str) -> float | None:
-        """Of the arm's runs; None where one of them is gone."""
-        seconds = self.seconds_to_accuracy.get(arm)
-        return seconds.median if seconds else None
-
-    def cpu_hours(self, arm: str) -> float | None:
-        """Cost: CPUs reserved × hours of its median run, start-up included."""
-        return self._median(arm, "cpuHours")
-
-    def _median(self, arm: str, measure: str) -> float | None:
+    def spread(self, arm: str, measure: str) -> Spread | None:
+        """A measure of an arm; time to accuracy is that to the accuracy that all points reached."""
+        if measure == TO_ACCURACY:
+            return self.seconds_to_accuracy.get(arm)
         summary = self.comparison.arms.get(arm) if self.comparison else None
-        return summary.median(measure) if summary else None
+        return summary.measures.get(measure) if summary else None
+
+    def median(self, arm: str, measure: str) -> float | None:
+        """Likewise."""
+        value = self.spread(arm, measure)
+        return value.median if value else None
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _to_accuracy(runs: Mapping[str, Sequence[TrainingResult]], accuracy: float) 
 
 def text(sweep: Sweep, shown: Numbers) -> str:
     """The sweep as a table; what failed and why below it."""
-    rows = [["", "speedup", "95 %", "efficiency", "end to end", "accuracy", "s to acc.", "CPU-h"]]
+    rows = [["", *heading_of_ratios(), *(each.in_sweeps for each in MEASURES)]]
     rows += [_cells(row) for row in shown.rows]
     axes = "; ".join(f"{key} {' '.join(values)}" for key, values in sweep.axes.items())
     parts = [f"{sweep.stack}: sweep of {axes}", aligned(rows, text_columns=(0, 2)), _legend(shown)]
@@ -187,28 +187,23 @@ def text(sweep: Sweep, shown: Numbers) -> str:
     return "\n\n".join([*parts, *verdicts, *failed]) + "\n"
 
 
+def heading_of_ratios() -> list[str]:
+    """The first with its interval, the others as medians: more does not fit a terminal."""
+    first, *others = (each.in_sweeps for each in RATIOS)
+    return [first, "95 %", *others]
+
+
 def _cells(row: Row) -> list[str]:
-    speedup = row.ratio("speedup")
-    return [
-        row.point.label,
-        _median(speedup, ".2f", "×"),
-        f"{speedup.lower:.2f}–{speedup.upper:.2f}" if speedup and speedup.lower and speedup.upper else "",
-        _median(row.ratio("efficiency"), ".2f"),
-        _median(row.ratio("endToEndSpeedup"), ".2f", "×"),
-        _by_arm(row.test_accuracy, ".3f"),
-        _by_arm(row.median_seconds_to_accuracy, ".1f"),
-        _by_arm(row.cpu_hours, ".4f"),
-    ]
+    figures = [(figure(value, each), each) if (value := row.ratio(each.name)) else None for each in RATIOS]
+    medians = [MISSING if shown is None else f"{shown[0].median}{unit(shown[1])}" for shown in figures]
+    interval = figures[0][0].range if figures[0] else ""
+    by_arm = [" / ".join(_of_arm(row, arm.name, each) for arm in (BASELINE, RAY)) for each in MEASURES]
+    return [row.point.label, medians[0], interval, *medians[1:], *by_arm]
 
 
-def _by_arm(value: Callable[[str], float | None], form: str) -> str:
-    """`baseline / ray`."""
-    values = [value(arm.name) for arm in (BASELINE, RAY)]
-    return " / ".join(MISSING if each is None else f"{each:{form}}" for each in values)
-
-
-def _median(value: Spread | None, form: str, unit: str = "") -> str:
-    return MISSING if value is None else f"{value.median:{form}}{unit}"
+def _of_arm(row: Row, arm: str, each: measures.Measure) -> str:
+    value = row.spread(arm, each.name)
+    return figure(value, each).median if value else MISSING
 
 
 def _legend(shown: Numbers) -> str:

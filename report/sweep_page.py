@@ -1,16 +1,18 @@
 """A sweep as one HTML file, by the rules of `report.html`: loads nothing, links nowhere. It computes nothing."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from compare import measures
+from report.commands import in_shell, settings_text
 from report.figures import figure
 from report.html import templates
 from report.stored import SWEEP_PREFIX
 from report.svg import ARM_COLOURS, ARM_MARKERS, MUTED, Picture, drawing, numbered
-from report.sweep import Numbers, Row, Sweep, arms_of
+from report.sweep import MEASURES, TO_ACCURACY, Numbers, Row, Sweep, arms_of
 from training.contract.arms import RAY
 
 
@@ -25,8 +27,8 @@ def render(sweep: Sweep, shown: Numbers) -> str:
             accuracy=f"{100 * shown.accuracy:.1f} %" if shown.accuracy is not None else "",
             arms=arms_of(shown),
             ratios=_ratios(shown),
+            measures=MEASURES,
             figure=figure,
-            seconds=measures.measure("timeToAccuracySeconds"),
             pictures=[(title, Markup(svg)) for title, svg in _pictures(shown)],  # noqa: S704 - drawn here
             command=_command(sweep),
         )
@@ -45,13 +47,13 @@ def _pictures(shown: Numbers) -> list[tuple[str, str]]:
     drawn = [
         ("Speedup", _ratio(measured, "speedup", "speedup", float)),
         ("Efficiency", _ratio(measured, "efficiency", "efficiency (speedup / workers)", lambda _: 1.0)),
-        ("Cost", _by_arm(measured, "cost", "reserved CPU hours a run", arms_of(shown), Row.cpu_hours)),
+        ("Cost", _by_arm(measured, "cost", "reserved CPU hours a run", arms_of(shown), "cpuHours")),
     ]
     if shown.accuracy is not None:
         label = f"training s to {100 * shown.accuracy:.1f} %"
         drawn.insert(
             2,
-            ("Time to accuracy", _by_arm(measured, "accuracy", label, arms_of(shown), Row.median_seconds_to_accuracy)),
+            ("Time to accuracy", _by_arm(measured, "accuracy", label, arms_of(shown), TO_ACCURACY)),
         )
     return drawn
 
@@ -86,15 +88,13 @@ def _line(picture: Picture, rows: Sequence[Row], name: str, label: str, colour: 
     picture.axes.errorbar([workers for workers, _ in points], medians, yerr=bars, **style)
 
 
-def _by_arm(
-    rows: Sequence[Row], name: str, label: str, arms: Sequence[str], value: Callable[[Row, str], float | None]
-) -> str:
-    """A number of each arm, point by point, from top to bottom in the order of the sweep."""
+def _by_arm(rows: Sequence[Row], name: str, label: str, arms: Sequence[str], measure: str) -> str:
+    """A measure of each arm, point by point, from top to bottom in the order of the sweep."""
     height = 1.6 + 0.34 * len(rows)
     with drawing(f"sweep-{name}", f"{label} by setting", (label, ""), height=height) as picture:
         for offset, arm in enumerate(arms):
             shift = 0.6 / len(arms) * (offset - (len(arms) - 1) / 2)
-            found = [(place + shift, value(row, arm)) for place, row in enumerate(rows)]
+            found = [(place + shift, row.median(arm, measure)) for place, row in enumerate(rows)]
             present = [(x, y) for y, x in found if x is not None]
             style: dict[str, Any] = {"marker": ARM_MARKERS[arm], "color": ARM_COLOURS[arm], "label": arm}
             picture.axes.plot([x for x, _ in present], [y for _, y in present], linestyle="none", **style)
@@ -106,7 +106,8 @@ def _by_arm(
 
 
 def _command(sweep: Sweep) -> str:
-    """What measures this again."""
-    axes = " ".join(f'{key}="{" ".join(values)}"' for key, values in sweep.axes.items())
-    base = " ".join(f"{key}={value}" for key, value in sweep.base.items())
-    return f"STACK={sweep.stack.removeprefix(SWEEP_PREFIX)} make sweep {axes}" + (f' SET="{base}"' if base else "")
+    """What measures this again: values quoted for their list, lists for the shell, and `$` doubled for make."""
+    words = [f"STACK={sweep.stack.removeprefix(SWEEP_PREFIX)}", "make sweep"]
+    axes = [f"{key}={in_shell(' '.join(map(shlex.quote, values)))}" for key, values in sweep.axes.items()]
+    axes += [f"SET={settings_text(sweep.base)}"] if sweep.base else []
+    return " ".join([*words, *(axis.replace("$", "$$") for axis in axes)])

@@ -42,12 +42,12 @@ def parse_axes(words: Sequence[str], environment: Mapping[str, str]) -> dict[str
 
 
 def _words_of_make(flags: str) -> list[str]:
-    try:
-        return shlex.split(flags.replace("$$", "$"))
-    except ValueError as error:
-        raise ToolError(
-            f"make's command line can't be read ({error}): use python -m tools.sweep KEY='VALUES'"
-        ) from error
+    """GNU make puts a backslash before blanks and backslashes, doubles `$`, and leaves quotes to whoever reads them.
+
+    What it was given has `$$` for a `$`, too.
+    """
+    words = re.findall(r"(?:\\.|[^\s\\])+", flags, re.DOTALL)
+    return [re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL).replace("$$", "$").replace("$$", "$") for word in words]
 
 
 def _assignments(words: Sequence[str]) -> dict[str, str]:

@@ -75,3 +75,13 @@ def test_one_repeat_is_only_probable() -> None:
     assert meets is not None
     assert (meets.possibly, meets.probably, meets.surely) == (None, 26, None)
     assert ratios_per_epoch([(clocks((5, 2.0))[0], clocks((15, 1.6))[0])]) == pytest.approx([1.25])
+
+
+def test_a_clock_that_is_not_above_0_leaves_no_ratio_at_all() -> None:
+    """So short a training is not foretold; the pairs that are left would have the interval of another measurement."""
+    pairs = list(zip(clocks((5, 2.0), (-4, 2.0), (6, 2.0)), clocks((15, 1.6), (15, 1.6), (14, 1.6)), strict=True))
+
+    assert [] == ratios_at(pairs, 1)
+    assert 3 == len(ratios_at(pairs, 3))
+    unknown = Clock(8, 20.0, None)
+    assert [] == ratios_per_epoch([*pairs, (unknown, pairs[0][1])])

@@ -501,3 +501,12 @@ def test_cost_needs_a_price(on_cluster: Callable[..., Context]) -> None:
     assert median(priced, "costRatio") == pytest.approx(ray / baseline)
     assert without.ratios["costRatio"] is None
     assert without.reasons["ray.cost"] == without.reasons["costRatio"] == "no price is set: priceCpuHour, priceGibHour"
+
+
+def test_prices_of_0_are_prices(on_cluster: Callable[..., Context]) -> None:
+    """The cost is then 0, which has no ratio; nobody is told to set a price that is set."""
+    free = compare(make_runs(repeats=1), on_cluster(prices=Prices(cpu_hour=0.0, gib_hour=0.0)))
+
+    assert free.arms["ray"].median("cost") == 0
+    assert free.ratios["costRatio"] is None
+    assert free.reasons["costRatio"] == "it is 0 in some run, and nothing can be divided by it"

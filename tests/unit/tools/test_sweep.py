@@ -1,5 +1,6 @@
 """A sweep: what is asked for, what is kept when something fails, and the report of it. The engine is elsewhere."""
 
+import html
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from report.sweep import Sweep, numbers
 from report.sweep_page import render
 from tests.unit.results import make_context, make_recipe, make_result
 from tools.setup.project import ToolError
+from tools.stack.config import parse_overrides
 from tools.sweep import __main__ as sweeping
 from tools.sweep.engine import Interrupted, UpdateFailed
 from tools.sweep.plan import key_of, parse_axes, points_of
@@ -67,6 +69,23 @@ def test_make_hands_its_command_line_on(tmp_path: Path) -> None:
     flags = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
 
     assert {"workers": ["1", "2", "3"], "learningRate": ["0.1", "0.01"]} == parse_axes([], {"MAKEFLAGS": flags})
+
+
+def test_the_page_s_command_measures_the_same_again(tmp_path: Path) -> None:
+    """Typed into a shell, through this machine's make: JSON and blanks come back as they were."""
+    axes = {"tolerations": ['[{"key": "a$b", "operator": "Exists"}]', "[]"], "workers": ["1", "2"]}
+    base = {"nodeSelector": '{"kubernetes.io/arch": "amd64"}', "datasetPath": "it's $HOME\\here"}
+    sweep = Sweep("sweep-local", "k", axes, base, points_of(axes))
+    (tmp_path / "Makefile").write_text("SET ?=\nexport SET\nsweep:\n\t@env -0\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "SET"))}
+    command = html.unescape(re.findall(r"<pre><code>(.*)</code></pre>", render(sweep, numbers(sweep, tmp_path)))[0])
+    said = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    given = dict(line.split("=", 1) for line in said.stdout.split("\0") if "=" in line)
+
+    assert axes == parse_axes([], {"MAKEFLAGS": given["MAKEFLAGS"]})
+    assert base == parse_overrides(given["SET"])
 
 
 def test_points_are_every_combination_in_order() -> None:
@@ -224,12 +243,12 @@ def test_numbers_of_each_point(done: Sweep, project: Path) -> None:
 
     assert [1.0, 2.0, 4.0] == [pytest.approx(row.ratio("speedup").median) for row in (one, two, four)]  # type: ignore[union-attr]
     assert three.ratio("speedup") is None
-    assert three.cpu_hours("ray") is None
+    assert three.median("ray", "cpuHours") is None
     assert pytest.approx(0.9) == shown.accuracy
     assert pytest.approx(60 * 0.1) == two.seconds_to_accuracy["baseline"].median
     assert pytest.approx(60 * 0.05) == two.seconds_to_accuracy["ray"].median
-    assert pytest.approx(2 * (12 + 60 * 0.05 + 1) / 3600) == two.cpu_hours("ray")
-    assert pytest.approx((4 + 60 * 0.1 + 1) / 3600) == two.cpu_hours("baseline")
+    assert pytest.approx(2 * (12 + 60 * 0.05 + 1) / 3600) == two.median("ray", "cpuHours")
+    assert pytest.approx((4 + 60 * 0.1 + 1) / 3600) == two.median("baseline", "cpuHours")
 
 
 def test_without_its_runs_a_sweep_has_no_time_to_accuracy(done: Sweep, project: Path) -> None:
@@ -248,7 +267,7 @@ def test_the_text_has_a_row_a_point(done: Sweep, project: Path) -> None:
     shown = reports.text(done, numbers(done, project))
     rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.startswith("workers=")}
 
-    assert ["2.00×", "2.00–2.00", "1.00", "0.69×", "0.975 / 0.973", "6.0 / 3.0", "0.0031 / 0.0089"] == next(
+    assert ["2.00×", "2.00 to 2.00", "0.69×", "1.00", "6.00 / 3.00", "97.50 / 97.30", "0.0031 / 0.0089"] == next(
         re.split(r"  +", line)[1:] for line in shown.splitlines() if line.startswith("workers=2 ")
     )
     assert "workers=3 failed: it broke" in shown
