@@ -15,6 +15,7 @@ from training.contract.result import StepSeconds, Worker
 
 NOT_MEASURED = "no repeat measured it"
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"
+NO_CLUSTER = "no cluster of Ray's stands before this arm's runs"
 Better = Literal["lower", "higher", ""]
 Value = Callable[[Run, Measurement], float | None]
 """A number of a run; None where it was not measured."""
@@ -138,6 +139,12 @@ MEASURES = (
         name="wallSeconds", title="End to end", unit="s", digits=1, better="lower", column="end-to-end s",
         in_changes=True, of=lambda run, _: whole_seconds(run.result),
         meaning="start of the process or container to the result, without what only our own probes took",
+    ),
+    Measure(
+        name="rayClusterStartSeconds", title="Start of Ray's cluster, once", unit="s", digits=0, better="lower",
+        otherwise=NO_CLUSTER, of=lambda run, _: run.result.ray_head.cluster_start_seconds if run.result.ray_head else None,
+        meaning="from the RayCluster's creation until all its pods were ready, images fetched included: it is kept over "
+        "updates, so it is in no other number",
     ),
     Measure(
         name="probeSeconds", title="Our own probes", unit="s", on_page=False,

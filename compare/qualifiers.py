@@ -32,6 +32,7 @@ def qualifiers(
         "accuracy": _accuracy_gap(ratios.get("accuracyGap")),
         "throttling": _throttling(runs),
         "idleRay": f"The idle Ray pods took {idle.median:.2f} CPUs while the other arms ran" if idle else "",
+        "rayCluster": _cluster_start(measurement),
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
         "affinity": _no_affinity(measurement),
         "sharedCores": placement.shared_cores(runs),
@@ -53,6 +54,12 @@ def _accuracy_gap(gap: Estimate | None) -> str:
         return ""
     direction, points = "lower" if gap.median > 0 else "higher", abs(gap.median)
     return f"But Ray's test accuracy is {points:.1f} percentage points {direction}: the arms did not learn the same"
+
+
+def _cluster_start(measurement: Measurement) -> str:
+    heads = [run.result.ray_head for run in measurement.of(measurement.subject or "")]
+    seconds = [head.cluster_start_seconds for head in heads if head and head.cluster_start_seconds is not None]
+    return f"Ray's cluster itself took {max(seconds):.0f} s to start, once, which is in no run" if seconds else ""
 
 
 def _throttling(runs: Sequence[Run]) -> str:

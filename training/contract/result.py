@@ -118,6 +118,8 @@ class RayHead:
     pod: str
     container_cpu: list[list[float]]
     """As a worker's."""
+    cluster_start_seconds: float | None = None
+    """From the RayCluster's creation until all its pods were ready for the first time: in no run, since it is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)

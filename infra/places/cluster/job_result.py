@@ -17,6 +17,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 from pulumi.output import Unknown
 
 from infra.places.cluster import kube
+from infra.places.cluster.ray_start import with_cluster_start
 from training.contract import result
 from training.contract.provenance import PROJECT
 from training.launch import log_result
@@ -62,6 +63,7 @@ class JobResultProvider(ResourceProvider):
         try:
             found = log_result.find_result(log)
             _refuse_other_recipe(found, props)
+            found = with_cluster_start(found, props["kubeconfig"], props["namespace"])
             found.write(folder / result.NAME)
             summary = result.summarise(folder / result.NAME, PROJECT)
         except result.ResultError as error:

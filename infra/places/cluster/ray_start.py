@@ -1,0 +1,47 @@
+"""How long Ray's cluster took to start, read from the RayCluster itself: no run has it in its time, since it is kept.
+
+Read beside a finished run's log, during an update alone.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from infra.places.cluster.kube import KubeError, connect, read
+from infra.places.cluster.ray_cluster_spec import API_VERSION, NAME
+from training.contract.result import TrainingResult
+
+PROVISIONED = "RayClusterProvisioned"
+"""KubeRay's condition that all pods were ready for the first time; it never changes after that."""
+REASON = "rayClusterStartSeconds"
+
+
+def with_cluster_start(found: TrainingResult, kubeconfig: str, namespace: str) -> TrainingResult:
+    """The result of a Ray run, and what its cluster had taken to start; without it, the reason. Fails no run."""
+    if found.ray_head is None:
+        return found
+    try:
+        path = f"/apis/{API_VERSION}/namespaces/{namespace}/rayclusters/{NAME}"
+        seconds = start_seconds(json.loads(read(connect(kubeconfig), path)))
+    except (KubeError, ValueError) as error:
+        return replace(found, reasons=found.reasons | {REASON: f"the RayCluster could not be read: {error}"})
+    return replace(found, ray_head=replace(found.ray_head, cluster_start_seconds=seconds))
+
+
+def start_seconds(cluster: Mapping[str, Any]) -> float:
+    """From the creation of a RayCluster to its first readiness, in whole seconds as Kubernetes keeps them.
+
+    Raises ValueError where it does not say.
+    """
+    conditions = cluster.get("status", {}).get("conditions", [])
+    ready = [each for each in conditions if each.get("type") == PROVISIONED and each.get("status") == "True"]
+    created = cluster.get("metadata", {}).get("creationTimestamp")
+    if not ready or not created:
+        raise ValueError(f"it has no condition {PROVISIONED}")
+    return (_time(ready[0]["lastTransitionTime"]) - _time(created)).total_seconds()
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
