@@ -142,9 +142,10 @@ MEASURES = (
     ),
     Measure(
         name="rayClusterStartSeconds", title="Start of Ray's cluster, once", unit="s", digits=0, better="lower",
-        otherwise=NO_CLUSTER, of=lambda run, _: run.result.ray_head.cluster_start_seconds if run.result.ray_head else None,
-        meaning="from the RayCluster's creation until all its pods were ready, images fetched included: it is kept over "
-        "updates, so it is in no other number",
+        otherwise=NO_CLUSTER,
+        of=lambda run, _: run.result.ray_head.cluster_start_seconds if run.result.ray_head else None,
+        meaning="from the RayCluster's creation until all its pods were ready, images fetched included: it is kept "
+        "over updates, so it is in no other number",
     ),
     Measure(
         name="probeSeconds", title="Our own probes", unit="s", on_page=False,

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from compare import measures
+from report import curve
 from report.commands import in_shell, settings_text
 from report.figures import figure
 from report.html import templates
@@ -29,6 +30,7 @@ def render(sweep: Sweep, shown: Numbers) -> str:
             ratios=_ratios(shown),
             measures=MEASURES,
             figure=figure,
+            curve_summary=curve.summary,
             pictures=[(title, Markup(svg)) for title, svg in _pictures(shown)],  # noqa: S704 - drawn here
             command=_command(sweep),
         )

@@ -9,9 +9,10 @@ import pytest
 from infra.image import spec as image_spec
 from infra.places.cluster import jobs_spec
 from infra.places.cluster.pod_spec import Size
+from infra.places.cluster.pods import pods_of
 from infra.plan import RunPlan, plan_runs
 from infra.settings.settings import Settings
-from tests.unit.settings_machine import settings
+from tests.unit.settings_machine import machine, settings
 from training.contract import provenance
 
 BASE = settings(repeats="2")
@@ -93,6 +94,35 @@ def test_another_set_of_arms_is_another_measurement(change: dict[str, bool], arm
     assert arms == {plan.arm for plan in plan_runs(other)}
     assert measurements(BASE).isdisjoint(measurements(other))
     assert all(before[name] == after[name] for name in before.keys() & after.keys())
+
+
+def test_a_curve_s_runs_take_turns_with_the_arms() -> None:
+    """One more run of Ray a repeat for each number, in another place each time, in the same measurement."""
+    plans = plan_runs(replace(BASE, repeats=5, workers_curve=(1,)))
+    points = {plan.name: plan for plan in plans if plan.name.startswith("ray-w1-")}
+    places = [
+        [plan.name for plan in plans if plan.repeat == repeat].index(f"ray-w1-{repeat}") for repeat in range(1, 6)
+    ]
+
+    assert {f"ray-w1-{repeat}" for repeat in range(1, 6)} == points.keys()
+    assert {("ray", 1)} == {(plan.arm, plan.recipe.workers) for plan in points.values()}
+    assert 5 == len(set(places))
+    assert 1 == len({plan.measurement for plan in plans})
+    assert measurements(BASE).isdisjoint(measurements(replace(BASE, workers_curve=(1,))))
+    assert keys(plan_runs(BASE)).items() <= keys(plans).items()
+
+
+def test_a_curve_s_runs_use_the_cluster_of_the_largest() -> None:
+    """A RayCluster of its own for each point would be started anew, and its start is no part of a run."""
+    asked = settings(machine(cores=32, gib=64), target="minikube", workers="3", workersCurve="1,2")
+    assert asked.cluster is not None
+    pods = pods_of(asked, asked.cluster)
+    runs = {plan.name: pods.of_run(plan) for plan in plan_runs(asked) if plan.repeat == 1 and plan.arm == "ray"}
+
+    assert {"ray-1", "ray-w1-1", "ray-w2-1"} == runs.keys()
+    assert [3, 3, 3] == [run["rayCluster"]["workerGroupSpecs"][0]["replicas"] for run in runs.values()]
+    commands = [str(run["job"]["template"]["spec"]["containers"][0]["command"]) for run in runs.values()]
+    assert {"3", "1", "2"} == {command.partition("--workers=")[2][0] for command in commands}
 
 
 def test_any_change_of_the_recipe_is_another_measurement() -> None:

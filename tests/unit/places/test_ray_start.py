@@ -1,4 +1,4 @@
-"""What Ray's cluster took to start: read from the RayCluster after a run, kept with its result, said in the comparison."""
+"""What Ray's cluster took to start: read from the RayCluster after a run, kept with its result, and said."""
 
 from collections.abc import Iterator
 from dataclasses import replace
