@@ -19,16 +19,16 @@ def _row(point: CurvePoint) -> list[str]:
         _ratio(point.speedup),
         _ratio(point.gain),
         _ratio(point.cost_ratio),
-        MISSING if point.projected_speedup is None else f"{point.projected_speedup:.2f}×",
+        MISSING if point.projected_speedup is None else f"{point.projected_speedup:.2f}",
     ]
 
 
 def _ratio(value: Estimate | None) -> str:
-    """`1.41× 1.35–1.48`."""
+    """`1.41 1.35–1.48`."""
     if value is None:
         return MISSING
     interval = f" {value.lower:.2f}–{value.upper:.2f}" if value.lower is not None and value.upper is not None else ""
-    return f"{value.median:.2f}×{interval}"
+    return f"{value.median:.2f}{interval}"
 
 
 def summary(comparison: Comparison) -> str:

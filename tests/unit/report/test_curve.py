@@ -9,6 +9,7 @@ import pytest
 from compare.comparison import compare
 from compare.schema import Comparison
 from report.curve import HEADINGS
+from report.html import _measured_points
 from report.html import render as page
 from report.table import WIDTH, render
 from tests.unit.results import make_context, make_recipe, make_run, make_runs
@@ -34,7 +35,7 @@ def test_the_table_has_a_row_a_number_of_workers(comparison: Comparison) -> None
 
     assert ["1", "2", "3"] == [line.split()[0] for line in lines[start + 1 : start + 4]]
     assert all(len(line) <= WIDTH for line in lines)
-    assert "1.00× 1.00–1.00" in lines[start + 2]
+    assert "1.00 1.00–1.00" in lines[start + 2]
     assert "stopsPayingAt 2; costsMoreFrom 1." in lines
 
 
@@ -54,3 +55,4 @@ def test_the_page_has_the_rows_and_the_points(comparison: Comparison) -> None:
     assert all(f'<th scope="col">{heading}</th>' in text for heading in HEADINGS)
     assert "stopsPayingAt 2; costsMoreFrom 1." in text
     assert ">ray, measured<" in picture
+    assert [1, 2, 3] == list(_measured_points(comparison))
