@@ -2,6 +2,7 @@
 
 import base64
 import math
+import os
 import shutil
 import subprocess
 import time
@@ -18,6 +19,7 @@ from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (f
 from tests.program.engine import Project
 
 SECONDS = 20.0
+"""On a machine that does nothing else: the engine and two programs start first, which takes its time beside others."""
 END = "-----END CERTIFICATE-----"
 SOONER = "PULUMI_K8S_CLIENT_TIMEOUT=4 pulumi"
 
@@ -41,6 +43,11 @@ def content(server: str) -> str:
             "contexts": [{"name": "mine", "context": {"cluster": "c", "user": "me"}}],
         }
     )
+
+
+def limit() -> float:
+    """Seconds, for as many programs as want this machine's CPUs now."""
+    return SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def said(project: Project, *arguments: str) -> tuple[str, float, int]:
@@ -84,7 +91,7 @@ def test_preview_goes_on_and_up_is_refused(way: str, new_project: NewProject, tm
     assert f"{SOONER} preview" in previewed
     assert "nothing was changed" in refused
     assert [] == [entry["urn"] for entry in project.state().get("resources") or [] if entry["custom"]]
-    assert SECONDS > max(previewed_after, refused_after)
+    assert limit() > max(previewed_after, refused_after)
 
 
 def test_refresh_and_destroy_say_it_and_lose_nothing(story: Story) -> None:  # noqa: F811
@@ -105,6 +112,6 @@ def test_refresh_and_destroy_say_it_and_lose_nothing(story: Story) -> None:  # n
     assert f"{SOONER} refresh" in refreshed
     assert "Nothing was deleted" in destroyed
     assert (known, 2) == (story.resources(), len(story.made()))
-    assert SECONDS > max(refreshed_after, destroyed_after)
+    assert limit() > max(refreshed_after, destroyed_after)
     story.file.write_text(own)
     story.ends_well()
