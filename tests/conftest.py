@@ -11,8 +11,8 @@ import pytest
 
 TESTS = Path(__file__).parent
 TRAINS = "trains"
-"""The group of what trains for real: the tests of the folder `training`, and others with this mark."""
-FIRST_TO_LAST = ("training", "program", "docs", "policy", "apiserver", "image", "cluster", "unit")
+"""The group of what trains for real: the tests of these folders, and others with this mark."""
+TRAINING_FOLDERS = ("training", "script")
 SHARED_BY_A_FOLDER = ("apiserver", "image", "cluster")
 """Folders whose tests share what is made for them: servers, images, a cluster. In `unit` it is a file's tests."""
 
@@ -46,11 +46,13 @@ def _groups(item: pytest.Item) -> Iterator[str]:
 
 
 def _place(item: pytest.Item) -> int:
-    return -1 if _trains(item) else FIRST_TO_LAST.index(_folder(item))
+    if _trains(item):
+        return 0
+    return 2 if _folder(item) == "unit" else 1
 
 
 def _trains(item: pytest.Item) -> bool:
-    return _folder(item) == "training" or item.get_closest_marker(TRAINS) is not None
+    return _folder(item) in TRAINING_FOLDERS or item.get_closest_marker(TRAINS) is not None
 
 
 def _folder(item: pytest.Item) -> str:
