@@ -27,12 +27,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests into groups; in the order above where they run in several processes."""
+    """In each of several processes: put the tests into groups and into that order."""
+    if not hasattr(config, "workerinput"):
+        return
     for item in items:
         for group in _groups(item):
             item.add_marker(pytest.mark.xdist_group(group))
-    if hasattr(config, "workerinput"):
-        items.sort(key=_place)
+    items.sort(key=_place)
 
 
 def _groups(item: pytest.Item) -> Iterator[str]:
