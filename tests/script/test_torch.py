@@ -1,4 +1,4 @@
-"""PyTorch scripts, for real: every arm alike, and what is broken in them recognised. TRY_PYTHON names an environment."""
+"""PyTorch scripts, for real: every arm alike, and what is broken recognised. TRY_PYTHON names an environment."""
 
 from pathlib import Path
 

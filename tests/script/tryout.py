@@ -41,12 +41,11 @@ def try_script(path: Path, arguments: str = "", **variables: str) -> Tried:
     return Tried(done.returncode, done.stdout + done.stderr)
 
 
-def run_one(path: Path, arm: str, folder: Path, arguments: str = "--epochs 1", python: str = sys.executable, steps: int = 20,
-            ) -> tuple[Outcome, ArmFacts]:  # fmt: skip
+def run_one(
+    path: Path, arm: str, folder: Path, arguments: str = "--epochs 1", python: str = sys.executable
+) -> tuple[Outcome, ArmFacts]:
     """One arm, and what was seen of it."""
-    asked = request.read(
-        {"SCRIPT": str(path), "ARGS": arguments, "PYTHON": python, "STEPS": str(steps), "LIMIT": "200"}
-    )
+    asked = request.read({"SCRIPT": str(path), "ARGS": arguments, "PYTHON": python, "LIMIT": "200"})
     script = recognise(path, asked.arguments)
     made = commands.commands(script, python, commands.Sizes(workers=2), {"storage": str(folder)})
     command = next(one for one in made if one.arm == arm)

@@ -139,6 +139,8 @@ def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
             running.wait(guard.GRACE_SECONDS + 4)
         guard.end_session(running.pid)
         running.wait()
+        tail.thread.join()
+        running.stdout.close()
     return code, tail.text(), tail.count
 
 

@@ -1,4 +1,4 @@
-"""The observer in a process of its own: it loads on every Python, on the standard library alone, and hurts no script."""
+"""The observer in a process of its own: it loads everywhere, on the standard library alone, and hurts no script."""
 
 import ast
 import json
