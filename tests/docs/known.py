@@ -79,6 +79,7 @@ PLAIN = frozenset(
     }
 )
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
+TRY_VARIABLES = {"SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT"}
 MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "CLUSTER_ENV"}
 
 SUFFIXES = (".md", ".py", ".yaml", ".toml", ".lock")
@@ -143,7 +144,7 @@ def _is_there(word: str) -> bool:
     """Whether a word is no path into the project, or one that exists; a bare file name may be in any of its folders."""
     path = word.rpartition("=")[2].rstrip("/")
     first, _, rest = path.partition("/")
-    if not re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*", path) or first in MADE:
+    if not re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*", path) or first in (*MADE, ".."):
         return True
     if rest:
         return not (ROOT / first).is_dir() or any(ROOT.glob(path))
@@ -156,7 +157,8 @@ def _make(arguments: list[str], variables: dict[str, str]) -> list[str]:
     assigned = {match[1]: match[2] for word in words if (match := _ASSIGNMENT.fullmatch(word))}
     wanted = [word for word in words if not _ASSIGNMENT.fullmatch(word)]
     found = [f"make has no target {target}" for target in wanted if target not in targets]
-    others = {name: value for name, value in assigned.items() if name not in MAKE_VARIABLES}
+    known = MAKE_VARIABLES | (TRY_VARIABLES if "try" in wanted else set())
+    others = {name: value for name, value in assigned.items() if name not in known}
     if "sweep" in wanted and others:
         found += _axes([f"{name}={value}" for name, value in others.items()])
     else:

@@ -14,6 +14,10 @@ BAD = {
         "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(1000)",
         "left 1 processes in the background, which were ended",
     ),
+    "hangs, with a daemon": (
+        "import os, time\nif not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\ntime.sleep(1000)",
+        "did not end within 8 s",
+    ),
     "starts itself": (
         "import os, time\nwhile True:\n    if not os.fork(): time.sleep(99)\n    time.sleep(0.002)",
         "more than 400 processes",

@@ -131,7 +131,6 @@ def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
     tail = _Tail(running.stdout, running.stdin)
     try:
         code = running.wait()
-        tail.thread.join(guard.GRACE_SECONDS)
     finally:
         with suppress(OSError):
             running.stdin.close()
@@ -139,7 +138,7 @@ def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
             running.wait(guard.GRACE_SECONDS + 4)
         guard.end_session(running.pid)
         running.wait()
-        tail.thread.join()
+        tail.thread.join(guard.GIVE_UP_SECONDS)
         running.stdout.close()
     return code, tail.text(), tail.count
 

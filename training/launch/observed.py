@@ -75,14 +75,14 @@ def _bind(cpus: int) -> None:
         os.sched_setaffinity(0, share_of_cpus(topology.order(allowed_cpus()), 0, cpus))
 
 
-def end_descendants() -> int:
+def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
     """SIGTERM, then SIGKILL, until none is left; gives how many there were at first."""
     began, first = time.monotonic(), None
     while members := [one for one in psutil.Process().children(recursive=True) if _is_alive(one)]:
         first = len(members) if first is None else first
         for member in members:
             with suppress(psutil.Error):
-                if time.monotonic() - began > GRACE_SECONDS:
+                if time.monotonic() - began > grace_seconds:
                     member.kill()
                 else:
                     member.terminate()
@@ -97,7 +97,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _terminated(*_: Any) -> NoReturn:
-    end_descendants()
+    end_descendants(grace_seconds=0)  # who asks kills this process soon: what left the session would be nobody's
     os._exit(128 + signal.SIGTERM)
 
 
