@@ -41,7 +41,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
         variables=dict(_variable(word) for word in _words("ENV", environment.get("ENV", ""))),
         workers=_whole(environment, "WORKERS", 2, 1, _cpus()),
         steps=_whole(environment, "STEPS", 20, 8, 10_000),
-        limit_seconds=_whole(environment, "LIMIT", 90, 5, 3600),
+        limit_seconds=_whole(environment, "LIMIT", 120, 5, 3600),
     )
 
 

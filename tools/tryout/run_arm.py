@@ -28,6 +28,7 @@ MOST_PRINTED = 64 * 2**20
 KEPT = 2**16
 """Bytes of the end of what an arm prints."""
 TRACE_BEFORE_END_SECONDS = 5
+TRACE_LINES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome
         end = json.loads((own / "end.json").read_text(encoding="utf-8"))
     return Outcome(
         arm=arm.arm, code=code, seconds=seconds, seen=read(own), printed=printed, printed_bytes=printed_bytes,
-        trace=_trace(own) if code == guard.DEADLINE else "", end=end,
+        trace=_trace(own, where) if code == guard.DEADLINE else "", end=end,
     )  # fmt: skip
 
 
@@ -169,13 +170,14 @@ class _Tail:
         return b"".join(self._kept).decode(errors="replace")
 
 
-def _trace(own: Path) -> str:
-    """The innermost lines of the process that was written about last; a rank's rather than its launcher's."""
-    written = [path for path in own.glob("hang-*.txt") if path.stat().st_size]
-    if not written:
-        return ""
-    text = max(written, key=lambda path: path.stat().st_mtime).read_text(encoding="utf-8", errors="replace")
-    return "\n".join(line for line in text.splitlines() if line.startswith("  File"))[:600]
+def _trace(own: Path, where: Path) -> str:
+    """Where the main thread of one process was: of one that is in the script's own folder, if there is any."""
+    stacks = []
+    for path in sorted(own.glob("hang-*.txt")):
+        main = path.read_text(encoding="utf-8", errors="replace").rpartition("Thread 0x")[2]
+        stacks.append([line for line in main.splitlines() if line.startswith("  File")][:TRACE_LINES])
+    in_script = [stack for stack in stacks if any(str(where) in line for line in stack)]
+    return "\n".join(next(iter([*in_script, *filter(None, stacks)]), []))
 
 
 def _short_folder() -> str | None:

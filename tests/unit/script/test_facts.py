@@ -117,7 +117,13 @@ def test_processes_that_are_not_the_ranks_asked_for(ranks: tuple[Observation, ..
 
 def test_what_is_not_known_is_null_and_never_true() -> None:
     """Rows without numbers, weights without a digest: claim C, and what it lacks."""
-    blind = {"firstPassRows": None, "weights": None, "rowsAtStep": None, "rowsPerStepReported": 64, "epochRows": None}
+    blind: dict[str, Any] = {
+        "firstPassRows": None,
+        "weights": None,
+        "rowsAtStep": None,
+        "rowsPerStepReported": 64,
+        "epochRows": None,
+    }
     found = arm(rank(0, 2, **blind), rank(1, 2, **blind))
     both = facts.together({"native": found})
     said = show.claim({"native": found}, both, complete=True)

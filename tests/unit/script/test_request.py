@@ -19,7 +19,7 @@ def test_the_variables_are_read() -> None:
     assert ("--a", "b c") == asked.arguments
     assert f"{ROOT}/x/python" == asked.python
     assert {"A": "1", "B": "2 3"} == asked.variables
-    assert (2, 20, 90, "auto") == (asked.workers, asked.steps, asked.limit_seconds, asked.kind)
+    assert (2, 20, 120, "auto") == (asked.workers, asked.steps, asked.limit_seconds, asked.kind)
 
 
 @pytest.mark.parametrize(
