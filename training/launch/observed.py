@@ -28,7 +28,7 @@ PR_SET_CHILD_SUBREAPER = 36
 MOST_PROCESSES = 400
 """Ray with a few workers has some 20; what has more starts itself again and again."""
 POLL_SECONDS = 0.1
-COUNT_EVERY = 20
+COUNT_EVERY = 10
 """Polls between two counts of processes."""
 GRACE_SECONDS = 2.0
 

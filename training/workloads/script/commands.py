@@ -34,7 +34,7 @@ class ArmCommand:
     arm: str
     command: tuple[str, ...] = ()
     cpus: int = 0
-    """CPUs that one process is bound to; 0: ranks have their threads by the variables, and Ray's own processes any CPU."""
+    """CPUs that one process is bound to; 0: none, ranks have their threads by the variables."""
     ranks: int = 1
     """Processes that train."""
     variables: Mapping[str, str] = field(default_factory=dict)
