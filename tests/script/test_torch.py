@@ -81,14 +81,16 @@ def test_a_batch_of_each_worker_is_named(tmp_path: Path) -> None:
         ("sampler=sampler,", "sampler=sampler, num_workers=1, persistent_workers=True,"),
         ("        print(f", "        list(DataLoader(pictures(4096), batch_size=512))\n        print(f"),
         (
-            "            optimizer.step()",
-            "            next(iter(DataLoader(data, batch_size=4)), None)\n            optimizer.step()",
+            "        for images, labels in loader:",
+            "        for _ in range(32):\n            images, labels = next(iter(loader))",
         ),
     ],
-    ids=["loader processes", "validation on more rows", "another loader between steps"],
+    ids=["loader processes", "validation on more rows", "an iterator a step"],
 )
 def test_what_is_in_order_is_not_mistaken(tmp_path: Path, old: str, new: str) -> None:
     """DataLoader processes draw ahead; a validation may read more than the training."""
     found = native(broken(tmp_path, old, new), tmp_path)
 
-    assert ("", True) == (found.problem, found.weights_equal[0])
+    assert "" == found.problem
+    assert (True, True) == (found.weights_equal[0], found.rows_disjoint[0])
+    assert (64, 2048) == (found.rows_per_step, found.rows_per_epoch)
