@@ -4,7 +4,9 @@ import textwrap
 from collections.abc import Sequence
 
 from compare import measures
+from compare.curve import NOT_ASKED
 from compare.idle import NO_RAY_PODS, ONE_RAY_RUN
+from compare.scalars import OF_CURVE
 from compare.schema import ArmSummary, Comparison, Link
 from report import curve
 from report.figures import MISSING, figure
@@ -102,7 +104,9 @@ def _is_news(name: str, comparison: Comparison) -> bool:
     why = comparison.reasons[name]
     if name in comparison.absent:
         return ARMS[name].role != "variant"
-    if why in {NO_RAY_PODS, ONE_RAY_RUN, measures.NO_PRICE} or why in comparison.absent.values():
+    if why in {NO_RAY_PODS, ONE_RAY_RUN, measures.NO_PRICE, NOT_ASKED} or name in OF_CURVE:
+        return False  # of the curve its table says it
+    if why in comparison.absent.values():
         return False
     columns = {each.name for each in measures.MEASURES if each.column}
     return group in {"checks", "repeats"} or not rest or rest in columns

@@ -44,6 +44,7 @@ def test_without_a_curve_there_is_no_row_of_it() -> None:
     alone = compare(make_runs(), make_context())
 
     assert "stopsPayingAt" not in render(alone)
+    assert "workersCurve" not in render(alone)
     assert "workersCurve is none" in page(alone, "local", Path("/nowhere"))
 
 
