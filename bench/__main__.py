@@ -12,7 +12,6 @@ workers, compared with what `compare.projection` says of them from this repeat's
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,8 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from compare import projection
-from compare.measurement import Run
+from bench.figures import MORE_WORKERS, OTHER_GRADIENTS, PLAIN_FIT, Repeat, native_with, summarise, table
 from training.contract import provenance, result
 from training.contract.recipe import Recipe
 from training.contract.rules import whole
@@ -35,16 +33,9 @@ BENCHMARKS = provenance.PROJECT / "benchmarks"
 ARMS = ("baseline", "limit", "wide", "native", "tuned")
 """What every column has."""
 DOCUMENTED_RAY = "ray"
-TITLES = {
-    "baseline": "baseline", "wide": "all CPUs", "native": "native", "tuned": "tuned Ray", "ray": "documented Ray",
-}  # fmt: skip
 QUICK_IMAGES, FULL_IMAGES = 1280, 1536
 WARMUP_STEPS = 2
 REPEATS = 3
-MORE_WORKERS = (3, 4)
-OTHER_GRADIENTS = "otherGradients"
-"""The name of a native run that exchanges gradients in the type that its column does not compute in."""
-PLAIN_FIT = "model.fit"
 TIMEOUT_SECONDS = 900
 
 
@@ -57,25 +48,6 @@ class Case:
     arms: tuple[str, ...] = ARMS
     more: dict[str, Recipe] = field(default_factory=dict)
     plain_fit: bool = True
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Every arm once, in one go; without `model.fit` its rate is None."""
-
-    runs: dict[str, result.TrainingResult]
-    fit_images_per_second: float | None
-
-    def seconds(self, arm: str) -> float:
-        """Steady-state seconds of an arm."""
-        found = self.runs[arm].train_seconds
-        if found is None:
-            raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('trainSeconds')}")
-        return found
-
-    def step_seconds(self, arm: str) -> float:
-        """Mean timed step of an arm."""
-        return self.seconds(arm) / self.runs[arm].timed_steps
 
 
 def cases(*, quick: bool) -> list[Case]:
@@ -92,7 +64,7 @@ def cases(*, quick: bool) -> list[Case]:
         recipe = replace(base, precision=precision, gradient_precision=precision)
         more = {OTHER_GRADIENTS: replace(recipe, gradient_precision=other)}
         if precision == "float32":
-            more |= {_with(workers): replace(recipe, workers=workers) for workers in MORE_WORKERS}
+            more |= {native_with(workers): replace(recipe, workers=workers) for workers in MORE_WORKERS}
         arms = (*ARMS, DOCUMENTED_RAY) if precision == "float32" else ARMS
         found.append(Case(precision, recipe, arms, more))
         # An epoch has three such steps only
@@ -122,11 +94,6 @@ def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat
     return found
 
 
-def _arms(repeats: Sequence[Repeat]) -> list[str]:
-    """The arms that were measured, without the limit, which is none."""
-    return [arm for arm in TITLES if arm in repeats[0].runs]
-
-
 def _rotated(names: Sequence[str], by: int) -> Sequence[str]:
     by %= len(names)
     return [*names[by:], *names[:by]]
@@ -136,79 +103,6 @@ def _made(case: Case, name: str) -> result.TrainingResult:
     if name == "limit":
         return _limit(case.recipe)
     return _run("native", case.more[name]) if name in case.more else _run(name, case.recipe)
-
-
-def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
-    """Ratios and figures with their median and range over the repeats; what was not measured is absent."""
-    ratios: dict[str, Callable[[Repeat], float]] = {
-        "limit": lambda r: r.seconds("baseline") / r.seconds("limit"),
-        "memory": lambda r: _peak(r.runs["tuned"]) / _peak(r.runs["baseline"]),
-    }
-    for arm in _arms(repeats):
-        ratios |= {
-            f"{arm}Speedup": lambda r, arm=arm: r.seconds("baseline") / r.seconds(arm),  # type: ignore[misc]
-            f"{arm}OfLimit": lambda r, arm=arm: r.seconds("limit") / r.seconds(arm),  # type: ignore[misc]
-            f"{arm}OverNative": lambda r, arm=arm: r.seconds(arm) / r.seconds("native"),  # type: ignore[misc]
-            f"{arm}StartupSeconds": lambda r, arm=arm: r.runs[arm].startup_seconds,  # type: ignore[misc]
-        }
-    if repeats[0].fit_images_per_second:
-        ratios["baselineOverFit"] = lambda r: (
-            (r.runs["baseline"].images_per_second or 0) / (r.fit_images_per_second or 0)
-        )
-    if OTHER_GRADIENTS in repeats[0].runs:
-        ratios["otherGradientsOfLimit"] = lambda r: r.seconds("limit") / r.seconds(OTHER_GRADIENTS)
-    for workers in MORE_WORKERS:
-        if _with(workers) in repeats[0].runs:
-            ratios[f"speedup{workers}"] = lambda r, n=workers: r.step_seconds("baseline") / r.step_seconds(_with(n))  # type: ignore[misc]
-            ratios[f"predicted{workers}"] = lambda r, n=workers: r.step_seconds("baseline") / predicted(r, n)  # type: ignore[misc]
-            ratios[f"error{workers}"] = lambda r, n=workers: predicted(r, n) / r.step_seconds(_with(n)) - 1  # type: ignore[misc]
-    figures = {name: _spread([ratio(one) for one in repeats]) for name, ratio in ratios.items()}
-    last = repeats[-1].runs
-    return figures | {
-        "allReduceSeconds": last["native"].all_reduce,
-        "startupPhases": {arm: last[arm].startup_phases for arm in _arms(repeats)},
-        "stepSeconds": {name: _spread([one.step_seconds(name) for one in repeats]) for name in last},
-    }
-
-
-def predicted(repeat: Repeat, workers: int) -> float:
-    """Seconds of a native step with so many workers, from this repeat's runs with fewer.
-
-    Where the machine has fewer CPUs than that, they take turns.
-    """
-    runs = {arm: Run(name=arm, repeat=1, result=repeat.runs[arm]) for arm in ("baseline", "native")}
-    native = repeat.runs["native"]
-    recipe = Recipe.from_dict(native.recipe)
-    ring = projection.fit_ring(native.all_reduce or {}, recipe.workers)
-    model, _ = projection.fit([runs], recipe, ring)
-    return model.step_seconds(workers, ring, min(workers, native.provenance.cpus_allowed))
-
-
-def table(found: dict[str, dict[str, Any]]) -> str:
-    """One line a figure, one column a case."""
-    names = {
-        "limit": "limit of this machine, ×", "wideSpeedup": "one process, all CPUs, speedup ×",
-        "wideOfLimit": "  of the limit", "nativeSpeedup": "native, speedup ×", "nativeOfLimit": "  of the limit",
-        "otherGradientsOfLimit": "  gradients in the other type", "tunedSpeedup": "tuned Ray, speedup ×",
-        "tunedOfLimit": "  of the limit", "tunedOverNative": "  / native", "raySpeedup": "Ray as documented, speedup ×",
-        "rayOfLimit": "  of the limit", "rayOverNative": "  / native",
-        "baselineOverFit": "baseline / model.fit, images/s",
-        "memory": "tuned Ray worker / baseline, memory",
-    } | {f"{arm}StartupSeconds": f"{title}, start to first step, s" for arm, title in TITLES.items()}  # fmt: skip
-    for workers in MORE_WORKERS:
-        names |= {
-            f"speedup{workers}": f"native with {workers} workers, ×", f"predicted{workers}": "  predicted, ×",
-            f"error{workers}": "  predicted / measured step - 1",
-        }  # fmt: skip
-    lines = [f"{'median (lowest to highest)':<42}" + "".join(f"{key:>24}" for key in found)]
-    for name, words in names.items():
-        cells = [_cell(column.get(name)) for column in found.values()]
-        lines += [f"{words:<42}" + "".join(f"{cell:>24}" for cell in cells)] if any(cells) else []
-    return "\n".join(lines)
-
-
-def _cell(figure: dict[str, float] | None) -> str:
-    return f"{figure['median']:.3f} ({figure['low']:.3f}–{figure['high']:.3f})" if figure else ""
 
 
 def main() -> None:
@@ -300,11 +194,6 @@ def _plain_fit(recipe: Recipe) -> float:
     return float(json.loads(said.stdout.splitlines()[-1])["imagesPerSecond"])
 
 
-def _with(workers: int) -> str:
-    """The name of a native run with another number of workers."""
-    return f"native{workers}"
-
-
 def _held_out(images: int) -> int:
     return images // 10
 
@@ -312,14 +201,6 @@ def _held_out(images: int) -> int:
 def _with_validation(images: int) -> int:
     """How many images a data set needs for so many to be left when a tenth is held out."""
     return next(total for total in range(images, 2 * images) if total - _held_out(total) == images)
-
-
-def _peak(run: result.TrainingResult) -> float:
-    return float(max(worker.peak_memory_bytes or 0 for worker in run.workers))
-
-
-def _spread(values: Sequence[float]) -> dict[str, float]:
-    return {"median": statistics.median(values), "low": min(values), "high": max(values), "n": len(values)}
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from bench import __main__ as bench
+from bench import figures
 from tests.unit.results import make_result
 from training.contract.recipe import Recipe
 from training.contract.result import StepSeconds
 from training.machine import machine_lock
 
 
-def repeat(baseline: float, limit: float, native: float, tuned: float) -> bench.Repeat:
+def repeat(baseline: float, limit: float, native: float, tuned: float) -> figures.Repeat:
     """Every arm once, with these steady-state seconds; `wide` and documented Ray between baseline and limit."""
     middle = (baseline + limit) / 2
     seconds = {"baseline": baseline, "limit": limit, "wide": middle, "native": native, "tuned": tuned, "ray": middle}
@@ -20,13 +21,13 @@ def repeat(baseline: float, limit: float, native: float, tuned: float) -> bench.
         arm: replace(make_result("baseline" if arm == "limit" else arm), train_seconds=value)
         for arm, value in seconds.items()
     }
-    return bench.Repeat(runs, fit_images_per_second=100.0)
+    return figures.Repeat(runs, fit_images_per_second=100.0)
 
 
 @pytest.fixture
 def found() -> dict[str, Any]:
     """Three repeats, of which the last is on a machine twice as slow."""
-    return bench.summarise([repeat(20, 10, 10.5, 10.6), repeat(20, 10, 10.4, 10.5), repeat(40, 20, 21, 22)])
+    return figures.summarise([repeat(20, 10, 10.5, 10.6), repeat(20, 10, 10.4, 10.5), repeat(40, 20, 21, 22)])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_ratios_are_taken_within_a_repeat(
 
 def test_the_table_has_a_line_a_figure_and_a_column_a_case(found: dict[str, Any]) -> None:
     """Median and range side by side."""
-    lines = bench.table({"float32": found, "bfloat16": found}).splitlines()
+    lines = figures.table({"float32": found, "bfloat16": found}).splitlines()
 
     assert lines[0].split()[-2:] == ["float32", "bfloat16"]
     assert any("2.000 (2.000–2.000)" in line for line in lines)
@@ -76,7 +77,7 @@ def test_validation_is_added_to_the_images_that_shall_train(images: int) -> None
     assert images == total - total // 10
 
 
-def with_more(measured: dict[str, float]) -> bench.Repeat:
+def with_more(measured: dict[str, float]) -> figures.Repeat:
     """A repeat on two CPUs, whose steps take 0.64 s alone and 0.32 s in two, with native runs beside the arms."""
     paces = {"baseline": 0.64, "limit": 0.32, "wide": 0.4, "native": 0.32, "tuned": 0.32} | measured
     arms = {"limit": "baseline"} | dict.fromkeys(measured, "native")
@@ -85,23 +86,26 @@ def with_more(measured: dict[str, float]) -> bench.Repeat:
     runs["baseline"] = replace(runs["baseline"], step_seconds=steps)
     host = replace(runs["native"].provenance, cpus_allowed=2)
     runs["native"] = replace(runs["native"], provenance=host, all_reduce={"4096": 0.001, "8192": 0.0011})
-    return bench.Repeat(runs, fit_images_per_second=None)
+    return figures.Repeat(runs, fit_images_per_second=None)
 
 
 def test_more_workers_are_compared_with_what_the_model_says_of_them() -> None:
     """On two CPUs three workers take 43 of 64 images' time, and four what two take; the error is of the step."""
-    found = bench.summarise([with_more({"native3": 0.43, "native4": 0.4})])
+    found = figures.summarise([with_more({"native3": 0.43, "native4": 0.4})])
 
     assert found["predicted3"]["median"] == pytest.approx(64 / 43, rel=1e-3)
     assert found["error3"]["median"] == pytest.approx(0, abs=1e-3)
     assert found["error4"]["median"] == pytest.approx(0.32 / 0.4 - 1, abs=1e-3)
-    assert "error3" not in bench.summarise([with_more({})])
+    assert "error3" not in figures.summarise([with_more({})])
 
 
 def test_what_a_column_lacks_is_empty_and_what_all_lack_has_no_line() -> None:
     """Gradients in the other type are of the columns that have them."""
-    found = {"float32": bench.summarise([with_more({"otherGradients": 0.32})]), "x": bench.summarise([with_more({})])}
-    text = bench.table(found)
+    found = {
+        "float32": figures.summarise([with_more({"otherGradients": 0.32})]),
+        "x": figures.summarise([with_more({})]),
+    }
+    text = figures.table(found)
 
     (line,) = [line for line in text.splitlines() if "other type" in line]
     assert line.split()[-2:] == ["1.000", "(1.000–1.000)"]
@@ -118,11 +122,13 @@ def test_quick_keys_are_the_documented_ones() -> None:
 def test_documented_ray_is_in_one_column_of_the_full_benchmark() -> None:
     """It takes longer to start than all others together; tuned Ray stands in every column, under its own name."""
     with_ray = {quick: [case.key for case in bench.cases(quick=quick) if "ray" in case.arms] for quick in (True, False)}
-    text = bench.table({"with": bench.summarise([repeat(20, 10, 11, 12)]), "without": bench.summarise([with_more({})])})
+    text = figures.table(
+        {"with": figures.summarise([repeat(20, 10, 11, 12)]), "without": figures.summarise([with_more({})])}
+    )
 
     assert {True: [], False: ["float32"]} == with_ray
     assert all("tuned" in case.arms for quick in with_ray for case in bench.cases(quick=quick))
-    (documented,) = [line for line in text.splitlines() if line.startswith("Ray as documented")]
+    (documented,) = [line for line in text.splitlines() if line.startswith("Ray as documented, speedup")]
     (tuned,) = [line for line in text.splitlines() if line.startswith("tuned Ray, speedup")]
     assert 1 == documented.count("(")
     assert 2 == tuned.count("(")
@@ -155,7 +161,7 @@ def test_the_benchmark_has_the_machine_to_itself(monkeypatch: pytest.MonkeyPatch
     """From before its first run on: another measurement beside it would spoil both."""
     held: list[bool] = []
 
-    def measure(*_: object) -> list[bench.Repeat]:
+    def measure(*_: object) -> list[figures.Repeat]:
         held.append(isinstance(machine_lock.take_name(machine_lock.NAME), machine_lock.Holder))
         raise KeyboardInterrupt
 

@@ -1,0 +1,175 @@
+"""The benchmark's figures, once each: what a figure is of, how it is called in the table. Pure.
+
+Ratios are taken within a repeat, because machines drift.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compare import projection
+from compare.measurement import Run
+from training.contract import result
+from training.contract.recipe import Recipe
+
+TITLES = {
+    "wide": "one process, all CPUs", "native": "native", "tuned": "tuned Ray", "ray": "Ray as documented",
+}  # fmt: skip
+"""The arms that are held against the limit, in the order in which they are shown."""
+MORE_WORKERS = (3, 4)
+OTHER_GRADIENTS = "otherGradients"
+"""The name of a native run that exchanges gradients in the type that its column does not compute in."""
+PLAIN_FIT = "model.fit"
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Every arm once, in one go; without `model.fit` its rate is None."""
+
+    runs: dict[str, result.TrainingResult]
+    fit_images_per_second: float | None
+
+    def seconds(self, arm: str) -> float:
+        """Steady-state seconds of an arm."""
+        found = self.runs[arm].train_seconds
+        if found is None:
+            raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('trainSeconds')}")
+        return found
+
+    def step_seconds(self, arm: str) -> float:
+        """Mean timed step of an arm."""
+        return self.seconds(arm) / self.runs[arm].timed_steps
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of a repeat."""
+
+    name: str
+    title: str
+    of: Callable[[Repeat], float]
+    needs: tuple[str, ...]
+    """The runs without which there is none."""
+
+    def is_of(self, repeat: Repeat) -> bool:
+        """Whether the repeat has it."""
+        return all(name in repeat.runs or (name == PLAIN_FIT and repeat.fit_images_per_second) for name in self.needs)
+
+
+def native_with(workers: int) -> str:
+    """The name of a native run with another number of workers."""
+    return f"native{workers}"
+
+
+def _of_arm(arm: str, title: str) -> Iterator[Figure]:
+    yield Figure(
+        f"{arm}Speedup", f"{title}, speedup ×", lambda r: r.seconds("baseline") / r.seconds(arm), ("baseline", arm)
+    )
+    yield Figure(f"{arm}OfLimit", "  of the limit", lambda r: r.seconds("limit") / r.seconds(arm), ("limit", arm))
+    if arm == "native":
+        yield Figure(
+            "otherGradientsOfLimit",
+            "  gradients in the other type",
+            lambda r: r.seconds("limit") / r.seconds(OTHER_GRADIENTS),
+            ("limit", OTHER_GRADIENTS),
+        )
+    elif arm != "wide":
+        yield Figure(f"{arm}OverNative", "  / native", lambda r: r.seconds(arm) / r.seconds("native"), ("native", arm))
+
+
+def _startup(arm: str, title: str) -> Figure:
+    return Figure(
+        f"{arm}StartupSeconds", f"{title}, start to first step, s", lambda r: r.runs[arm].startup_seconds, (arm,)
+    )
+
+
+def _of_more_workers(workers: int) -> Iterator[Figure]:
+    run = native_with(workers)
+    needs = ("baseline", "native", run)
+    yield Figure(
+        f"speedup{workers}",
+        f"native with {workers} workers, ×",
+        lambda r: r.step_seconds("baseline") / r.step_seconds(run),
+        needs,
+    )
+    yield Figure(
+        f"predicted{workers}", "  predicted, ×", lambda r: r.step_seconds("baseline") / predicted(r, workers), needs
+    )
+    yield Figure(
+        f"error{workers}",
+        "  predicted / measured step - 1",
+        lambda r: predicted(r, workers) / r.step_seconds(run) - 1,
+        needs,
+    )
+
+
+def predicted(repeat: Repeat, workers: int) -> float:
+    """Seconds of a native step with so many workers, from this repeat's runs with fewer.
+
+    Where the machine has fewer CPUs than that, they take turns.
+    """
+    runs = {arm: Run(name=arm, repeat=1, result=repeat.runs[arm]) for arm in ("baseline", "native")}
+    native = repeat.runs["native"]
+    recipe = Recipe.from_dict(native.recipe)
+    ring = projection.fit_ring(native.all_reduce or {}, recipe.workers)
+    model, _ = projection.fit([runs], recipe, ring)
+    return model.step_seconds(workers, ring, min(workers, native.provenance.cpus_allowed))
+
+
+def _peak(run: result.TrainingResult) -> float:
+    return float(max(worker.peak_memory_bytes or 0 for worker in run.workers))
+
+
+FIGURES = (
+    Figure(
+        "limit",
+        "limit of this machine, ×",
+        lambda r: r.seconds("baseline") / r.seconds("limit"),
+        ("baseline", "limit"),
+    ),
+    *(figure for arm, title in TITLES.items() for figure in _of_arm(arm, title)),
+    Figure(
+        "baselineOverFit",
+        "baseline / model.fit, images/s",
+        lambda r: (r.runs["baseline"].images_per_second or 0) / (r.fit_images_per_second or 0),
+        ("baseline", PLAIN_FIT),
+    ),
+    Figure(
+        "memory",
+        "tuned Ray worker / baseline, memory",
+        lambda r: _peak(r.runs["tuned"]) / _peak(r.runs["baseline"]),
+        ("baseline", "tuned"),
+    ),
+    *(_startup(arm, title) for arm, title in ({"baseline": "baseline"} | TITLES).items()),
+    *(figure for workers in MORE_WORKERS for figure in _of_more_workers(workers)),
+)
+"""In the order in which they are shown."""
+
+
+def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """Figures with their median and range over the repeats; what was not measured is absent."""
+    last = repeats[-1].runs
+    figures = {each.name: each for each in FIGURES if each.is_of(repeats[0])}
+    return {name: _spread([each.of(repeat) for repeat in repeats]) for name, each in figures.items()} | {
+        "allReduceSeconds": last["native"].all_reduce,
+        "startupPhases": {arm: last[arm].startup_phases for arm in ("baseline", *TITLES) if arm in last},
+        "stepSeconds": {name: _spread([repeat.step_seconds(name) for repeat in repeats]) for name in last},
+    }
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """One line a figure, one column a case."""
+    lines = [f"{'median (lowest to highest)':<42}" + "".join(f"{key:>24}" for key in found)]
+    for each in FIGURES:
+        cells = [_cell(column.get(each.name)) for column in found.values()]
+        lines += [f"{each.title:<42}" + "".join(f"{cell:>24}" for cell in cells)] if any(cells) else []
+    return "\n".join(lines)
+
+
+def _cell(figure: dict[str, float] | None) -> str:
+    return f"{figure['median']:.3f} ({figure['low']:.3f}–{figure['high']:.3f})" if figure else ""
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "low": min(values), "high": max(values), "n": len(values)}
