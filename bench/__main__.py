@@ -23,11 +23,12 @@ from typing import Any
 
 from bench.figures import MORE_WORKERS, OTHER_GRADIENTS, PLAIN_FIT, Repeat, native_with, summarise, table
 from training.contract import provenance, result
-from training.contract.recipe import Recipe
 from training.contract.rules import whole
 from training.launch.entry import typed
 from training.launch.environment import share_of_cpus
 from training.machine import machine_lock, topology
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.workload import WORKLOAD
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 ARMS = ("baseline", "limit", "wide", "native", "tuned")
@@ -44,16 +45,16 @@ class Case:
     """One column of the benchmark; `more` are native runs beside its arms, by name."""
 
     key: str
-    recipe: Recipe
+    recipe: CnnRecipe
     arms: tuple[str, ...] = ARMS
-    more: dict[str, Recipe] = field(default_factory=dict)
+    more: dict[str, CnnRecipe] = field(default_factory=dict)
     plain_fit: bool = True
 
 
 def cases(*, quick: bool) -> list[Case]:
     """What is measured: float32 and bfloat16 at the exercise's batch, and both at four times that."""
     images = QUICK_IMAGES if quick else FULL_IMAGES
-    base = Recipe(
+    base = CnnRecipe(
         dataset="synthetic", model="cnn", epochs=1, warmup_steps=WARMUP_STEPS, global_batch_size=128,
         train_images=_with_validation(images),
     )  # fmt: skip
@@ -88,7 +89,7 @@ def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat
                 said = f"{fit:.1f} images/s"
             else:
                 runs[name] = _made(case, name)
-                said = f"{runs[name].train_seconds:.2f} s"
+                said = f"{runs[name].seconds.train:.2f} s"
             say(f"{case.key}, repeat {repeat}/{repeats}: {name} {said}")
         found.append(Repeat(runs, fit))
     return found
@@ -114,8 +115,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object, and nothing else")
     parser.add_argument("--repeats", type=typed(whole(1, 100)), default=REPEATS)
     given = parser.parse_args()
-    if len(provenance.allowed_cpus()) < Recipe().workers:
-        sys.exit(f"error: the benchmark needs {Recipe().workers} CPUs, and this process may use one")
+    if len(provenance.allowed_cpus()) < CnnRecipe().workers:
+        sys.exit(f"error: the benchmark needs {CnnRecipe().workers} CPUs, and this process may use one")
     try:
         machine_lock.hold(_say)
     except machine_lock.LockError as error:
@@ -135,18 +136,23 @@ def _write(found: dict[str, Any], repeats: int) -> Path:
     host = provenance.host()
     facts = {"cpuModel": host.cpu_model, "cpusAllowed": host.cpus_allowed, "memoryBytes": host.memory_bytes}
     path = BENCHMARKS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
-    content = {"host": facts, "repeats": repeats, "dependenciesHash": provenance.dependencies_hash(), "cases": found}
+    content = {
+        "host": facts,
+        "repeats": repeats,
+        "dependenciesHash": provenance.dependencies_hash(WORKLOAD.packages),
+        "cases": found,
+    }
     result.write_whole(path, json.dumps(content, indent=1) + "\n")
     return path.relative_to(provenance.PROJECT)
 
 
-def _run(arm: str, recipe: Recipe) -> result.TrainingResult:
+def _run(arm: str, recipe: CnnRecipe) -> result.TrainingResult:
     with tempfile.TemporaryDirectory() as folder:
         _wait([_start(arm, recipe, Path(folder))])
         return result.read(Path(folder) / result.NAME)
 
 
-def _limit(recipe: Recipe) -> result.TrainingResult:
+def _limit(recipe: CnnRecipe) -> result.TrainingResult:
     """The slowest of N baselines that run at once, each with its part of every batch."""
     workers = recipe.workers
     part = replace(
@@ -157,10 +163,10 @@ def _limit(recipe: Recipe) -> result.TrainingResult:
     with tempfile.TemporaryDirectory() as folder:
         folders = [Path(folder, str(rank)) for rank in range(workers)]
         _wait([_start("baseline", part, one, rank) for rank, one in enumerate(folders)])
-        return max((result.read(one / result.NAME) for one in folders), key=lambda one: one.train_seconds or 0)
+        return max((result.read(one / result.NAME) for one in folders), key=lambda one: one.seconds.train or 0)
 
 
-def _start(arm: str, recipe: Recipe, folder: Path, rank: int | None = None) -> subprocess.Popen[bytes]:
+def _start(arm: str, recipe: CnnRecipe, folder: Path, rank: int | None = None) -> subprocess.Popen[bytes]:
     folder.mkdir(exist_ok=True)
     cpus = (
         provenance.allowed_cpus()
@@ -181,7 +187,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         raise RuntimeError(f"{processes[0].args!r} ended with {codes}")
 
 
-def _plain_fit(recipe: Recipe) -> float:
+def _plain_fit(recipe: CnnRecipe) -> float:
     command = [sys.executable, "-m", "bench.plain_fit", json.dumps(recipe.to_dict())]
     said = subprocess.run(
         command,

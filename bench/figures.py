@@ -11,7 +11,7 @@ from typing import Any
 from compare import projection
 from compare.measurement import Run
 from training.contract import result
-from training.contract.recipe import Recipe
+from training.workloads.cnn.recipe import CnnRecipe
 
 TITLES = {
     "wide": "one process, all CPUs", "native": "native", "tuned": "tuned Ray", "ray": "Ray as documented",
@@ -32,14 +32,14 @@ class Repeat:
 
     def seconds(self, arm: str) -> float:
         """Steady-state seconds of an arm."""
-        found = self.runs[arm].train_seconds
+        found = self.runs[arm].seconds.train
         if found is None:
-            raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('trainSeconds')}")
+            raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('seconds.train')}")
         return found
 
     def step_seconds(self, arm: str) -> float:
         """Mean timed step of an arm."""
-        return self.seconds(arm) / self.runs[arm].timed_steps
+        return self.seconds(arm) / self.runs[arm].steps.timed
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _of_arm(arm: str, title: str) -> Iterator[Figure]:
 
 def _startup(arm: str, title: str) -> Figure:
     return Figure(
-        f"{arm}StartupSeconds", f"{title}, start to first step, s", lambda r: r.runs[arm].startup_seconds, (arm,)
+        f"{arm}StartupSeconds", f"{title}, start to first step, s", lambda r: r.runs[arm].seconds.startup, (arm,)
     )
 
 
@@ -111,7 +111,7 @@ def predicted(repeat: Repeat, workers: int) -> float:
     """
     runs = {arm: Run(name=arm, repeat=1, result=repeat.runs[arm]) for arm in ("baseline", "native")}
     native = repeat.runs["native"]
-    recipe = Recipe.from_dict(native.recipe)
+    recipe = CnnRecipe.from_dict(native.recipe)
     ring = projection.fit_ring(native.all_reduce or {}, recipe.workers)
     model, _ = projection.fit([runs], recipe, ring)
     return model.step_seconds(workers, ring, min(workers, native.provenance.cpus_allowed))
@@ -132,7 +132,7 @@ FIGURES = (
     Figure(
         "baselineOverFit",
         "baseline / model.fit, images/s",
-        lambda r: (r.runs["baseline"].images_per_second or 0) / (r.fit_images_per_second or 0),
+        lambda r: (r.runs["baseline"].amount.per_second or 0) / (r.fit_images_per_second or 0),
         ("baseline", PLAIN_FIT),
     ),
     Figure(
@@ -153,7 +153,7 @@ def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
     figures = {each.name: each for each in FIGURES if each.is_of(repeats[0])}
     return {name: _spread([each.of(repeat) for repeat in repeats]) for name, each in figures.items()} | {
         "allReduceSeconds": last["native"].all_reduce,
-        "startupPhases": {arm: last[arm].startup_phases for arm in ("baseline", *TITLES) if arm in last},
+        "startupPhases": {arm: last[arm].seconds.phases for arm in ("baseline", *TITLES) if arm in last},
         "stepSeconds": {name: _spread([repeat.step_seconds(name) for repeat in repeats]) for name in last},
     }
 

@@ -9,23 +9,25 @@ import time
 from typing import Any
 
 from training.contract import provenance
-from training.contract.recipe import Recipe
 from training.launch import environment
 from training.workloads.cnn import dataset
-from training.workloads.cnn.registry import MODELS, Shape
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.registry import MODELS
+from training.workloads.cnn.shapes import Shape
+from training.workloads.cnn.workload import WORKLOAD
 
 
 def main() -> None:
     """Take the recipe as JSON, fit one epoch for warm-up and one on the clock."""
-    recipe = Recipe.from_dict(json.loads(sys.argv[1]))
+    recipe = CnnRecipe.from_dict(json.loads(sys.argv[1]))
     environment.defer_garbage_collection()
-    environment.prepare(recipe.compute_threads(), 0, provenance.allowed_cpus())
+    environment.prepare(WORKLOAD, recipe.compute_threads(), 0, provenance.allowed_cpus())
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(recipe.compute_threads())
     tf.config.threading.set_inter_op_parallelism_threads(2)  # as in training.workloads.cnn.train
     tf.keras.mixed_precision.set_global_policy("mixed_bfloat16" if recipe.precision == "bfloat16" else "float32")
-    data = dataset.load(recipe, "")
+    data = dataset.load(recipe.dataset, recipe.train_images, "")
     model = MODELS[recipe.model].build(Shape(len(data.class_names), synchronized=False, seed=recipe.seed))
     model.compile(
         tf.keras.optimizers.legacy.Adam(recipe.learning_rate),
@@ -39,7 +41,7 @@ def main() -> None:
     print(json.dumps({"imagesPerSecond": len(data.train_rows) / (time.monotonic() - began)}))
 
 
-def _pipeline(tf: Any, data: dataset.Data, recipe: Recipe) -> Any:
+def _pipeline(tf: Any, data: dataset.Data, recipe: CnnRecipe) -> Any:
     pixels, labels = data.known.images[data.train_rows], data.known.labels[data.train_rows]
     images = tf.data.Dataset.from_tensor_slices((pixels, labels)).shuffle(len(labels), seed=recipe.seed)
     images = images.batch(recipe.global_batch_size)

@@ -17,7 +17,7 @@ OF_WORK = ("sameWork", "shardsCoverDataSet", "weightsEqual")
 
 def claim_of(measurement: Measurement, checks: Mapping[str, Check]) -> tuple[Claim, str]:
     """The claim, and what it lacks of *same work* ("" if nothing). One worker shares nothing that has to be checked."""
-    if not all(run.result.steps_per_epoch and run.result.epochs_completed for run in measurement.runs):
+    if not all(run.result.steps.per_epoch and run.result.epochs_completed for run in measurement.runs):
         return "it finished", "some run counted no step"
     needed = OF_WORK if measurement.recipe.workers > 1 else OF_WORK[:1]
     unknown = [name for name in needed if checks.get(name, (None, ""))[0] is None]

@@ -13,34 +13,25 @@ MOST_EPOCHS = 10_000
 
 def step_seconds(result: TrainingResult) -> float | None:
     """Mean timed step in seconds; None when every step was warm-up."""
-    if not result.train_seconds or not result.timed_steps:
+    if not result.seconds.train or not result.steps.timed:
         return None
-    return result.train_seconds / result.timed_steps
+    return result.seconds.train / result.steps.timed
 
 
 def epoch_seconds(result: TrainingResult) -> float | None:
     """Steady-state seconds of an epoch's steps: warm-up steps, which are not timed, count as the mean timed step."""
     mean = step_seconds(result)
-    return None if mean is None else mean * result.steps_per_epoch
+    return None if mean is None else mean * result.steps.per_epoch
 
 
 def whole_seconds(result: TrainingResult) -> float:
     """Start of the process or container to the result, without what only our own probes took."""
-    return result.wall_seconds - result.probe_seconds
+    return result.seconds.wall - result.seconds.probe
 
 
-def seconds_to_accuracy(result: TrainingResult, accuracy: float) -> float | None:
-    """Training seconds until the first epoch whose validation accuracy is at least `accuracy`; None if none is."""
-    mean = step_seconds(result)
-    if mean is None:
-        return None
-    seconds = 0.0
-    for epoch in result.history:
-        timed = epoch.train_seconds and epoch.timed_steps
-        seconds += (epoch.train_seconds / epoch.timed_steps if timed else mean) * result.steps_per_epoch
-        if epoch.validation_accuracy >= accuracy:
-            return seconds
-    return None
+def seconds_to_score(result: TrainingResult, score: float) -> float | None:
+    """Training seconds until the score that training follows was first at least `score`; None if it never was."""
+    return next((point.seconds for point in result.curve if point.score >= score), None)
 
 
 @dataclass(frozen=True)
@@ -71,8 +62,8 @@ def clock_of(result: TrainingResult) -> Clock:
     epochs, steps = result.epochs_completed, epoch_seconds(result)
     if steps is None or not epochs:
         return Clock(epochs, whole_seconds(result), None)
-    validation = sum(epoch.evaluation_seconds for epoch in result.history) / epochs
-    return Clock(epochs, whole_seconds(result), steps + validation + (result.report_seconds or 0.0) / epochs)
+    between = (result.seconds.validation + (result.seconds.report or 0.0)) / epochs
+    return Clock(epochs, whole_seconds(result), steps + between)
 
 
 Pair = tuple[Clock, Clock]

@@ -51,6 +51,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         break_even={name: held.meets for name, held in findings.held.items()},
         break_even_epochs=_break_even_epochs(findings.held, reasons),
         idle_ray_cpus=findings.idle_ray_cpus,
+        workload=context.recipe.workload,
         recipe=context.recipe.to_dict(),
         settings=dict(context.settings),
         checks={name: passed for name, (passed, _) in checks.items()},
@@ -138,12 +139,8 @@ def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -
         world_size=first.world_size,
         compute_threads=first.workers[0].compute_threads,
         reserved_cpus=reserved(name, measurement.context).cpus,
-        parameters=first.parameters,
-        layers=first.layers,
-        steps_per_epoch=first.steps_per_epoch,
-        train_images=first.train_images,
-        validation_images=first.validation_images,
-        test_images=first.test_images,
+        steps_per_epoch=first.steps.per_epoch,
+        work=first.work,
         provenance=first.provenance,
         ray=first.ray,
         runs=[link(run) for run in runs],
@@ -153,6 +150,6 @@ def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -
 def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
     phases: dict[str, list[float]] = {}
     for run in runs:
-        for name, seconds in run.result.startup_phases.items():
+        for name, seconds in run.result.seconds.phases.items():
             phases.setdefault(name, []).append(seconds)
     return {name: float(statistics.median(seconds)) for name, seconds in phases.items()}

@@ -172,9 +172,10 @@ def _framework_variables(recipe: Recipe, run: Run, software: Software) -> dict[s
 def _same_work(repeat: Repeat) -> str:
     first, *others = repeat.values()
     for other in others:
-        for what, amount in _work(first).items():
-            if _work(other)[what] != amount:
-                return f"{first.name} and {other.name} differ in {what}: {amount:g} and {_work(other)[what]:g}"
+        for what in _work(first) | _work(other):
+            amounts = [_work(run).get(what, 0) for run in (first, other)]
+            if amounts[0] != amounts[1]:
+                return f"{first.name} and {other.name} differ in {what}: {amounts[0]:g} and {amounts[1]:g}"
         if _steps(first)[0] == _steps(other)[0] and _steps(first) != _steps(other):
             return f"{first.name} and {other.name} differ in timed steps: {_steps(first)[1]} and {_steps(other)[1]}"
     return ""
@@ -182,18 +183,16 @@ def _same_work(repeat: Repeat) -> str:
 
 def _work(run: Run) -> dict[str, float]:
     result = run.result
-    processed = sum(worker.images for worker in result.workers)
+    processed = sum(worker.amount for worker in result.workers)
     return {
-        "steps an epoch": result.steps_per_epoch,
-        "training images": result.train_images,
-        "test images": result.test_images,
-        "parameters": result.parameters,
-        "images that the workers processed an epoch": processed / max(1, result.epochs_completed),
+        "steps an epoch": result.steps.per_epoch,
+        **result.work,
+        f"{result.amount.unit} that the workers processed an epoch": processed / max(1, result.epochs_completed),
     }
 
 
 def _steps(run: Run) -> tuple[int, int]:
-    return run.result.epochs_completed, run.result.timed_steps
+    return run.result.epochs_completed, run.result.steps.timed
 
 
 def _hashes(repeats: Sequence[Repeat], runs: Sequence[Run]) -> Check:

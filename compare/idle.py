@@ -44,7 +44,7 @@ def _idle_rate(before: Run, after: Run, others: Sequence[Run]) -> float | None:
         return None
     ended, began = max(at for at, _ in ends.values()), max(at for at, _ in starts.values())
     between = [run for run in others if ended - CLOCKS_SECONDS <= run.started <= began]
-    most = sum(run.result.wall_seconds + BETWEEN_SECONDS for run in between)
+    most = sum(run.result.seconds.wall + BETWEEN_SECONDS for run in between)
     used = {pod: starts[pod][1] - seconds for pod, (_, seconds) in ends.items()}
     if began - ended > most or min(used.values()) < 0:
         return None  # a run that was given up, or a pause; a container that began again

@@ -9,6 +9,7 @@ from typing import Any
 from training.contract.arms import ARMS, with_role
 from training.contract.recipe import Recipe
 from training.contract.result import ResultError, Summary, TrainingResult
+from training.contract.workload import Workload, named
 
 
 class CompareError(ValueError):
@@ -51,7 +52,7 @@ class Run:
     @property
     def ended(self) -> float:
         """Likewise."""
-        return self.started + self.result.wall_seconds
+        return self.started + self.result.seconds.wall
 
 
 Repeat = dict[str, Run]
@@ -120,6 +121,11 @@ class Measurement:
         """The stack's, of repeat 1."""
         return self.context.recipe
 
+    @property
+    def workload(self) -> Workload:
+        """What was trained."""
+        return named(self.recipe.workload)
+
     @cached_property
     def runs(self) -> list[Run]:
         """Every run compared."""
@@ -145,9 +151,9 @@ class Measurement:
         return [arm.name for arm in with_role("reference", "alternative") if arm.name in self.arms]
 
     @cached_property
-    def common_accuracy(self) -> float | None:
-        """The validation accuracy that every run reached: what time to accuracy can be measured to."""
-        reached = [best_validation_accuracy(run.result) for run in self.runs]
+    def common_score(self) -> float | None:
+        """Of the score that training follows, what every run reached: what time to accuracy can be measured to."""
+        reached = [best_score(run.result) for run in self.runs]
         present = [value for value in reached if value is not None]
         return min(present) if present and len(present) == len(reached) else None
 
@@ -157,9 +163,9 @@ class Measurement:
         return sorted({run.result.epochs_completed for run in self.runs})
 
 
-def best_validation_accuracy(result: TrainingResult) -> float | None:
-    """Of the best epoch; None without a finished epoch."""
-    return max((epoch.validation_accuracy for epoch in result.history), default=None)
+def best_score(result: TrainingResult) -> float | None:
+    """Of the best epoch, the score that training follows; None where no epoch has one."""
+    return max((point.score for point in result.curve), default=None)
 
 
 def why_absent(name: str, context: Context) -> str:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compare import cost
-from compare.clock import clock_of, epoch_seconds, seconds_to_accuracy, step_seconds, whole_seconds
-from compare.measurement import Measurement, Run, best_validation_accuracy
+from compare.clock import clock_of, epoch_seconds, seconds_to_score, step_seconds, whole_seconds
+from compare.measurement import Measurement, Run, best_score
 from training.contract.result import StepSeconds, Worker
+from training.contract.workload import WORKLOADS, Score, Workload, named
 
 NOT_MEASURED = "no repeat measured it"
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"
@@ -64,7 +65,7 @@ class Ratio:
     per_worker: bool = False
     words: tuple[str, str] | None = ("slower", "faster")
     """What it says of Ray when it surely is below 1, and above; None: 1 means nothing special."""
-    because: str = "trainSeconds"
+    because: str = "seconds.train"
     otherwise: str = "not measured in every repeat"
     detail: str = ""
     """What the docs add to the meaning."""
@@ -84,7 +85,7 @@ class Ratio:
 
 
 def _steps(part: Callable[[StepSeconds], float]) -> Value:
-    return lambda run, _: part(run.result.step_seconds) if run.result.step_seconds else None
+    return lambda run, _: part(run.result.steps.seconds) if run.result.steps.seconds else None
 
 
 def _of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[float]], float]) -> Value:
@@ -98,42 +99,59 @@ def _of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence
     return value
 
 
-def _accuracy_seconds(run: Run, measurement: Measurement) -> float | None:
-    accuracy = measurement.common_accuracy
-    return None if accuracy is None else seconds_to_accuracy(run.result, accuracy)
+def _score_seconds(run: Run, measurement: Measurement) -> float | None:
+    score = measurement.common_score
+    return None if score is None else seconds_to_score(run.result, score)
 
 
-MEASURES = (
+def _throughput(workload: Workload) -> Measure:
+    unit = workload.unit
+    return Measure(
+        name=f"{unit}PerSecond", title=unit.capitalize(), unit="/s", digits=0, better="higher", column=f"{unit}/s",
+        because="amount.perSecond", of=lambda run, _: run.result.amount.per_second,
+        meaning=f"timed {unit} / trainSeconds",
+    )  # fmt: skip
+
+
+def _of_score(score: Score) -> Measure:
+    return Measure(
+        name=score.name, title=score.title, meaning=score.meaning, unit=score.unit, digits=score.digits,
+        factor=score.factor, better=score.better, column=score.column, on_page=score.on_page,
+        in_changes=score.in_changes, in_sweeps=score.in_sweeps, because=f"scores.{score.name}",
+        of=lambda run, _: run.result.scores.get(score.name),
+    )  # fmt: skip
+
+
+PACE = (
     Measure(
         name="trainSeconds", title="Steady-state training", unit="s", better="lower", column="steady s",
-        in_changes=True, of=lambda run, _: run.result.train_seconds,
+        in_changes=True, because="seconds.train", of=lambda run, _: run.result.seconds.train,
         meaning="steady state: the timed steps of all epochs",
     ),
     Measure(
-        name="secondsPerEpoch", title="Steps of an epoch", unit="s", better="lower", because="trainSeconds",
+        name="secondsPerEpoch", title="Steps of an epoch", unit="s", better="lower", because="seconds.train",
         of=lambda run, _: epoch_seconds(run.result), meaning="mean timed step × steps an epoch",
     ),
-    Measure(
-        name="imagesPerSecond", title="Images", unit="/s", digits=0, better="higher", column="images/s",
-        of=lambda run, _: run.result.images_per_second, meaning="timed images / trainSeconds",
-    ),
+)  # fmt: skip
+CLOCKS = (
     Measure(
         name="startupSeconds", title="Start-up", unit="s", digits=1, better="lower", column="start-up s",
-        in_changes=True, of=lambda run, _: run.result.startup_seconds,
+        in_changes=True, of=lambda run, _: run.result.seconds.startup,
         meaning="start of the process or container to the first optimizer step",
     ),
     Measure(
         name="warmupSeconds", title="Warm-up steps", unit="s", better="lower",
-        of=lambda run, _: run.result.warmup_seconds, meaning="first steps, which train but are not timed",
+        of=lambda run, _: run.result.seconds.warmup, meaning="first steps, which train but are not timed",
     ),
     Measure(
         name="evaluationSeconds", title="Evaluation", unit="s", better="lower",
-        of=lambda run, _: run.result.evaluation_seconds,
+        of=lambda run, _: run.result.seconds.evaluation,
         meaning="validation after each epoch, and the test at the end",
     ),
     Measure(
         name="reportSeconds", title="Reports to Ray", unit="s", better="lower", on_page=False,
-        of=lambda run, _: run.result.report_seconds, meaning="in ray.train.report; null for arms that have none",
+        because="seconds.report", of=lambda run, _: run.result.seconds.report,
+        meaning="in ray.train.report; null for arms that have none",
     ),
     Measure(
         name="wallSeconds", title="End to end", unit="s", digits=1, better="lower", column="end-to-end s",
@@ -149,26 +167,19 @@ MEASURES = (
     ),
     Measure(
         name="probeSeconds", title="Our own probes", unit="s", on_page=False,
-        of=lambda run, _: run.result.probe_seconds,
+        of=lambda run, _: run.result.seconds.probe,
         meaning="left out of wallSeconds: comparing the workers, and the native arm's all-reduce probe",
     ),
     Measure(
-        name="timeToAccuracySeconds", title="Time to accuracy", unit="s", better="lower", because="trainSeconds",
+        name="timeToAccuracySeconds", title="Time to accuracy", unit="s", better="lower", because="seconds.train",
         in_sweeps="s to acc.",
-        of=_accuracy_seconds, meaning="training seconds until the validation accuracy that every compared run reached",
+        of=_score_seconds, meaning="training seconds until the validation accuracy that every compared run reached",
     ),
-    Measure(
-        name="testAccuracy", title="Test accuracy", unit="%", factor=100, better="higher", column="accuracy %",
-        in_changes=True, in_sweeps="accuracy %", of=lambda run, _: run.result.test_accuracy,
-        meaning="on the test set, used once at the end",
-    ),
-    Measure(
-        name="testLoss", title="Test loss", digits=3, better="lower", on_page=False,
-        of=lambda run, _: run.result.test_loss, meaning="on the test set",
-    ),
+)  # fmt: skip
+MORE = (
     Measure(
         name="bestValidationAccuracy", title="Best validation accuracy", unit="%", factor=100, better="higher",
-        on_page=False, of=lambda run, _: best_validation_accuracy(run.result), meaning="best epoch",
+        on_page=False, of=lambda run, _: best_score(run.result), meaning="best epoch",
     ),
     Measure(
         name="epochsCompleted", title="Epochs", digits=0, on_page=False,
@@ -176,20 +187,20 @@ MEASURES = (
     ),
     Measure(
         name="stepSecondsMean", title="Step, mean", unit="ms", digits=1, factor=1000, better="lower", on_page=False,
-        because="stepSeconds", of=_steps(lambda steps: steps.mean), meaning="mean timed step of rank 0",
+        because="steps.seconds", of=_steps(lambda steps: steps.mean), meaning="mean timed step of rank 0",
     ),
     Measure(
         name="stepSecondsP50", title="Step, median", unit="ms", digits=1, factor=1000, better="lower",
-        because="stepSeconds", of=_steps(lambda steps: steps.p50), meaning="median timed step of rank 0",
+        because="steps.seconds", of=_steps(lambda steps: steps.p50), meaning="median timed step of rank 0",
     ),
     Measure(
         name="stepSecondsP95", title="Step, 95th percentile", unit="ms", digits=1, factor=1000, better="lower",
-        because="stepSeconds", of=_steps(lambda steps: steps.p95),
+        because="steps.seconds", of=_steps(lambda steps: steps.p95),
         meaning="95th percentile of rank 0's timed steps",
     ),
     Measure(
         name="stepSecondsMax", title="Step, slowest", unit="ms", digits=1, factor=1000, better="lower", on_page=False,
-        because="stepSeconds", of=_steps(lambda steps: steps.max), meaning="slowest timed step of rank 0",
+        because="steps.seconds", of=_steps(lambda steps: steps.max), meaning="slowest timed step of rank 0",
     ),
     Measure(
         name="peakMemoryBytes", title="Peak memory of a worker", unit="MiB", digits=0, factor=1 / 2**20,
@@ -222,7 +233,16 @@ MEASURES = (
         meaning="cpuHours × priceCpuHour + reserved GiB × hours × priceGibHour, in the currency of the prices",
     ),
 )  # fmt: skip
-"""Of an arm, by name; in the order in which they are shown."""
+
+
+def measures_of(workload: str) -> tuple[Measure, ...]:
+    """Those of an arm that trained this, in the order in which they are shown: every workload's, and its own scores."""
+    trained = named(workload)
+    return (*PACE, _throughput(trained), *CLOCKS, *map(_of_score, trained.scores), *MORE)
+
+
+def _main_score(run: Run, measurement: Measurement) -> float | None:
+    return run.result.scores.get(measurement.workload.scores[0].name)
 
 
 def _step(run: Run, _: Measurement) -> float | None:
@@ -251,13 +271,13 @@ RATIOS = (
     ),
     Ratio(
         name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=_whole,
-        because="wallSeconds", in_changes=True, in_sweeps="end to end", meaning="baseline / ray, start to result",
+        because="seconds.wall", in_changes=True, in_sweeps="end to end", meaning="baseline / ray, start to result",
         detail="from the start of the process or container to its result; where runs stopped early, of as many epochs "
         "as all trained",
     ),
     Ratio(
         name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray", of=_whole,
-        because="wallSeconds", meaning="wide / ray, start to result",
+        because="seconds.wall", meaning="wide / ray, start to result",
         detail="one process with the CPUs of all workers",
     ),
     Ratio(
@@ -277,7 +297,7 @@ RATIOS = (
     ),
     Ratio(
         name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
-        factor=100, of=lambda run, _: run.result.test_accuracy, because="testAccuracy", words=None,
+        factor=100, of=_main_score, because="scores.testAccuracy", words=None,
         in_changes=True, meaning="baseline - ray test accuracy",
         detail="in percentage points; positive: Ray is worse",
     ),
@@ -290,9 +310,9 @@ RATIOS = (
 """Between arms, by name; in the order in which they are shown."""
 
 
-def measure(name: str) -> Measure:
+def measure(name: str, workload: str = WORKLOADS[0]) -> Measure:
     """By name; KeyError if there is none."""
-    return {each.name: each for each in MEASURES}[name]
+    return {each.name: each for each in measures_of(workload)}[name]
 
 
 def ratio(name: str) -> Ratio:

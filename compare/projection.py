@@ -36,7 +36,6 @@ LEAST_SHARE = 8
 
 NEAR_BEST = 0.99
 _P95 = statistics.NormalDist().inv_cdf(0.95)
-_GRADIENT_BYTES = {"float32": 4, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def project(measurement: Measurement, reasons: dict[str, str]) -> Projection | N
     model, native_step = fit(repeats, recipe, ring)
     return Projection(
         workers=recipe.workers,
-        max_workers=_most_workers(recipe),
+        max_workers=_most_workers(model, recipe),
         baseline_step_seconds=model.baseline_step_seconds,
         native_step_seconds=native_step,
         gradient_bytes=model.gradient_bytes,
@@ -121,22 +120,25 @@ def fit_ring(probe: dict[str, float], workers: int) -> Ring:
 
 def fit(repeats: Sequence[Repeat], recipe: Recipe, ring: Ring) -> tuple[Model, float]:
     """The model whose step of `workers` is the native arm's, and that step's seconds."""
-    workers, batch = recipe.workers, recipe.global_batch_size
+    native = repeats[0][NATIVE.name].result
+    workers, batch, size = recipe.workers, native.amount.per_step or 0, native.steps.exchanged_bytes or 0
     baseline_step, native_step = (_median_step(repeats, arm.name) for arm in (BASELINE, NATIVE))
-    size = repeats[0][NATIVE.name].result.parameters * _GRADIENT_BYTES[recipe.gradient_precision]
     without = Model(batch, baseline_step, _spread_seconds(repeats), size, exposed_share=0.0)
     waiting = native_step - without.step_seconds(workers, ring)
     exposed = max(0.0, waiting / ring.seconds(workers, size))
     return Model(batch, baseline_step, without.spread_seconds, size, exposed), native_step
 
 
-def _missing(repeats: Sequence[Repeat], recipe: Recipe) -> str:
+def _missing(repeats: Sequence[Repeat], recipe: Recipe) -> str:  # noqa: PLR0911 (one return a reason)
     if not repeats:
         return "no repeat has a run of every arm"
     if NATIVE.name not in repeats[0] or BASELINE.name not in repeats[0]:
         return f"{NATIVE.switch} is off, and the model is fitted to its runs"
     if recipe.workers < 2:
         return "one worker exchanges nothing that a model could be fitted to"
+    native = repeats[0][NATIVE.name].result
+    if not native.amount.per_step or not native.steps.exchanged_bytes:
+        return "what a step does and what its workers exchange is not known"
     probe = _median_probe(repeats)
     if len(probe) < 2:
         why = repeats[0][NATIVE.name].result.reasons.get("allReduce")
@@ -159,12 +161,12 @@ def _median_step(repeats: Sequence[Repeat], arm: str) -> float:
 
 def _spread_seconds(repeats: Sequence[Repeat]) -> float:
     """Standard deviation of a step from two percentiles, which one slow outlier does not move."""
-    steps = [repeat[BASELINE.name].result.step_seconds for repeat in repeats]
+    steps = [repeat[BASELINE.name].result.steps.seconds for repeat in repeats]
     return max(0.0, statistics.median((step.p95 - step.p50) / _P95 for step in steps if step))
 
 
-def _most_workers(recipe: Recipe) -> int:
-    return max(recipe.workers, recipe.global_batch_size // LEAST_SHARE)
+def _most_workers(model: Model, recipe: Recipe) -> int:
+    return max(recipe.workers, model.batch // LEAST_SHARE)
 
 
 def _links(measured: Ring) -> list[tuple[str, bool, Ring]]:
@@ -181,7 +183,7 @@ def _links(measured: Ring) -> list[tuple[str, bool, Ring]]:
 
 def _predict(model: Model, name: str, measured: bool, ring: Ring, context: Context) -> Link:
     recipe = context.recipe
-    most = _most_workers(recipe)
+    most = _most_workers(model, recipe)
     speedups = {workers: model.speedup(workers, ring) for workers in range(1, most + 1)}
     enough = max(speedups.values()) * NEAR_BEST
     best = next(workers for workers, speedup in speedups.items() if speedup >= enough)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from compare import placement
-from compare.clock import seconds_to_accuracy
+from compare.clock import seconds_to_score
 from compare.fairness import CPUS_DISJOINT, Check
 from compare.measurement import Measurement, Repeat, Run
 from compare.ratios import spread
@@ -44,7 +44,7 @@ def qualifiers(
         "systems": placement.different_systems(runs),
         "repeats": _fewer_repeats(len(repeats), context.repeats),
         "checks": _unverified(measurement, checks),
-        "batchStatistics": _batch_statistics(measurement),
+        **measurement.workload.remarks(measurement.recipe),
     }
     return {name: text for name, text in texts.items() if text}
 
@@ -72,7 +72,7 @@ def _held_back(run: Run) -> float:
 
 
 def _tolerated_seconds(run: Run) -> float:
-    return max(THROTTLED_SECONDS, THROTTLED_SHARE * (run.result.train_seconds or 0.0))
+    return max(THROTTLED_SECONDS, THROTTLED_SHARE * (run.result.seconds.train or 0.0))
 
 
 def _no_affinity(measurement: Measurement) -> str:
@@ -135,16 +135,16 @@ def _list(numbers: Sequence[int]) -> str:
 
 
 def _schedule(run: Run) -> list[float]:
-    return [epoch.learning_rate for epoch in run.result.history]
+    return run.result.schedule
 
 
 def _time_to_accuracy(measurement: Measurement) -> str:
-    accuracy = measurement.common_accuracy
+    accuracy = measurement.common_score
     if accuracy is None:
         return "time to accuracy was not measured"
     times = []
     for arm in measurement.arms:
-        seconds = [seconds_to_accuracy(run.result, accuracy) for run in measurement.of(arm)]
+        seconds = [seconds_to_score(run.result, accuracy) for run in measurement.of(arm)]
         present = [value for value in seconds if value is not None]
         times.append(f"{arm} {spread(present).median:.1f} s" if present else f"{arm} not measured")
     return f"training time to a validation accuracy of {accuracy:.3f}: {', '.join(times)}"
@@ -192,10 +192,3 @@ def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
     expected = () if measurement.context.target == "local" else (CPUS_DISJOINT,)
     unverified = [name for name, (passed, _) in checks.items() if passed is None and name not in expected]
     return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""
-
-
-def _batch_statistics(measurement: Measurement) -> str:
-    if measurement.recipe.workers == 1:
-        return ""
-    how = "synchronised over the workers" if measurement.recipe.sync_batch_norm else "those of each replica"
-    return f"Batch statistics are {how}"

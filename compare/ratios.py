@@ -54,7 +54,7 @@ def _estimate(values: Sequence[float], interval: Interval | None, decision: str,
 def measures_of(arm: str, measurement: Measurement, reasons: dict[str, str]) -> dict[str, Spread | None]:
     """Every measure of an arm by name; where none of its runs has it, `reasons` says why."""
     spreads: dict[str, Spread | None] = {}
-    for each in measures.MEASURES:
+    for each in measures.measures_of(measurement.recipe.workload):
         values = [each.of(run, measurement) for run in measurement.of(arm)]
         present = [value for value in values if value is not None]
         spreads[each.name] = spread(present) if present else None
@@ -119,5 +119,5 @@ def link(run: Run) -> RunLink:
         path=run.path,
         sha256=run.sha256,
         started_at=run.result.started_at,
-        wall_seconds=run.result.wall_seconds,
+        wall_seconds=run.result.seconds.wall,
     )

@@ -12,7 +12,7 @@ from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 from training.contract.result import Provenance, RayCluster, ResultError, decode, encode
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Answer = Literal["Worth it", "Worth it from", "Not worth it here", "Not decided", "Not comparable"]
 """How the verdict begins."""
@@ -67,15 +67,11 @@ class ArmSummary:
     title: Annotated[str, "what ran, in words: `one process on 2 CPUs`"]
     measures: Annotated[dict[str, Spread | None], "by name, see below"]
     startup_phases: Annotated[dict[str, float], "startupSeconds by phase, medians"]
-    world_size: Annotated[int, "replicas that TensorFlow saw"]
+    world_size: Annotated[int, "replicas that the framework saw"]
     compute_threads: Annotated[int | None, "intra-op threads of a worker; null where they could not be counted"]
     reserved_cpus: Annotated[float, "CPUs that a run holds; on a cluster Ray's head and submitter are in Ray's"]
-    parameters: Annotated[int, "of the model"]
-    layers: Annotated[int, "of the model"]
     steps_per_epoch: Annotated[int, "optimizer steps an epoch"]
-    train_images: Annotated[int, "images an epoch"]
-    validation_images: Annotated[int, "held out of the training set"]
-    test_images: Annotated[int, "images of the test set"]
+    work: Annotated[dict[str, float], "sizes of model and data, by name: alike in all arms"]
     provenance: Annotated[Provenance, "what the arm's first run was made with: hashes, versions, host"]
     ray: Annotated[RayCluster | None, "what Ray said of its cluster; null for arms without Ray"]
     runs: Annotated[list[RunLink], "the runs compared"]
@@ -173,7 +169,8 @@ class Comparison:
         "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included; "
         "`n` counts the gaps between Ray runs",
     ]
-    recipe: Annotated[dict[str, Any], "what the runs trained, of repeat 1"]
+    workload: Annotated[str, "what was trained, by name"]
+    recipe: Annotated[dict[str, Any], "its settings, of repeat 1"]
     settings: Annotated[dict[str, str], "settings that are not their defaults, as `SET` takes them; no secret ones"]
     checks: Annotated[dict[str, bool | None], "fairness checks; null: not verified, false: the arms are not comparable"]
     reasons: Annotated[dict[str, str], "why a value is null, a check false, a repeat dropped or the verdict qualified"]

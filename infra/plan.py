@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from infra.places.cluster import pods
-from training.contract import provenance
+from training.contract import provenance, workload
 from training.contract.arms import ARMS, RAY
 from training.contract.recipe import Recipe, canonical
 from training.launch import environment
@@ -79,7 +79,7 @@ def _draft(settings: "Settings", arm: str, workers: int, repeat: int) -> RunPlan
 def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
     """What makes each run what it is, beside what all share."""
     made_of = pods.pods_of(settings, settings.cluster) if settings.cluster else None
-    code = {arm: provenance.code_hash(arm) for arm in settings.arms}
+    code = {arm: provenance.code_hash(arm, settings.recipe.workload) for arm in settings.arms}
     return [
         {
             "arm": draft.arm,
@@ -95,7 +95,7 @@ def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, An
 def _context(settings: "Settings") -> dict[str, Any]:
     """What every run shares. The host is in it on `local` alone: elsewhere the program's machine trains nothing."""
     return {
-        "dependencies": provenance.dependencies_hash(),
+        "dependencies": provenance.dependencies_hash(workload.named(settings.recipe.workload).packages),
         "host": provenance.host().fingerprint() if settings.target == "local" else None,
         "machines": pods.machines(settings, settings.cluster) if settings.cluster else None,
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,

@@ -96,7 +96,7 @@ def changes(before: Comparison, after: Comparison) -> list[Change]:
     ratios = [_of_ratio(each, *both) for each in measures.RATIOS if each.in_changes]
     of_arms = [
         Change(arm, each, *(_of_arm(side.arms.get(arm), each) for side in both))
-        for each in measures.MEASURES
+        for each in measures.measures_of(after.workload)
         if each.in_changes
         for arm in ARMS
     ]

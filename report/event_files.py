@@ -11,7 +11,8 @@ from pathlib import Path
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
 
 from report.plots import ShownRun, elapsed
-from training.contract.result import Epoch, TrainingResult
+from training.contract.result import TrainingResult
+from training.workloads.cnn.detail import Epoch, detail_of
 
 FOLDER = "tensorboard"
 
@@ -26,11 +27,11 @@ def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:
 
 def _write(writer: SummaryWriter, result: TrainingResult) -> None:
     """Scalars by epoch. Wall times are training's own, so that TensorBoard's `relative` axis shows training seconds."""
-    began = datetime.fromisoformat(result.started_at).timestamp() + result.startup_seconds
-    for epoch, seconds in zip(result.history, elapsed(result), strict=True):
+    began = datetime.fromisoformat(result.started_at).timestamp() + result.seconds.startup
+    for epoch, seconds in zip(detail_of(result).history, elapsed(result), strict=True):
         for tag, value in _scalars(epoch):
             writer.add_scalar(tag, value, epoch.epoch, walltime=began + seconds)
-    ended = began + result.wall_seconds - result.startup_seconds
+    ended = began + result.seconds.wall - result.seconds.startup
     for tag, total in _totals(result):
         writer.add_scalar(tag, total, result.epochs_completed, walltime=ended)
     recipe = "\n".join(f"| {key} | {value} |" for key, value in result.recipe.items())
@@ -49,10 +50,11 @@ def _scalars(epoch: Epoch) -> Iterator[tuple[str, float]]:
 
 
 def _totals(result: TrainingResult) -> Iterator[tuple[str, float]]:
-    yield "loss/test", result.test_loss
-    yield "accuracy/test", result.test_accuracy
-    yield "seconds/startup", result.startup_seconds
-    if result.train_seconds is not None:
-        yield "seconds/training", result.train_seconds
-    yield "seconds/evaluation", result.evaluation_seconds
-    yield "seconds/end_to_end", result.wall_seconds
+    for name, tag in (("testLoss", "loss/test"), ("testAccuracy", "accuracy/test")):
+        if (score := result.scores[name]) is not None:
+            yield tag, score
+    yield "seconds/startup", result.seconds.startup
+    if result.seconds.train is not None:
+        yield "seconds/training", result.seconds.train
+    yield "seconds/evaluation", result.seconds.evaluation
+    yield "seconds/end_to_end", result.seconds.wall

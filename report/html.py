@@ -20,12 +20,13 @@ from report.plots import ShownRun
 from report.stored import SWEEP_PREFIX
 from training.contract.arms import ARMS
 from training.contract.result import ResultError, read
+from training.workloads.cnn.detail import CnnDetail
 
 CHECKS = {
-    "replicasAsAsked": "TensorFlow saw as many replicas as were asked for",
+    "replicasAsAsked": "The framework saw as many replicas as were asked for",
     "threadsAsAsked": "Every worker computed with as many threads as it has CPUs, as counted in its process",
     "cpusDisjoint": "No two workers were bound to one CPU",
-    "sameWork": "Every arm made the same steps on the same images",
+    "sameWork": "Every arm made the same steps on the same data",
     "hashesEqual": "Code, locked dependencies and data are the same in every run",
     "versionsEqual": "Every worker had the same versions installed",
     "platformsEqual": "Every worker had the same system, machine and C library",
@@ -53,7 +54,11 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             stack=stack,
             arms=comparison.shown_arms(),
             detail=detail[:1].upper() + detail[1:],
-            measures=[_measure_row(comparison, each) for each in measures.MEASURES if _has_row(comparison, each)],
+            measures=[
+                _measure_row(comparison, each)
+                for each in measures.measures_of(comparison.workload)
+                if _has_row(comparison, each)
+            ],
             accuracy_reached=_accuracy_reached(comparison),
             ratios=[_ratio_row(comparison, each) for each in measures.RATIOS if _is_shown(comparison, each)],
             break_even=_break_even_rows(comparison),
@@ -151,7 +156,7 @@ def _pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, lis
     shown: dict[str, list[tuple[str, str]]] = {"time": []}
     if comparison.arms:
         shown["time"].append(("Where the time goes", plots.time_bars(_time_parts(comparison))))
-    if runs:
+    if runs and isinstance(runs[0].result.detail, CnnDetail):
         shown |= {
             "learning": [
                 ("Validation accuracy over epochs", _accuracy(plots.over_epochs, runs, "accuracy-epochs")),
@@ -167,7 +172,7 @@ def _pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, lis
             ("CPUs in use, first repeat", plots.cpu_over_time(runs)),
             ("Memory, first repeat", plots.memory_over_time(runs)),
         ]
-    if any(run.result.step_trace for run in runs):
+    if any(run.result.steps.trace for run in runs):
         shown["time"].append(("Step times", plots.step_times(runs)))
     if comparison.projection:
         points = _measured_points(comparison)

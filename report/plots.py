@@ -10,7 +10,8 @@ from matplotlib.ticker import MaxNLocator
 from compare.schema import Estimate, Projection
 from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, Picture, drawing, numbered
 from training.contract.arms import ARMS, NATIVE, RAY
-from training.contract.result import Epoch, TrainingResult, Worker
+from training.contract.result import TrainingResult, Worker
+from training.workloads.cnn.detail import Epoch, detail_of
 
 STEPS_SHOWN = 0.995
 """Share of the steps on the axis of the distribution: one very slow step would flatten the rest."""
@@ -50,7 +51,7 @@ def over_epochs(runs: Sequence[ShownRun], name: str, label: str, value: Callable
     """A value of each epoch, every run a line."""
     with drawing(name, f"{label} over epochs", ("epoch", label)) as picture:
         for run in runs:
-            history = run.result.history
+            history = detail_of(run.result).history
             _line(picture, run, [epoch.epoch for epoch in history], [value(epoch) for epoch in history])
         picture.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         picture.legend()
@@ -61,7 +62,7 @@ def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callabl
     """The same over training seconds: how long each arm takes to get there."""
     with drawing(name, f"{label} over training seconds", ("training seconds (steady state)", label)) as picture:
         for run in runs:
-            history = run.result.history
+            history = detail_of(run.result).history
             _line(picture, run, elapsed(run.result), [value(epoch) for epoch in history])
         picture.axes.set_xlim(left=0)
         picture.legend()
@@ -70,12 +71,12 @@ def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callabl
 
 def class_accuracy(runs: Sequence[ShownRun]) -> str:
     """Mean accuracy of each class, arm by arm."""
-    classes = _shown_names(runs[0].result.class_names)
+    classes = _shown_names(detail_of(runs[0].result).class_names)
     height = 1.3 + 0.22 * len(classes)
     with drawing("class-accuracy", "Test accuracy by class", ("test accuracy, %", "class"), height=height) as picture:
         arms = _arms(runs)
         for offset, arm in enumerate(arms):
-            table = [run.result.class_accuracy for run in runs if run.result.arm == arm]
+            table = [detail_of(run.result).class_accuracy for run in runs if run.result.arm == arm]
             rates = np.array([[np.nan if rate is None else rate for rate in row] for row in table])
             picture.axes.plot(
                 100 * rates.mean(axis=0),
@@ -93,8 +94,8 @@ def class_accuracy(runs: Sequence[ShownRun]) -> str:
 
 def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
     """The confusion matrix of an arm over all its runs: percent of the true class, in figures and in shade."""
-    of_arm = [run.result for run in runs if run.result.arm == arm]
-    counts = np.sum([result.confusion_matrix for result in of_arm], axis=0)
+    of_arm = [detail_of(run.result) for run in runs if run.result.arm == arm]
+    counts = np.sum([detail.confusion_matrix for detail in of_arm], axis=0)
     classes = _shown_names(of_arm[0].class_names)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     description = f"Confusion matrix of {arm}"
@@ -182,12 +183,7 @@ def _line(picture: Picture, run: ShownRun, x: Sequence[float], y: Sequence[float
 
 def elapsed(result: TrainingResult) -> list[float]:
     """Training seconds at the end of each epoch; warm-up steps count as the mean timed step."""
-    mean = (result.train_seconds or 0.0) / max(1, result.timed_steps)
-    seconds = [
-        (epoch.train_seconds / epoch.timed_steps if epoch.timed_steps else mean) * result.steps_per_epoch
-        for epoch in result.history
-    ]
-    return [float(value) for value in np.cumsum(seconds)]
+    return [point.seconds or 0.0 for point in result.curve]
 
 
 def _cell(picture: Picture, true: int, predicted: int, share: float) -> None:
@@ -199,7 +195,7 @@ def _cell(picture: Picture, true: int, predicted: int, share: float) -> None:
 
 
 def _milliseconds(run: ShownRun) -> Iterable[float]:
-    return (1000 * seconds for seconds in run.result.step_trace)
+    return (1000 * seconds for seconds in run.result.steps.trace)
 
 
 def _samples(picture: Picture, runs: Sequence[ShownRun], value: Callable[[list[float]], float]) -> None:

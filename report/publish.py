@@ -16,8 +16,8 @@ from report import html, source, table
 from report.errors import PublishError
 from report.links import run_files
 from report.stored import COMPARISON, LATEST, PAGE
-from training.contract.recipe import Recipe
 from training.contract.result import write_whole
+from training.contract.workload import recipe_of
 
 TEXT, RUNS = "report.txt", "runs.json"
 
@@ -78,7 +78,7 @@ def _name(comparison: Comparison) -> str:
     if not started:
         raise PublishError("this comparison has no runs: the last `pulumi up` finished none; run `make up`")
     try:
-        digest = Recipe.from_dict(comparison.recipe).digest()
+        digest = recipe_of(comparison.recipe).digest()
     except ValueError as error:
         raise PublishError(f"this comparison is of another version: {error}") from None
     return f"{max(started).astimezone(UTC):%Y%m%dT%H%M%SZ}-{digest}"

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from compare import measures
-from compare.clock import seconds_to_accuracy
-from compare.measurement import CompareError, best_validation_accuracy
+from compare.clock import seconds_to_score
+from compare.measurement import CompareError, best_score
 from compare.ratios import spread
 from compare.schema import Comparison, Estimate, Spread
 from report.errors import PublishError
@@ -20,11 +20,13 @@ from report.stored import COMPARISON
 from report.table import aligned, wrap
 from training.contract.arms import ARMS, BASELINE, RAY
 from training.contract.result import ResultError, TrainingResult, read, write_whole
+from training.contract.workload import WORKLOADS
 
 NAME = "sweep.json"
 TO_ACCURACY = "timeToAccuracySeconds"
 RATIOS = tuple(each for each in measures.RATIOS if each.in_sweeps)
-MEASURES = tuple(each for each in measures.MEASURES if each.in_sweeps)
+_OF_WORKLOADS = {each.name: each for name in WORKLOADS for each in measures.measures_of(name)}
+MEASURES = tuple(each for each in _OF_WORKLOADS.values() if each.in_sweeps)
 """What a sweep's table shows of each point; its page has every ratio."""
 SCHEMA_VERSION = 1
 
@@ -128,7 +130,7 @@ def numbers(sweep: Sweep, project: Path) -> Numbers:
     rows = [_row(point, project / "results" / sweep.stack) for point in sweep.points]
     runs = [_runs(row.comparison, project) for row in rows]
     measured = [results for results in runs if results]
-    best = [best_validation_accuracy(run) for arms in measured for of_arm in arms.values() for run in of_arm]
+    best = [best_score(run) for arms in measured for of_arm in arms.values() for run in of_arm]
     reached = [value for value in best if value is not None]
     whole = len(measured) == sum(row.comparison is not None for row in rows) and len(reached) == len(best)
     accuracy = min(reached) if reached and whole else None
@@ -167,7 +169,7 @@ def _runs(comparison: Comparison | None, project: Path) -> dict[str, list[Traini
 
 
 def _to_accuracy(runs: Mapping[str, Sequence[TrainingResult]], accuracy: float) -> dict[str, Spread]:
-    seconds = {arm: [seconds_to_accuracy(run, accuracy) for run in of_arm] for arm, of_arm in runs.items()}
+    seconds = {arm: [seconds_to_score(run, accuracy) for run in of_arm] for arm, of_arm in runs.items()}
     present = {arm: [value for value in values if value is not None] for arm, values in seconds.items()}
     return {arm: spread(values) for arm, values in present.items() if values and len(values) == len(seconds[arm])}
 

@@ -11,6 +11,7 @@ from compare.schema import ArmSummary, Comparison, Link
 from report import curve
 from report.figures import MISSING, figure
 from training.contract.arms import ARMS
+from training.contract.workload import named
 
 WIDTH = 80
 
@@ -23,7 +24,7 @@ def render(comparison: Comparison) -> str:
 
 
 def _arms(comparison: Comparison) -> str:
-    columns = [each for each in measures.MEASURES if each.column]
+    columns = [each for each in measures.measures_of(comparison.workload) if each.column]
     shown = [(name, comparison.arms[name]) for name in comparison.shown_arms()]
     rows = [["arm", *(each.column for each in columns)]]
     rows += [[name, *(_cell(summary, each) for each in columns)] for name, summary in shown]
@@ -32,10 +33,10 @@ def _arms(comparison: Comparison) -> str:
 
 def _heading(comparison: Comparison) -> str:
     recipe = comparison.recipe
-    trained = f"{recipe['model']} on {recipe['dataset']}, {_count(recipe['epochs'], 'epoch')}, {recipe['precision']}"
+    trained = named(comparison.workload).words(recipe)
     workers = f"{_count(recipe['workers'], 'worker')} of {recipe['workerCpus']:g} CPU"
     repeats = _count(comparison.repeats, "repeat")
-    return f"{trained}\nglobal batch {recipe['globalBatchSize']}, {workers}; medians of {repeats}"
+    return f"{trained}\n{_count(recipe['epochs'], 'epoch')}, {workers}; medians of {repeats}"
 
 
 def _count(number: int, thing: str) -> str:
@@ -108,7 +109,7 @@ def _is_news(name: str, comparison: Comparison) -> bool:
         return False  # of the curve its table says it
     if why in comparison.absent.values():
         return False
-    columns = {each.name for each in measures.MEASURES if each.column}
+    columns = {each.name for each in measures.measures_of(comparison.workload) if each.column}
     return group in {"checks", "repeats"} or not rest or rest in columns
 
 

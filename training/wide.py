@@ -1,7 +1,6 @@
 """The wide arm: one process with the CPUs of all workers, and no strategy."""
 
-from training.launch import entry
+from training.launch import alone
 
 if __name__ == "__main__":
-    asked = entry.begin("wide", __doc__)
-    entry.run(lambda: entry.take_part(entry.on_this_machine(asked), "wide"), asked.result)
+    alone.main("wide", __doc__)

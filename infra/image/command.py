@@ -2,8 +2,8 @@
 
     python -m infra.image.command build|load|push
 
-Reads IMAGE, BASE_IMAGE, DATASET, DATASET_PATH, and for `load` PROFILE from the environment. What is there already under
-the same name is left as it is: the tag is a hash of the content.
+Reads IMAGE, WORKLOAD, BASE_IMAGE, DATASET, DATASET_PATH, and for `load` PROFILE from the environment. What is there
+already under the same name is left as it is: the tag is a hash of the content.
 """
 
 import os
@@ -35,7 +35,9 @@ def build() -> None:
     if succeeds("docker", "image", "inspect", image):
         say(f"{image} is built already")
         return
-    content = Content(os.environ["BASE_IMAGE"], os.environ["DATASET"], os.environ.get("DATASET_PATH") or None)
+    content = Content(
+        os.environ["WORKLOAD"], os.environ["BASE_IMAGE"], os.environ["DATASET"], os.environ.get("DATASET_PATH") or None
+    )
     say(f"building {image} on {content.base_image}: some minutes the first time")
     base = image_base.built_from(content.base_image)
     command = ["docker", "build", "--network", "host", "--build-arg", f"BASE_IMAGE={base}", "--tag", image]
@@ -168,7 +170,7 @@ def _context(content: Content) -> Iterator[Path]:
         _write_certificates(folder / "host")
         _copy([PROJECT / "pyproject.toml", PROJECT / "uv.lock"], folder / "locked")
         _copy(list(BUILD_FILES), folder / "build")
-        _copy_modules(modules(), folder / "app")
+        _copy_modules(modules(content.workload), folder / "app")
         _copy([PROJECT / "uv.lock"], folder / "app")
         (folder / "data").mkdir()
         if content.has_cifar10:
@@ -204,7 +206,7 @@ def _write_certificates(folder: Path) -> None:
 
 def _downloaded() -> Path:
     """CIFAR-10 from its home, once for all pods; Keras keeps it in its cache."""
-    code = "from training.workloads.cnn.dataset import download_cifar10; print(download_cifar10())"
+    code = "from training.workloads.cnn.sources import download_cifar10; print(download_cifar10())"
     printed = run(sys.executable, "-c", code, quiet=True, cwd=PROJECT)
     return Path(printed.strip().splitlines()[-1])
 

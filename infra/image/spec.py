@@ -22,12 +22,10 @@ NAME = "ray-worth-it/training"
 DOCKERFILE = PROJECT / "training/image/Dockerfile"
 BUILD_FILES = (PROJECT / "training/image/strip_symbols.py", PROJECT / "training/image/uv.txt")
 """What the Dockerfile runs, and the uv that it installs."""
-ENTRIES = (
-    "training.launch.pod",
-    "training.launch.submit",
-    *(f"training.{arm.name}" for arm in ARMS.values() if arm is not TUNED),
-)
+ENTRIES = ("training.launch.pod", "training.launch.submit")
 """Modules of `training` that a pod starts."""
+ARMS_IN_PODS = tuple(arm.name for arm in ARMS.values() if arm is not TUNED)
+"""What the first of them runs."""
 DATA = "/data"
 """Where the image has its data set."""
 CIFAR10 = "cifar-10-batches-py"
@@ -41,6 +39,8 @@ CHECKED = ("ray", "tensorflow")
 class Content:
     """What goes into an image, apart from the Dockerfile."""
 
+    workload: str
+    """By name."""
     base_image: str
     """With its digest or ID (`infra.image.base`)."""
     dataset: str
@@ -57,7 +57,7 @@ class Content:
         parts = {
             "base": self.base_image,
             "dockerfile": [path.read_text(encoding="utf-8") for path in (DOCKERFILE, *BUILD_FILES)],
-            "modules": {str(path.relative_to(project)): _digest(path) for path in modules(project)},
+            "modules": {str(path.relative_to(project)): _digest(path) for path in modules(self.workload, project)},
             "packages": sorted(packages(project / "uv.lock")),
             "data": self._data(),
         }
@@ -73,9 +73,10 @@ class Content:
         return provenance.files_hash(Path(self.dataset_path)) if self.dataset_path else "downloaded"
 
 
-def modules(project: Path = PROJECT) -> list[Path]:
-    """The project's modules that a pod can import."""
-    return sorted({path for entry in ENTRIES for path in provenance.modules_of(entry, project)})
+def modules(workload: str, project: Path = PROJECT) -> list[Path]:
+    """The project's modules that a pod can import when it trains this."""
+    arms = {path for arm in ARMS_IN_PODS for path in provenance.modules_of_run(arm, workload, project)}
+    return sorted(arms | set(provenance.modules_of(ENTRIES, project)))
 
 
 @cache

@@ -42,6 +42,7 @@ class TrainingImage(pulumi.ComponentResource):
             update=f"{SCRIPT} build",
             environment={
                 "IMAGE": image,
+                "WORKLOAD": content.workload,
                 "BASE_IMAGE": content.base_image,
                 "DATASET": content.dataset,
                 "DATASET_PATH": content.dataset_path or "",

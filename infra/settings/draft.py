@@ -11,6 +11,7 @@ from typing import Any
 
 from infra.settings.key import Target
 from infra.settings.table import KEYS
+from training.contract.workload import WORKLOADS, named
 
 _LONGEST_SHOWN = 200
 _ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
@@ -112,7 +113,11 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
     """Parse every key by its own rule. A key whose text is empty counts as not set: Pulumi.yaml declares it so."""
     problems = [_unknown(key, values[key], facts) for key in sorted(set(values) - set(KEYS))]
     draft = Draft(facts, _target(values), values)
+    others = _keys_of_others(values)
+    problems += [_of_another_workload(key, draft) for key in sorted(others) if values.get(key, "").strip()]
     for name, key in KEYS.items():
+        if name in others:
+            continue
         text = values.get(name, "").strip() or key.default_for(draft.target)
         try:
             draft.values[name] = key.rule.parse(text) if text else key.unset
@@ -130,6 +135,22 @@ def _target(values: Mapping[str, str]) -> Target:
     except ValueError:
         return "local"
     return target
+
+
+def _keys_of_others(values: Mapping[str, str]) -> set[str]:
+    """The keys of other workloads' recipes: they mean nothing here, and no check looks at them."""
+    chosen = values.get("workload", "").strip() or WORKLOADS[0]
+    of_workload = {name: set(named(name).recipe.settings()) for name in WORKLOADS}
+    return set().union(*of_workload.values()) - of_workload[chosen] if chosen in of_workload else set()
+
+
+def _of_another_workload(key: str, draft: Draft) -> Problem:
+    return Problem(
+        draft.shown(key),
+        f"not with workload {draft.given['workload']}",
+        (f"pulumi config rm {key}",),
+        why="it is a setting of another workload, so it would have no effect",
+    )
 
 
 def _unknown(key: str, value: str, facts: Facts) -> Problem:

@@ -31,6 +31,7 @@ from infra.settings.table import KEYS
 from training.contract import provenance
 from training.contract.arms import ARMS
 from training.contract.recipe import Recipe, camel
+from training.contract.workload import named
 from training.machine import topology
 
 
@@ -196,10 +197,13 @@ def _settings(draft: Draft) -> Settings:
 
 
 def _recipe(draft: Draft) -> Recipe:
-    values = {camel(its.name): draft[camel(its.name)] for its in fields(Recipe)}
-    # A gradient computed in bfloat16 has no more digits to send, so workers exchange what they compute in
-    derived = {"dataset": dataset_of(draft), "gradientPrecision": draft["gradientPrecision"] or draft["precision"]}
-    return Recipe.from_dict(values | derived)
+    kind = named(draft["workload"]).recipe
+    values = {key: draft[key] for key in kind.settings()}
+    if "dataset" in values:
+        # A gradient computed in bfloat16 has no more digits to send, so workers exchange what they compute in
+        values["gradientPrecision"] = draft["gradientPrecision"] or draft["precision"]
+        values["dataset"] = dataset_of(draft)
+    return kind.from_dict(values)
 
 
 def _cluster(draft: Draft) -> ClusterSettings:

@@ -10,8 +10,8 @@ from typing import Any
 from infra.settings.cluster_table import CLUSTER_KEYS
 from infra.settings.key import CLUSTER, LOCAL, TARGETS, Key, Target
 from infra.settings.rules import listed, quantity
-from training.contract.recipe import recipe_fields
 from training.contract.rules import boolean, choice, number, text, whole
+from training.contract.workload import WORKLOADS, named
 from training.workloads.cnn import registry
 
 AUTO = "auto"
@@ -133,7 +133,8 @@ _RUNS = (
 
 
 def _all_keys() -> dict[str, Key]:
-    recipe = {name: _recipe_key(name, its) for name, its in recipe_fields().items()} | {"dataset": _DATASET}
+    fields = {key: field for name in WORKLOADS for key, field in named(name).recipe.settings().items()}
+    recipe = {key: _recipe_key(key, field) for key, field in fields.items()} | {"dataset": _DATASET}
     return {"target": _TARGET} | recipe | {key.name: key for key in (*_RUNS, *CLUSTER_KEYS)}
 
 

@@ -144,6 +144,7 @@ def machine(
         "PIP_TRUSTED_HOST": "somebody's.example.com",
         "IMAGE": TAG,
         "BASE_IMAGE": identity(base_image, pull=False),
+        "WORKLOAD": "cnn",
         "DATASET": "digits",
     }.items():
         monkeypatch.setenv(name, value)

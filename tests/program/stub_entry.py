@@ -15,7 +15,10 @@ from pathlib import Path
 from training.contract import provenance, result
 from training.contract.arms import ARMS
 from training.contract.progress import Progress
-from training.contract.recipe import Recipe, kebab, recipe_fields
+from training.contract.recipe import kebab
+from training.workloads.cnn.detail import CnnDetail, Epoch
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.workload import WORKLOAD
 
 STEPS = 4
 EPOCH_SECONDS = {"baseline": 4.0, "wide": 2.1, "native": 2.2, "ray": 2.5, "tuned": 2.3}
@@ -45,16 +48,18 @@ def main(arm: str) -> None:
         made_up(arm, recipe).write(folder / result.NAME)
 
 
-def parse() -> tuple[Path, Recipe]:
+def parse() -> tuple[Path, CnnRecipe]:
     """The run's folder and its recipe; refuses flags that no recipe has."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--result", type=Path, required=True)
     parser.add_argument("--dataset-path")
     parser.add_argument("--dashboard", action="store_true")
-    for entry in recipe_fields().values():
+    for entry in CnnRecipe.settings().values():
         parser.add_argument(kebab(entry.name), type=entry.metadata["rule"].parse, required=True)
     given = vars(parser.parse_args())
-    return given["result"].parent, Recipe(**{entry.name: given[entry.name] for entry in recipe_fields().values()})
+    return given["result"].parent, CnnRecipe(
+        **{entry.name: given[entry.name] for entry in CnnRecipe.settings().values()}
+    )
 
 
 def control(folder: Path) -> str:
@@ -65,33 +70,19 @@ def control(folder: Path) -> str:
         return ""
 
 
-def made_up(arm: str, recipe: Recipe) -> result.TrainingResult:
+def made_up(arm: str, recipe: CnnRecipe) -> result.TrainingResult:
     """A result that holds together: the arms differ in their seconds alone."""
     host, seconds = provenance.host(), EPOCH_SECONDS[arm]
     workers, threads = ARMS[arm].processes(recipe), ARMS[arm].compute_threads(recipe)
-    epochs = [
-        result.Epoch(
-            epoch=epoch,
-            loss=1 / epoch,
-            accuracy=0.9,
-            validation_loss=1 / epoch,
-            validation_accuracy=0.9,
-            learning_rate=recipe.learning_rate,
-            train_seconds=seconds,
-            timed_steps=STEPS,
-            timed_images=256,
-            evaluation_seconds=0.1,
-        )
-        for epoch in range(1, recipe.epochs + 1)
-    ]
     train_seconds = seconds * recipe.epochs + 0.01 * (recipe.seed % 3)
     startup = 20.0 if ARMS[arm].start == "ray" else 3.0
     return result.TrainingResult(
+        workload=recipe.workload,
         arm=arm,
         recipe=recipe.to_dict(),
         provenance=result.Provenance(
-            code_hash=provenance.code_hash(arm),
-            dependencies_hash=provenance.dependencies_hash(),
+            code_hash=provenance.code_hash(arm, recipe.workload),
+            dependencies_hash=provenance.dependencies_hash(WORKLOAD.packages),
             dataset_hash="0" * 64,
             versions={"tensorflow": "2.21.0"},
             cpu_model=host.cpu_model,
@@ -102,41 +93,41 @@ def made_up(arm: str, recipe: Recipe) -> result.TrainingResult:
         ),
         started_at="2026-01-01T00:00:00+00:00",
         world_size=workers,
-        parameters=1000,
-        layers=10,
-        class_names=["a", "b"],
-        train_images=256,
-        validation_images=28,
-        test_images=100,
-        steps_per_epoch=STEPS,
         epochs_completed=recipe.epochs,
-        history=epochs,
-        train_seconds=train_seconds,
-        timed_steps=STEPS * recipe.epochs,
-        timed_images=256 * recipe.epochs,
-        images_per_second=256 * recipe.epochs / train_seconds,
-        step_seconds=result.StepSeconds(mean=1.0, p50=1.0, p95=1.0, max=1.0),
-        startup_seconds=startup,
-        startup_phases={"process": startup},
-        warmup_seconds=0.5,
-        evaluation_seconds=0.3,
-        report_seconds=0.01 if ARMS[arm].start == "ray" else None,
-        wall_seconds=startup + train_seconds + 1,
-        test_loss=0.1,
-        test_accuracy=0.97,
-        class_accuracy=[0.97, 0.97],
-        confusion_matrix=[[97, 3], [3, 97]],
+        seconds=result.Seconds(
+            train=train_seconds,
+            startup=startup,
+            phases={"process": startup},
+            warmup=0.5,
+            validation=0.1 * recipe.epochs,
+            evaluation=0.3,
+            report=0.01 if ARMS[arm].start == "ray" else None,
+            wall=startup + train_seconds + 1,
+        ),
+        steps=result.Steps(
+            timed=STEPS * recipe.epochs,
+            per_epoch=STEPS,
+            seconds=result.StepSeconds(mean=1.0, p50=1.0, p95=1.0, max=1.0),
+            exchanged_bytes=4000,
+        ),
+        amount=result.Amount(
+            unit="images", timed=256 * recipe.epochs, per_second=256 * recipe.epochs / train_seconds, per_step=64
+        ),
+        scores={"testLoss": 0.1, "testAccuracy": 0.97},
+        curve=[result.Point(seconds=seconds * epoch, score=0.9) for epoch in range(1, recipe.epochs + 1)],
+        schedule=[recipe.learning_rate] * recipe.epochs,
+        work={"parameters": 1000, "layers": 10, "trainImages": 256, "validationImages": 28, "testImages": 100},
         workers=[
             result.Worker(
                 rank=rank,
                 node="here",
                 cpu_model=host.cpu_model,
-                images=256 // workers,
+                amount=256 // workers,
                 compute_threads=threads,
                 affinity=[rank * threads + place for place in range(threads)],
                 bound=True,
                 cpus=None,
-                software=provenance.software(arm, {}),
+                software=provenance.software(arm, WORKLOAD, {}),
                 peak_memory_bytes=10**9,
                 mean_cpus=1.0,
                 throttled_seconds=None,
@@ -144,7 +135,27 @@ def made_up(arm: str, recipe: Recipe) -> result.TrainingResult:
             for rank in range(workers)
         ],
         checks={},
-        reasons={} if ARMS[arm].start == "ray" else {"reportSeconds": "this arm reports to nobody"},
+        detail=CnnDetail(
+            history=[
+                Epoch(
+                    epoch=epoch,
+                    loss=1 / epoch,
+                    accuracy=0.9,
+                    validation_loss=1 / epoch,
+                    validation_accuracy=0.9,
+                    learning_rate=recipe.learning_rate,
+                    train_seconds=seconds,
+                    timed_steps=STEPS,
+                    timed_images=256,
+                    evaluation_seconds=0.1,
+                )
+                for epoch in range(1, recipe.epochs + 1)
+            ],
+            class_names=["a", "b"],
+            class_accuracy=[0.97, 0.97],
+            confusion_matrix=[[97, 3], [3, 97]],
+        ),
+        reasons={} if ARMS[arm].start == "ray" else {"seconds.report": "this arm reports to nobody"},
     )
 
 

@@ -13,26 +13,28 @@ import numpy as np
 
 from training.contract import provenance
 from training.contract.clock import Stamp
-from training.contract.recipe import Recipe
+from training.contract.process import Process
 from training.launch import environment
 from training.workloads.cnn import registry
-from training.workloads.cnn.dataset import Images
-from training.workloads.cnn.session import Launch
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.shapes import Shape, Source
+from training.workloads.cnn.sources import Images
+from training.workloads.cnn.workload import WORKLOAD
 
 
 @registry.model("plain")
-def plain(shape: registry.Shape) -> Any:
+def plain(shape: Shape) -> Any:
     """A convolution and a dense layer: neither dropout nor batch statistics, so any split gives the same gradient."""
     return _small(shape, normalised=False)
 
 
 @registry.model("normalised")
-def normalised(shape: registry.Shape) -> Any:
+def normalised(shape: Shape) -> Any:
     """The same with batch normalisation."""
     return _small(shape, normalised=True)
 
 
-def _small(shape: registry.Shape, *, normalised: bool) -> Any:
+def _small(shape: Shape, *, normalised: bool) -> Any:
     import tensorflow as tf
 
     initializer = tf.keras.initializers.GlorotUniform(seed=shape.seed)
@@ -46,7 +48,7 @@ def _small(shape: registry.Shape, *, normalised: bool) -> Any:
 
 
 @registry.dataset("coloured", train_images=0, any_size=True)
-def coloured(source: registry.Source) -> Images:
+def coloured(source: Source) -> Images:
     """Random images, as a newcomer would add a data set."""
     random = np.random.default_rng(7)
     images = random.integers(0, 256, (source.train_images + 10, 32, 32, 3)).astype(np.uint8)
@@ -60,20 +62,20 @@ def main() -> None:
     rank, world = spec["rank"], spec["world"]
     found: dict[str, Any] = {}
     for name, values in spec["cases"].items():
-        recipe = Recipe(workers=world, dataset="coloured", seed=3, warmup_steps=0, **values)
-        environment.prepare(recipe.compute_threads(), rank, None)
+        recipe = CnnRecipe(workers=world, dataset="coloured", seed=3, warmup_steps=0, **values)
+        environment.prepare(WORKLOAD, recipe.compute_threads(), rank, None)
         found |= {f"{name}/{key}": value for key, value in _run(recipe, rank, world).items()}
     np.savez(spec["out"], **found)
 
 
-def _run(recipe: Recipe, rank: int, world: int) -> dict[str, Any]:
+def _run(recipe: CnnRecipe, rank: int, world: int) -> dict[str, Any]:
     import tensorflow as tf
 
     from training.workloads.cnn import train
 
     if not _STRATEGIES:
         make = train._strategy
-        train._strategy = lambda launch: _STRATEGIES[0] if _STRATEGIES else _keep(make(launch))
+        train._strategy = lambda process: _STRATEGIES[0] if _STRATEGIES else _keep(make(process))
     iterated: list[str] = []
     original = tf.data.Dataset.__iter__
 
@@ -127,11 +129,11 @@ def _keep(strategy: Any) -> Any:
     return strategy
 
 
-def launch_of(rank: int, world: int) -> Launch:
+def launch_of(rank: int, world: int) -> Process:
     """A launch as the native arm has it, or the baseline where there is no TF_CONFIG."""
     arm = "native" if "TF_CONFIG" in os.environ else "baseline"
-    software = provenance.software(arm, {})
-    return Launch(arm=arm, rank=rank, world=world, host=provenance.host(), software=software, started=Stamp.now())
+    software = provenance.software(arm, WORKLOAD, {})
+    return Process(arm=arm, rank=rank, world=world, host=provenance.host(), software=software, started=Stamp.now())
 
 
 if __name__ == "__main__":

@@ -17,8 +17,10 @@ import pytest
 
 from training.contract import provenance, result
 from training.contract.arms import ARMS
-from training.contract.recipe import Recipe
 from training.launch.environment import variables
+from training.workloads.cnn.detail import detail_of
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.workload import WORKLOAD
 
 PROJECT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -121,10 +123,12 @@ def test_every_arm_trains_with_the_same_recipe_data_and_code(results: dict[str, 
         assert first.recipe == other.recipe
         assert first.provenance.dataset_hash == other.provenance.dataset_hash
         assert first.provenance.dependencies_hash == other.provenance.dependencies_hash
-        assert (first.parameters, first.layers, first.steps_per_epoch) == (
-            other.parameters, other.layers, other.steps_per_epoch,
+        assert (first.work["parameters"], first.work["layers"], first.steps.per_epoch) == (
+            other.work["parameters"], other.work["layers"], other.steps.per_epoch,
         )  # fmt: skip
-    assert {arm: provenance.code_hash(arm) for arm in ARMS} == {a: r.provenance.code_hash for a, r in results.items()}
+    assert {arm: provenance.code_hash(arm, "cnn") for arm in ARMS} == {
+        a: r.provenance.code_hash for a, r in results.items()
+    }
 
 
 @pytest.mark.parametrize("arm", ["ray", "tuned"])
@@ -134,10 +138,10 @@ def test_workers_that_ray_starts_learn_the_same_to_the_last_digit(
     """The difference between the arms is orchestration, and nothing else."""
     native, ray = results["native"], results[arm]
 
-    assert [(e.loss, e.accuracy, e.validation_loss) for e in native.history] == [
-        (e.loss, e.accuracy, e.validation_loss) for e in ray.history
+    assert [(e.loss, e.accuracy, e.validation_loss) for e in native.detail.history] == [
+        (e.loss, e.accuracy, e.validation_loss) for e in ray.detail.history
     ]
-    assert native.test_accuracy == ray.test_accuracy
+    assert native.scores["testAccuracy"] == ray.scores["testAccuracy"]
 
 
 @needs_two_cpus
@@ -149,7 +153,7 @@ def test_one_wide_process_is_a_baseline_with_the_cpus_of_all_workers(
     baseline, wide = result.read(tmp_path / "result.json"), results["wide"]
 
     assert 0 == ended.returncode
-    assert [epoch.loss for epoch in baseline.history] == [epoch.loss for epoch in wide.history]
+    assert [epoch.loss for epoch in baseline.detail.history] == [epoch.loss for epoch in wide.detail.history]
     assert [worker.affinity for worker in baseline.workers] == [worker.affinity for worker in wide.workers]
 
 
@@ -210,7 +214,7 @@ def test_every_rank_says_what_it_ran_with(results: dict[str, result.TrainingResu
     """Installed versions, the hash of its code, and the steering variables; nothing of what was foreign to it."""
     for worker in results[arm].workers:
         assert {"python", "ray", "numpy", "tf-keras"} <= set(worker.software.versions)
-        assert provenance.code_hash(arm) == worker.software.code_hash
+        assert provenance.code_hash(arm, "cnn") == worker.software.code_hash
         assert ("2" if arm == "wide" else "1") == worker.software.environment["OMP_NUM_THREADS"]
         assert "0" == worker.software.environment["OMP_DYNAMIC"]
         assert not FOREIGN.keys() & worker.software.environment.keys()
@@ -229,22 +233,23 @@ def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingRe
     """Rule 6: of five steps an epoch, two warm up; the phases and the rest are reported by themselves."""
     found = results[arm]
 
-    assert [3, 5] == [epoch.timed_steps for epoch in found.history]
-    assert [107, 207] == [epoch.timed_images for epoch in found.history]
-    assert 8 == found.timed_steps == len(found.step_trace)
-    assert found.train_seconds == pytest.approx(sum(epoch.train_seconds for epoch in found.history))
-    assert found.train_seconds == pytest.approx(sum(found.step_trace), rel=0.1)
-    assert {"process", "tensorflow", "data", "model", "tracing"} <= set(found.startup_phases)
-    assert found.train_seconds is not None
-    accounted = found.startup_seconds + found.warmup_seconds + found.train_seconds + found.evaluation_seconds
-    assert found.wall_seconds > accounted
-    assert 0 <= found.startup_seconds - sum(found.startup_phases.values()) <= 0.05 * found.startup_seconds
+    history = detail_of(found).history
+    assert [3, 5] == [epoch.timed_steps for epoch in history]
+    assert [107, 207] == [epoch.timed_images for epoch in history]
+    assert 8 == found.steps.timed == len(found.steps.trace)
+    assert found.seconds.train == pytest.approx(sum(epoch.train_seconds for epoch in history))
+    assert found.seconds.train == pytest.approx(sum(found.steps.trace), rel=0.1)
+    assert {"process", "tensorflow", "data", "model", "tracing"} <= set(found.seconds.phases)
+    assert found.seconds.train is not None
+    accounted = found.seconds.startup + found.seconds.warmup + found.seconds.train + found.seconds.evaluation
+    assert found.seconds.wall > accounted
+    assert 0 <= found.seconds.startup - sum(found.seconds.phases.values()) <= 0.05 * found.seconds.startup
 
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_images_are_counted_by_who_processed_them(results: dict[str, result.TrainingResult], arm: str) -> None:
     """Rule 2: over two epochs of 207 images."""
-    assert 2 * 207 == sum(worker.images for worker in results[arm].workers)
+    assert 2 * 207 == sum(worker.amount for worker in results[arm].workers)
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -313,8 +318,9 @@ def _session_of(pid: int) -> int | None:
 JUDGING = """
 import json, sys
 import numpy as np, tensorflow as tf
-from training.workloads.cnn import dataset; from training.contract.recipe import Recipe
-test = dataset.load(Recipe.from_dict(json.loads(sys.argv[1])), '').test
+from training.workloads.cnn import dataset
+recipe = json.loads(sys.argv[1])
+test = dataset.load(recipe["dataset"], recipe["trainImages"], "").test
 for path in sys.argv[2:]:
     logits = tf.keras.models.load_model(path).predict(test.images / np.float32(255), verbose=0)
     print((logits.argmax(axis=1) == test.labels).mean())
@@ -325,7 +331,7 @@ def test_saved_models_have_the_accuracy_of_their_results(
     folders: dict[str, Path], results: dict[str, result.TrainingResult]
 ) -> None:
     """Loaded elsewhere, that of each arm classifies the test set as its run said."""
-    saved = {arm: found.saved_model for arm, found in results.items()}
+    saved = {arm: detail_of(found).saved_model for arm, found in results.items()}
     paths = [folders[arm] / model.path for arm, model in saved.items() if model]
     recipe = json.dumps(results["baseline"].recipe)
 
@@ -338,7 +344,7 @@ def test_saved_models_have_the_accuracy_of_their_results(
     assert [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths] == [
         model and model.sha256 for model in saved.values()
     ]
-    assert [found.test_accuracy for found in results.values()] == pytest.approx(
+    assert [found.scores["testAccuracy"] for found in results.values()] == pytest.approx(
         [float(line) for line in judged.stdout.split()]
     )
 
@@ -379,7 +385,7 @@ def test_help_names_every_setting_of_the_recipe(arm: str, tmp_path: Path) -> Non
     """`--help` is the documentation of the command line."""
     said = run_arm(arm, tmp_path, ["--help"]).stdout
 
-    for name in Recipe().to_dict():
+    for name in CnnRecipe().to_dict():
         assert "--" + "".join(f"-{c.lower()}" if c.isupper() else c for c in name) in said
 
 
@@ -405,7 +411,7 @@ def test_garbage_is_collected_while_training_and_not_before(tmp_path: Path) -> N
     ended = subprocess.run(
         [sys.executable, "-c", COLLECTING, *flags],
         cwd=PROJECT,
-        env=os.environ | variables(1),
+        env=os.environ | variables(WORKLOAD, 1),
         capture_output=True,
         text=True,
         timeout=300,

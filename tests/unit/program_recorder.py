@@ -26,8 +26,9 @@ from infra.places.kubernetes import inspection, kubeconfig
 from infra.places.minikube import command as minikube
 from tests.unit.results import make_result
 from training.contract import provenance
-from training.contract.recipe import Recipe, canonical
+from training.contract.recipe import canonical
 from training.machine import machine_lock
+from training.workloads.cnn.recipe import CnnRecipe
 
 ROOT = Path(__file__).resolve().parents[2]
 CORES, MEMORY_BYTES = 64, 2**38
@@ -87,7 +88,7 @@ class Monitor(mocks.MockMonitor):
 def result_of(inputs: dict[str, Any]) -> str:
     """A summary that agrees with what the run was asked for."""
     repeat = int(inputs["name"].rpartition("-")[2])
-    recipe = Recipe.from_dict(json.loads(inputs["recipe"]))
+    recipe = CnnRecipe.from_dict(json.loads(inputs["recipe"]))
     made = make_result(inputs["arm"], repeat, replace(recipe, seed=recipe.seed - repeat + 1))
     return canonical(made.summary(f"runs/{inputs['name']}/result.json", "0" * 64))
 

@@ -5,15 +5,28 @@ No training happens; what a test cares about it overrides by keyword.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from compare.measurement import Context, Run
 from training.contract.arms import ARMS
-from training.contract.recipe import Recipe, batch_split, canonical
-from training.contract.result import Epoch, Provenance, RayCluster, Software, StepSeconds, TrainingResult, Worker
+from training.contract.recipe import batch_split, canonical
+from training.contract.result import (
+    Amount,
+    Point,
+    Provenance,
+    RayCluster,
+    Seconds,
+    Software,
+    Steps,
+    StepSeconds,
+    TrainingResult,
+    Worker,
+)
 from training.machine.topology import Cpu
+from training.workloads.cnn.detail import CnnDetail, Epoch
+from training.workloads.cnn.recipe import EXCHANGED_BYTES, CnnRecipe
 
 RUN = ("baseline", "native", "ray")
 """The arms of a measurement that is made up, unless a test says otherwise."""
@@ -25,12 +38,12 @@ FIRST_START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 IMAGES, VALIDATION, TEST = 1280, 128, 360
 
 
-def make_recipe(**changes: Any) -> Recipe:
+def make_recipe(**changes: Any) -> CnnRecipe:
     """A recipe of three epochs, with changes (snake_case)."""
-    return replace(Recipe(epochs=3, model="cnn"), **changes)
+    return replace(CnnRecipe(epochs=3, model="cnn"), **changes)
 
 
-def make_result(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None, **changes: Any) -> TrainingResult:
+def make_result(arm: str = "ray", repeat: int = 1, recipe: CnnRecipe | None = None, **changes: Any) -> TrainingResult:
     """One whole, valid result; `step_seconds_mean` sets the pace, any field of TrainingResult replaces what is here."""
     recipe = recipe or make_recipe()
     pace = changes.pop("step_seconds_mean", STEP_SECONDS[arm] * (1 + 0.01 * (repeat - 1)))
@@ -44,43 +57,82 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None,
     cluster = RayCluster(nodes=1, cpus=2.0, memory_bytes=4e9, object_store_bytes=1e9)
     own = recipe.for_arm(arm) | {"seed": recipe.seed + repeat - 1}
     result = TrainingResult(
+        workload="cnn",
         arm=arm,
         recipe=own,
         provenance=provenance,
         started_at=stamp(arm, repeat),
         world_size=world,
-        parameters=816_938,
-        layers=25,
-        class_names=[str(digit) for digit in range(10)],
-        train_images=IMAGES,
-        validation_images=VALIDATION,
-        test_images=TEST,
-        steps_per_epoch=steps,
         epochs_completed=recipe.epochs,
-        history=[_epoch(number, recipe, steps, pace) for number in range(1, recipe.epochs + 1)],
-        train_seconds=timed * pace,
-        timed_steps=timed,
-        timed_images=timed * recipe.global_batch_size,
-        images_per_second=recipe.global_batch_size / pace,
-        step_seconds=StepSeconds(mean=pace, p50=0.99 * pace, p95=1.05 * pace, max=1.2 * pace),
-        startup_seconds=startup,
-        startup_phases={"process": 0.5, "tensorflow": 2.0, "data": 0.5, "tracing": startup - 3.0},
-        warmup_seconds=recipe.warmup_steps * pace,
-        evaluation_seconds=1.0,
-        report_seconds=0.05 if arm == "ray" else None,
-        wall_seconds=startup + steps * recipe.epochs * pace + 1.0,
-        test_loss=0.08,
-        test_accuracy=0.975 - 0.002 * (arm == "ray"),
-        class_accuracy=[0.975] * 10,
-        confusion_matrix=[[35 if row == column else 0 for column in range(10)] for row in range(10)],
+        seconds=Seconds(
+            train=timed * pace,
+            startup=startup,
+            phases={"process": 0.5, "tensorflow": 2.0, "data": 0.5, "tracing": startup - 3.0},
+            warmup=recipe.warmup_steps * pace,
+            validation=0.2 * recipe.epochs,
+            evaluation=1.0,
+            report=0.05 if arm == "ray" else None,
+            wall=startup + steps * recipe.epochs * pace + 1.0,
+        ),
+        steps=Steps(
+            timed=timed,
+            per_epoch=steps,
+            seconds=StepSeconds(mean=pace, p50=0.99 * pace, p95=1.05 * pace, max=1.2 * pace),
+            exchanged_bytes=816_938 * EXCHANGED_BYTES[recipe.gradient_precision],
+            trace=[pace * (0.98 + 0.004 * (step % 11)) for step in range(timed)],
+        ),
+        amount=Amount(
+            unit="images",
+            timed=timed * recipe.global_batch_size,
+            per_second=recipe.global_batch_size / pace,
+            per_step=recipe.global_batch_size,
+        ),
+        scores={"testLoss": 0.08, "testAccuracy": 0.975 - 0.002 * (arm == "ray")},
+        curve=[Point(seconds=steps * pace * number, score=1 - 0.3 / number) for number in range(1, recipe.epochs + 1)],
+        schedule=[recipe.scaled_learning_rate()] * recipe.epochs,
+        work={
+            "parameters": 816_938,
+            "layers": 25,
+            "trainImages": IMAGES,
+            "validationImages": VALIDATION,
+            "testImages": TEST,
+        },
         workers=[_worker(rank, images, threads, provenance) for rank, images in enumerate(shares)],
         checks={"shardsCoverDataSet": True, "weightsEqual": True if world > 1 else None},
+        detail=CnnDetail(
+            history=[_epoch(number, recipe, steps, pace) for number in range(1, recipe.epochs + 1)],
+            class_names=[str(digit) for digit in range(10)],
+            class_accuracy=[0.975] * 10,
+            confusion_matrix=[[35 if row == column else 0 for column in range(10)] for row in range(10)],
+        ),
         ray=cluster if ARMS[arm].start == "ray" else None,
-        step_trace=[pace * (0.98 + 0.004 * (step % 11)) for step in range(timed)],
         all_reduce={"65536": 0.0004, "4194304": 0.006} if arm == "native" and world > 1 else None,
-        reasons={} if arm == "ray" else {"reportSeconds": "this arm reports to nobody"},
+        reasons={} if arm == "ray" else {"seconds.report": "this arm reports to nobody"},
     )
-    return replace(result, **changes)
+    return changed(result, **changes)
+
+
+PARTS = {
+    "detail": ("history", "class_names", "class_accuracy", "confusion_matrix", "saved_model"),
+    "seconds": tuple(f"{part.name}_seconds" for part in fields(Seconds)),
+    "steps": tuple(f"steps_{part.name}" for part in fields(Steps)),
+    "amount": tuple(f"amount_{part.name}" for part in fields(Amount)),
+}
+"""What tests call the fields of a result's parts: `wall_seconds`, `steps_timed`, `history`."""
+
+
+def changed(result: TrainingResult, **fields_: Any) -> TrainingResult:
+    """The result with some fields replaced; `scores` and `work` keep what is not named."""
+    for part, names in PARTS.items():
+        own = {name: fields_.pop(name) for name in names if name in fields_}
+        short = {_without(part, name): value for name, value in own.items()}
+        result = replace(result, **{part: replace(getattr(result, part), **short)}) if own else result
+    merged = {name: getattr(result, name) | fields_.pop(name) for name in ("scores", "work") if name in fields_}
+    return replace(result, **merged, **fields_)
+
+
+def _without(part: str, name: str) -> str:
+    return name.removesuffix("_seconds") if part == "seconds" else name.removeprefix(f"{part}_")
 
 
 def make_provenance(**changes: Any) -> Provenance:
@@ -111,7 +163,7 @@ def make_software(threads: int = 1, **changes: Any) -> Software:
     return replace(software, **changes)
 
 
-def make_run(arm: str = "ray", repeat: int = 1, recipe: Recipe | None = None, **changes: Any) -> Run:
+def make_run(arm: str = "ray", repeat: int = 1, recipe: CnnRecipe | None = None, **changes: Any) -> Run:
     """A run as it stands in the stack's state."""
     return as_run(make_result(arm, repeat, recipe, **changes), repeat)
 
@@ -123,17 +175,17 @@ def as_run(result: TrainingResult, repeat: int = 1) -> Run:
     return Run.from_summary(name, repeat, result.summary(f"runs/test/{name}/result.json", sha256))
 
 
-def make_runs(recipe: Recipe | None = None, repeats: int = 3, arms: Sequence[str] = RUN) -> list[Run]:
+def make_runs(recipe: CnnRecipe | None = None, repeats: int = 3, arms: Sequence[str] = RUN) -> list[Run]:
     """Every run of a measurement, interleaved."""
     return [make_run(arm, repeat, recipe) for repeat in range(1, repeats + 1) for arm in arms]
 
 
 def replaced(run: Run, **fields: Any) -> Run:
     """The run with some fields of its result replaced."""
-    return replace(run, result=replace(run.result, **fields))
+    return replace(run, result=changed(run.result, **fields))
 
 
-def make_context(recipe: Recipe | None = None, **changes: Any) -> Context:
+def make_context(recipe: CnnRecipe | None = None, **changes: Any) -> Context:
     """The context of `make_runs`."""
     arms = changes.get("arms", RUN)
     absent = {"native": "nativeArm is off", "wide": "no node holds it", "tuned": "tunedRay is off"}
@@ -153,7 +205,7 @@ def stamp(arm: str, repeat: int, later: float = 0.0) -> str:
     return (FIRST_START + timedelta(seconds=25 * place + later)).isoformat()
 
 
-def _epoch(number: int, recipe: Recipe, steps: int, pace: float) -> Epoch:
+def _epoch(number: int, recipe: CnnRecipe, steps: int, pace: float) -> Epoch:
     timed = max(0, steps - max(0, recipe.warmup_steps - steps * (number - 1)))
     return Epoch(
         epoch=number,
@@ -175,7 +227,7 @@ def _worker(rank: int, images: int, threads: int, provenance: Provenance) -> Wor
         rank=rank,
         node="this-machine",
         cpu_model="Example CPU",
-        images=images,
+        amount=images,
         compute_threads=threads,
         affinity=cpus,
         bound=True,

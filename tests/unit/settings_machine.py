@@ -9,6 +9,7 @@ import pytest
 from infra.settings.draft import Facts, InvalidSettingsError, Problem
 from infra.settings.fit import GIB
 from infra.settings.settings import Settings, parse
+from training.workloads.cnn.recipe import CnnRecipe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,3 +54,9 @@ def applied(values: Mapping[str, str], fix: str) -> dict[str, str]:
             case other:
                 pytest.fail(f"not a line a user can type: {other}")
     return after
+
+
+def cnn(settings: Settings) -> CnnRecipe:
+    """Their recipe, of the CNN."""
+    assert isinstance(settings.recipe, CnnRecipe)
+    return settings.recipe

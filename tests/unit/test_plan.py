@@ -147,7 +147,9 @@ def test_the_code_of_an_arm_is_in_its_own_key_and_in_every_measurement(monkeypat
     """A changed entry point of Ray lets a kept baseline be, and re-runs everything else."""
     before, measured = keys(plan_runs(BASE)), measurements(BASE)
     real = provenance.code_hash
-    monkeypatch.setattr(provenance, "code_hash", lambda arm: real(arm) + ("changed" if arm == "ray" else ""))
+    monkeypatch.setattr(
+        provenance, "code_hash", lambda arm, workload: real(arm, workload) + ("changed" if arm == "ray" else "")
+    )
 
     after = keys(plan_runs(BASE))
 

@@ -15,6 +15,7 @@ from compare.measures import Measure, Ratio
 from training.contract.arms import ARMS
 from training.contract.recipe import Recipe, camel
 from training.contract.result import write_whole
+from training.contract.workload import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = ROOT / "docs" / "outputs.md"
@@ -60,7 +61,7 @@ def text() -> str:
     """The whole of docs/outputs.md."""
     names = ", ".join(f"`{name}`" for name in scalars.names())
     parts = [_INTRODUCTION.format(scalars=names), _arms(), _catalogue("Ratios", measures.RATIOS)]
-    parts += [_catalogue("Measures of an arm", measures.MEASURES), *(_section(title, kind) for title, kind in _TITLES)]
+    parts += [*_measures(), *(_section(title, kind) for title, kind in _TITLES)]
     return "\n".join(parts)
 
 
@@ -89,6 +90,10 @@ def _arms() -> str:
 def _catalogue(title: str, entries: tuple[Measure, ...] | tuple[Ratio, ...]) -> str:
     rows = "".join(f"| `{each.name}` | {each.title} | {_meaning(each)} |\n" for each in entries)
     return f"## {title}\n\n| name | shown as | meaning |\n|---|---|---|\n{rows}"
+
+
+def _measures() -> list[str]:
+    return [_catalogue(f"Measures of an arm that trains `{name}`", measures.measures_of(name)) for name in WORKLOADS]
 
 
 def _meaning(entry: Measure | Ratio) -> str:

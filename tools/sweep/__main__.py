@@ -31,6 +31,7 @@ from tools.sweep.plan import key_of, parse_axes, points_of
 from training.contract import provenance
 from training.contract.arms import ARMS
 from training.contract.result import write_whole
+from training.contract.workload import WORKLOADS, named
 
 FOLDER = "sweeps"
 TEXT = "report.txt"
@@ -89,9 +90,9 @@ def _asked(arguments: argparse.Namespace, settings: str, base: Mapping[str, str]
     shared = {
         "stack": arguments.stack,
         "settings": settings,
-        "dependencies": provenance.dependencies_hash(),
+        "dependencies": "".join(provenance.dependencies_hash(named(name).packages) for name in WORKLOADS),
         "host": provenance.host().fingerprint() if target == "local" else "",
-        **{arm: provenance.code_hash(arm) for arm in ARMS},
+        **{f"{arm} {name}": provenance.code_hash(arm, name) for arm in ARMS for name in WORKLOADS},
     }
     return Sweep(
         stack=SWEEP_PREFIX + arguments.stack,

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from training.contract import workload
+
 Role = Literal["reference", "alternative", "control", "subject", "variant"]
 """reference: what everybody has. alternative: what one would do instead of the subject. control: the subject's work
 without the subject. subject: what the question is about. variant: the subject in another form."""
@@ -17,6 +19,10 @@ Start = Literal["alone", "peers", "ray"]
 
 class Sizes(Protocol):
     """What an arm has to know of a recipe."""
+
+    @property
+    def workload(self) -> str:
+        """What is trained."""
 
     @property
     def workers(self) -> int:
@@ -35,7 +41,7 @@ class Arm:
     role: Role
     start: Start
     title: str
-    """What runs, as the verdict names it; `{cpus}` and `{workers}` are filled in."""
+    """What runs, as the verdict names it; `{cpus}`, `{workers}` and `{framework}` are filled in."""
     all_cpus: bool = False
     """One process alone has the CPUs of all workers instead of one's."""
     switch: str = ""
@@ -59,7 +65,9 @@ class Arm:
         """What runs, in words: `one process on 2 CPUs`."""
         cpus, workers = self.process_cpus(sizes), sizes.workers
         return self.title.format(
-            cpus=f"{cpus:g} CPU{'s' if cpus != 1 else ''}", workers=f"{workers} worker{'s' if workers != 1 else ''}"
+            cpus=f"{cpus:g} CPU{'s' if cpus != 1 else ''}",
+            workers=f"{workers} worker{'s' if workers != 1 else ''}",
+            framework=workload.named(sizes.workload).framework,
         )
 
 
@@ -71,7 +79,7 @@ NATIVE = Arm(
     name="native",
     role="control",
     start="peers",
-    title="TensorFlow's own distribution with {workers}",
+    title="{framework}'s own distribution with {workers}",
     switch="nativeArm",
 )
 RAY = Arm(name="ray", role="subject", start="ray", title="Ray as documented with {workers}")

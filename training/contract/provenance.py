@@ -9,23 +9,24 @@ import os
 import platform
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from training.contract.result import Software
+from training.contract.workload import Workload
 from training.machine.cgroup import cpu_quota
 
 PROJECT = Path(__file__).resolve().parents[2]
 _OURS = re.compile(r"training(\.\w+)+")
 NODE = "TRAINING_NODE"
 """Environment variable of a pod with the name of its Kubernetes node; absent outside of pods."""
-LOCKED = ("numpy", "ray", "scikit-learn", "tensorflow", "tensorflow-cpu", "tf-keras")
-"""Packages that decide what training computes; with what they in turn require, they are the run's dependencies."""
-
-COMPARED = (*LOCKED, "grpcio", "keras", "ml-dtypes", "protobuf", "psutil", "scipy")
-"""Packages whose installed versions every rank reports."""
+LAUNCHING = ("ray",)
+"""Packages that, beside a workload's own, are the dependencies of its runs."""
+MEASURING = ("psutil",)
+"""More packages whose installed versions every rank reports, beside a workload's own."""
 
 
 @dataclass(frozen=True)
@@ -67,43 +68,48 @@ def allowed_cpus() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def software(arm: str, steering: dict[str, str]) -> Software:
+def software(arm: str, workload: Workload, steering: dict[str, str]) -> Software:
     """What this process of `arm` runs with: to be called before it does anything, with its steering variables."""
     return Software(
-        code_hash=code_hash(arm),
-        versions=installed_versions(),
+        code_hash=code_hash(arm, workload.name),
+        versions=installed_versions(workload),
         platform=" ".join((platform.system(), platform.machine(), *platform.libc_ver())).strip(),
         kernel=platform.release(),
         environment=steering,
     )
 
 
-def installed_versions() -> dict[str, str]:
-    """Versions of this Python and of `COMPARED`, as they are installed; a package that is absent is left out."""
-    found = {"python": platform.python_version()}
-    for package in COMPARED:
+def installed_versions(workload: Workload) -> dict[str, str]:
+    """Versions of this Python and of what a workload runs with, as installed; a package that is absent is left out."""
+    versions = {"python": platform.python_version()}
+    for package in (*LAUNCHING, *MEASURING, *workload.packages, *workload.libraries):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def code_hash(arm: str, project: Path = PROJECT) -> str:
+def code_hash(arm: str, workload: str, project: Path = PROJECT) -> str:
     """SHA-256 over names and contents of the project's modules that a run of `arm` can import."""
     total = hashlib.sha256()
-    for path in modules_of(f"training.{arm}", project):
+    for path in modules_of_run(arm, workload, project):
         total.update(f"{path.relative_to(project)}\0".encode() + path.read_bytes() + b"\0")
     return total.hexdigest()
 
 
-def modules_of(module: str, project: Path = PROJECT) -> list[Path]:
-    """The files of `training` that `module` loads: by imports, wherever they stand, and by a name in a string.
+def modules_of_run(arm: str, workload: str, project: Path = PROJECT) -> list[Path]:
+    """The files of `training` that a run of `arm` loads when it trains `workload`, which is found by its name."""
+    return modules_of([f"training.{arm}", f"training.workloads.{workload}.workload"], project)
+
+
+def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
+    """The files of `training` that `modules` load: by imports, wherever they stand, and by a name in a string.
 
     A package that a module is in is loaded before it, so its `__init__` is among them.
     """
     files: set[Path] = set()
-    pending = [module]
+    pending = list(modules)
     while pending:
         name = pending.pop()
         path = project / name.replace(".", "/")
@@ -129,11 +135,11 @@ def _named(source: bytes) -> list[str]:
 
 
 @cache
-def dependencies_hash(lock: Path = PROJECT / "uv.lock") -> str:
-    """SHA-256 over name and version of `LOCKED` and all they require, as uv.lock pins them."""
+def dependencies_hash(packages_of_workload: tuple[str, ...], lock: Path = PROJECT / "uv.lock") -> str:
+    """SHA-256 over name and version of a workload's packages, of `LAUNCHING` and all they require, as in uv.lock."""
     packages = {p["name"]: p for p in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]}
     seen: set[str] = set()
-    todo = [name for name in LOCKED if name in packages]
+    todo = [name for name in (*LAUNCHING, *packages_of_workload) if name in packages]
     while todo:
         name = todo.pop()
         if name in seen:

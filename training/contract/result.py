@@ -1,6 +1,6 @@
 """What a run leaves: one versioned TrainingResult as JSON. Standard library only.
 
-A number that could not be measured is None, and `reasons` says why under its camelCase name; it is never 0.
+A number that could not be measured is None, and `reasons` says why under its dotted camelCase name; it is never 0.
 """
 
 import dataclasses
@@ -14,32 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from training.contract import workload
 from training.contract.recipe import camel, canonical
 from training.machine.topology import Cpu
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 NAME = "result.json"
 
 
 class ResultError(ValueError):
     """A result file that is absent, damaged or of another version."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Epoch:
-    """One pass over the training images. Seconds exclude warm-up steps in `train_seconds` and are null if all were."""
-
-    epoch: int
-    loss: float
-    accuracy: float
-    validation_loss: float
-    validation_accuracy: float
-    learning_rate: float
-    train_seconds: float
-    """Timed steps of this epoch alone."""
-    timed_steps: int
-    timed_images: int
-    evaluation_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +60,10 @@ class Worker:
     """Name of the machine; of a cluster's node, and not of the pod."""
     cpu_model: str
     """Of that machine."""
-    images: int
-    """Training images that this worker itself processed."""
+    amount: int
+    """Of the work's unit: what this worker itself processed, all epochs."""
     compute_threads: int | None
-    """Intra-op threads that TensorFlow started, counted in the process; null where the system does not list them."""
+    """Threads that the framework computes with, counted in the process; null where the system does not list them."""
     affinity: list[int] | None
     """CPUs the process may use; null where the system has no affinity."""
     bound: bool
@@ -123,14 +107,6 @@ class RayHead:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SavedModel:
-    """A model file in the run's folder."""
-
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Provenance:
     """What a result was made with."""
 
@@ -150,60 +126,100 @@ class Provenance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingResult:
-    """One run of one arm."""
+class Seconds:
+    """Where the time of a run went."""
 
+    train: float | None
+    """Timed steps, all epochs: the steady state."""
+    startup: float
+    """Start of the process or container to the first optimizer step."""
+    phases: dict[str, float]
+    """Of the start-up, by name."""
+    warmup: float
+    """First steps, which train but are not timed."""
+    validation: float
+    """Evaluation within the epochs: more epochs take more of it."""
+    evaluation: float
+    """All evaluation: that, and the test at the end."""
+    report: float | None
+    """In ray.train.report, within the epochs' gaps; null for arms that have none."""
+    wall: float
+    """Start of the process or container to the result."""
+    probe: float = 0.0
+    """Of `wall`, what only this project's own probes took: no training would spend it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """The optimizer steps of a run."""
+
+    timed: int
+    per_epoch: int
+    seconds: StepSeconds | None
+    exchanged_bytes: int | None
+    """What a worker's gradients take, a step; null where that is not known."""
+    trace: list[float] = field(default_factory=list)
+    """Seconds of every timed step of rank 0, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """The work that the timed steps did, over all workers."""
+
+    unit: str
+    """In the plural: `images`."""
+    timed: int
+    per_second: float | None
+    per_step: int | None
+    """The global batch; null where steps differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """How far a run had learned after some training."""
+
+    seconds: float | None
+    """Of steps so far; warm-up steps count as the mean timed step. Null where no step was timed."""
+    score: float
+    """Of held-out data: the higher the better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """One run of one arm: what every workload has, and in `detail` what its own has more."""
+
+    workload: str
     arm: str
     recipe: dict[str, Any]
     provenance: Provenance
     started_at: str
     """UTC, ISO 8601."""
     world_size: int
-    """Replicas that TensorFlow saw."""
-    parameters: int
-    layers: int
-    class_names: list[str]
-    train_images: int
-    validation_images: int
-    test_images: int
-    steps_per_epoch: int
+    """Replicas that the framework saw."""
     epochs_completed: int
-    history: list[Epoch]
-    train_seconds: float | None
-    """Timed steps, all epochs: the steady state."""
-    timed_steps: int
-    timed_images: int
-    images_per_second: float | None
-    step_seconds: StepSeconds | None
-    startup_seconds: float
-    """Start of the process or container to the first optimizer step."""
-    startup_phases: dict[str, float]
-    warmup_seconds: float
-    evaluation_seconds: float
-    report_seconds: float | None
-    """Time in ray.train.report, within the epochs' gaps; null for arms that have none."""
-    wall_seconds: float
-    """Start of the process or container to the result."""
-    test_loss: float
-    test_accuracy: float
-    class_accuracy: list[float | None]
-    """Null for a class without test images."""
-    confusion_matrix: list[list[int]]
-    """Rows: true class; columns: predicted."""
+    seconds: Seconds
+    steps: Steps
+    amount: Amount
+    scores: dict[str, float | None]
+    """How well it learned, by the names that its workload gives them."""
+    curve: list[Point]
+    """The score that training follows, after each epoch."""
+    schedule: list[float]
+    """What training itself chose by that, epoch by epoch (the learning rate): arms may differ in it."""
+    work: dict[str, float]
+    """What all arms of a repeat must have alike, by name: sizes of model and data."""
     workers: list[Worker]
     checks: dict[str, bool | None]
     """What was verified during the run; null: not verified, with a reason."""
+    detail: Any
+    """The workload's own (`Workload.detail`); null in a summary."""
     ray: RayCluster | None = None
     ray_head: RayHead | None = None
     """Null where Ray is not in pods."""
-    saved_model: SavedModel | None = None
-    step_trace: list[float] = field(default_factory=list)
-    """Seconds of every timed step of rank 0, in order."""
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
-    probe_seconds: float = 0.0
-    """Of `wall_seconds`, what only this project's own probes took: no training would spend it."""
     reasons: dict[str, str] = field(default_factory=dict)
+    """Why a value is null, by its dotted name: `seconds.train`."""
     schema_version: int = SCHEMA_VERSION
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,27 +232,29 @@ class TrainingResult:
         version = data.get("schemaVersion")
         if version != SCHEMA_VERSION:
             raise ResultError(f"schemaVersion is {version!r}; this program reads {SCHEMA_VERSION}: run it again")
-        return typing.cast("TrainingResult", decode(cls, data, "result"))
+        result = typing.cast("TrainingResult", decode(cls, data, "result"))
+        if result.detail is None:
+            return result
+        try:
+            kind = workload.named(result.workload).detail
+        except ValueError as error:
+            raise ResultError(f"result.{error}") from None
+        return dataclasses.replace(result, detail=decode(kind, result.detail, "result.detail"))
 
     def write(self, path: Path) -> None:
         """Write whole, or not at all."""
         write_whole(path, json.dumps(self.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n")
 
     def summary(self, path: str, sha256: str) -> dict[str, Any]:
-        """What Pulumi's state keeps: this result without its long series, with the path of the file and its SHA-256."""
-        data = self.to_dict()
-        for key in _LONG:
-            del data[key]
-        data["workers"] = [{k: v for k, v in worker.items() if k != "samples"} for worker in data["workers"]]
-        return data | {"path": path, "sha256": sha256}
-
-
-_LONG = ("stepTrace", "confusionMatrix", "classAccuracy", "classNames")
+        """What Pulumi's state keeps: this result without series and detail, with the file's path and its SHA-256."""
+        workers = [dataclasses.replace(worker, samples=[]) for worker in self.workers]
+        short = dataclasses.replace(self, detail=None, steps=dataclasses.replace(self.steps, trace=[]), workers=workers)
+        return short.to_dict() | {"path": path, "sha256": sha256}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A result as Pulumi's state keeps it: its long series are empty, and are in the file at `path`."""
+    """A result as Pulumi's state keeps it: its series are empty, and with the detail in the file at `path`."""
 
     result: TrainingResult
     path: str
@@ -248,8 +266,7 @@ class Summary:
     def from_dict(cls, data: dict[str, Any]) -> "Summary":
         """What `TrainingResult.summary` made. Raises ResultError on another version, a missing key or a wrong type."""
         own = {key: _typed(str, data.get(key), f"summary.{key}") for key in ("path", "sha256")}
-        content = {key: value for key, value in data.items() if key not in own}
-        return cls(result=TrainingResult.from_dict(content | {key: [] for key in _LONG}), **own)
+        return cls(result=TrainingResult.from_dict({key: data[key] for key in data if key not in own}), **own)
 
 
 def read(path: Path) -> TrainingResult:

@@ -9,27 +9,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from training.contract import provenance
+from training.contract import provenance, workload
 from training.contract.arms import ARMS
 from training.contract.clock import Phases, Stamp, process_start
+from training.contract.process import Process
 from training.contract.progress import Progress
 from training.contract.recipe import Recipe, kebab
 from training.contract.result import TrainingResult
+from training.contract.workload import WORKLOADS, Workload
 from training.launch import environment
 from training.launch.usage import container_cpu, cpu_seconds
 from training.machine import isolation, machine_lock
-from training.workloads.cnn.registry import DATASETS
-from training.workloads.cnn.session import Launch
 
 STARTED = "TRAINING_STARTED"
 """Environment variable by which a launcher tells its processes when it started itself."""
-CLUSTER = "TRAINING_CLUSTER"
-"""Environment variable by which a launcher tells a process where the workers are and which of them it is, as TF_CONFIG
-would. One of our own: a TF_CONFIG that the user has set is somebody else's cluster."""
 POD = "TRAINING_POD"
 """Environment variable of a process in a pod, whose environment is what the pod's specification says."""
 
@@ -46,6 +44,11 @@ class Request:
     dashboard: bool
     started: Stamp
     phases: Phases
+
+    @property
+    def workload(self) -> Workload:
+        """What is trained."""
+        return workload.named(self.recipe.workload)
 
 
 def begin(arm: str, doc: str | None) -> Request:
@@ -72,19 +75,17 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         parser.add_argument("--address", default="", help="address of a running Ray cluster; empty: start one here")
     if ARMS[arm].start == "ray":
         parser.add_argument("--dashboard", action="store_true", help="serve Ray's dashboard while the run lasts")
-    for field in fields(Recipe):
+    kind = _workload(arguments).recipe
+    for field in kind.settings().values():
         rule = field.metadata["rule"]
         parser.add_argument(
             kebab(field.name), type=typed(rule), default=field.default, metavar="VALUE",
             help=f"{field.metadata['help']}; {rule.allowed}",
         )  # fmt: skip
     given = vars(parser.parse_args(arguments))
-    recipe = Recipe(**{field.name: given[field.name] for field in fields(Recipe)})
-    if recipe.global_batch_size < recipe.workers and ARMS[arm].start != "alone":
-        parser.error(
-            f"--global-batch-size {recipe.global_batch_size} cannot be split over --workers {recipe.workers}: "
-            f"it must be at least {recipe.workers}"
-        )
+    recipe = kind(**{field.name: given[field.name] for field in kind.settings().values()})
+    if refused := recipe.why_not(ARMS[arm].processes(recipe)):
+        parser.error(refused)
     if given["result"].is_dir():
         parser.error(f"--result {given['result']} is a folder: name a file in it, as {given['result'] / 'result.json'}")
     if given["dataset_path"] and not Path(given["dataset_path"]).is_dir():
@@ -128,11 +129,8 @@ def on_this_machine(request: Request) -> Request:
     began = time.monotonic()
     request.result.parent.mkdir(parents=True, exist_ok=True)
     machine_lock.hold(lambda text: print(text, file=sys.stderr, flush=True))
-    if DATASETS[request.recipe.dataset].fetch:
-        fetched = subprocess.run(
-            [sys.executable, "-m", "training.workloads.cnn.fetch", request.recipe.dataset, request.dataset_path],
-            cwd=provenance.PROJECT, check=False,
-        )  # fmt: skip
+    if fetch := request.workload.fetch(request.recipe, request.dataset_path):
+        fetched = subprocess.run([sys.executable, *fetch], cwd=provenance.PROJECT, check=False)
         if fetched.returncode:
             sys.exit(fetched.returncode)
     environment.end_downloading()
@@ -146,19 +144,20 @@ def on_this_machine(request: Request) -> Request:
 
 
 def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more: Any) -> TrainingResult | None:
-    """Be rank `rank` of `world` training processes: CPUs and environment first, TensorFlow after them, then train.
+    """Be rank `rank` of `world` training processes: CPUs and environment first, the framework after them, then train.
 
-    `more`: fields of Launch that only this arm has.
+    `more`: fields of Process that only this arm has.
     """
     environment.defer_garbage_collection()
     read = container_cpu_at_start(request)
     host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
-    bound = environment.prepare(ARMS[arm].compute_threads(request.recipe), rank, cpus)
+    workload = request.workload
+    bound = environment.prepare(workload, ARMS[arm].compute_threads(request.recipe), rank, cpus)
     with request.phases.measure("provenance"):
-        software = provenance.software(arm, environment.steering(os.environ))
-    with request.phases.measure("tensorflow"):
-        from training.workloads.cnn.train import train
-    launch = Launch(
+        software = provenance.software(arm, workload, environment.steering(os.environ))
+    with request.phases.measure(workload.framework.lower()):
+        body = import_module(workload.body)
+    process = Process(
         arm=arm,
         rank=rank,
         world=world,
@@ -172,7 +171,8 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
         container_cpu=read,
         **more,
     )
-    return train(request.recipe, launch)
+    result: TrainingResult | None = body.train(request.recipe, process)
+    return result
 
 
 def container_cpu_at_start(request: Request) -> list[float] | None:
@@ -183,6 +183,14 @@ def container_cpu_at_start(request: Request) -> list[float] | None:
 def pass_on_start(started: Stamp) -> dict[str, str]:
     """The environment by which a process that this one starts knows the start of the run."""
     return {STARTED: f"{started.monotonic!r},{started.wall!r},{started.boot}"}
+
+
+def _workload(arguments: list[str] | None) -> Workload:
+    """The one that the command line names: it decides which other flags there are."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--workload", default=WORKLOADS[0])
+    name = parser.parse_known_args(arguments)[0].workload
+    return workload.named(name if name in WORKLOADS else WORKLOADS[0])  # the whole parser refuses an unknown one
 
 
 def _started() -> Stamp:

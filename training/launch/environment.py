@@ -1,4 +1,4 @@
-"""What a training process is given before TensorFlow is imported: environment variables, CPUs, threads and Keras.
+"""What a training process is given before its framework is imported: environment variables, CPUs and threads.
 
 The same in every arm. What of the caller's environment reaches a run is a list of what it may have: docs/adr/0011.
 """
@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from training.contract.provenance import allowed_cpus
+from training.contract.workload import Workload
 from training.machine import topology
 
 SYSTEM = re.compile(
@@ -59,14 +60,9 @@ def end_downloading() -> None:
             del os.environ[key]
 
 
-def variables(threads: int) -> dict[str, str]:
-    """Environment variables for a process with so many compute threads."""
-    return {
-        "TF_USE_LEGACY_KERAS": "1",  # Keras 3 fails under MultiWorkerMirroredStrategy ("PerReplica")
-        "OMP_NUM_THREADS": str(threads),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "CUDA_VISIBLE_DEVICES": "-1",
-    }
+def variables(workload: Workload, threads: int) -> dict[str, str]:
+    """Environment variables for a process of a workload with so many compute threads."""
+    return {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "-1", **workload.variables}
 
 
 def share_of_cpus(cpus: list[int], rank: int, count: int) -> list[int]:
@@ -74,12 +70,12 @@ def share_of_cpus(cpus: list[int], rank: int, count: int) -> list[int]:
     return sorted({cpus[(rank * count + i) % len(cpus)] for i in range(count)})
 
 
-def prepare(threads: int, rank: int, cpus: list[int] | None) -> bool:
+def prepare(workload: Workload, threads: int, rank: int, cpus: list[int] | None) -> bool:
     """Set this process up for `rank`: its environment, and its share of `cpus`; true if it was bound to that.
 
     None leaves the CPUs as they are, in a pod, where the CPU limit holds them; and so does a system without affinity.
     """
-    os.environ.update(variables(threads))
+    os.environ.update(variables(workload, threads))
     if not cpus or not hasattr(os, "sched_setaffinity"):
         return False
     os.sched_setaffinity(0, share_of_cpus(topology.order(cpus), rank, threads))

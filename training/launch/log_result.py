@@ -15,8 +15,8 @@ from training.contract.result import ResultError, TrainingResult, read
 MARKER = "=== result.json ==="
 MOST_BYTES = 4 * 2**20
 """Of a printed result: under half of what a log may have."""
-SERIES = ("stepTrace", "samples")
-"""What grows with the length of a run: an entry a step, an entry a second. No ratio is computed from them."""
+SERIES = {"trace": "steps.trace", "samples": "workers.samples"}
+"""What grows with the length of a run: an entry a step, an entry a second; where it stands. No ratio needs them."""
 
 
 def print_result(path: Path) -> None:
@@ -25,8 +25,9 @@ def print_result(path: Path) -> None:
     while len(canonical(data)) > MOST_BYTES and _longest(data) > 1:
         every, data = 2 * every, _halved(data)
     if every > 1:
-        why = f"of {' and '.join(SERIES)} one entry in {every} is kept: all would be too long for a container's log"
-        data["reasons"] |= dict.fromkeys(SERIES, why)
+        series = " and ".join(SERIES.values())
+        why = f"of {series} one entry in {every} is kept: all would be too long for a container's log"
+        data["reasons"] |= dict.fromkeys(SERIES.values(), why)
         print(f"note: {why}", flush=True)
     print(f"{MARKER}\n{canonical(data)}", flush=True)
 

@@ -1,70 +1,81 @@
-"""How the pods of an Indexed Job find each other: TF_CONFIG from a pod's own name and index. Standard library only.
+"""An arm of N processes that find each other, without Ray.
 
-Kubernetes names such a pod JOB-INDEX, and a headless Service gives it the address JOB-INDEX.SERVICE.
+Told which of them it is (`rendezvous`), this process is that one; else it starts them all on this machine and waits.
 """
 
-import json
 import os
-import socket
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
 
-INDEX = "JOB_COMPLETION_INDEX"
-"""Environment variable that Kubernetes sets in each pod of an Indexed Job."""
-SERVICE = "TRAINING_SERVICE"
-"""Environment variable with the name of the headless Service."""
-WORKERS = "TRAINING_WORKERS"
-"""Environment variable with how many pods there are."""
-PORT = 2222
-WAIT_SECONDS = 600.0
-"""Until all names resolve: the slowest pod may have to wait for a place."""
-POLL_SECONDS = 0.5
+from training.contract.clock import Stamp
+from training.contract.result import TrainingResult
+from training.launch import entry, rendezvous
+from training.launch.rendezvous import Rendezvous
+from training.machine.ports import held_ports
+
+POLL_SECONDS = 0.05
+GRACE_SECONDS = 5.0
 
 
-def addresses(hostname: str, index: int, service: str, workers: int) -> list[str]:
-    """`host:port` of every pod in the order of their indices; `hostname` is that of pod `index`."""
-    job, _, last = hostname.rpartition("-")
-    if last != str(index) or not job:
-        raise ValueError(
-            f"the host name {hostname} does not end with this pod's index, {index}: no Indexed Job made it"
+def launch_workers(request: entry.Request, arm: str) -> None:
+    """Start the workers and wait for them; rank 0 writes the result.
+
+    Raises RuntimeError naming the first worker that failed; the others are ended then.
+    """
+    with held_ports(request.recipe.workers) as ports:
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        workers = [_start(request, arm, Rendezvous(addresses, rank)) for rank in range(len(ports))]
+        try:
+            while any(worker.poll() is None for worker in workers):
+                if any(worker.returncode for worker in workers):
+                    break
+                time.sleep(POLL_SECONDS)
+        finally:
+            _end(workers)
+    failed = [(rank, w.returncode) for rank, w in enumerate(workers) if w.returncode and w.returncode > 0] or [
+        (rank, w.returncode) for rank, w in enumerate(workers) if w.returncode
+    ]
+    if failed:
+        raise RuntimeError(
+            f"worker {failed[0][0]} of the {arm} arm ended with code {failed[0][1]}; its output is above"
         )
-    return [f"{job}-{peer}.{service}:{PORT}" for peer in range(workers)]
 
 
-def tf_config(peers: Sequence[str], index: int) -> str:
-    """What TensorFlow reads from TF_CONFIG."""
-    return json.dumps({"cluster": {"worker": list(peers)}, "task": {"type": "worker", "index": index}})
+def run_worker(request: entry.Request, arm: str, cluster: Rendezvous) -> TrainingResult | None:
+    """Be the worker that this process was told to be."""
+    os.environ |= request.workload.rendezvous(cluster.addresses, cluster.rank)
+    request.phases.add("launch", request.started.seconds_until(Stamp.now()) - sum(request.phases.seconds.values()))
+    return entry.take_part(request, arm, cluster.rank, len(cluster.addresses))
 
 
-def join(environment: Mapping[str, str] = os.environ) -> str:
-    """TF_CONFIG for this pod, once every pod's name resolves. Raises TimeoutError naming those that never did."""
-    index, workers = int(environment[INDEX]), int(environment[WORKERS])
-    peers = addresses(socket.gethostname(), index, environment[SERVICE], workers)
-    wait_for([peer.partition(":")[0] for peer in peers])
-    return tf_config(peers, index)
+def _start(request: entry.Request, arm: str, cluster: Rendezvous) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", f"training.{arm}", *sys.argv[1:]],
+        env=os.environ | cluster.variable() | entry.pass_on_start(request.started),
+    )
 
 
-def wait_for(
-    names: Sequence[str],
-    *,
-    resolve: Callable[[str], str] = socket.gethostbyname,
-    seconds: float = WAIT_SECONDS,
-    poll_seconds: float = POLL_SECONDS,
-) -> None:
-    """Return when every name resolves; raises TimeoutError naming the first that did not within `seconds`."""
-    deadline = time.monotonic() + seconds
-    for name in names:
-        while not _resolves(name, resolve):
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"{name} did not resolve within {seconds:.0f} s: its pod has not started (`kubectl get pods`)"
-                )
-            time.sleep(poll_seconds)
+def _end(workers: list[subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + GRACE_SECONDS
+    for worker in workers:
+        if worker.poll() is None:
+            worker.terminate()
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
 
 
-def _resolves(name: str, resolve: Callable[[str], str]) -> bool:
+def main(arm: str, doc: str | None) -> None:
+    """One of the workers, or the launcher of them all."""
+    request, cluster = entry.begin(arm, doc), rendezvous.given()
+    if cluster:
+        entry.run(lambda: run_worker(request, arm, cluster), request.result)
+        return
     try:
-        resolve(name)
-    except OSError:
-        return False
-    return True
+        launch_workers(entry.on_this_machine(request), arm)
+    except (RuntimeError, OSError) as error:
+        sys.exit(f"error: {error}")

@@ -15,7 +15,7 @@ from types import FrameType
 
 from training.contract.clock import process_start
 from training.contract.result import ResultError
-from training.launch import entry, log_result, peers, versions
+from training.launch import entry, indexed_job, log_result, versions
 
 RESULTS = Path("/results")
 """A folder that every pod has."""
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> None:
     arm, *flags = arguments
     try:
         versions.check()
-        os.environ |= {entry.CLUSTER: peers.join()} if peers.INDEX in os.environ else {}
+        os.environ |= indexed_job.join().variable() if indexed_job.INDEX in os.environ else {}
     except (ValueError, TimeoutError) as error:
         sys.exit(f"error: {error}")
     os.environ[entry.POD] = "1"

@@ -1,6 +1,6 @@
 """What the arms with Ray have in common: a Ray of the run's own or a cluster's, the workers' function, the result.
 
-Not how Ray is set up and which trainer it is: that is the arm's own, in `training.ray` and `training.tuned`.
+Not how Ray is set up and which trainer it is: that is the arm's own, in `training.ray` and `training.launch.tuned_ray`.
 Without an address Ray starts in this process's session and is shut down at the end; with one it joins that cluster.
 """
 
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from training.contract.arms import ARMS
 from training.contract.clock import Stamp
 from training.contract.progress import Progress
 from training.contract.result import RayCluster, RayHead, TrainingResult
+from training.contract.workload import Workload
 from training.launch import entry, environment
 from training.launch.usage import container_cpu_since
 from training.machine import isolation, port_forward
@@ -39,15 +41,21 @@ TOKEN = "ray-token"  # noqa: S105 (a file's name)
 """The file beside the result with the token of a Ray that was started here, while that runs."""
 
 
+def documented_trainer(workload: Workload) -> Callable[..., Any]:
+    """The trainer of Ray's guide for the workload's framework. Importing it imports that, in the driver too."""
+    module, _, name = workload.trainer.rpartition(".")
+    trainer: Callable[..., Any] = getattr(import_module(module), name)
+    return trainer
+
+
 @dataclass(frozen=True, kw_only=True)
 class SetUp:
     """What is an arm's own. Functions that reach a worker are imported there by their module's name."""
 
-    arm: str
     settings: Mapping[str, str]
     """Environment of the driver, before Ray starts."""
-    make_trainer: Callable[..., Any]
-    """Imports a trainer and gives one, for these arguments."""
+    trainer: Callable[[Workload], Callable[..., Any]] = documented_trainer
+    """Imports the class of the trainer."""
     init: Mapping[str, Any] = field(default_factory=dict)
     """More arguments of `ray.init`, for a Ray that starts here."""
     prepare: Callable[[entry.Request], None] = lambda _: None
@@ -56,7 +64,13 @@ class SetUp:
     """Called in each worker before it trains, with the driver's process id, where Ray was started for the run."""
 
 
-def run_on_this_machine(request: entry.Request, set_up: SetUp) -> TrainingResult:
+def main(arm: str, doc: str | None, set_up: SetUp) -> None:
+    """Be the driver."""
+    request = entry.begin(arm, doc)
+    entry.run(lambda: run_on_this_machine(request, arm, set_up), request.result)
+
+
+def run_on_this_machine(request: entry.Request, arm: str, set_up: SetUp) -> TrainingResult:
     """`run` in a network of its own, out of which only the dashboard is reached, from this machine."""
     listener = port_forward.listen(DASHBOARD_PORT) if request.dashboard and not request.address else None
     request = entry.on_this_machine(request)
@@ -67,25 +81,26 @@ def run_on_this_machine(request: entry.Request, set_up: SetUp) -> TrainingResult
         Progress(request.result.parent).write("note", text=text)
     elif listener:
         listener.close()
-    return run(request, set_up)
+    return run(request, arm, set_up)
 
 
-def run(request: entry.Request, set_up: SetUp) -> TrainingResult:
+def run(request: entry.Request, arm: str, set_up: SetUp) -> TrainingResult:
     """Start or join Ray, train, shut down, and give rank 0's result with this process's own end-to-end time."""
     read = entry.container_cpu_at_start(request)
     environment.defer_garbage_collection()
     os.environ.update(set_up.settings)
     with request.phases.measure("rayInit"):
-        own = start_ray(request, set_up)
+        own = start_ray(request, arm, set_up)
     environment.resume_garbage_collection()
     try:
-        rank_0 = _fit(request, set_up)
+        rank_0 = _fit(request, arm, set_up)
     finally:
         shut_down(own)
     result = TrainingResult.from_dict(rank_0)
     both = container_cpu_since(read)
     head = RayHead(pod=platform.node(), container_cpu=both) if both else None
-    return replace(result, ray_head=head, wall_seconds=request.started.seconds_until(Stamp.now()))
+    seconds = replace(result.seconds, wall=request.started.seconds_until(Stamp.now()))
+    return replace(result, ray_head=head, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -117,11 +132,11 @@ class OwnRay:
         self.token.unlink(missing_ok=True)
 
 
-def start_ray(request: entry.Request, set_up: SetUp) -> OwnRay | None:
+def start_ray(request: entry.Request, arm: str, set_up: SetUp) -> OwnRay | None:
     """Connect to the address, or start Ray here; gives what that one has on the disk."""
-    threads = ARMS[set_up.arm].compute_threads(request.recipe)
-    # Ray's trainer imports TensorFlow here, and Ray in the workers before it calls a function of ours
-    variables = environment.variables(threads)
+    threads = ARMS[arm].compute_threads(request.recipe)
+    # Ray's trainer imports the framework here, and Ray in the workers before it calls a function of ours
+    variables = environment.variables(request.workload, threads)
     os.environ.update(variables)  # which every process of a Ray that starts here inherits
     if request.address:
         ray.init(address=request.address, runtime_env={"env_vars": variables})
@@ -165,24 +180,25 @@ def cluster() -> RayCluster:
     )
 
 
-def _fit(request: entry.Request, set_up: SetUp) -> dict[str, Any]:
+def _fit(request: entry.Request, arm: str, set_up: SetUp) -> dict[str, Any]:
     import ray.train
 
     arguments = {
         "scaling_config": ray.train.ScalingConfig(
             num_workers=request.recipe.workers,
-            resources_per_worker={"CPU": ARMS[set_up.arm].compute_threads(request.recipe)},
+            resources_per_worker={"CPU": ARMS[arm].compute_threads(request.recipe)},
         ),
         "run_config": ray.train.RunConfig(storage_path=str(request.result.parent / "ray"), name="train"),
     }
     config: dict[str, Any] = {
-        "arm": set_up.arm,
+        "arm": arm,
         "cluster": cluster(),
         "driver": os.getpid(),
         "inWorker": None if request.address else set_up.in_worker,
     }
     with request.phases.measure("rayImport"):
-        trainer = set_up.make_trainer(train_loop_per_worker=_train_worker, train_loop_config=config, **arguments)
+        trainer_class = set_up.trainer(request.workload)
+        trainer = trainer_class(train_loop_per_worker=_train_worker, train_loop_config=config, **arguments)
     config |= {"request": request, "asked": Stamp.now()}
     value = trainer.fit().return_value
     if not isinstance(value, dict):

@@ -1,12 +1,12 @@
-"""Ray Train's TensorflowTrainer with fewer processes, and without TensorFlow in those that do not train.
+"""Ray Train's trainer with fewer processes, and without the framework in those that do not train.
 
 Pinned to the Ray of uv.lock: `_create_default_callbacks` and the module path are not Ray's public interface.
 docs/performance.md has what each part saves.
 """
 
-import json
 import os
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from ray.train.backend import Backend, BackendConfig
 from ray.train.v2._internal.execution.controller import TrainController
 from ray.train.v2._internal.execution.scaling_policy.fixed import FixedScalingPolicy
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
-from ray.train.v2.tensorflow.tensorflow_trainer import TensorflowTrainer
 
 from training.machine.ports import CAN_BE_HELD, hold_port
 
@@ -24,17 +23,21 @@ _HELD: list[socket.socket] = []
 """Ports of this worker, until its process ends."""
 
 
-class LeanTensorflowTrainer(TensorflowTrainer):  # type: ignore[misc]
-    """A TensorflowTrainer whose driver and controller do not import TensorFlow (2 to 6 s each).
+Addresses = Callable[[Sequence[str], int], dict[str, str]]
+"""As `Workload.rendezvous`."""
+
+
+class LeanTrainer(DataParallelTrainer):  # type: ignore[misc]
+    """A DataParallelTrainer whose driver and controller do not import the framework (TensorFlow: 2 to 6 s each).
 
     Nor does it start a manager of Ray Data sets, of which there are none; nor, as Ray was started for this run alone,
     a PlacementGroupCleaner, which is for a controller that dies while its cluster lives on, and a coordinator of
     autoscaling.
     """
 
-    def __init__(self, **arguments: Any) -> None:
-        # TensorflowTrainer's own does the same with ray.train.tensorflow's config, whose package imports TensorFlow
-        DataParallelTrainer.__init__(self, backend_config=TensorflowAddresses(), **arguments)
+    def __init__(self, rendezvous: Addresses, **arguments: Any) -> None:
+        # The trainers of frameworks do the same with a config of their own, whose package imports the framework
+        super().__init__(backend_config=PeerAddresses(rendezvous), **arguments)
 
     def _create_default_callbacks(self) -> list[Any]:
         unused = {"DatasetsCallback", "PlacementGroupCleanerCallback"}
@@ -60,20 +63,22 @@ class _FixedWorkers(FixedScalingPolicy):  # type: ignore[misc]
 
 
 @dataclass
-class TensorflowAddresses(BackendConfig):  # type: ignore[misc]
+class PeerAddresses(BackendConfig):  # type: ignore[misc]
     """Tells the workers where the others are: the whole of what Ray's own TensorflowConfig does."""
+
+    rendezvous: Addresses
 
     @property
     def backend_cls(self) -> type[Backend]:
         """The class that Ray calls on the controller."""
-        return _TensorflowAddressesBackend
+        return _PeerAddressesBackend
 
 
-class _TensorflowAddressesBackend(Backend):  # type: ignore[misc]
-    def on_start(self, worker_group: Any, backend_config: TensorflowAddresses) -> None:  # noqa: ARG002 (Ray's interface)
+class _PeerAddressesBackend(Backend):  # type: ignore[misc]
+    def on_start(self, worker_group: Any, backend_config: PeerAddresses) -> None:
         addresses = [f"{host}:{port}" for host, port in worker_group.execute(_held_address)]
         for rank in range(len(worker_group)):
-            worker_group.execute_single(rank, _set_tf_config, addresses, rank)
+            worker_group.execute_single(rank, _set_variables, backend_config.rendezvous(addresses, rank))
 
 
 def _held_address() -> tuple[str, int]:
@@ -88,6 +93,5 @@ def _held_address() -> tuple[str, int]:
     return host, port
 
 
-def _set_tf_config(addresses: list[str], rank: int) -> None:
-    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
-    os.environ["TF_CONFIG"] = json.dumps(cluster)
+def _set_variables(variables: dict[str, str]) -> None:
+    os.environ.update(variables)

@@ -14,7 +14,7 @@ from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, 
 from training.contract import progress, provenance
 from training.contract.arms import ARMS
 from training.contract.recipe import kebab
-from training.launch import peers, versions
+from training.launch import indexed_job, versions
 
 if TYPE_CHECKING:
     from infra.plan import RunPlan
@@ -89,7 +89,7 @@ def service(plan: "RunPlan") -> Manifest | None:
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": {RUN_LABEL: plan.name},
-        "ports": [{"name": "tensorflow", "port": peers.PORT, "protocol": "TCP"}],
+        "ports": [{"name": "tensorflow", "port": indexed_job.PORT, "protocol": "TCP"}],
     }
 
 
@@ -138,8 +138,8 @@ def _pod(plan: "RunPlan", settings: JobSettings) -> Manifest:
         size = settings.wide if ARMS[plan.arm].all_cpus else settings.worker
         main = pod_spec.container("training", image, size, command=command, environment=common)
         return pod_spec.pod(main, settings.placement, **more)
-    common |= {peers.SERVICE: plan.name, peers.WORKERS: str(plan.recipe.workers)}
+    common |= {indexed_job.SERVICE: plan.name, indexed_job.WORKERS: str(plan.recipe.workers)}
     main = pod_spec.container("training", image, settings.worker, command=command, environment=common)
-    main["ports"] = [{"name": "tensorflow", "containerPort": peers.PORT}]
+    main["ports"] = [{"name": "tensorflow", "containerPort": indexed_job.PORT}]
     spread = {RUN_LABEL: plan.name}
     return pod_spec.pod(main, settings.placement, spread=spread, subdomain=plan.name, **more)

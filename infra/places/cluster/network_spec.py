@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from infra.places.cluster.operator_spec import OPERATOR_LABELS
 from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
 from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
-from training.launch.peers import PORT as NATIVE_PORT
+from training.launch.indexed_job import PORT as NATIVE_PORT
 
 POD_RANGE = "10.244.0.0/16"
 """Minikube's pods: kubeadm's default, which all of its pod networks keep."""

@@ -13,6 +13,7 @@ from infra.places.cluster import jobs_spec, ray_cluster_spec
 from infra.places.cluster.jobs_spec import JobSettings
 from infra.places.cluster.pod_spec import Manifest, Placement, Size
 from infra.places.cluster.ray_cluster_spec import RayClusterSettings
+from training.contract.workload import named
 
 if TYPE_CHECKING:
     from infra.plan import RunPlan
@@ -76,7 +77,8 @@ def pods_of(settings: "Settings", cluster: "ClusterSettings") -> Pods:
 
 def image_content(settings: "Settings", cluster: "ClusterSettings") -> Content:
     """What goes into the training image."""
-    return Content(cluster.base_image, settings.recipe.dataset, settings.dataset_path)
+    workload = named(settings.recipe.workload)
+    return Content(workload.name, cluster.base_image, workload.data(settings.recipe), settings.dataset_path)
 
 
 def _image(settings: "Settings", cluster: "ClusterSettings") -> str:

@@ -42,9 +42,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="infra.places.local.guard", description=__doc__)
     parser.add_argument("--deadline", type=float, required=True, help="seconds that the command may take")
     parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
-    parser.add_argument(
-        "--warm-up", action="store_true", help="run training.launch.warm_up first, once the lock is held"
-    )
+    parser.add_argument("--warm-up", default="", help="workload that training.launch.warm_up is run for, with the lock")
     parser.add_argument("command", nargs="+")
     given = parser.parse_args()
     if os.getpid() != os.getsid(0):
@@ -59,7 +57,7 @@ def main() -> int:
         )
         if lock is None:
             return ABANDONED
-        if given.warm_up and (code := _run(WARM_UP, given.deadline)) in (DEADLINE, ABANDONED):
+        if given.warm_up and (code := _run([*WARM_UP, given.warm_up], given.deadline)) in (DEADLINE, ABANDONED):
             return code
         return _run(given.command, given.deadline)
     except machine_lock.LockError as error:

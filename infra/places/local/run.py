@@ -29,7 +29,7 @@ from infra.places.local import guard
 from training.contract import progress, result
 from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
-from training.contract.recipe import Recipe
+from training.contract.workload import recipe_of
 from training.launch import environment
 
 SHORTEST_REPORT_SECONDS = 2.0
@@ -109,7 +109,7 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
     entry = [sys.executable, "-m", f"training.{props['arm']}", "--result", str(folder / result.NAME)]
     return [
         *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
-        *(["--warm-up"] if next(_runs_begun) == 0 else []),
+        *([f"--warm-up={json.loads(props['recipe'])['workload']}"] if next(_runs_begun) == 0 else []),
         "--",
         *entry,
         *_flags(props),
@@ -117,7 +117,7 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _flags(props: dict[str, Any]) -> list[str]:
-    flags = Recipe.from_dict(json.loads(props["recipe"])).flags()
+    flags = recipe_of(json.loads(props["recipe"])).flags()
     if props["datasetPath"]:
         flags.append(f"--dataset-path={props['datasetPath']}")
     if ARMS[props["arm"]].start == "ray" and props["rayDashboard"]:

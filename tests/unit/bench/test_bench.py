@@ -7,10 +7,10 @@ import pytest
 
 from bench import __main__ as bench
 from bench import figures
-from tests.unit.results import make_result
-from training.contract.recipe import Recipe
+from tests.unit.results import changed, make_result
 from training.contract.result import StepSeconds
 from training.machine import machine_lock
+from training.workloads.cnn.recipe import CnnRecipe
 
 
 def repeat(baseline: float, limit: float, native: float, tuned: float) -> figures.Repeat:
@@ -18,7 +18,7 @@ def repeat(baseline: float, limit: float, native: float, tuned: float) -> figure
     middle = (baseline + limit) / 2
     seconds = {"baseline": baseline, "limit": limit, "wide": middle, "native": native, "tuned": tuned, "ray": middle}
     runs = {
-        arm: replace(make_result("baseline" if arm == "limit" else arm), train_seconds=value)
+        arm: changed(make_result("baseline" if arm == "limit" else arm), train_seconds=value)
         for arm, value in seconds.items()
     }
     return figures.Repeat(runs, fit_images_per_second=100.0)
@@ -83,7 +83,7 @@ def with_more(measured: dict[str, float]) -> figures.Repeat:
     arms = {"limit": "baseline"} | dict.fromkeys(measured, "native")
     runs = {name: make_result(arms.get(name, name), step_seconds_mean=pace) for name, pace in paces.items()}
     steps = StepSeconds(mean=0.64, p50=0.64, p95=0.64, max=0.64)
-    runs["baseline"] = replace(runs["baseline"], step_seconds=steps)
+    runs["baseline"] = changed(runs["baseline"], steps_seconds=steps)
     host = replace(runs["native"].provenance, cpus_allowed=2)
     runs["native"] = replace(runs["native"], provenance=host, all_reduce={"4096": 0.001, "8192": 0.0011})
     return figures.Repeat(runs, fit_images_per_second=None)
@@ -142,7 +142,7 @@ def test_every_repeat_begins_with_another_arm(monkeypatch: pytest.MonkeyPatch) -
         order.append(name)
         return make_result("ray")
 
-    def plain_fit(_: Recipe) -> float:
+    def plain_fit(_: CnnRecipe) -> float:
         order.append("model.fit")
         return 100.0
 

@@ -17,15 +17,15 @@ def test_a_clock_has_the_runs_own_phases() -> None:
     clock = clock_of(make_result("ray"))
 
     assert clock.per_epoch == pytest.approx(20 * 0.053 + 0.2 + 0.05 / 3)
-    assert clock.fixed == pytest.approx(make_result("ray").wall_seconds - 3 * (clock.per_epoch or 0))
-    assert clock.at(3) == make_result("ray").wall_seconds
+    assert clock.fixed == pytest.approx(make_result("ray").seconds.wall - 3 * (clock.per_epoch or 0))
+    assert clock.at(3) == make_result("ray").seconds.wall
 
 
 def test_without_timed_steps_only_what_was_trained_is_known() -> None:
     """No model, no guess."""
-    clock = clock_of(make_result("ray", train_seconds=None, timed_steps=0))
+    clock = clock_of(make_result("ray", train_seconds=None, steps_timed=0))
 
-    assert clock.at(3) == make_result("ray").wall_seconds
+    assert clock.at(3) == make_result("ray").seconds.wall
     assert clock.at(4) is None
     assert break_even([(clock, clock)]) is None
 

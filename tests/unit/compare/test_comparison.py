@@ -24,14 +24,14 @@ from tests.unit.results import (
     replaced,
 )
 from training.contract.arms import ARMS
-from training.contract.recipe import Recipe
 from training.contract.result import TrainingResult
+from training.workloads.cnn.recipe import CnnRecipe
 
 ALL = tuple(ARMS)
 TWO = ("baseline", "ray")
 
 
-def compared(runs: list[Run], recipe: Recipe | None = None, **context: Any) -> Comparison:
+def compared(runs: list[Run], recipe: CnnRecipe | None = None, **context: Any) -> Comparison:
     """The comparison of runs."""
     return compare(runs, make_context(recipe, **context))
 
@@ -45,7 +45,7 @@ def median(comparison: Comparison, name: str) -> float:
 
 def without_timed_steps(arm: str) -> Run:
     """A run all of whose steps were warm-up."""
-    return make_run(arm, train_seconds=None, timed_steps=0, images_per_second=None, step_seconds=None)
+    return make_run(arm, train_seconds=None, steps_timed=0, amount_per_second=None, steps_seconds=None)
 
 
 def with_one(runs: list[Run], name: str, **fields: Any) -> list[Run]:
@@ -66,14 +66,14 @@ def test_ratios_are_the_designs() -> None:
     assert median(comparison, "accuracyGap") == pytest.approx(0.2)
     end_to_end = comparison.ratios["endToEndSpeedup"]
     assert end_to_end is not None
-    assert end_to_end.low == pytest.approx(make_result("baseline").wall_seconds / make_result("ray").wall_seconds)
+    assert end_to_end.low == pytest.approx(make_result("baseline").seconds.wall / make_result("ray").seconds.wall)
 
 
 def test_what_only_our_probes_took_is_in_no_end_to_end_time() -> None:
     """Half a second of the native arm's probe makes Ray look no nearer to it."""
     runs = make_runs(repeats=2)
     slower = [
-        replaced(run, wall_seconds=run.result.wall_seconds + 0.5, probe_seconds=0.5) if run.arm == "ray" else run
+        replaced(run, wall_seconds=run.result.seconds.wall + 0.5, probe_seconds=0.5) if run.arm == "ray" else run
         for run in runs
     ]
 
@@ -199,7 +199,7 @@ def test_any_subset_of_the_arms_is_compared(arms: tuple[str, ...]) -> None:
         ([without_timed_steps(arm) for arm in RUN], None, {"repeats": 1}),
     ],
 )
-def test_every_null_has_a_reason(runs: list[Run], recipe: Recipe | None, context: dict[str, Any]) -> None:
+def test_every_null_has_a_reason(runs: list[Run], recipe: CnnRecipe | None, context: dict[str, Any]) -> None:
     """Design rule 9: whatever is null anywhere in the comparison is explained under its dotted name."""
     data = json.loads(compared(runs, recipe, **context).to_json())
     nulls = {name for name, value in data.items() if value is None}
@@ -316,10 +316,10 @@ RAY = make_result("ray")
         ("threadsAsAsked", "ray-1", {"workers": threads(RAY, 2)}),
         ("threadsAsAsked", "wide-1", {"workers": threads(make_result("wide"), 1)}),
         ("sameWork", "ray-3", {"steps_per_epoch": 19}),
-        ("sameWork", "ray-3", {"timed_steps": 50}),
-        ("sameWork", "native-2", {"train_images": 640}),
-        ("sameWork", "ray-1", {"workers": [replace(worker, images=1280 * 3) for worker in RAY.workers]}),
-        ("sameWork", "ray-1", {"parameters": 1}),
+        ("sameWork", "ray-3", {"steps_timed": 50}),
+        ("sameWork", "native-2", {"work": {"trainImages": 640}}),
+        ("sameWork", "ray-1", {"workers": [replace(worker, amount=1280 * 3) for worker in RAY.workers]}),
+        ("sameWork", "ray-1", {"work": {"parameters": 1}}),
         ("hashesEqual", "ray-1", {"provenance": make_provenance(dependencies_hash="x")}),
         ("hashesEqual", "ray-2", {"provenance": make_provenance(code_hash="x")}),
         ("hashesEqual", "ray-2", {"provenance": make_provenance(dataset_hash="x")}),
@@ -386,7 +386,7 @@ def test_a_check_that_no_run_made_is_listed() -> None:
         ({}, 2, "same work"),
         ({"checks": {"shardsCoverDataSet": True}}, 2, "same script"),
         ({"checks": {}}, 1, "same work"),
-        ({"epochs_completed": 0, "history": [], "timed_steps": 0, "train_seconds": None}, 2, "it finished"),
+        ({"epochs_completed": 0, "curve": [], "steps_timed": 0, "train_seconds": None}, 2, "it finished"),
     ],
 )
 def test_the_claim_follows_from_what_was_observed(change: dict[str, Any], workers: int, claim: str) -> None:
@@ -412,17 +412,19 @@ def test_what_one_worker_could_not_measure_is_null_for_the_arm() -> None:
 def stopped(run: Run) -> Run:
     """A run that early stopping ended after two of its three epochs."""
     result = run.result
-    history = result.history[:2]
+    history = result.detail.history[:2]
     steps = sum(epoch.timed_steps for epoch in history)
-    assert result.train_seconds
+    assert result.seconds.train
     return replaced(
         run,
-        history=history,
+        curve=result.curve[:2],
+        schedule=result.schedule[:2],
+        validation_seconds=0.4,
         epochs_completed=2,
-        timed_steps=steps,
-        train_seconds=result.train_seconds * steps / result.timed_steps,
-        wall_seconds=result.wall_seconds - result.train_seconds / result.timed_steps * result.steps_per_epoch - 0.2,
-        workers=[replace(worker, images=worker.images * 2 // 3) for worker in result.workers],
+        steps_timed=steps,
+        train_seconds=result.seconds.train * steps / result.steps.timed,
+        wall_seconds=result.seconds.wall - result.seconds.train / result.steps.timed * result.steps.per_epoch - 0.2,
+        workers=[replace(worker, amount=worker.amount * 2 // 3) for worker in result.workers],
     )
 
 
@@ -432,7 +434,7 @@ def test_runs_that_stopped_at_different_epochs_are_compared_over_the_same() -> N
     comparison = compared(runs)
 
     assert median(comparison, "speedup") == pytest.approx(0.1 / 0.053)
-    two_epochs = stopped(make_run("baseline", 2)).result.wall_seconds / stopped(make_run("ray", 2)).result.wall_seconds
+    two_epochs = stopped(make_run("baseline", 2)).result.seconds.wall / stopped(make_run("ray", 2)).result.seconds.wall
     assert median(comparison, "endToEndSpeedup") == pytest.approx(two_epochs, rel=0.01)
     assert f"is {two_epochs:.2f}× (95 % interval" in comparison.verdict
     assert "over 2 epochs, start to end" in comparison.verdict
@@ -459,7 +461,7 @@ def test_cpu_hours_are_reserved_cpus_times_start_to_result() -> None:
     assert {name: arm.reserved_cpus for name, arm in arms.items()} == {
         "baseline": 1, "wide": 2, "native": 2, "ray": 2, "tuned": 2,
     }  # fmt: skip
-    assert arms["ray"].median("cpuHours") == pytest.approx(2 * make_result("ray").wall_seconds / 3600)
+    assert arms["ray"].median("cpuHours") == pytest.approx(2 * make_result("ray").seconds.wall / 3600)
 
 
 @pytest.fixture
@@ -482,7 +484,7 @@ def on_cluster() -> Callable[..., Context]:
 def test_head_and_submitter_are_on_rays_account(on_cluster: Callable[..., Context]) -> None:
     """And what Ray's idle pods hold while others run stands apart, on nobody's."""
     comparison = compare(make_runs(repeats=1), on_cluster())
-    hours = {name: make_result(name).wall_seconds / 3600 for name in RUN}
+    hours = {name: make_result(name).seconds.wall / 3600 for name in RUN}
 
     assert comparison.arms["ray"].median("cpuHours") == pytest.approx(3.1 * hours["ray"])
     assert comparison.arms["baseline"].median("cpuHours") == pytest.approx(hours["baseline"])
@@ -494,8 +496,8 @@ def test_cost_needs_a_price(on_cluster: Callable[..., Context]) -> None:
     """CPUs and memory at their prices; without any, no cost and why."""
     priced = compare(make_runs(repeats=1), on_cluster(prices=Prices(cpu_hour=0.10, gib_hour=0.01)))
     without = compare(make_runs(repeats=1), on_cluster())
-    ray = make_result("ray").wall_seconds / 3600 * (3.1 * 0.10 + 4.5 * 0.01)
-    baseline = make_result("baseline").wall_seconds / 3600 * (1.0 * 0.10 + 1.0 * 0.01)
+    ray = make_result("ray").seconds.wall / 3600 * (3.1 * 0.10 + 4.5 * 0.01)
+    baseline = make_result("baseline").seconds.wall / 3600 * (1.0 * 0.10 + 1.0 * 0.01)
 
     assert priced.arms["ray"].median("cost") == pytest.approx(ray)
     assert median(priced, "costRatio") == pytest.approx(ray / baseline)

@@ -9,7 +9,7 @@ from compare.measurement import Run
 from compare.projection import ETHERNET_LATENCY_SECONDS, Model, Ring, fit_ring
 from compare.schema import Projection
 from tests.unit.results import make_context, make_recipe, make_run, make_runs, replaced
-from training.contract.recipe import Recipe
+from training.workloads.cnn.recipe import CnnRecipe
 
 SPREAD_SECONDS = (1.05 - 0.99) * 0.1 / 1.6448536
 """Of the steps that `make_result` makes: p95 - p50 in standard deviations."""
@@ -17,7 +17,7 @@ SPREAD_SECONDS = (1.05 - 0.99) * 0.1 / 1.6448536
 RING = Ring(latency_seconds=2e-4, seconds_per_byte=1.5e-9)
 
 
-def project(runs: list[Run], recipe: Recipe | None = None) -> Projection:
+def project(runs: list[Run], recipe: CnnRecipe | None = None) -> Projection:
     """The projection of runs, which must have one."""
     projection = compare(runs, make_context(recipe)).projection
     assert projection is not None

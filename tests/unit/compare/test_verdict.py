@@ -179,7 +179,7 @@ def test_break_even_is_where_the_whole_clocks_meet() -> None:
     comparison = compare(runs, make_context(repeats=2))
     ray, baseline = make_result("ray"), make_result("baseline")
     saved = 20 * (0.1 - 0.053) - 0.05 / 3
-    extra = (ray.wall_seconds - baseline.wall_seconds) + 3 * saved
+    extra = (ray.seconds.wall - baseline.seconds.wall) + 3 * saved
 
     assert comparison.break_even["baseline"] is not None
     assert comparison.break_even["baseline"].probably == int(extra / saved) + 1
@@ -189,7 +189,7 @@ def test_no_break_even_is_below_what_was_trained_and_lost() -> None:
     """Evaluation and shut-down count: more of both than the baseline's move it later than start-up and steps alone."""
     plain = compare(make_runs(), make_context()).break_even_epochs
     slow_end = [
-        replaced(run, wall_seconds=run.result.wall_seconds + 0.9) if run.arm == "ray" else run for run in make_runs()
+        replaced(run, wall_seconds=run.result.seconds.wall + 0.9) if run.arm == "ray" else run for run in make_runs()
     ]
     later = compare(slow_end, make_context()).break_even_epochs
 
@@ -208,7 +208,7 @@ def test_no_break_even_is_below_what_was_trained_and_lost() -> None:
 )
 def test_accuracy_gap_above_two_points_qualifies(accuracy: float, expected: str) -> None:
     """In either direction: a faster arm that learnt something else is not the same training."""
-    assert expected in verdict(changed(make_runs(), "ray", test_accuracy=accuracy))
+    assert expected in verdict(changed(make_runs(), "ray", scores={"testAccuracy": accuracy}))
 
 
 def test_throttling_qualifies() -> None:
@@ -265,9 +265,7 @@ def test_a_minute_between_runs_is_no_news() -> None:
 
 def test_learning_rates_reduced_at_different_epochs_qualify() -> None:
     """With `plateau` the arms may reduce at different epochs; the epochs are the same, their schedules are not."""
-    history = [replace(epoch, learning_rate=0.0005 / epoch.epoch) for epoch in make_result("ray").history]
-
-    text = verdict(changed(make_runs(), "ray", history=history))
+    text = verdict(changed(make_runs(), "ray", schedule=[0.0005 / epoch for epoch in (1, 2, 3)]))
 
     assert "reduced the learning rate at different epochs, so the speedup is per epoch" in text
     assert "training time to a validation accuracy of 0.900: baseline 6.1 s, native 3.2 s, ray 3.2 s" in text

@@ -98,7 +98,7 @@ def test_another_image_under_the_name_gives_another_tag(docker: Docker) -> None:
     tags = []
     for digest in (OLD, NEW):
         docker.has({"Id": ID, "RepoDigests": [f"python@{digest}"]})
-        tags.append(Content(identity("python:3.12", pull=False), "digits", None).tag())
+        tags.append(Content("cnn", identity("python:3.12", pull=False), "digits", None).tag())
 
     assert tags[0] != tags[1]
 

@@ -13,7 +13,7 @@ from infra.image.spec import Content
 from infra.settings.table import KEYS
 from training.contract.provenance import PROJECT
 
-CONTENT = Content("python:3.11-slim", "digits", None)
+CONTENT = Content("cnn", "python:3.11-slim", "digits", None)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_pods_expect_the_locked_versions() -> None:
 
 def test_the_image_holds_what_its_entries_import() -> None:
     """A module that is missing is found out when a pod starts."""
-    names = {str(path.relative_to(PROJECT)).removesuffix(".py").replace("/", ".") for path in image_spec.modules()}
+    names = {str(path.relative_to(PROJECT)).removesuffix(".py").replace("/", ".") for path in image_spec.modules("cnn")}
 
     assert {"training.__init__", "training.workloads.cnn.__init__", *image_spec.ENTRIES} <= names
     assert {"training.workloads.cnn.train", "training.workloads.cnn.loop", "training.contract.result"} <= names

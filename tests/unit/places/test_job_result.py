@@ -13,10 +13,11 @@ from infra.places.cluster.crds import CrdsProvider
 from infra.places.cluster.job_result import JobResultProvider, NoResult
 from infra.places.kubernetes.pinned_cluster import DestroyCheckProvider, PinnedClusterProvider
 from tests.unit.results import make_result
-from training.contract.recipe import Recipe, canonical
+from training.contract.recipe import canonical
 from training.launch import log_result
+from training.workloads.cnn.recipe import CnnRecipe
 
-RESULT = make_result("ray", 1, Recipe())
+RESULT = make_result("ray", 1, CnnRecipe())
 LOG = f"epoch 1/3\n{log_result.MARKER}\n{json.dumps(RESULT.to_dict())}\n"
 UNKNOWN = Unknown()  # type: ignore[no-untyped-call]
 PROPS: dict[str, Any] = {
@@ -25,7 +26,7 @@ PROPS: dict[str, Any] = {
     "stack": "minikube",
     "name": "ray-1",
     "arm": "ray",
-    "recipe": canonical(Recipe().for_arm("ray")),
+    "recipe": canonical(CnnRecipe().for_arm("ray")),
     "indexed": False,
     "namespace": "ray-system",
     "kubeconfig": "",
@@ -48,7 +49,7 @@ def test_a_run_s_folder_is_as_on_local(project: Path) -> None:
     assert {"result.json", "log.txt"} == {path.name for path in folder.iterdir()}
     assert project / "runs" / "minikube" == folder.parent
     assert "epoch 1/3\n" == (folder / "log.txt").read_text()
-    assert RESULT.test_accuracy == json.loads((created.outs or {})["result"])["testAccuracy"]
+    assert RESULT.scores["testAccuracy"] == json.loads((created.outs or {})["result"])["testAccuracy"]
 
 
 def test_a_log_without_a_result_says_how_to_run_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +62,7 @@ def test_a_log_without_a_result_says_how_to_run_again(project: Path, monkeypatch
 
 def test_the_result_of_another_recipe_is_refused(project: Path) -> None:
     """An image made elsewhere may hold other code."""
-    other = PROPS | {"recipe": canonical(Recipe(epochs=7).for_arm("ray"))}
+    other = PROPS | {"recipe": canonical(CnnRecipe(epochs=7).for_arm("ray"))}
 
     with pytest.raises(NoResult, match="epochs"):
         JobResultProvider().create(other)

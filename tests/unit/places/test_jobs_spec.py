@@ -12,8 +12,8 @@ from infra.places.cluster.pod_spec import Placement, Size
 from infra.plan import RunPlan
 from policy.pod_security import violations
 from training.contract.arms import ARMS as ALL_ARMS
-from training.contract.recipe import Recipe
 from training.launch import entry
+from training.workloads.cnn.recipe import CnnRecipe
 
 DATA = str(Path(__file__).parent)
 """A folder that is there, which the entry points look at."""
@@ -27,10 +27,10 @@ SETTINGS = JobSettings(
 )
 ARMS = tuple(arm for arm in ALL_ARMS if arm != "tuned")
 """Those that a cluster can have."""
-RECIPE = Recipe(workers=3, worker_cpus=0.4, sync_batch_norm=True, dataset="cifar10")
+RECIPE = CnnRecipe(workers=3, worker_cpus=0.4, sync_batch_norm=True, dataset="cifar10")
 
 
-def plan(arm: str, recipe: Recipe = RECIPE) -> RunPlan:
+def plan(arm: str, recipe: CnnRecipe = RECIPE) -> RunPlan:
     """A planned run."""
     return RunPlan(name=f"{arm}-1", arm=arm, repeat=1, recipe=recipe, own_key="own", measurement="all")
 

@@ -13,8 +13,9 @@ from infra.places.local import run as local_run
 from training.contract.arms import ARMS
 from training.contract.progress import Progress
 from training.contract.provenance import PROJECT
-from training.contract.recipe import Recipe, canonical
+from training.contract.recipe import canonical
 from training.launch import entry
+from training.workloads.cnn.recipe import CnnRecipe
 
 OLDS = {"ownKey": "a", "measurement": "m", "result": "{}", "timeoutMinutes": 30}
 
@@ -28,7 +29,7 @@ def replaces(**news: Any) -> list[str] | None:
 
 def properties(arm: str = "ray", **changes: Any) -> dict[str, Any]:
     """A run's properties as Pulumi hands them over: its numbers are floats."""
-    recipe = canonical(Recipe(workers=3, sync_batch_norm=True, learning_rate=1e-05).to_dict())
+    recipe = canonical(CnnRecipe(workers=3, sync_batch_norm=True, learning_rate=1e-05).to_dict())
     given = {
         "stack": "local",
         "name": f"{arm}-1",
@@ -75,7 +76,7 @@ def test_the_entry_point_reads_the_same_recipe(arm: str) -> None:
 
     request = entry.parse(arm, None, flags)
 
-    assert Recipe.from_dict(json.loads(given["recipe"])) == request.recipe
+    assert CnnRecipe.from_dict(json.loads(given["recipe"])) == request.recipe
     assert str(PROJECT) == request.dataset_path
     assert (arm in ("ray", "tuned")) == request.dashboard
     assert "1800" == command[command.index("--deadline") + 1]

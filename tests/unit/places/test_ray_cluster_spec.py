@@ -13,7 +13,7 @@ from infra.places.cluster.ray_cluster_spec import RayClusterSettings
 from infra.plan import RunPlan
 from policy.pod_security import violations
 from tests.unit import crd
-from training.contract.recipe import Recipe
+from training.workloads.cnn.recipe import CnnRecipe
 
 SETTINGS = RayClusterSettings(
     workers=2,
@@ -109,7 +109,7 @@ def test_ray_s_workers_have_the_priority_that_ray_gives_them() -> None:
 
 def test_workers_are_placed_as_native_s_pods_are() -> None:
     """By what trains: counted with the head, both workers of two nodes could be on the one that the head is not on."""
-    native = RunPlan(name="native-1", arm="native", repeat=1, recipe=Recipe(), own_key="", measurement="")
+    native = RunPlan(name="native-1", arm="native", repeat=1, recipe=CnnRecipe(), own_key="", measurement="")
     settings = JobSettings(SETTINGS.worker, SETTINGS.worker, SETTINGS.placement, 60, (), {})
     (of_native,) = jobs_spec.job(native, settings)["template"]["spec"]["topologySpreadConstraints"]
     head, worker = (template["spec"] for template in templates())

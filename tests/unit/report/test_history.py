@@ -216,7 +216,10 @@ def repository(folder: Path) -> str:
 
 def with_code_of(project: Path) -> Comparison:
     """A comparison whose runs have the code that lies in `project` now."""
-    made = {arm: make_provenance(code_hash=provenance.code_hash(arm, project)) for arm in ("baseline", "native", "ray")}
+    made = {
+        arm: make_provenance(code_hash=provenance.code_hash(arm, "cnn", project))
+        for arm in ("baseline", "native", "ray")
+    }
     return compare([make_run(arm, r, provenance=its) for r in (1, 2, 3) for arm, its in made.items()], make_context())
 
 

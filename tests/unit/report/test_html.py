@@ -17,8 +17,8 @@ from compare.schema import Comparison
 from report.html import render
 from tests.unit.results import make_context, make_provenance, make_recipe, make_result, make_runs
 from tools.stack.config import parse_overrides
-from training.contract.recipe import Recipe
 from training.contract.result import TrainingResult, summarise
+from training.workloads.cnn.recipe import CnnRecipe
 
 PICTURES = {
     "time", "step-times", "accuracy-epochs", "accuracy-seconds", "loss-epochs", "loss-seconds", "rate",
@@ -27,7 +27,7 @@ PICTURES = {
 
 
 def measured(
-    project: Path, recipe: Recipe | None = None, settings: dict[str, str] | None = None, **changes: Any
+    project: Path, recipe: CnnRecipe | None = None, settings: dict[str, str] | None = None, **changes: Any
 ) -> Comparison:
     """A measurement whose result files lie in `project`."""
     runs = [_written(project, make_result(arm, r, recipe, **changes), r) for r in (1, 2, 3) for arm in _arms()]
@@ -294,7 +294,7 @@ def test_classes_without_images_and_runs_without_samples(tmp_path: Path) -> None
     workers = [replace(worker, samples=[]) for worker in make_result("ray").workers]
     results = [
         make_result(
-            arm, r, class_accuracy=[None, *[0.9] * 9], workers=workers[: 1 if arm == "baseline" else 2], step_trace=[]
+            arm, r, class_accuracy=[None, *[0.9] * 9], workers=workers[: 1 if arm == "baseline" else 2], steps_trace=[]
         )
         for r in (1, 2, 3)
         for arm in _arms()

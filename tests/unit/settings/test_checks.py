@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra.settings.checks import CIFAR10_FILES
-from tests.unit.settings_machine import machine, only_problem, problems, settings
+from tests.unit.settings_machine import cnn, machine, only_problem, problems, settings
 
 
 def test_a_batch_smaller_than_the_workers_is_refused() -> None:
@@ -14,7 +14,7 @@ def test_a_batch_smaller_than_the_workers_is_refused() -> None:
     found = only_problem(workers="3", globalBatchSize="2")
 
     assert "pulumi config set globalBatchSize 3" in found
-    assert settings(workers="3", globalBatchSize="3").recipe.global_batch_size == 3
+    assert cnn(settings(workers="3", globalBatchSize="3")).global_batch_size == 3
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_more_images_than_the_data_set_has_are_refused(dataset: str, images: str
 
 def test_synthetic_images_have_no_limit() -> None:
     """They are made to measure."""
-    assert settings(dataset="synthetic", trainImages="60000").recipe.train_images == 60_000
+    assert cnn(settings(dataset="synthetic", trainImages="60000")).train_images == 60_000
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_path_starts_at_the_project(tmp_path: Path) -> None:
 
     found = settings(machine(folder=tmp_path.parent), datasetPath=tmp_path.name)
 
-    assert (found.dataset_path, found.recipe.dataset) == (str(tmp_path), "cifar10")
+    assert (found.dataset_path, cnn(found).dataset) == (str(tmp_path), "cifar10")
 
 
 def test_the_split_is_the_one_that_training_makes() -> None:
@@ -164,7 +164,7 @@ def test_the_split_is_the_one_that_training_makes() -> None:
 
 def test_a_model_is_saved_on_local_only() -> None:
     """A pod has nowhere to leave it."""
-    assert settings(saveModel="true").recipe.save_model
+    assert cnn(settings(saveModel="true")).save_model
     assert "target minikube" in only_problem(machine(stack="minikube"), target="minikube", saveModel="true")
 
 
@@ -186,9 +186,9 @@ def test_ray_s_dashboard_needs_its_packages() -> None:
 
 def test_workers_exchange_gradients_in_the_type_they_compute_in() -> None:
     """Unless it is said."""
-    assert settings().recipe.gradient_precision == "float32"
-    assert settings(precision="bfloat16").recipe.gradient_precision == "bfloat16"
-    assert settings(precision="bfloat16", gradientPrecision="float32").recipe.gradient_precision == "float32"
+    assert cnn(settings()).gradient_precision == "float32"
+    assert cnn(settings(precision="bfloat16")).gradient_precision == "bfloat16"
+    assert cnn(settings(precision="bfloat16", gradientPrecision="float32")).gradient_precision == "float32"
 
 
 def test_workers_on_threads_of_one_core_are_warned_of_and_not_refused() -> None:

@@ -5,7 +5,7 @@ import pytest
 from infra.settings.key import TARGETS, Key
 from infra.settings.table import KEYS
 from tests.unit.settings_machine import machine, only_problem, settings
-from training.contract.recipe import recipe_fields
+from training.workloads.cnn.recipe import CnnRecipe
 
 REFUSED = {
     "workersCurve": ["0", "1,x", "1;2", "1,,2"],
@@ -134,7 +134,7 @@ def test_every_rule_is_tested() -> None:
 
 def test_keys_of_a_recipe_have_the_recipe_s_rules() -> None:
     """Command line and config allow the same: rules and help are not said twice."""
-    for name, its in recipe_fields().items():
+    for name, its in CnnRecipe.settings().items():
         if name != "dataset":
             assert KEYS[name].rule is its.metadata["rule"]
             assert KEYS[name].help == its.metadata["help"]

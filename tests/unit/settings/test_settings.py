@@ -14,8 +14,9 @@ from infra.settings.draft import InvalidSettingsError, read
 from infra.settings.key import TARGETS, Key
 from infra.settings.settings import ClusterSettings, Settings, SettingsError, load, parse
 from infra.settings.table import KEYS
-from tests.unit.settings_machine import ROOT, applied, machine, only_problem, problems, settings
-from training.contract.recipe import Recipe, camel
+from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, problems, settings
+from training.contract.recipe import camel
+from training.workloads.cnn.recipe import CnnRecipe
 
 STACK_FILES = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
 
@@ -25,7 +26,7 @@ def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
     found = settings()
 
     assert (found.target, found.stack, found.cluster) == ("local", "local", None)
-    assert found.recipe == Recipe(dataset="digits")
+    assert found.recipe == CnnRecipe(dataset="digits")
     assert (found.repeats, found.arms, found.keep_baseline) == (4, ("baseline", "wide", "native", "ray"), False)
     assert (found.oversubscription, found.warnings, found.refused_at_up) == (None, (), ())
 
@@ -45,13 +46,13 @@ def test_cluster_defaults_fit_the_machine_they_are_made_for() -> None:
 
     assert found.cluster is not None
     assert found.cluster.minikube_profile == "ray-worth-it-minikube"
-    assert (found.recipe.dataset, found.recipe.train_images) == ("cifar10", 2560)
+    assert (cnn(found).dataset, cnn(found).train_images) == ("cifar10", 2560)
     assert found.warnings == ()
 
 
 def test_every_key_is_typed_somewhere() -> None:
     """No key is accepted and then dropped: each is a field of the settings, of the cluster's, or of the recipe."""
-    names = {camel(field.name) for part in (Settings, ClusterSettings, Recipe) for field in fields(part)}
+    names = {camel(field.name) for part in (Settings, ClusterSettings, CnnRecipe) for field in fields(part)}
     read_otherwise = {"workerMemory"}
 
     assert set(KEYS) - read_otherwise <= names
@@ -114,7 +115,7 @@ def test_legal_zero_is_kept() -> None:
     """Zero is a value, not an absent one."""
     found = settings(seed="0", warmupSteps="0", earlyStopping="0", trainImages="0")
 
-    assert (found.recipe.seed, found.recipe.warmup_steps, found.recipe.train_images) == (0, 0, 0)
+    assert (found.recipe.seed, cnn(found).warmup_steps, cnn(found).train_images) == (0, 0, 0)
 
 
 def test_settings_cannot_be_changed() -> None:

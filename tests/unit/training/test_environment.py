@@ -10,7 +10,7 @@ import pytest
 
 from infra.places.local import run as local_run
 from training.contract.provenance import PROJECT
-from training.launch import entry, environment
+from training.launch import entry, environment, peers
 from training.machine import isolation, machine_lock
 
 FOREIGN = {
@@ -122,15 +122,13 @@ def test_in_a_pod_the_environment_is_that_of_its_specification(tmp_path: Path) -
 
 def test_somebody_else_s_tf_config_makes_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Native's launcher stays one: its own processes are told by a variable of ours."""
-    from training import native
-
     launched: list[bool] = []
     monkeypatch.setenv("TF_CONFIG", FOREIGN["TF_CONFIG"])
-    monkeypatch.setattr(native, "launch_workers", lambda _: launched.append(True))
+    monkeypatch.setattr(peers, "launch_workers", lambda *_: launched.append(True))
     monkeypatch.setattr(entry, "begin", lambda *_: entry.parse("native", None, ["--result", str(tmp_path / "x.json")]))
     monkeypatch.setattr(entry, "on_this_machine", lambda request: request)
 
-    native.main()
+    peers.main("native", None)
 
     assert [True] == launched
 

@@ -14,7 +14,9 @@ import pytest
 from training.launch import entry
 from training.machine import isolation, machine_lock, port_forward
 from training.workloads.cnn import fetch
-from training.workloads.cnn.registry import DATASETS, DatasetEntry, Source
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.registry import DATASETS, DatasetEntry
+from training.workloads.cnn.shapes import Source
 
 ROOT = Path(__file__).resolve().parents[3]
 reason = "no other machine is reached from here anyway" if isolation.is_alone() else isolation.refusal()
@@ -58,6 +60,10 @@ def addresses() -> list[str]:
         for one in interface
         if one.family == socket.AF_INET and not one.address.startswith("127.")
     ]
+
+
+DATASET = CnnRecipe().dataset
+"""Of a recipe without a word about it."""
 
 
 @pytest.fixture(params=[pytest.param(0, id="this user"), pytest.param(65534, id="nobody")])
@@ -159,7 +165,7 @@ def test_data_is_downloaded_before_and_neither_that_nor_waiting_is_on_the_clock(
     """Afterwards there is no network; and what may take minutes once is no part of any arm."""
     steps: list[str] = []
     monkeypatch.setattr(isolation, "enter", lambda: steps.append("enter"))
-    monkeypatch.setitem(DATASETS, request_.recipe.dataset, DatasetEntry("x", lambda _: None, 1, False, lambda _: None))  # type: ignore[arg-type, return-value]
+    monkeypatch.setitem(DATASETS, DATASET, DatasetEntry("x", lambda _: None, 1, False, lambda _: None))  # type: ignore[arg-type, return-value]
 
     def fetched(command: list[str], **_: object) -> "subprocess.CompletedProcess[str]":
         steps.append(" ".join(command[1:]))
@@ -170,7 +176,7 @@ def test_data_is_downloaded_before_and_neither_that_nor_waiting_is_on_the_clock(
     monkeypatch.setattr("training.launch.entry.time.monotonic", lambda: next(clock))
     begun = entry.on_this_machine(request_)
 
-    assert [f"-m training.workloads.cnn.fetch {request_.recipe.dataset} ", "enter"] == steps
+    assert [f"-m training.workloads.cnn.fetch {DATASET} ", "enter"] == steps
     assert 60 == pytest.approx(request_.started.seconds_until(begun.started))
 
 
@@ -193,7 +199,7 @@ def test_data_that_can_t_be_had_ends_the_run_with_its_message(
     monkeypatch.setitem(DATASETS, "x", DatasetEntry("x", lambda _: None, 1, False, fail))  # type: ignore[arg-type, return-value]
     with pytest.raises(SystemExit, match="error: get it elsewhere"):
         fetch.main("x", "")
-    fetch.main(request_.recipe.dataset, "")
+    fetch.main(DATASET, "")
 
 
 def test_a_pod_keeps_its_network() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.results import make_result
-from training.contract.recipe import Recipe
+from tests.unit.results import changed, make_result
 from training.contract.result import ResultError, TrainingResult
-from training.launch import log_result, peers, versions
+from training.launch import indexed_job, log_result, rendezvous, versions
+from training.workloads.cnn.recipe import CnnRecipe
 
-RESULT = make_result("ray", 1, Recipe())
+RESULT = make_result("ray", 1, CnnRecipe())
 
 
 def log_of_result(before: str = "epoch 1/2\n") -> str:
@@ -66,19 +66,20 @@ def test_a_result_of_a_day_fits_a_container_s_log(
     assert log_result.MOST_BYTES < 10 * 2**20 / 2
     monkeypatch.setattr(log_result, "MOST_BYTES", 100_000)
     workers = [replace(worker, samples=[[1.0 * s, 0.97, 6e8] for s in range(3000)]) for worker in RESULT.workers]
-    long = replace(RESULT, workers=workers, step_trace=[0.051234 + step * 1e-9 for step in range(20_000)])
+    long = changed(RESULT, workers=workers, steps_trace=[0.051234 + step * 1e-9 for step in range(20_000)])
 
     log = printed(long, tmp_path, capsys)
     kept = log_result.find_result(log)
 
     assert len(log) < 101_000
-    every = len(long.step_trace) // len(kept.step_trace)
+    every = len(long.steps.trace) // len(kept.steps.trace)
     assert every > 1
-    assert long.step_trace[::every] == kept.step_trace
+    assert long.steps.trace[::every] == kept.steps.trace
     assert [worker.samples[::every] for worker in long.workers] == [worker.samples for worker in kept.workers]
-    assert f"one entry in {every} is kept" in kept.reasons["stepTrace"] == kept.reasons["samples"]
-    assert f"note: {kept.reasons['stepTrace']}" in log_result.without_result(log)
-    assert replace(long, workers=[], step_trace=[]) == replace(kept, workers=[], step_trace=[], reasons=long.reasons)
+    assert f"one entry in {every} is kept" in kept.reasons["steps.trace"] == kept.reasons["workers.samples"]
+    assert f"note: {kept.reasons['steps.trace']}" in log_result.without_result(log)
+    short = changed(kept, workers=[], steps_trace=[], reasons=long.reasons)
+    assert changed(long, workers=[], steps_trace=[]) == short
 
 
 def test_a_result_of_minutes_is_printed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +98,7 @@ def test_people_read_the_log_without_the_result() -> None:
 
 def test_addresses_follow_from_one_pod_s_name() -> None:
     """Kubernetes names the pods JOB-INDEX, and the Service's name follows."""
-    found = peers.addresses("native-1-abc12-1", 1, "native-1", 3)
+    found = indexed_job.addresses("native-1-abc12-1", 1, "native-1", 3)
 
     assert [f"native-1-abc12-{i}.native-1:2222" for i in range(3)] == found
 
@@ -105,12 +106,12 @@ def test_addresses_follow_from_one_pod_s_name() -> None:
 def test_a_host_that_no_indexed_job_named_is_refused() -> None:
     """Otherwise the workers would wait for names that nobody has."""
     with pytest.raises(ValueError, match="no Indexed Job"):
-        peers.addresses("laptop", 0, "native-1", 2)
+        indexed_job.addresses("laptop", 0, "native-1", 2)
 
 
 def test_tf_config_names_all_workers_and_this_one() -> None:
     """As TensorFlow reads it."""
-    config = json.loads(peers.tf_config(["a:1", "b:1"], 1))
+    config = json.loads(rendezvous.tensorflow(["a:1", "b:1"], 1)["TF_CONFIG"])
 
     assert {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}} == config
 
@@ -125,7 +126,7 @@ def test_a_worker_waits_until_every_name_resolves() -> None:
             raise OSError(name)
         return "10.0.0.1"
 
-    peers.wait_for(["a", "b"], resolve=resolve, poll_seconds=0)
+    indexed_job.wait_for(["a", "b"], resolve=resolve, poll_seconds=0)
 
     assert {"b": 0} == unknown
 
@@ -137,7 +138,7 @@ def test_a_name_that_never_resolves_is_named() -> None:
         raise OSError(name)
 
     with pytest.raises(TimeoutError, match=r"native-1-x-2 .*kubectl get pods"):
-        peers.wait_for(["native-1-x-2"], resolve=resolve, seconds=0, poll_seconds=0)
+        indexed_job.wait_for(["native-1-x-2"], resolve=resolve, seconds=0, poll_seconds=0)
 
 
 def test_an_image_with_other_versions_is_refused_by_name() -> None:

@@ -147,7 +147,7 @@ def test_whole_numbers_are_floats_where_floats_are_meant(tmp_path: Path) -> None
     """JSON writers may drop `.0`."""
     result = read(written(tmp_path, wallSeconds=10))
 
-    assert (result.wall_seconds, type(result.wall_seconds)) == (10.0, float)
+    assert (result.seconds.wall, type(result.seconds.wall)) == (10.0, float)
 
 
 def test_nulls_survive(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_nulls_survive(tmp_path: Path) -> None:
 def test_nan_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     """A NaN is not JSON; the file before stays, or none appears."""
     with pytest.raises(ValueError, match="not JSON compliant"):
-        make_result(test_loss=float("nan")).write(tmp_path / NAME)
+        make_result(scores={"testLoss": float("nan")}).write(tmp_path / NAME)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -213,7 +213,7 @@ def test_a_crash_never_shows_half_a_file(tmp_path: Path, dies_in: str) -> None:
 @pytest.mark.parametrize("arm", ARMS)
 def test_summary_leaves_out_long_series(arm: str) -> None:
     """The state keeps every number that a comparison needs, and none of the long series."""
-    result = make_result(arm, step_trace=[0.1] * 100_000)
+    result = make_result(arm, steps_trace=[0.1] * 100_000)
     summary = result.summary("runs/x/result.json", "f" * 64)
     data = result.to_dict()
     left_out = {"stepTrace", "confusionMatrix", "classAccuracy", "classNames"}

@@ -6,6 +6,7 @@ import pytest
 
 from training.launch import environment
 from training.machine import topology
+from training.workloads.cnn.workload import WORKLOAD
 
 
 class Machine:
@@ -147,6 +148,6 @@ def test_workers_are_bound_to_different_cores(machine: Machine, monkeypatch: pyt
     monkeypatch.setattr(topology, "order", lambda cpus: real(cpus, machine.root))
 
     for rank in range(2):
-        assert environment.prepare(1, rank, [0, 1, 2, 3])
+        assert environment.prepare(WORKLOAD, 1, rank, [0, 1, 2, 3])
 
     assert [{0}, {2}] == bound

@@ -5,7 +5,8 @@ python -m training.workloads.cnn.fetch NAME DATASET_PATH
 
 import sys
 
-from training.workloads.cnn.registry import DATASETS, Source
+from training.workloads.cnn.registry import DATASETS
+from training.workloads.cnn.shapes import Source
 
 
 def main(name: str, path: str) -> None:

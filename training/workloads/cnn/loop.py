@@ -13,8 +13,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from training.contract.recipe import Recipe
-from training.workloads.cnn.dataset import SIDE, Data, Labels, Part
+from training.workloads.cnn.dataset import Data, Part
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.sources import SIDE, Labels
 
 EVALUATION_BATCH = 256
 PAD = 4
@@ -26,7 +27,7 @@ BYTES_PER_PACK = 0
 class Loop:
     """Compiled training and evaluation of `trained`, a model and its optimizer, on this replica's share of batches."""
 
-    def __init__(self, recipe: Recipe, data: Data, rank: int, strategy: Any, trained: tuple[Any, Any]) -> None:
+    def __init__(self, recipe: CnnRecipe, data: Data, rank: int, strategy: Any, trained: tuple[Any, Any]) -> None:
         self._recipe = recipe
         self._strategy = strategy
         self._model, self._optimizer = trained

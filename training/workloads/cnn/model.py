@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from training.workloads.cnn.registry import Shape
+from training.workloads.cnn.shapes import Shape
 
 MOMENTUM = 0.9
 """Of batch normalisation's moving averages: Keras' 0.99 needs hundreds of steps before they mean anything."""

@@ -9,33 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from training.workloads.cnn.shapes import Shape, Source
+
 if TYPE_CHECKING:
-    from training.workloads.cnn.dataset import Images
+    from training.workloads.cnn.sources import Images
 
 
 SYNTHETIC_IMAGES = 2560
 """What `synthetic` has when `trainImages` does not say."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a data set comes from: what a loader may use of the recipe."""
-
-    path: str = ""
-    """The `datasetPath` setting; empty: none."""
-    train_images: int = 0
-    """How many training images are wanted; 0: all. Longer data sets are shortened after loading."""
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a model is built for."""
-
-    classes: int
-    synchronized: bool
-    """Batch statistics over all replicas instead of each replica's own."""
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -91,14 +72,14 @@ def digits(_: Source) -> Images:
 
     Source: UCI "Optical Recognition of Handwritten Digits", as in `sklearn.datasets.load_digits`.
     """
-    from training.workloads.cnn.dataset import load_digits
+    from training.workloads.cnn.sources import load_digits
 
     return load_digits()
 
 
 def fetch_cifar10(source: Source) -> None:
     """Have CIFAR-10 in Keras' cache unless `datasetPath` names a folder."""
-    from training.workloads.cnn.dataset import download_cifar10
+    from training.workloads.cnn.sources import download_cifar10
 
     if not source.path:
         download_cifar10()
@@ -107,7 +88,7 @@ def fetch_cifar10(source: Source) -> None:
 @dataset("cifar10", train_images=50_000, fetch=fetch_cifar10)
 def cifar10(source: Source) -> Images:
     """CIFAR-10: 50,000 and 10,000 colour images; from `datasetPath`, or downloaded. Source: Krizhevsky 2009."""
-    from training.workloads.cnn.dataset import load_cifar10
+    from training.workloads.cnn.sources import load_cifar10
 
     return load_cifar10(source.path)
 
@@ -115,7 +96,7 @@ def cifar10(source: Source) -> Images:
 @dataset("synthetic", train_images=SYNTHETIC_IMAGES, any_size=True)
 def synthetic(source: Source) -> Images:
     """CIFAR-shaped images of 10 learnable classes, made from the seed; of any size, for benchmarks."""
-    from training.workloads.cnn.dataset import make_synthetic
+    from training.workloads.cnn.sources import make_synthetic
 
     return make_synthetic(source.train_images or SYNTHETIC_IMAGES, source.seed)
 

@@ -5,7 +5,7 @@ Decided from validation losses that are summed over all workers, so every rank d
 
 import math
 
-from training.contract.recipe import Recipe
+from training.workloads.cnn.recipe import CnnRecipe
 
 PLATEAU_PATIENCE = 2
 PLATEAU_FACTOR = 0.5
@@ -14,7 +14,7 @@ PLATEAU_FACTOR = 0.5
 class Schedule:
     """The recipe's `learningRateSchedule` and `earlyStopping`, fed with each epoch's validation loss."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: CnnRecipe) -> None:
         self._recipe = recipe
         self._rate = recipe.scaled_learning_rate()
         self._best = math.inf

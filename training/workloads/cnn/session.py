@@ -1,15 +1,13 @@
 """What one training process has in hand, from launch to result. Data only."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training.contract.clock import Phases, Stamp
-from training.contract.provenance import Host
-from training.contract.recipe import Recipe
-from training.contract.result import Epoch, RayCluster, Software
+from training.contract.clock import Stamp
+from training.contract.process import Process
+from training.workloads.cnn.detail import Epoch
+from training.workloads.cnn.recipe import CnnRecipe
 
 if TYPE_CHECKING:
     from training.launch.usage import Usage
@@ -17,40 +15,12 @@ if TYPE_CHECKING:
     from training.workloads.cnn.loop import Loop
 
 
-@dataclass(frozen=True)
-class Launch:
-    """How this process came to be, and what it is to do beside the recipe."""
-
-    arm: str
-    rank: int
-    world: int
-    """Processes of this run."""
-    host: Host
-    """As it was before the process was bound to its CPUs."""
-    software: Software
-    """As it was before anything of it ran."""
-    started: Stamp
-    """When the arm's first process started."""
-    bound: bool = False
-    """This process was bound to the CPUs of its rank."""
-    phases: Phases = field(default_factory=Phases)
-    """Start-up as measured so far."""
-    dataset_path: str = ""
-    folder: Path | None = None
-    """Where rank 0 writes progress and the saved model."""
-    report: Callable[[dict[str, Any]], None] | None = None
-    """Called on every rank after each epoch."""
-    ray: RayCluster | None = None
-    container_cpu: list[float] | None = None
-    """What `usage.container_cpu` read at the start; None outside a pod."""
-
-
 @dataclass
 class Session:
     """A process that is set up: all it needs to train."""
 
-    recipe: Recipe
-    launch: Launch
+    recipe: CnnRecipe
+    process: Process
     data: "Data"
     model: Any
     optimizer: Any

@@ -5,19 +5,33 @@ import json
 import platform
 import time
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from training.contract import provenance
 from training.contract.clock import Stamp
-from training.contract.result import Provenance, SavedModel, StepSeconds, TrainingResult, Worker, decode, encode
+from training.contract.result import (
+    Amount,
+    Point,
+    Provenance,
+    Seconds,
+    Steps,
+    StepSeconds,
+    TrainingResult,
+    Worker,
+    decode,
+    encode,
+)
 from training.launch.environment import bound_cpus
 from training.launch.usage import container_cpu_since, peak_memory_bytes
 from training.machine import topology
-from training.workloads.cnn.registry import MODELS, Shape
+from training.workloads.cnn.detail import CnnDetail, SavedModel
+from training.workloads.cnn.recipe import EXCHANGED_BYTES
+from training.workloads.cnn.registry import MODELS
 from training.workloads.cnn.session import Record, Session
+from training.workloads.cnn.shapes import Shape
+from training.workloads.cnn.workload import WORKLOAD
 
 MODEL_FILE = "model.keras"
 PROBE_BYTES = (64 * 1024, 8 * 1024 * 1024)
@@ -31,79 +45,114 @@ def result(session: Session, record: Record) -> TrainingResult | None:
     test_seconds = time.monotonic() - began
     began = time.monotonic()
     workers, weights = _gather(session, record)
-    probe = _probe(session) if session.launch.arm == "native" else None
+    probe = _probe(session) if session.process.arm == "native" else None
     probe_seconds = time.monotonic() - began
     saved = _save(session)
-    if session.launch.rank > 0:
+    if session.process.rank > 0:
         return None
     return TrainingResult(
-        **_facts(session),
-        **_times(session, record, test_seconds),
-        reasons=_reasons(session, record),
-        history=record.history,
+        workload=WORKLOAD.name,
+        arm=session.process.arm,
+        recipe=session.recipe.to_dict(),
+        provenance=_provenance(session),
+        started_at=datetime.fromtimestamp(session.process.started.wall, UTC).isoformat(timespec="seconds"),
+        world_size=session.loop.replicas,
         epochs_completed=len(record.history),
-        test_loss=test_loss,
-        test_accuracy=float(confusion.trace() / confusion.sum()),
-        class_accuracy=[float(row[i] / row.sum()) if row.sum() else None for i, row in enumerate(confusion)],
-        confusion_matrix=confusion.tolist(),
+        seconds=_seconds(session, record, test_seconds, probe_seconds),
+        steps=_steps(session, record),
+        amount=_amount(session, record),
+        scores={"testLoss": test_loss, "testAccuracy": float(confusion.trace() / confusion.sum())},
+        curve=_curve(session, record),
+        schedule=[epoch.learning_rate for epoch in record.history],
+        work=_work(session),
+        reasons=_reasons(session, record),
         workers=workers,
         checks={
             "shardsCoverDataSet": record.covered,
             "weightsEqual": len(set(weights)) == 1,
         },
         all_reduce=probe,
-        probe_seconds=probe_seconds,
-        ray=session.launch.ray,
-        saved_model=saved,
+        ray=session.process.ray,
+        detail=CnnDetail(
+            history=record.history,
+            class_names=list(session.data.class_names),
+            class_accuracy=[float(row[i] / row.sum()) if row.sum() else None for i, row in enumerate(confusion)],
+            confusion_matrix=confusion.tolist(),
+            saved_model=saved,
+        ),
     )
 
 
-def _facts(session: Session) -> dict[str, Any]:
-    data, launch = session.data, session.launch
+def _provenance(session: Session) -> Provenance:
+    process = session.process
+    return Provenance(
+        code_hash=process.software.code_hash,
+        dependencies_hash=provenance.dependencies_hash(WORKLOAD.packages),
+        dataset_hash=session.data.sha256,
+        versions=process.software.versions,
+        cpu_model=process.host.cpu_model,
+        cpus_allowed=process.host.cpus_allowed,
+        cpu_quota=process.host.cpu_quota,
+        memory_bytes=process.host.memory_bytes,
+        platform=platform.platform(),
+    )
+
+
+def _work(session: Session) -> dict[str, float]:
     return {
-        "arm": launch.arm,
-        "recipe": session.recipe.to_dict(),
-        "provenance": Provenance(
-            code_hash=launch.software.code_hash,
-            dependencies_hash=provenance.dependencies_hash(),
-            dataset_hash=data.sha256,
-            versions=launch.software.versions,
-            cpu_model=launch.host.cpu_model,
-            cpus_allowed=launch.host.cpus_allowed,
-            cpu_quota=launch.host.cpu_quota,
-            memory_bytes=launch.host.memory_bytes,
-            platform=platform.platform(),
-        ),
-        "world_size": session.loop.replicas,
         "parameters": session.model.count_params(),
         "layers": len(session.model.layers),
-        "class_names": list(data.class_names),
-        "train_images": session.images,
-        "validation_images": len(data.validation_rows),
-        "test_images": len(data.test.labels),
-        "steps_per_epoch": session.steps_per_epoch,
+        "trainImages": session.images,
+        "validationImages": len(session.data.validation_rows),
+        "testImages": len(session.data.test.labels),
     }
 
 
-def _times(session: Session, record: Record, test_seconds: float) -> dict[str, Any]:
-    started, steps = session.launch.started, record.step_trace
-    images = sum(entry.timed_images for entry in record.history)
-    wall = started.wall
-    return {
-        "started_at": datetime.fromtimestamp(wall, UTC).isoformat(timespec="seconds"),
-        "train_seconds": record.timed_seconds if images else None,
-        "timed_steps": len(steps),
-        "timed_images": images,
-        "images_per_second": images / record.timed_seconds if images else None,
-        "step_seconds": _distribution(steps) if images else None,
-        "step_trace": steps,
-        "startup_seconds": started.seconds_until(record.first_step),
-        "startup_phases": session.launch.phases.seconds,
-        "warmup_seconds": record.warmup_seconds,
-        "evaluation_seconds": test_seconds + sum(entry.evaluation_seconds for entry in record.history),
-        "report_seconds": record.report_seconds if session.launch.report else None,
-        "wall_seconds": started.seconds_until(Stamp.now()),
-    }
+def _seconds(session: Session, record: Record, test_seconds: float, probe_seconds: float) -> Seconds:
+    started, process = session.process.started, session.process
+    validation = sum(epoch.evaluation_seconds for epoch in record.history)
+    return Seconds(
+        train=record.timed_seconds if record.step_trace else None,
+        startup=started.seconds_until(record.first_step),
+        phases=process.phases.seconds,
+        warmup=record.warmup_seconds,
+        validation=validation,
+        evaluation=validation + test_seconds,
+        report=record.report_seconds if process.report else None,
+        wall=started.seconds_until(Stamp.now()),
+        probe=probe_seconds,
+    )
+
+
+def _steps(session: Session, record: Record) -> Steps:
+    gradient_bytes = EXCHANGED_BYTES[session.recipe.gradient_precision]
+    return Steps(
+        timed=len(record.step_trace),
+        per_epoch=session.steps_per_epoch,
+        seconds=_distribution(record.step_trace) if record.step_trace else None,
+        exchanged_bytes=session.model.count_params() * gradient_bytes,
+        trace=record.step_trace,
+    )
+
+
+def _amount(session: Session, record: Record) -> Amount:
+    timed = sum(epoch.timed_images for epoch in record.history)
+    return Amount(
+        unit=WORKLOAD.unit,
+        timed=timed,
+        per_second=timed / record.timed_seconds if timed else None,
+        per_step=session.recipe.global_batch_size,
+    )
+
+
+def _curve(session: Session, record: Record) -> list[Point]:
+    """Validation accuracy by seconds of steps."""
+    mean, seconds, points = record.timed_seconds / max(1, len(record.step_trace)), 0.0, []
+    for epoch in record.history:
+        step = epoch.train_seconds / epoch.timed_steps if epoch.timed_steps else mean
+        seconds += step * session.steps_per_epoch
+        points.append(Point(seconds=seconds if record.step_trace else None, score=epoch.validation_accuracy))
+    return points
 
 
 def _reasons(session: Session, record: Record) -> dict[str, str]:
@@ -111,20 +160,20 @@ def _reasons(session: Session, record: Record) -> dict[str, str]:
     reasons: dict[str, str] = {}
     if not record.step_trace:
         why = "all steps were warm-up: lower warmupSteps"
-        reasons |= dict.fromkeys(("trainSeconds", "imagesPerSecond", "stepSeconds"), why)
-    if not session.launch.report:
-        reasons["reportSeconds"] = "this arm has nothing to report to"
-    if not session.launch.ray:
+        reasons |= dict.fromkeys(("seconds.train", "amount.perSecond", "steps.seconds", "curve.seconds"), why)
+    if not session.process.report:
+        reasons["seconds.report"] = "this arm has nothing to report to"
+    if not session.process.ray:
         reasons["ray"] = "this arm runs without Ray"
-    if session.launch.host.cpu_quota is None:
+    if session.process.host.cpu_quota is None:
         reasons["provenance.cpuQuota"] = "no CPU quota holds this process"
     if session.compute_threads is None:
         reasons["workers.computeThreads"] = "this system does not list the threads of a process"
-    if not session.launch.bound:
+    if not session.process.bound:
         reasons["workers.cpus"] = "not bound to CPUs: the system has no affinity, or a pod's limit holds instead"
     elif topology.read(bound_cpus() or ()) is None:
         reasons["workers.cpus"] = "the system does not say which CPUs are of one core"
-    if session.launch.arm != "native":
+    if session.process.arm != "native":
         reasons["allReduce"] = "only the native arm probes the link"
     return reasons
 
@@ -144,23 +193,23 @@ def _gather(session: Session, record: Record) -> tuple[list[Worker], list[str]]:
 
 
 def _worker(session: Session, record: Record) -> Worker:
-    launch, affinity = session.launch, bound_cpus()
+    process, affinity = session.process, bound_cpus()
     return Worker(
-        rank=launch.rank,
+        rank=process.rank,
         node=provenance.node(),
         pod=provenance.pod(),
-        cpu_model=launch.host.cpu_model,
-        images=record.own_images,
+        cpu_model=process.host.cpu_model,
+        amount=record.own_images,
         compute_threads=session.compute_threads,
         affinity=affinity,
-        bound=launch.bound,
-        cpus=topology.read(affinity) if affinity and launch.bound else None,
-        software=launch.software,
+        bound=process.bound,
+        cpus=topology.read(affinity) if affinity and process.bound else None,
+        software=process.software,
         peak_memory_bytes=peak_memory_bytes(),
         mean_cpus=record.timed_cpu_seconds / record.timed_seconds if record.step_trace else None,
         throttled_seconds=session.usage.throttled(),
         samples=session.usage.samples,
-        container_cpu=container_cpu_since(launch.container_cpu),
+        container_cpu=container_cpu_since(process.container_cpu),
     )
 
 
@@ -183,11 +232,11 @@ def _save(session: Session) -> SavedModel | None:
     if not session.recipe.save_model:
         return None
     weights = session.model.get_weights()  # every rank takes part: reading moving averages averages them
-    if session.launch.rank > 0 or session.launch.folder is None:
+    if session.process.rank > 0 or session.process.folder is None:
         return None
     shape = Shape(len(session.data.class_names), session.recipe.sync_batch_norm, session.recipe.seed)
     model = MODELS[session.recipe.model].build(shape)
     model.set_weights(weights)
-    path = session.launch.folder / MODEL_FILE
+    path = session.process.folder / MODEL_FILE
     model.save(path)
     return SavedModel(path=MODEL_FILE, sha256=hashlib.sha256(path.read_bytes()).hexdigest())

@@ -1,4 +1,4 @@
-"""One training process from set-up to result: the same body in every arm. Its launch is the arms' own."""
+"""One training process from set-up to result: the same body in every arm. How it came to be is the launcher's."""
 
 import os
 import time
@@ -10,67 +10,70 @@ from numpy.typing import NDArray
 
 from training.contract.arms import ARMS
 from training.contract.clock import Stamp
+from training.contract.process import Process
 from training.contract.progress import Progress
-from training.contract.recipe import Recipe
-from training.contract.result import Epoch, TrainingResult
+from training.contract.result import TrainingResult
 from training.launch import environment
 from training.launch.usage import Usage, cpu_seconds, pool_threads, threads
-from training.workloads.cnn import dataset
-from training.workloads.cnn import summary as account
+from training.workloads.cnn import dataset, summary
+from training.workloads.cnn.detail import Epoch
 from training.workloads.cnn.loop import Loop
-from training.workloads.cnn.registry import MODELS, Shape
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.registry import MODELS
 from training.workloads.cnn.schedule import Schedule
-from training.workloads.cnn.session import Launch, Record, Session
+from training.workloads.cnn.session import Record, Session
+from training.workloads.cnn.shapes import Shape
+from training.workloads.cnn.sources import Labels
 
 INTER_OP_THREADS = 2
 """One computes while another waits for the other workers' gradients; both on the same CPUs."""
 
 
-def train(recipe: Recipe, launch: Launch) -> TrainingResult | None:
+def train(recipe: CnnRecipe, process: Process) -> TrainingResult | None:
     """Train, evaluate and measure; rank 0 gives the result, other ranks None. Raises DatasetError before it trains."""
-    session = set_up(recipe, launch)
+    session = set_up(recipe, process)
     environment.resume_garbage_collection()
-    progress = Progress(launch.folder if launch.rank == 0 else None)
+    progress = Progress(process.folder if process.rank == 0 else None)
     progress.write(
-        "start", arm=launch.arm, workers=launch.world, epochs=recipe.epochs, images=session.images,
+        "start", arm=process.arm, workers=process.world, epochs=recipe.epochs, images=session.images,
         stepsPerEpoch=session.steps_per_epoch,
     )  # fmt: skip
     session.usage.start()
     record = fit(session, progress)
     session.usage.stop()
-    return account.result(session, record)
+    return summary.result(session, record)
 
 
-def set_up(recipe: Recipe, launch: Launch) -> Session:
+def set_up(recipe: CnnRecipe, process: Process) -> Session:
     """Everything before the first step: strategy, data, model and the traced training function."""
-    usage, phases = Usage(), launch.phases
-    tf.config.threading.set_intra_op_parallelism_threads(ARMS[launch.arm].compute_threads(recipe))
+    usage, phases = Usage(), process.phases
+    tf.config.threading.set_intra_op_parallelism_threads(ARMS[process.arm].compute_threads(recipe))
     tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
     before = threads()
     with phases.measure("collectives"):
-        strategy = _strategy(launch)
+        strategy = _strategy(process)
         tf.config.list_logical_devices()  # starts the pool of compute threads, where no strategy has yet
     compute_threads = pool_threads(before, threads())
     with phases.measure("data"):
-        data = dataset.load(recipe, launch.dataset_path)
+        data = dataset.load(recipe.dataset, recipe.train_images, process.dataset_path)
     with phases.measure("model"), strategy.scope():
-        model, optimizer = _model(recipe, len(data.class_names), launch.rank)
-        loop = Loop(recipe, data, launch.rank, strategy, (model, optimizer))
+        model, optimizer = _model(recipe, len(data.class_names), process.rank)
+        loop = Loop(recipe, data, process.rank, strategy, (model, optimizer))
     with phases.measure("tracing"):
         loop.trace(data.epoch_order(recipe.seed, 1))
-    return Session(recipe, launch, data, model, optimizer, loop, usage, compute_threads)
+    return Session(recipe, process, data, model, optimizer, loop, usage, compute_threads)
 
 
 def fit(session: Session, progress: Progress) -> Record:
     """All epochs, each followed by validation; only steps after warm-up are timed."""
-    recipe, launch, schedule = session.recipe, session.launch, Schedule(session.recipe)
+    recipe, process, schedule = session.recipe, session.process, Schedule(session.recipe)
     record = Record(first_step=Stamp.now())
     for epoch in range(1, recipe.epochs + 1):
         entry = _run_epoch(session, record, epoch, schedule.rate(epoch))
         record.history.append(entry)
-        if launch.report:
+        if process.report:
             began = time.monotonic()
-            launch.report(_metrics(entry))
+            process.report(_metrics(entry))
             record.report_seconds += time.monotonic() - began
         left = (recipe.epochs - epoch) * (entry.train_seconds + entry.evaluation_seconds)
         rate = entry.timed_images / entry.train_seconds if entry.timed_images else None
@@ -80,23 +83,23 @@ def fit(session: Session, progress: Progress) -> Record:
     return record
 
 
-def _strategy(launch: Launch) -> Any:
-    if ARMS[launch.arm].start == "alone":
+def _strategy(process: Process) -> Any:
+    if ARMS[process.arm].start == "alone":
         return tf.distribute.get_strategy()
     strategy = tf.distribute.MultiWorkerMirroredStrategy(
         communication_options=tf.distribute.experimental.CommunicationOptions(
             implementation=tf.distribute.experimental.CommunicationImplementation.RING
         )
     )
-    if strategy.num_replicas_in_sync != launch.world:
+    if strategy.num_replicas_in_sync != process.world:
         raise RuntimeError(
-            f"TensorFlow sees {strategy.num_replicas_in_sync} replicas, and this run has {launch.world} workers; "
+            f"TensorFlow sees {strategy.num_replicas_in_sync} replicas, and this run has {process.world} workers; "
             f"TF_CONFIG is {os.environ.get('TF_CONFIG')!r}. Nothing was measured"
         )
     return strategy
 
 
-def _model(recipe: Recipe, classes: int, rank: int) -> tuple[Any, Any]:
+def _model(recipe: CnnRecipe, classes: int, rank: int) -> tuple[Any, Any]:
     # Initial weights come from the recipe's seed alone; dropout differs between ranks, as it does between images
     tf.keras.utils.set_random_seed(recipe.seed + 7919 * rank)
     tf.keras.mixed_precision.set_global_policy("mixed_bfloat16" if recipe.precision == "bfloat16" else "float32")
@@ -133,7 +136,7 @@ def _run_epoch(session: Session, record: Record, epoch: int, rate: float) -> Epo
     )
 
 
-def _warm_up(session: Session, record: Record, order: dataset.Labels, steps: int, epoch: int) -> NDArray[np.float64]:
+def _warm_up(session: Session, record: Record, order: Labels, steps: int, epoch: int) -> NDArray[np.float64]:
     began = time.monotonic()
     sums, _ = session.loop.steps(order, 0, steps, epoch)
     record.warmup_seconds += time.monotonic() - began
@@ -141,7 +144,7 @@ def _warm_up(session: Session, record: Record, order: dataset.Labels, steps: int
 
 
 def _timed(
-    session: Session, record: Record, order: dataset.Labels, first: int, epoch: int
+    session: Session, record: Record, order: Labels, first: int, epoch: int
 ) -> tuple[NDArray[np.float64], float]:
     """Steps from `first` to the epoch's end, on the clock: wall time, this process's CPU time, and each step's end."""
     cpu, clock, began = cpu_seconds(), time.time(), time.monotonic()

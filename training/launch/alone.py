@@ -1,0 +1,9 @@
+"""An arm of one process by itself."""
+
+from training.launch import entry
+
+
+def main(arm: str, doc: str | None) -> None:
+    """Be that process."""
+    request = entry.begin(arm, doc)
+    entry.run(lambda: entry.take_part(entry.on_this_machine(request), arm), request.result)

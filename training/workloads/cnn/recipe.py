@@ -1,0 +1,56 @@
+"""The CNN's recipe: its settings beside those of every workload. Standard library only."""
+
+import math
+from dataclasses import dataclass
+
+from training.contract.recipe import Recipe, setting
+from training.contract.rules import boolean, choice, number, whole
+from training.workloads.cnn import registry
+
+REFERENCE_BATCH = 128
+"""The global batch at which `learningRate` applies unscaled."""
+EXCHANGED_BYTES = {"float32": 4, "bfloat16": 2}
+"""Of a gradient, by `gradientPrecision`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CnnRecipe(Recipe):
+    """What changes the training of the CNN."""
+
+    global_batch_size: int = setting(64, whole(1, 65_536), "images a step, over all workers together")
+    learning_rate: float = setting(0.001, number(0, 10, above=True), "Adam's learning rate at a global batch of 128")
+    precision: str = setting("float32", choice(["float32", "bfloat16"]), "compute type; bfloat16 keeps float32 weights")
+    gradient_precision: str = setting(
+        "float32", choice(["float32", "bfloat16"]), "type in which workers exchange gradients"
+    )
+    warmup_steps: int = setting(3, whole(0, 10_000), "first steps of a run that train but are not timed")
+    model: str = setting("cnn-half", choice(registry.MODELS), "model to train")
+    sync_batch_norm: bool = setting(False, boolean(), "batch statistics over all workers instead of each worker's own")
+    dataset: str = setting("digits", choice(registry.DATASETS), "data set to train on")
+    train_images: int = setting(0, whole(0), "use only so many images for training and validation; 0: all")
+    augmentation: str = setting("none", choice(["none", "flip-crop"]), "random flips and crops of training images")
+    learning_rate_schedule: str = setting(
+        "constant", choice(["constant", "cosine", "plateau"]), "how the learning rate changes from epoch to epoch"
+    )
+    learning_rate_scaling: str = setting(
+        "none", choice(["none", "linear", "sqrt"]), "scale the learning rate with globalBatchSize / 128"
+    )
+    early_stopping: int = setting(
+        0, whole(0, 10_000), "stop after so many epochs without a better validation loss; 0: off"
+    )
+    save_model: bool = setting(False, boolean(), "write the trained model into the run's folder")
+
+    def scaled_learning_rate(self) -> float:
+        """The learning rate at this global batch: Goyal et al. 2017 (linear), Krizhevsky 2014 (sqrt)."""
+        ratio = self.global_batch_size / REFERENCE_BATCH
+        factors = {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}
+        return self.learning_rate * factors[self.learning_rate_scaling]
+
+    def why_not(self, processes: int) -> str:
+        """A step has at least one image for each process."""
+        if self.global_batch_size >= processes:
+            return ""
+        return (
+            f"--global-batch-size {self.global_batch_size} cannot be split over --workers {processes}: "
+            f"it must be at least {processes}"
+        )

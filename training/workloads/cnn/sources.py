@@ -1,0 +1,114 @@
+"""The images of the data sets that are built in: read, downloaded or made. It knows no recipe and no registry."""
+
+import gzip
+import importlib.util
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIDE = 32
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CIFAR10_BATCH = 10_000
+
+Bytes = NDArray[np.uint8]
+Labels = NDArray[np.int32]
+
+
+class DatasetError(ValueError):
+    """A data set that is missing, damaged or not what it should be; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """A data set as loaded: images (n, 32, 32, 3) uint8, labels (n,) int32."""
+
+    train_images: Bytes
+    train_labels: Labels
+    test_images: Bytes
+    test_labels: Labels
+    class_names: tuple[str, ...]
+
+
+def load_digits() -> Images:
+    """scikit-learn's digits, from its data file: importing scikit-learn would cost each process a second."""
+    found = importlib.util.find_spec("sklearn")
+    if not found or not found.submodule_search_locations:
+        raise DatasetError("data set digits: scikit-learn is not installed; type: uv sync")
+    path = Path(found.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
+    try:
+        with gzip.open(path, "rt", encoding="ascii") as lines:
+            table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"data set digits: {path} cannot be read ({error}); reinstall scikit-learn") from None
+    if table.shape != (1797, 65):
+        raise DatasetError(f"data set digits: {path} holds a table of {table.shape}; it should be (1797, 65)")
+    small = np.minimum(table[:, :64].reshape(-1, 8, 8).astype(np.uint16) * 16, 255).astype(np.uint8)
+    images = np.repeat(small.repeat(4, axis=1).repeat(4, axis=2)[..., None], 3, axis=3)
+    labels = table[:, 64].astype(np.int32)
+    testing = np.arange(len(labels)) % 5 == 0
+    return Images(images[~testing], labels[~testing], images[testing], labels[testing], tuple("0123456789"))
+
+
+def load_cifar10(path: str) -> Images:
+    """CIFAR-10 from a cifar-10-batches-py folder, or through Keras' download when `path` is empty."""
+    folder = Path(path) if path else download_cifar10()
+    train = np.empty((5 * CIFAR10_BATCH, SIDE, SIDE, 3), np.uint8), np.empty(5 * CIFAR10_BATCH, np.int32)
+    for i in range(5):
+        rows = slice(i * CIFAR10_BATCH, (i + 1) * CIFAR10_BATCH)
+        train[0][rows], train[1][rows] = _read_batch(folder / f"data_batch_{i + 1}")
+    return Images(*train, *_read_batch(folder / "test_batch"), CIFAR10_CLASSES)
+
+
+def download_cifar10() -> Path:
+    """The folder of CIFAR-10's files, downloaded into Keras' cache unless it is there. Raises DatasetError."""
+    from tf_keras.utils import get_file  # heavy, and only needed without a folder
+
+    try:
+        archive = get_file(
+            "cifar-10-batches-py",
+            origin="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+            untar=True,
+            file_hash="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+        )
+    except Exception as error:  # noqa: BLE001 (urllib, tarfile and Keras each raise their own)
+        raise DatasetError(
+            f"data set cifar10 could not be downloaded ({error}); get cifar-10-python.tar.gz elsewhere, unpack it and "
+            "type: pulumi config set datasetPath FOLDER/cifar-10-batches-py"
+        ) from None
+    return Path(archive)
+
+
+def _read_batch(path: Path) -> tuple[Bytes, Labels]:
+    try:
+        with path.open("rb") as content:
+            batch = pickle.load(content, encoding="bytes")  # noqa: S301 (the user's own file, in the field's own format)
+        pixels = np.asarray(batch[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
+        labels = np.asarray(batch[b"labels"], dtype=np.int32)
+    except FileNotFoundError:
+        raise DatasetError(
+            f"data set cifar10: {path} is missing; {path.parent} should be a cifar-10-batches-py folder "
+            "with data_batch_1 to data_batch_5 and test_batch"
+        ) from None
+    except Exception as error:  # noqa: BLE001 (a damaged pickle can raise anything)
+        raise DatasetError(
+            f"data set cifar10: {path} is damaged ({type(error).__name__}: {error}); unpack it again"
+        ) from None
+    if len(pixels) != CIFAR10_BATCH:
+        raise DatasetError(f"data set cifar10: {path} holds {len(pixels)} images; it should hold {CIFAR10_BATCH}")
+    return np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), labels
+
+
+def make_synthetic(train_images: int, seed: int) -> Images:
+    """Images whose class is a colour pattern under noise; a fifth as many, 100 at least, for testing."""
+    random = np.random.default_rng(seed)
+    patterns = random.integers(64, 192, size=(10, 8, 8, 3)).repeat(4, axis=1).repeat(4, axis=2)
+
+    def part(count: int) -> tuple[Bytes, Labels]:
+        labels = (np.arange(count) % 10).astype(np.int32)
+        noise = random.normal(0, 48, size=(count, SIDE, SIDE, 3)).astype(np.float32)
+        return np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8), labels
+
+    return Images(*part(train_images), *part(max(100, train_images // 5)), tuple(f"pattern {i}" for i in range(10)))

@@ -1,0 +1,64 @@
+"""The CNN of the exercise as a workload. Standard library only: what trains is imported in a process that trains."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from training.contract.workload import Score, Workload
+from training.launch import rendezvous
+from training.workloads.cnn.detail import CnnDetail
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.registry import DATASETS
+
+FETCH = "training.workloads.cnn.fetch"
+
+
+def fetch(recipe: CnnRecipe, path: str) -> tuple[str, ...]:
+    """What python is called with to download the data set; nothing where it is here, or there is none to download."""
+    return ("-m", FETCH, recipe.dataset, path) if DATASETS[recipe.dataset].fetch else ()
+
+
+def words(recipe: Mapping[str, Any]) -> str:
+    """As `cnn-half on digits, float32, global batch 64`."""
+    batch = f"global batch {recipe['globalBatchSize']}"
+    return f"{recipe['model']} on {recipe['dataset']}, {recipe['precision']}, {batch}"
+
+
+def remarks(recipe: CnnRecipe) -> Mapping[str, str]:
+    """With one worker there is nothing to say."""
+    if recipe.workers == 1:
+        return {}
+    how = "synchronised over the workers" if recipe.sync_batch_norm else "those of each replica"
+    return {"batchStatistics": f"Batch statistics are {how}"}
+
+
+WORKLOAD = Workload(
+    name="cnn",
+    framework="TensorFlow",
+    recipe=CnnRecipe,
+    body="training.workloads.cnn.train",
+    detail=CnnDetail,
+    unit="images",
+    words=words,
+    scores=(
+        Score(
+            name="testAccuracy", title="Test accuracy", unit="%", factor=100, column="accuracy %", in_changes=True,
+            in_sweeps="accuracy %",
+            meaning="on the test set, used once at the end",
+        ),
+        Score(
+            name="testLoss", title="Test loss", digits=3, better="lower", on_page=False, meaning="on the test set",
+        ),
+    ),
+    rendezvous=rendezvous.tensorflow,
+    trainer="ray.train.tensorflow.TensorflowTrainer",
+    packages=("numpy", "scikit-learn", "tensorflow", "tensorflow-cpu", "tf-keras"),
+    libraries=("grpcio", "keras", "ml-dtypes", "protobuf", "scipy"),
+    variables={
+        "TF_USE_LEGACY_KERAS": "1",  # Keras 3 fails under MultiWorkerMirroredStrategy ("PerReplica")
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    },
+    imports=("ray.train.tensorflow", "sklearn.datasets"),
+    data=lambda recipe: str(recipe.dataset),
+    fetch=fetch,
+    remarks=remarks,
+)  # fmt: skip
