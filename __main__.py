@@ -1,26 +1,21 @@
-"""What `pulumi up` makes, by target: the place to run, the runs of the measurement in it, and what they show."""
+"""What `pulumi up` makes: settings → place → runs → comparison → exports."""
 
 import pulumi
 
 from infra import outputs, plan
-from infra.image import base as image_base
+from infra.places import place as places
 from infra.settings import settings
 
-config = settings.load()
+config = settings.load(places.choose)
 for warning in config.warnings:
     pulumi.log.warn(warning)
-config = image_base.pinned(config)
-runs = plan.plan_runs(config)
 
-if config.target == "local":
-    from infra.places.local.measurement import LocalMeasurement as Measurement
-else:
-    from infra.places.cluster.extra import require_cluster_extra
+place = places.choose(config.target)
+config = place.prepare(config)
 
-    require_cluster_extra(config.target)
-    from infra.places.cluster.measurement import ClusterMeasurement as Measurement  # type: ignore[assignment]
+runs = plan.plan_runs(config, place)
+ground = place.build(config, runs)
 
-measurement = Measurement("measurement", config, runs)
-
-for name, value in (outputs.comparison(config, runs, measurement.results) | measurement.outputs).items():
+comparison = outputs.comparison(config, place, runs, ground.results)
+for name, value in {**comparison, **ground.outputs}.items():
     pulumi.export(name, value)

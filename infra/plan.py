@@ -7,19 +7,16 @@ nothing.
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from infra.places.cluster import pods
+from infra.settings.settings import Settings
 from training.contract import provenance, workload
 from training.contract.arms import ARMS, RAY
 from training.contract.recipe import Recipe, canonical
 from training.launch import environment
-
-if TYPE_CHECKING:
-    from infra.settings.settings import Settings
 
 T = TypeVar("T")
 
@@ -42,7 +39,28 @@ class RunPlan:
     measurement: str
 
 
-def plan_runs(settings: "Settings") -> tuple[RunPlan, ...]:
+class Declared(Protocol):
+    """What a place makes of runs."""
+
+    def of_run(self, plan: RunPlan) -> Mapping[str, Any]:
+        """All that it is told of a run and that can change it."""
+
+
+class Surroundings(Protocol):
+    """What a plan asks of the place of its runs."""
+
+    @property
+    def trains_here(self) -> bool:
+        """Runs are processes of this machine."""
+
+    def machines(self, settings: Settings) -> Mapping[str, Any] | None:
+        """What is known of other machines, before there are any; None where there are none."""
+
+    def pods(self, settings: Settings) -> Declared | None:
+        """What is declared of the runs; None where it is in the plan alone."""
+
+
+def plan_runs(settings: Settings, place: Surroundings) -> tuple[RunPlan, ...]:
     """The runs in the order in which they are made: every arm once, then every arm again in another order."""
     sides = [
         *((arm, settings.recipe.workers) for arm in settings.arms),
@@ -50,7 +68,7 @@ def plan_runs(settings: "Settings") -> tuple[RunPlan, ...]:
     ]
     repeats = range(1, settings.repeats + 1)
     drafts = [_draft(settings, *side, repeat) for repeat in repeats for side in in_turn(sides, repeat)]
-    context, parts = _context(settings), _parts(settings, drafts)
+    context, parts = _context(settings, place), _parts(settings, place, drafts)
     measurement = _hash(context | {"arms": parts[: len(sides)]})  # of the first repeat: of all arms, not how often
     return tuple(
         replace(draft, own_key=_hash(context | own), measurement=measurement)
@@ -69,16 +87,16 @@ def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
     return [arms[(repeat - 1 + offset) % count] for offset in zigzag]
 
 
-def _draft(settings: "Settings", arm: str, workers: int, repeat: int) -> RunPlan:
+def _draft(settings: Settings, arm: str, workers: int, repeat: int) -> RunPlan:
     """A run without its hashes."""
     recipe = replace(settings.recipe, workers=workers, seed=settings.recipe.seed + repeat - 1)
     of_curve = "" if workers == settings.recipe.workers else f"w{workers}-"
     return RunPlan(name=f"{arm}-{of_curve}{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key="", measurement="")
 
 
-def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
+def _parts(settings: Settings, place: Surroundings, drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
     """What makes each run what it is, beside what all share."""
-    made_of = pods.pods_of(settings, settings.cluster) if settings.cluster else None
+    pods = place.pods(settings)
     code = {arm: provenance.code_hash(arm, settings.recipe.workload) for arm in settings.arms}
     return [
         {
@@ -86,20 +104,20 @@ def _parts(settings: "Settings", drafts: Sequence[RunPlan]) -> list[dict[str, An
             "recipe": draft.recipe.for_arm(draft.arm),
             "code": code[draft.arm],
             "rayDashboard": settings.ray_dashboard if ARMS[draft.arm].start == "ray" else None,
-            "pods": made_of.of_run(draft) if made_of else None,
+            "pods": pods.of_run(draft) if pods else None,
         }
         for draft in drafts
     ]
 
 
-def _context(settings: "Settings") -> dict[str, Any]:
-    """What every run shares. The host is in it on `local` alone: elsewhere the program's machine trains nothing."""
+def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
+    """What every run shares. The host is in it where it trains: elsewhere the program's machine is none of theirs."""
     return {
         "dependencies": provenance.dependencies_hash(workload.named(settings.recipe.workload).packages),
-        "host": provenance.host().fingerprint() if settings.target == "local" else None,
-        "machines": pods.machines(settings, settings.cluster) if settings.cluster else None,
+        "host": provenance.host().fingerprint() if place.trains_here else None,
+        "machines": place.machines(settings),
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,
-        "environment": environment.steering(os.environ) if settings.target == "local" else None,
+        "environment": environment.steering(os.environ) if place.trains_here else None,
     }
 
 

@@ -23,8 +23,8 @@ def pinned(settings: Settings) -> Settings:
 
     A preview goes on where that can't be found out, with a warning; an update raises RunError.
     """
-    cluster = settings.cluster
-    if cluster is None or (cluster.image and settings.target == "kubernetes"):
+    cluster = settings.of_cluster
+    if cluster.image:
         return settings
     try:
         base = identity(cluster.base_image, pull=not pulumi.runtime.is_dry_run())

@@ -1,5 +1,5 @@
 """What must agree between settings: batch, workers, cores, images, paths. Not the rules of one key alone, which are in
-`infra.settings.table`, and not those of the cluster targets: `infra.settings.cluster_checks`."""
+`infra.settings.table`, and not those of one place: each has its own, in `infra.places`."""
 
 import math
 import os
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.table import AUTO, KEYS
+from infra.settings.table import AUTO, AUTO_DATASETS, KEYS
 from training.workloads.cnn.registry import DATASETS
 
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
@@ -35,7 +35,7 @@ def dataset_of(draft: Draft) -> str:
     name = str(draft["dataset"])
     if name != AUTO:
         return name
-    return "cifar10" if draft["datasetPath"] or draft.target != "local" else "digits"
+    return "cifar10" if draft["datasetPath"] else AUTO_DATASETS[draft.target]
 
 
 def path_of(draft: Draft, key: str) -> Path | None:
@@ -43,6 +43,14 @@ def path_of(draft: Draft, key: str) -> Path | None:
     if not draft[key]:
         return None
     return draft.facts.folder / os.path.expanduser(str(draft[key]))  # noqa: PTH111 (Path's raises for an unknown ~user)
+
+
+def is_readable(path: Path | None) -> bool:
+    """Whether there is a file or folder that can be read."""
+    try:
+        return path is not None and path.exists() and os.access(path, os.R_OK)
+    except (OSError, ValueError):  # no permission on the way there, a name too long
+        return False
 
 
 def is_readable_folder(path: Path) -> bool:
@@ -53,48 +61,9 @@ def is_readable_folder(path: Path) -> bool:
         return False
 
 
-def oversubscription_of(draft: Draft) -> str:
-    """How workers and CPUs compare on `local`, as a sentence; empty when each worker has its own CPUs."""
-    cpus = _cpus_at_a_time(draft)
-    if draft.target != "local" or draft["workers"] * draft["workerCpus"] <= cpus:
-        return ""
-    limit = "the CPU quota of its cgroup" if cpus < draft.facts.cpus_allowed else "this machine"
-    return f"{_workers(draft)} share the {cpus:g} CPU{'s' if cpus > 1 else ''} that {limit} allows"
-
-
-def sharing_of(draft: Draft) -> str:
-    """What workers share on `local` though each has CPUs of its own, as a sentence; empty where it is nothing.
-
-    Never refused: two virtual CPUs are often one core, and a measurement on them says what it is of.
-    """
-    wanted, kinds = draft["workers"] * math.ceil(draft["workerCpus"]), draft.facts.cores_by_kind
-    if draft.target != "local" or not kinds or wanted <= kinds[0] or wanted > draft.facts.cpus_allowed:
-        return ""
-    cores, among = sum(kinds), f"of the {draft.facts.cpus_allowed} CPUs that this machine allows"
-    if wanted <= cores:
-        return (
-            f"{_workers(draft)} need {wanted} physical cores, and {among} only {kinds[0]} are on cores of the fastest"
-            " kind: all workers go at the pace of the slowest, and the verdict says so"
-        )
-    return (
-        f"{_workers(draft)} use {wanted} CPUs on the {cores} physical core{'s' if cores > 1 else ''} {among}:"
-        " threads of one core compute less than as many cores, and the verdict says so"
-    )
-
-
 def fewer_workers(draft: Draft) -> tuple[int, ...]:
     """The numbers of workers of `workersCurve` that `workers` is not, ascending."""
     return tuple(sorted(set(draft["workersCurve"]) - {draft["workers"]}))
-
-
-def _workers(draft: Draft) -> str:
-    workers = draft["workers"]
-    return f"{workers} worker{'s' if workers > 1 else ''} with workerCpus {draft['workerCpus']:g}"
-
-
-def _cpus_at_a_time(draft: Draft) -> float:
-    """CPUs that the workers can have at a time: those this machine allows, or fewer where a quota says so."""
-    return min(draft.facts.cpus_allowed, draft.facts.cpu_quota or math.inf)
 
 
 def _images(draft: Draft) -> int:
@@ -130,34 +99,6 @@ def _curve_ends_at_workers(draft: Draft) -> Iterator[Problem]:
         "none, or numbers up to workers with at least one below it",
         (*lowered, *raised, set_line("workersCurve", "none")),
         why="the curve ends at `workers`, whose runs the comparison has anyway",
-    )
-
-
-def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
-    cpus = draft["workerCpus"]
-    if draft.target == "local" and cpus != int(cpus):
-        yield Problem(
-            draft.shown("workerCpus"),
-            "a whole number on target local",
-            (set_line("workerCpus", math.ceil(cpus)),),
-            why="workers are held to CPUs of this machine, which cannot be parted",
-        )
-
-
-def _cores_suffice(draft: Draft) -> Iterator[Problem]:
-    shared = oversubscription_of(draft)
-    if not shared or draft["allowOversubscription"]:
-        return
-    cores, workers, cpus = int(_cpus_at_a_time(draft)), draft["workers"], math.ceil(draft["workerCpus"])
-    if cores >= cpus:
-        less = [set_line("workers", cores // cpus)]
-    else:  # a quota may be less than the CPU of one worker
-        less = [f"{set_line('workers', min(workers, cores))} && {set_line('workerCpus', 1)}"] if cores else []
-    yield Problem(
-        f"{draft.shown('workers')} with {draft.shown('workerCpus')}",
-        f"workers × workerCpus of at most {_cpus_at_a_time(draft):g}",
-        (*less, set_line("allowOversubscription", "true")),
-        why=f"{shared}, so they would slow each other down; with allowOversubscription the verdict says so",
     )
 
 
@@ -242,10 +183,11 @@ def _cifar10_is_whole(draft: Draft) -> Iterator[Problem]:
 
 
 def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
-    if draft["saveModel"] and draft.target != "local":
+    targets = KEYS["saveModel"].targets
+    if draft["saveModel"] and draft.target not in targets:
         yield Problem(
             f"{draft.shown('saveModel')} with target {draft.target}",
-            "true on target local only",
+            f"true on target {' and '.join(targets)} only",
             (set_line("saveModel", "false"),),
             why="a pod has no storage that stays",
         )
@@ -264,27 +206,15 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
-    if draft.target == "local" and draft["rayDashboard"] and not draft.facts.dashboard_installed:
-        yield Problem(
-            draft.shown("rayDashboard"),
-            "false, unless the packages of Ray's dashboard are installed beside Ray",
-            (set_line("rayDashboard", "false"), "uv sync --frozen --inexact --extra image"),
-        )
-
-
 _IMAGE_KEYS = ("target", "dataset", "datasetPath", "trainImages", "globalBatchSize")
 CHECKS = (
     Check(_batch_holds_workers, ("workers", "globalBatchSize")),
     Check(_curve_ends_at_workers, ("workers", "workersCurve")),
-    Check(_cpus_are_whole, ("target", "workerCpus")),
-    Check(_cores_suffice, ("target", "workers", "workerCpus", "allowOversubscription")),
     Check(_images_exist, ("target", "dataset", "datasetPath", "trainImages")),
     Check(_epoch_has_a_step, _IMAGE_KEYS),
     Check(_steps_are_timed, (*_IMAGE_KEYS, "epochs", "warmupSteps")),
     Check(_dataset_path_exists, ("datasetPath",)),
     Check(_cifar10_is_whole, ("target", "dataset", "datasetPath")),
-    Check(_dashboard_can_be_served, ("target", "rayDashboard")),
     Check(_models_have_a_place, ("target", "saveModel")),
     Check(_seeds_stay_valid, ("seed", "repeats")),
 )

@@ -54,6 +54,23 @@ class Problem:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Unfit:
+    """What the place can't hold, and the command lines of which each is a way out.
+
+    It concerns a machine and not the settings: a warning at preview, which may run elsewhere, and refused at `up`.
+    """
+
+    what: str
+    ways: tuple[str, ...]
+    liftable: bool = False
+    """Whether `allowOversubscription` makes it a warning."""
+
+    def __str__(self) -> str:
+        helps = "any of these helps" if len(self.ways) > 1 else "this helps"
+        return "\n  ".join([f"{self.what}; {helps}:", *self.ways])
+
+
 class InvalidSettingsError(ValueError):
     """Settings that cannot be used; the message lists all problems."""
 

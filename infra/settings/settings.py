@@ -1,31 +1,21 @@
 """The settings of a stack: parsed, checked together, typed. The only module that reads Pulumi's config.
 
-Everything that is wrong is said in one message at preview. Not here: what a key may hold (`infra.settings.table`), and
-what must agree between keys (`infra.settings.checks`, `infra.settings.cluster_checks`).
+Everything that is wrong is said in one message at preview. Not here: what a key may hold (`infra.settings.table`), what
+must agree between keys (`infra.settings.checks`), and what the place of the runs makes of them (`infra.places`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 import pulumi
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
-from infra.settings.arms import absent_arms
-from infra.settings.checks import (
-    CHECKS,
-    dataset_of,
-    fewer_workers,
-    oversubscription_of,
-    path_of,
-    run_checks,
-    sharing_of,
-)
-from infra.settings.cluster_checks import CLUSTER_CHECKS, profile_of, unfit
-from infra.settings.draft import Draft, Facts, InvalidSettingsError, read
-from infra.settings.key import Target
+from infra.settings.checks import CHECKS, Check, dataset_of, fewer_workers, path_of, run_checks
+from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read
+from infra.settings.key import CLUSTER, Target
 from infra.settings.rules import Quantity
 from infra.settings.table import KEYS
 from training.contract import provenance
@@ -34,9 +24,29 @@ from training.contract.recipe import Recipe, camel
 from training.contract.workload import named
 from training.machine import topology
 
+ON, OFF = "true", "false"
+"""Of `wideArm`, which `auto` leaves to the place."""
+
 
 class SettingsError(pulumi.RunError):
     """Settings that cannot be used. Pulumi shows the message, without a traceback, and fails."""
+
+
+class Judge(Protocol):
+    """What the settings ask of a place: whether it can be used so. It answers from the settings and facts alone."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What must agree there, beside `CHECKS`."""
+
+    def why_not(self, arm: str, draft: Draft) -> str:
+        """Why an arm that nobody switched off can't be measured there; empty where it can."""
+
+    def unfit(self, draft: Draft) -> list[Unfit]:
+        """What does not fit there."""
+
+    def remarks(self, draft: Draft) -> list[str]:
+        """What is to be said of the settings, and refused nowhere: a sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,15 +125,21 @@ class Settings:
         wanted = {"native": self.native_arm, "wide": self.wide_arm, "tuned": self.tuned_ray}
         return tuple(arm for arm in ARMS if wanted.get(arm, True))
 
+    @property
+    def of_cluster(self) -> ClusterSettings:
+        """The settings of a cluster, for what is made in one alone."""
+        assert self.cluster is not None, f"target {self.target} has no cluster"  # noqa: S101
+        return self.cluster
 
-def load() -> Settings:
-    """The settings of the stack being deployed. Raises SettingsError that lists all problems."""
+
+def load(choose: Callable[[Target], Judge]) -> Settings:
+    """The settings of the stack being deployed, in the place that they name. SettingsError lists all problems."""
     config = pulumi.Config()
     prefix = f"{config.name}:"
     given = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
     values = {key: text for key in given | set(KEYS) if (text := config.get(key)) is not None}
     try:
-        settings = parse(values, _facts())
+        settings = parse(values, _facts(), choose)
     except InvalidSettingsError as error:
         raise SettingsError(str(error)) from None
     if settings.refused_at_up and not pulumi.runtime.is_dry_run():
@@ -155,25 +171,25 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Fact
     )
 
 
-def parse(values: Mapping[str, str], facts: Facts) -> Settings:
+def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Judge]) -> Settings:
     """Settings from config texts by key (no namespace). Raises InvalidSettingsError that lists all problems."""
     draft, problems = read(values, facts)
-    problems += run_checks(draft, CHECKS + CLUSTER_CHECKS)
+    place = choose(draft.target)
+    problems += run_checks(draft, CHECKS + place.checks)
     if problems:
         raise InvalidSettingsError(facts.stack, problems)
-    return _settings(draft)
+    return _settings(draft, place)
 
 
-def _settings(draft: Draft) -> Settings:
-    found, allowed = unfit(draft), draft["allowOversubscription"]
-    shared = [text for text in (oversubscription_of(draft), *(one.what for one in found if one.liftable)) if text]
-    absent = absent_arms(draft)
-    refused = [one for one in found if not (one.liftable and allowed)]
+def _settings(draft: Draft, place: Judge) -> Settings:
+    unfit, allowed, absent = place.unfit(draft), draft["allowOversubscription"], absent_arms(draft, place)
+    permitted = [shortage.what for shortage in unfit if shortage.liftable and allowed]
+    refused = [str(shortage) for shortage in unfit if not (shortage.liftable and allowed)]
     dataset_path = path_of(draft, "datasetPath")
     return Settings(
         stack=draft.facts.stack,
         target=draft.target,
-        recipe=_recipe(draft),
+        recipe=recipe_of(draft),
         repeats=draft["repeats"],
         workers_curve=fewer_workers(draft),
         native_arm="native" not in absent,
@@ -188,15 +204,37 @@ def _settings(draft: Draft) -> Settings:
         price_gib_hour=draft["priceGibHour"],
         dataset_path=str(dataset_path) if dataset_path else None,
         worker_memory_bytes=draft["workerMemory"].bytes,
-        oversubscription=shared[0] if shared and allowed else None,
+        oversubscription=permitted[0] if permitted else None,
         given=draft.changed(),
-        warnings=(*(shared if allowed else ()), *filter(None, [sharing_of(draft)]), *map(str, refused)),
-        refused_at_up=tuple(map(str, refused)),
-        cluster=_cluster(draft) if draft.target != "local" else None,
+        warnings=(*permitted, *place.remarks(draft), *refused),
+        refused_at_up=tuple(refused),
+        cluster=cluster_of(draft) if draft.target in CLUSTER else None,
     )
 
 
-def _recipe(draft: Draft) -> Recipe:
+def absent_arms(draft: Draft, place: Judge) -> dict[str, str]:
+    """Why an arm is not measured, by its name; arms that are measured are not in it.
+
+    A preview may see no cluster, and it must promise the runs that the update makes: so no node is asked.
+    """
+    reasons = {
+        "wide": _why_not_wide(draft, place),
+        "native": "" if draft["nativeArm"] else "nativeArm is off",
+        "tuned": place.why_not("tuned", draft) or ("" if draft["tunedRay"] else "tunedRay is off"),
+    }
+    return {arm: reason for arm, reason in reasons.items() if reason}
+
+
+def _why_not_wide(draft: Draft, place: Judge) -> str:
+    if draft["wideArm"] == OFF:
+        return "wideArm is off"
+    if draft["workers"] == 1:
+        return "with one worker it is the baseline"
+    return "" if draft["wideArm"] == ON else place.why_not("wide", draft)
+
+
+def recipe_of(draft: Draft) -> Recipe:
+    """What is trained, with everything derived."""
     kind = named(draft["workload"]).recipe
     values = {key: draft[key] for key in kind.settings()}
     if "dataset" in values:
@@ -206,7 +244,8 @@ def _recipe(draft: Draft) -> Recipe:
     return kind.from_dict(values)
 
 
-def _cluster(draft: Draft) -> ClusterSettings:
+def cluster_of(draft: Draft) -> ClusterSettings:
+    """The settings of a cluster, with everything derived."""
     values = {its.name: draft[camel(its.name)] for its in fields(ClusterSettings)}
     kubeconfig = path_of(draft, "kubeconfig")
     return ClusterSettings(
@@ -218,3 +257,8 @@ def _cluster(draft: Draft) -> ClusterSettings:
             "tolerations": tuple(draft["tolerations"]),
         }
     )
+
+
+def profile_of(draft: Draft) -> str:
+    """The Minikube profile: as set, or named after project and stack."""
+    return draft["minikubeProfile"] or f"{draft.facts.project}-{draft.facts.stack}"

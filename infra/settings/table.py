@@ -22,6 +22,8 @@ _DEFAULTS_BY_TARGET: dict[str, dict[Target, str]] = {
 
 On clusters: an epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty.
 """
+AUTO_DATASETS: dict[Target, str] = {"local": "digits", **dict.fromkeys(CLUSTER, "cifar10")}
+"""What `auto` means without a datasetPath."""
 _EXAMPLES = {"trainImages": "1024", "gradientPrecision": "float32"}
 _DERIVED: dict[str, tuple[str, Any]] = {"trainImages": ("all", 0), "gradientPrecision": ("that of precision", None)}
 """Recipe keys without a default: what holds then, in words, and as a value (None: `settings` knows it)."""

@@ -3,8 +3,7 @@
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.places.cluster import access
-from infra.places.kubernetes.pinned_cluster import DestroyCheck
+from infra.places import place
 from infra.settings import settings
 
 FAILING_SEED = 13
@@ -17,10 +16,7 @@ class Small(pulumi.ComponentResource):
 
     def __init__(self, config: settings.Settings) -> None:
         super().__init__("ray-worth-it:test:Small", "small")
-        cluster = config.cluster
-        assert cluster
-        assert cluster.kube_context
-        here = access.existing_access(config.stack, cluster.namespace, cluster.kubeconfig, cluster.kube_context, self)
+        here = place.cluster_of(config.target).reach(config, self)
         made = k8s.core.v1.ConfigMap(
             "made",
             metadata=here.metadata(AT_ONCE, name="made-by-the-stack"),
@@ -30,8 +26,8 @@ class Small(pulumi.ComponentResource):
         after = k8s.core.v1.ConfigMap(
             "after", metadata=here.metadata(AT_ONCE, name="made-after-it"), opts=here.options(self, depends_on=[made])
         )
-        assert here.pinned
-        DestroyCheck(here.pinned, [after], self)
+        assert here.guard
+        here.guard([after], self)
         if config.recipe.seed == FAILING_SEED:
             # The update fails when its first object is there already.
             k8s.core.v1.ConfigMap(
@@ -41,4 +37,4 @@ class Small(pulumi.ComponentResource):
 
 
 if __name__ == "__main__":
-    Small(settings.load())
+    Small(settings.load(place.choose))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from infra.places.cluster import kube
 from infra.places.kubernetes import kubeconfig, pinned_cluster
 from infra.places.kubernetes.pinned_cluster import ClusterError, DestroyCheckProvider, PinnedClusterProvider
 from tests.apiserver.clusters import Address, Cluster, User, address
@@ -51,7 +52,7 @@ def refused(state: dict[str, Any]) -> str:
 
 def own() -> str:
     """The stack's own kubeconfig."""
-    return kubeconfig.own_text("s") or ""
+    return kube.own_text("s") or ""
 
 
 def test_the_cluster_is_recorded_without_a_credential(clusters: Clusters, user: User, tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_the_cluster_is_recorded_without_a_credential(clusters: Clusters, user: 
 
     assert 64 == len(state.pop("authority"))
     assert {**NEWS, "server": ours.entry["server"], "uid": ours.uid} == state
-    file = tmp_path / "p" / kubeconfig.path_of("s")
+    file = tmp_path / "p" / kube.own_path("s")
     assert [0o600, 0o700] == [path.stat().st_mode & 0o777 for path in (file, file.parent)]
     assert str(tmp_path / "credentials") in own()
 
@@ -116,7 +117,7 @@ def test_a_lost_file_is_said_so_and_written_again(clusters: Clusters, user: User
     """A refresh reads nothing without it; the next update has it again."""
     user.has({"mine": clusters[0].entry}, "mine")
     state = created()
-    (tmp_path / "p" / kubeconfig.path_of("s")).unlink()
+    (tmp_path / "p" / kube.own_path("s")).unlink()
 
     with pytest.raises(ClusterError, match=r"(?s)\.state/kubeconfig/s is gone.*pulumi up --target '\*\*pinned"):
         PROVIDER.read("id", state)
@@ -160,11 +161,11 @@ def test_destroying_looks_first(clusters: Clusters, user: User, tmp_path: Path) 
     state = created()
     DestroyCheckProvider().delete("id", state)
     user.has({"mine": other.entry}, "mine")
-    kubeconfig.write_own("s", kubeconfig.select(None, "mine").text)
+    kube.write_own("s", kubeconfig.select(None, "mine").text)
 
     with pytest.raises(ClusterError, match=r"another cluster .* Nothing was deleted"):
         DestroyCheckProvider().delete("id", state)
-    (tmp_path / "p" / kubeconfig.path_of("s")).unlink()
+    (tmp_path / "p" / kube.own_path("s")).unlink()
     with pytest.raises(ClusterError, match="is gone"):
         DestroyCheckProvider().delete("id", state)
 

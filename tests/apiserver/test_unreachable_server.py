@@ -12,7 +12,7 @@ import certifi
 import pytest
 import yaml
 
-from infra.places.kubernetes import kubeconfig
+from infra.places.cluster import kube
 from tests import unreachable
 from tests.apiserver.test_wrong_cluster import Story, story  # noqa: F401 (a fixture)
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
@@ -75,7 +75,7 @@ def test_preview_goes_on_and_up_is_refused(way: str, new_project: NewProject, tm
     project = new_project()
     with unreachable.address(way) as server:
         (tmp_path / "config").write_text(content(server))
-        own = project.folder / kubeconfig.path_of("local")
+        own = project.folder / kube.own_path("local")
         own.parent.mkdir(parents=True)
         own.write_text(content(server))
         project.environment |= {"KUBECONFIG": str(tmp_path / "config"), "PULUMI_K8S_CLIENT_TIMEOUT": "4"}

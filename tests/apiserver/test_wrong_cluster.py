@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.kubernetes import kubeconfig
+from infra.places.cluster import kube
 from tests.apiserver.clusters import NAMES, NAMESPACE, Address, Cluster, User, address
 from tests.apiserver.small_program import FAILING_SEED
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
@@ -26,7 +26,7 @@ class Story:
     def __init__(self, project: Project, user: User, clusters: tuple[Cluster, Cluster]) -> None:
         self.project, self.user = project, user
         self.ours, self.other = clusters
-        self.file = project.folder / kubeconfig.path_of(STACK)
+        self.file = project.folder / kube.own_path(STACK)
         self._before = self.other.objects()
 
     def contexts(self, mine: dict[str, Any]) -> None:
@@ -141,8 +141,8 @@ def test_without_its_file_a_stack_reaches_nothing(story: Story) -> None:
     known = story.resources()
     refreshed, destroyed = story.refresh(ok=False), story.destroy(ok=False)
 
-    assert f"{kubeconfig.path_of(STACK)} is gone" in refreshed
-    assert f"{kubeconfig.path_of(STACK)} is gone" in destroyed
+    assert f"{kube.own_path(STACK)} is gone" in refreshed
+    assert f"{kube.own_path(STACK)} is gone" in destroyed
     assert (known, set(NAMES)) == (story.resources(), story.made())
     story.contexts(story.other.entry)
     assert "belongs to another cluster" in story.project.up(ok=False)

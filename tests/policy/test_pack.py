@@ -59,7 +59,7 @@ def test_each_rule_refuses_what_breaks_it(project: Project, preview: Preview) ->
 def test_a_chart_that_helm_would_fetch_is_refused(project: Project, preview: Preview) -> None:
     """Nobody would have compared it with anything."""
     change(
-        project, {"infra/places/cluster/operator.py": {"chart=str(settings.chart.path)": 'chart="kuberay-operator"'}}
+        project, {"infra/places/cluster/components.py": {"chart=str(settings.chart.path)": 'chart="kuberay-operator"'}}
     )
 
     assert "the chart 'kuberay-operator' is not the .tgz of one version" in preview("ci", ok=False)
@@ -78,11 +78,7 @@ def test_a_run_of_this_machine_without_a_deadline_is_refused(project: Project, p
     """The rules are not about clusters alone."""
     change(
         project,
-        {
-            "infra/places/local/measurement.py": {
-                '"timeoutMinutes": settings.run_timeout_minutes': '"timeoutMinutes": 0'
-            }
-        },
+        {"infra/places/local/place.py": {'"timeoutMinutes": settings.run_timeout_minutes': '"timeoutMinutes": 0'}},
     )
 
     assert "timeoutMinutes is not set" in preview("local", ok=False)
@@ -92,6 +88,6 @@ def test_what_is_not_known_at_preview_is_refused(project: Project, preview: Prev
     """Otherwise a rule would be passed by making its subject an output of something else."""
     kind = "node_port.address.apply(lambda known: known) if node_port else None"
     service = "spec: Any = dashboard_spec.service(node_port.port if node_port else None)"
-    change(project, {"infra/places/cluster/dashboard.py": {service: f"{service}\n        spec['type'] = {kind}"}})
+    change(project, {"infra/places/cluster/components.py": {service: f"{service}\n        spec['type'] = {kind}"}})
 
     assert "a (not known before the update) with the ports [8265]" in preview("ci", ok=False)

@@ -4,8 +4,10 @@ Not Kubernetes: it validates nothing. What a real one makes of the same requests
 """
 
 import base64
+import gzip
 import json
 import re
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +20,6 @@ import pytest
 import yaml
 
 from infra.places.cluster.pod_spec import RUN_LABEL, STACK_ANNOTATION
-from infra.places.kubernetes import kubeconfig
 
 NAMESPACE = "ray-system"
 TOKEN = "d3b07384d113edec49eaa6238ad5ff00"  # noqa: S105 (made up)
@@ -96,8 +97,8 @@ def _controlled(item: dict[str, Any]) -> None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[Api, str]]:
-    """A running server, and the path of a kubeconfig for it."""
+def serving(folder: Path, certificate: Path | None = None) -> Iterator[tuple[Api, str]]:
+    """A running server, and the path of a kubeconfig for it; over TLS with a file of a key and its certificate."""
     api = Api()
 
     class Handler(BaseHTTPRequestHandler):
@@ -117,11 +118,15 @@ def serving(folder: Path) -> Iterator[tuple[Api, str]]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        api.url = f"http://127.0.0.1:{server.server_port}"
+        if certificate:
+            secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            secured.load_cert_chain(certificate)
+            server.socket = secured.wrap_socket(server.socket, server_side=True)
+        api.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
-            yield api, str(write_kubeconfig(folder / "kubeconfig", api.url))
+            yield api, str(write_kubeconfig(folder / "kubeconfig", api.url, certificate))
         finally:
             server.shutdown()
             thread.join()
@@ -129,17 +134,18 @@ def serving(folder: Path) -> Iterator[tuple[Api, str]]:
 
 def trust_without_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a user's kubeconfig name this server, which is refused otherwise: it has no certificate."""
-    monkeypatch.setattr(kubeconfig, "_pinned", lambda _name, cluster, _merged: cluster)
+    monkeypatch.setattr("infra.places.kubernetes.kubeconfig._pinned", lambda _name, cluster, _merged: cluster)
 
 
-def write_kubeconfig(path: Path, url: str) -> Path:
+def write_kubeconfig(path: Path, url: str, authority: Path | None = None) -> Path:
     """One context, `test`."""
+    trusted = {"certificate-authority": f"{authority}.crt"} if authority else {}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "test",
         "contexts": [{"name": "test", "context": {"cluster": "there", "user": "me"}}],
-        "clusters": [{"name": "there", "cluster": {"server": url}}],
+        "clusters": [{"name": "there", "cluster": {"server": url} | trusted}],
         "users": [{"name": "me", "user": {"token": "kubeconfig-token-of-mine"}}],
     }
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
@@ -181,6 +187,13 @@ def job(name: str, run: str, condition: str = "", stack: str = "", **status: Any
     annotations = {STACK_ANNOTATION: stack} if stack else {}
     metadata = {"name": name, "creationTimestamp": "2025-03-01T12:00:00Z", "annotations": annotations}
     return {"metadata": metadata, "spec": {"template": template}, "status": status | conditions}
+
+
+def helm_revision(name: str, release: str, status: str) -> dict[str, Any]:
+    """A revision as Helm keeps it: JSON, packed, in base64, in a Secret."""
+    packed = gzip.compress(json.dumps({"name": release, "info": {"status": status}, "version": 1}).encode())
+    data = {"release": base64.b64encode(base64.b64encode(packed)).decode()}
+    return {"metadata": {"name": name, "labels": {"owner": "helm", "name": release, "status": status}}, "data": data}
 
 
 def secret(name: str, values: dict[str, str], labels: dict[str, str] | None = None) -> dict[str, Any]:

@@ -3,17 +3,23 @@
     python -m tests.unit.program_recorder local [key=value…]
 
 prints what it would declare and export, as JSON. Nothing is made: every resource gets its inputs as outputs, and every
-run a made-up result.
+run a made-up result. No function of the program is replaced. A cluster stack finds an API server of the tests, by a
+kubeconfig, and a chart of the tests, by its path; no other program can be started, and of the machine only its size is
+made up.
 """
 
 import asyncio
 import json
 import os
 import runpy
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -21,10 +27,8 @@ import pulumi
 import yaml
 from pulumi.runtime import mocks, stack
 
-from infra.places.cluster import chart, helm_release, kube, leftover_jobs
-from infra.places.kubernetes import inspection, kubeconfig
-from infra.places.minikube import command as minikube
 from tests.unit.results import make_result
+from tools.setup.project import CLUSTER_TARGETS
 from training.contract import provenance
 from training.contract.recipe import canonical
 from training.machine import machine_lock
@@ -33,19 +37,8 @@ from training.workloads.cnn.recipe import CnnRecipe
 ROOT = Path(__file__).resolve().parents[2]
 CORES, MEMORY_BYTES = 64, 2**38
 """A machine that every stack's settings fit on."""
-
-
-class FakeChart(chart.Chart):
-    """A chart that needs no repository, with one CRD."""
-
-    def crds(self) -> list[dict[str, Any]]:
-        """Its name is all that is asked of it."""
-        return [{"metadata": {"name": "rayclusters.ray.io"}}]
-
-
-def fake_chart(source: chart.Source, cache: Path = Path()) -> chart.Chart:
-    """In place of `infra.places.cluster.chart.find`."""
-    return FakeChart(cache / "kuberay-operator.tgz", source.version)
+LEFT_JOB, LEFT_SECRET = "ray-1-left", "sh.helm.release.v1.ray-worth-it-operator.v1"
+"""What an update that was killed left in a cluster of ours."""
 
 
 class Recorder(mocks.Mocks):
@@ -72,13 +65,18 @@ class Recorder(mocks.Mocks):
 class Monitor(mocks.MockMonitor):
     """Keeps, by name, after which others a resource is made, and whether its deletion deletes anything."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, asked: list[str]) -> None:
         super().__init__(recorder)
+        self._asked = asked
+        self.asked_before = -1
+        """What a cluster had been asked when the first resource was declared."""
         self.after: dict[str, list[str]] = {}
         self.retained: list[str] = []
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802  (the name is Pulumi's)
         """Called for each resource."""
+        if self.asked_before < 0 and request.type != "pulumi:pulumi:Stack":
+            self.asked_before = len(self._asked)
         self.after[request.name] = sorted(urn.rpartition("::")[2] for urn in request.dependencies)
         if request.retainOnDelete:
             self.retained.append(request.name)
@@ -102,27 +100,43 @@ def config_of(name: str, changes: dict[str, str]) -> dict[str, str]:
     return {f"{project['name']}:{key}": str(value) for key, value in given.items()}
 
 
-def record(name: str, changes: dict[str, str]) -> dict[str, Any]:
+def record(name: str, changes: dict[str, str], asked: list[str]) -> dict[str, Any]:
     """The URNs that stack `name` declares, what else is known of each by its name, and the exports' values."""
-    config = config_of(name, changes)
+    config, own_name = config_of(name, changes), stack_name(name)
     os.environ["PULUMI_CONFIG"] = json.dumps(config)
     pulumi.runtime.set_all_config(config)
     recorder = Recorder()
-    monitor = Monitor(recorder)
+    monitor = Monitor(recorder, asked)
     exports: dict[str, Any] = {}
     asyncio.set_event_loop(loop := asyncio.new_event_loop())
-    mocks.set_mocks(recorder, project="ray-worth-it", stack=name, preview=False, monitor=monitor)
+    mocks.set_mocks(recorder, project="ray-worth-it", stack=own_name, preview=False, monitor=monitor)
     pulumi.export = partial(keep, exports)
     loop.run_until_complete(stack.run_pulumi_func(run_program))
     loop.close()
     return {
+        "stack": own_name,
         "urns": sorted(monitor.resources),
         "inputs": recorder.inputs,
         "objects": recorder.objects,
         "after": monitor.after,
         "retained": monitor.retained,
         "exports": exports,
+        "asked": asked,
+        "asked_before": monitor.asked_before,
+        "modules": sorted(project_modules()),
     }
+
+
+def stack_name(name: str) -> str:
+    """Of this process alone: a stack of this name that somebody has keeps its files and its cluster."""
+    return f"{name}-recorded-{os.getpid()}"
+
+
+def project_modules() -> set[str]:
+    """The files of the program that are loaded."""
+    files = [Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
+    ours = [file.relative_to(ROOT) for file in files if file.is_relative_to(ROOT) and file.name != "__init__.py"]
+    return {str(file) for file in ours if file.parts[0] in ("compare", "infra", "training")} | {"__main__.py"}
 
 
 async def run_program() -> None:
@@ -135,21 +149,75 @@ def keep(exports: dict[str, Any], name: str, value: Any) -> None:
     pulumi.Output.from_input(value).apply(lambda known: exports.__setitem__(name, known))
 
 
+@contextmanager
+def cluster(name: str, folder: Path) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """A cluster with room and what a killed update left: the settings that lead to it, and what it was asked."""
+    from infra.places.cluster import kube
+    from infra.places.cluster.operator_spec import RELEASE
+    from infra.places.place import cluster_of
+    from tests.unit import kube_api
+
+    own, owned = kube.own_path(stack_name(name)), cluster_of(target_of(name)).traits.owned
+    with kube_api.serving(folder, None if owned else certificate(folder)) as (api, path):
+        for node in ("one", "two"):
+            api.put("/api/v1", "nodes", kube_api.node(node, cpu="64", memory="256Gi"))
+        api.put("/api/v1", "namespaces", {"metadata": {"name": "shop"}})
+        if owned:
+            kube.write_own(stack_name(name), Path(path).read_text(encoding="utf-8"))
+            api.put("/apis/batch/v1", "jobs", kube_api.job(LEFT_JOB, "ray-1", active=1), kube_api.NAMESPACE)
+            api.put(
+                "/api/v1",
+                "secrets",
+                kube_api.helm_revision(LEFT_SECRET, RELEASE, "pending-install"),
+                kube_api.NAMESPACE,
+            )
+        elsewhere = {} if owned else {"kubeconfig": path, "kubeContext": "test"}
+        try:
+            yield {"kuberayChart": str(chart(folder / "chart")), **elsewhere}, api.asked
+        finally:
+            (ROOT / own).unlink(missing_ok=True)
+
+
+def chart(folder: Path) -> Path:
+    """A chart with one CRD, whose name is all that is asked of it."""
+    version = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]["kuberayVersion"]["default"]
+    (folder / "crds").mkdir(parents=True)
+    (folder / "Chart.yaml").write_text(f"version: {version}\n")
+    (folder / "crds" / "rayclusters.yaml").write_text("metadata: {name: rayclusters.ray.io}\n")
+    return folder
+
+
+def certificate(folder: Path) -> Path:
+    """Key and certificate of a server on this machine, which is its own authority, in one file."""
+    file = folder / "server.pem"
+    names = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
+    kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    command = ["openssl", "req", "-x509", *kind, *names, "-keyout", str(file), "-out", f"{file}.crt"]
+    subprocess.run(command, capture_output=True, check=True)
+    file.write_text(file.read_text() + Path(f"{file}.crt").read_text())
+    return file
+
+
+def target_of(name: str) -> str:
+    """The target of a stack's file."""
+    return config_of(name, {})["ray-worth-it:target"]
+
+
 def main() -> None:
     """Print the record of the stack named on the command line."""
     provenance.host = lambda: provenance.Host("a CPU", CORES, MEMORY_BYTES)
     psutil.cpu_count = lambda logical=True: CORES
-    chart.find = fake_chart
-    minikube._read_marker = lambda profile: {}  # whatever cluster of that name this machine has
-    kubeconfig.select = lambda setting, context: kubeconfig.Selected(context, "a file", {})
-    kubeconfig.Selected.__str__ = lambda self: f"context {self.context} of {self.source}"  # type: ignore[method-assign]
-    inspection.findings = lambda *_: []
-    helm_release.mark_failed = lambda *_: []
-    leftover_jobs.end_unfinished = lambda *_: []
-    kube.connect = lambda *_: None
     machine_lock.NAME = f"\0ray-worth-it/recorder-{os.getpid()}"  # it measures nothing, and waits for nobody who does
-    name, *changes = sys.argv[1:]
-    print(json.dumps(record(name, dict(change.split("=", 1) for change in changes)), sort_keys=True))
+    name, *words = sys.argv[1:]
+    changes = dict(word.split("=", 1) for word in words)
+    with TemporaryDirectory() as folder, ExitStack() as place:
+        asked: list[str] = []
+        if target_of(name) in CLUSTER_TARGETS:
+            settings, asked = place.enter_context(cluster(name, Path(folder)))
+            changes = settings | changes
+        os.environ["PATH"] = folder
+        recorded = record(name, changes, asked)
+    print(json.dumps(recorded, sort_keys=True))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from infra import plan
+from infra.places.place import choose
+from infra.plan import RunPlan
+from infra.settings import settings as reader
 from infra.settings.draft import Facts, InvalidSettingsError, Problem
-from infra.settings.fit import GIB
-from infra.settings.settings import Settings, parse
+from infra.settings.settings import Settings
 from training.workloads.cnn.recipe import CnnRecipe
 
+GIB = 2**30
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -19,6 +23,16 @@ def machine(
 ) -> Facts:
     """The facts of a machine whose cores are all allowed."""
     return Facts("ray-worth-it", stack, folder, cores, cores, gib * GIB, secret)
+
+
+def parse(values: Mapping[str, str], facts: Facts) -> Settings:
+    """The settings, in the place that they name."""
+    return reader.parse(values, facts, choose)
+
+
+def plan_runs(asked: Settings) -> tuple[RunPlan, ...]:
+    """The runs of the settings, in the place that they name."""
+    return plan.plan_runs(asked, choose(asked.target))
 
 
 def settings(facts: Facts | None = None, /, **values: str) -> Settings:

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,14 @@ def test_the_table_is_true() -> None:
 
     assert used == TABLE
     assert [] == [room for room in TABLE if not (PROJECT / room.replace(".", "/")).exists() and room != "__main__"]
+
+
+def test_the_rooms_of_the_program_have_floors() -> None:
+    """No room imports one that imports it, over however many others: each can be read after those below it."""
+    rooms = {room: {other for other in allowed if other.startswith("infra")} for room, allowed in TABLE.items()}
+    order = list(TopologicalSorter({room: rooms[room] for room in rooms if room.startswith("infra")}).static_order())
+
+    assert ("infra.settings", "infra.places") == (order[0], order[-1])
 
 
 @pytest.mark.parametrize("path", in_room(*PURE), ids=lambda path: str(path.relative_to(PROJECT)))

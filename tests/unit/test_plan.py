@@ -10,9 +10,9 @@ from infra.image import spec as image_spec
 from infra.places.cluster import jobs_spec
 from infra.places.cluster.pod_spec import Size
 from infra.places.cluster.pods import pods_of
-from infra.plan import RunPlan, plan_runs
+from infra.plan import RunPlan
 from infra.settings.settings import Settings
-from tests.unit.settings_machine import machine, settings
+from tests.unit.settings_machine import machine, plan_runs, settings
 from training.contract import provenance
 
 BASE = settings(repeats="2")
@@ -115,8 +115,7 @@ def test_a_curve_s_runs_take_turns_with_the_arms() -> None:
 def test_a_curve_s_runs_use_the_cluster_of_the_largest() -> None:
     """A RayCluster of its own for each point would be started anew, and its start is no part of a run."""
     asked = settings(machine(cores=32, gib=64), target="minikube", workers="3", workersCurve="1,2")
-    assert asked.cluster is not None
-    pods = pods_of(asked, asked.cluster)
+    pods = pods_of(asked)
     runs = {plan.name: pods.of_run(plan) for plan in plan_runs(asked) if plan.repeat == 1 and plan.arm == "ray"}
 
     assert {"ray-1", "ray-w1-1", "ray-w2-1"} == runs.keys()

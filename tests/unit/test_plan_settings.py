@@ -15,13 +15,12 @@ import pytest
 from infra.image.spec import Content
 from infra.places.cluster import jobs_spec, ray_cluster_spec
 from infra.places.cluster.pods import pods_of
-from infra.places.local import measurement as local
+from infra.places.local import place as local
 from infra.places.local import run as local_run
-from infra.plan import plan_runs
-from infra.settings.settings import Settings, parse
+from infra.settings.settings import Settings
 from infra.settings.table import KEYS
 from tests.unit.program_recorder import config_of
-from tests.unit.settings_machine import machine
+from tests.unit.settings_machine import machine, parse, plan_runs
 from tests.unit.test_wiring import STACKS, record
 from training.contract import provenance
 
@@ -141,7 +140,7 @@ def processes(settings: Settings) -> list[Any]:
     plans = [replace(plan, own_key="", measurement="") for plan in plan_runs(replace(settings, repeats=1))]
     if settings.cluster is None:
         return [command(settings, plan) for plan in plans]
-    made_of = pods_of(settings, settings.cluster)
+    made_of = pods_of(settings)
     jobs = [jobs_spec.job(plan, made_of.jobs) | {"activeDeadlineSeconds": None} for plan in plans]
     return [settings.cluster.namespace, *jobs, ray_cluster_spec.spec(made_of.ray_cluster)]
 
@@ -230,7 +229,7 @@ def test_what_is_hashed_is_what_is_declared(stack: str) -> None:
     """The real program's Jobs and RayCluster, but for the hashes themselves."""
     settings = parse(values_of(stack), machine(cores=64, gib=256))
     assert settings.cluster is not None
-    made_of = pods_of(settings, settings.cluster)
+    made_of = pods_of(settings)
     objects = record(stack)["objects"]
     plans = plan_runs(settings)
 

@@ -141,9 +141,9 @@ def test_a_stack_is_reached_by_its_own_kubeconfig_alone(stack: str, way: str) ->
     The file is written before the provider looks.
     """
     recorded = record(stack)
-    own = f".state/kubeconfig/{stack}"
+    own = f".state/kubeconfig/{recorded['stack']}"
 
-    assert provider_inputs(stack) == recorded["inputs"]["cluster"]
+    assert provider_inputs(recorded) == recorded["inputs"]["cluster"]
     assert way in recorded["after"]["cluster"]
     others = {name: given["kubeconfig"] for name, given in recorded["inputs"].items() if "kubeconfig" in given}
     assert {"operator-crds", "baseline-1-result", "ray-1-result"} <= set(others)
@@ -151,15 +151,15 @@ def test_a_stack_is_reached_by_its_own_kubeconfig_alone(stack: str, way: str) ->
     assert own == recorded["exports"]["kubeconfigPath"]
 
 
-def provider_inputs(stack: str) -> dict[str, str]:
+def provider_inputs(recorded: dict[str, Any]) -> dict[str, str]:
     """All of them. The identifier is constant: everything would be made anew with another."""
     return {
-        "kubeconfig": f".state/kubeconfig/{stack}",
+        "kubeconfig": f".state/kubeconfig/{recorded['stack']}",
         "clusterIdentifier": "the cluster of this stack",
         "deleteUnreachable": "false",
         "skipUpdateUnreachable": "false",
         "enablePatchForce": "false",
-        "upsertExistingObjects": str(stack == "minikube").lower(),
+        "upsertExistingObjects": str("minikube-cluster" in recorded["inputs"]).lower(),
     }
 
 
@@ -169,7 +169,9 @@ def test_the_variables_of_a_shell_change_no_provider(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(f"PULUMI_K8S_{name}", "true")
     monkeypatch.setenv("KUBECONFIG", "/elsewhere")
 
-    assert provider_inputs("kubernetes") == record("kubernetes", "repeats=1")["inputs"]["cluster"]
+    recorded = record("kubernetes", "repeats=1")
+
+    assert provider_inputs(recorded) == recorded["inputs"]["cluster"]
 
 
 def test_the_program_stays_a_table_of_contents() -> None:

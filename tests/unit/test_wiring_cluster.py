@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from infra.places.cluster.pod_spec import STACK_ANNOTATION
+from tests.unit.program_recorder import LEFT_JOB, LEFT_SECRET
 from tests.unit.test_wiring import STACKS, record
 
 OWN_CLUSTERS = [stack for stack in STACKS if stack not in ("local", "kubernetes")]
@@ -15,6 +16,23 @@ def annotated(stack: str) -> dict[str, bool]:
     """Each Kubernetes object of a stack, and whether it takes over one that exists."""
     objects = record(stack)["objects"]
     return {name: TAKE_OVER in one["metadata"].get("annotations", {}) for name, one in objects.items()}
+
+
+def test_a_cluster_is_asked_before_the_first_resource_is_declared() -> None:
+    """Not by a component while the graph is being made; and one that is not ours is only read."""
+    existing, own = record("kubernetes"), record("minikube")
+
+    assert {"GET"} == {line.split()[0] for line in existing["asked"]}
+    assert any(line.endswith("/nodes") for line in existing["asked"])
+    for recorded in (existing, own):
+        assert len(recorded["asked"]) == recorded["asked_before"]
+
+
+def test_what_a_killed_update_left_in_our_cluster_is_cleared() -> None:
+    """A run that goes on is ended, and a Helm release that is pending is marked, before anything is made."""
+    changes = [line.rpartition("/")[2] for line in record("minikube")["asked"] if line.startswith("PATCH")]
+
+    assert [LEFT_JOB, LEFT_SECRET] == changes
 
 
 def test_in_a_cluster_that_exists_nothing_is_taken_over() -> None:

@@ -8,9 +8,8 @@ from typing import Any
 
 from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
-from infra.places.kubernetes import kubeconfig
-from infra.places.minikube.command import trouble
-from infra.programs import Failure
+from infra.places.cluster.place import ClusterPlace
+from infra.places.place import cluster_of
 from infra.settings.settings import ClusterSettings, Settings
 from tools.setup.project import CLUSTER_TARGETS, ROOT, ToolError
 from tools.stack import settings as stack_settings
@@ -23,6 +22,7 @@ class StackCluster:
     stack: str
     settings: Settings
     cluster: ClusterSettings
+    place: ClusterPlace
     kubeconfig: str
     """Path of the stack's own file, from the project's folder."""
 
@@ -34,8 +34,7 @@ class StackCluster:
     @property
     def name(self) -> str:
         """The cluster's, for people."""
-        minikube = self.settings.target == "minikube"
-        return self.cluster.minikube_profile if minikube else f"context {self.cluster.kube_context}"
+        return self.place.name(self.settings)
 
     @property
     def kubectl(self) -> str:
@@ -51,7 +50,7 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
             f"stack {stack} has target {settings.target}, and no cluster; those with target"
             f" {' and '.join(CLUSTER_TARGETS)} have one, as in:  STACK=minikube make …"
         )
-    return StackCluster(stack, settings, settings.cluster, kubeconfig.path_of(stack))
+    return StackCluster(stack, settings, settings.cluster, cluster_of(settings.target), kube.own_path(stack))
 
 
 def client_of_made(found: StackCluster) -> Any:
@@ -72,16 +71,6 @@ def connect(found: StackCluster) -> Any:
     try:
         kube.get(api, "/version")
     except KubeError as error:
-        raise ToolError(f"stack {found.stack}: {_why_down(found)}{error}") from None
+        why = found.place.why_down(found.settings)
+        raise ToolError(f"stack {found.stack}: " + "\n".join(filter(None, [why, str(error)]))) from None
     return api
-
-
-def _why_down(found: StackCluster) -> str:
-    """What Minikube knows of a cluster that does not answer, with a line's end; empty when it knows nothing."""
-    if found.settings.target != "minikube":
-        return ""
-    try:
-        why = trouble(found.cluster.minikube_profile)
-    except Failure as failure:
-        why = str(failure)
-    return f"{why}\n" if why else ""

@@ -15,7 +15,7 @@ from infra.places.cluster.port_forward import connection
 from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT
 from tools.look import cluster, ray_api
 from tools.look.ray_api import RayError
-from tools.look.status import endpoint
+from tools.look.status import node_port_of
 from tools.setup.project import ToolError, run_main, say
 from tools.stack import settings as stack_settings
 from training.machine.port_forward import LOOPBACK, copy_both_ways
@@ -56,14 +56,12 @@ def main() -> int:
     token = dashboard_spec.token_command(found.kubeconfig, found.namespace)
     try:
         ray_api.head(api, found.namespace)
-        url = endpoint(found, kube.items(api, "/api/v1/nodes"))
+        node_port = node_port_of(found, kube.items(api, "/api/v1/nodes"))
     except (KubeError, RayError) as error:
         raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
-    if found.settings.target == "minikube":
-        address, _, port = url.removeprefix("http://").partition(":")
-        if is_reachable(address, int(port)):
-            print(f"dashboard: {url}\nits token: {token}")
-            return 0
+    if node_port and is_reachable(*node_port):
+        print(f"dashboard: {dashboard_spec.node_port_url(*node_port)}\nits token: {token}")
+        return 0
     try:
         listener = socket.create_server((LOOPBACK, DASHBOARD_PORT))
     except OSError as error:

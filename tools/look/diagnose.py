@@ -40,7 +40,7 @@ KINDS = {
     "/apis/ray.io/v1": ("rayclusters",),
 }
 LONGEST_LOG_BYTES = 20 * 2**20
-MINIKUBE_SECONDS = 120
+NODE_LOG_SECONDS = 120
 _GONE = (KubeError, RayError, ToolError)
 
 Texts = Iterator[tuple[str, str]]
@@ -84,7 +84,7 @@ def _objects(api: Any, path: str, kind: str, ours: Ours, dump: Dump) -> Texts:
 def _nodes(found: StackCluster, api: Any, dump: Dump) -> Texts:
     """Size, taints and state; on a cluster of others not which images they hold, nor what is annotated."""
     shown = [without_data("nodes", item) for item in kube.items(api, "/api/v1/nodes")]
-    if found.settings.target != "minikube":
+    if not found.place.traits.owned:
         for node in shown:
             node["metadata"].pop("annotations", None)
             node["status"] = {key: value for key, value in node["status"].items() if key != "images"}
@@ -125,17 +125,18 @@ def _logs(api: Any, namespace: str, ours: Ours) -> Texts:
                     yield path, f"not there: {error}\n"
 
 
-def minikube_logs(found: StackCluster) -> Texts:
-    """What Minikube knows of its nodes: kubelet, containerd, the control plane."""
-    if found.settings.target == "minikube":
-        say("asking minikube for its logs: half a minute")
-        command = ["minikube", "--profile", found.cluster.minikube_profile, "logs"]
+def node_logs(found: StackCluster) -> Texts:
+    """What a program of this machine knows of the nodes, where the cluster is ours."""
+    command = found.place.log_command(found.settings)
+    if command:
+        program = command[0]
+        say(f"asking {program} for its logs: half a minute")
         try:
-            done = capture(command, timeout_seconds=MINIKUBE_SECONDS)
+            done = capture(command, timeout_seconds=NODE_LOG_SECONDS)
         except Exception as error:  # noqa: BLE001 (missing, or hanging: the archive is made whatever happens)
-            yield "minikube.txt", f"not there: {error}\n"
+            yield f"{program}.txt", f"not there: {error}\n"
             return
-        yield "minikube.txt", done.stdout + done.stderr
+        yield f"{program}.txt", done.stdout + done.stderr
 
 
 def write(found: StackCluster, folder: Path) -> Path:
@@ -160,7 +161,7 @@ def write(found: StackCluster, folder: Path) -> Path:
         add("versions.txt", versions(found))
         settings = json.loads(json.dumps(found.settings, default=_plain))
         add("settings.json", json.dumps(scrubber.clean_object(settings), indent=2))
-        for name, text in minikube_logs(found):
+        for name, text in node_logs(found):
             add(name, text)
         if api is None:
             add("cluster.missing.txt", why)

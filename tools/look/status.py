@@ -51,12 +51,18 @@ def _ray(api: Any, namespace: str) -> Ray:
         return Ray(found, [], [], str(error))
 
 
-def endpoint(found: StackCluster, nodes: list[dict[str, Any]]) -> str:
-    """Where Ray's dashboard answers."""
+def node_port_of(found: StackCluster, nodes: list[dict[str, Any]]) -> tuple[str, int] | None:
+    """Address and port of a node at which Ray's dashboard answers; None where it is reached by forwarding alone."""
     addresses = [one["address"] for node in nodes for one in node["status"].get("addresses") or []
                  if one["type"] == "InternalIP"]  # fmt: skip
-    if found.settings.target == "minikube" and addresses:
-        return dashboard_spec.node_port_url(found.cluster.dashboard_node_port, addresses[0])
+    return found.place.dashboard_address(found.settings, addresses[0]) if addresses else None
+
+
+def endpoint(found: StackCluster, nodes: list[dict[str, Any]]) -> str:
+    """Where Ray's dashboard answers, for people."""
+    node_port = node_port_of(found, nodes)
+    if node_port:
+        return dashboard_spec.node_port_url(*node_port)
     return f"{dashboard_spec.FORWARDED_URL} while `STACK={found.stack} make dashboard` runs"
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from infra.places.cluster.fit import GIB
 from infra.places.cluster.nodes import allocatable, is_ready
 from infra.places.cluster.pod_spec import RUN_LABEL
-from infra.settings.fit import GIB
 from report.text_table import columns
 
 Objects = Sequence[Mapping[str, Any]]

@@ -47,18 +47,17 @@ class Stack:
 
     def up(self) -> int:
         """Update, then show and publish the comparison; after a failure the last complete one."""
-        status = self._update_minikube() if self.target == "minikube" else self.update()
+        status = self._update_cluster() if self.target in CLUSTER_TARGETS else self.update()
         self.show(self.comparison(), failed=status != 0)
         if status != 0 and self.target in CLUSTER_TARGETS:
             say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
         return status
 
-    def _update_minikube(self) -> int:
-        """Update with this machine to itself, and a cluster that was stopped started first."""
-        from tools.look import minikube
+    def _update_cluster(self) -> int:
+        """Update with this machine to itself and a cluster that was stopped started first, where the place needs it."""
+        from tools.look import update
 
-        with minikube.alone_on_machine():
-            minikube.resume(self.name, self.overrides)
+        with update.ready(self.target, self.name, self.overrides):
             return self.update()
 
     def update(self) -> int:
@@ -143,10 +142,10 @@ class Stack:
         targets = ["--target", root] if root else []
         clear = ["refresh", "--yes", "--non-interactive", "--clear-pending-creates", *targets]
         self._pulumi(*clear, "--config-file", str(config))
-        if self.target == "minikube" and any(_HELM_RELEASE in urn for urn in begun):
-            from tools.look import minikube
+        if self.target in CLUSTER_TARGETS and any(_HELM_RELEASE in urn for urn in begun):
+            from tools.look import update
 
-            minikube.release_made_in_vain(self.name, self.overrides)
+            update.mark_interrupted_release(self.name, self.overrides)
 
     def _deployment(self) -> dict[str, Any]:
         return dict(json.loads(self._pulumi("stack", "export")).get("deployment") or {})

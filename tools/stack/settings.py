@@ -9,6 +9,7 @@ import argparse
 import os
 from collections.abc import Mapping
 
+from infra.places.place import choose
 from infra.settings.draft import InvalidSettingsError
 from infra.settings.settings import Settings, machine_facts, parse
 from report.stored import SWEEP_PREFIX
@@ -24,7 +25,7 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     secret = {key for key, value in values.items() if isinstance(value, dict)}
     texts = {key: _text(value) for key, value in values.items() if key not in secret}
     try:
-        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret)))
+        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret)), choose)
     except InvalidSettingsError as error:
         raise ToolError(str(error)) from None
 

@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +22,8 @@ from report.errors import PublishError
 from report.publish import publish
 from report.stored import PAGE, SWEEP_PREFIX
 from report.sweep import Sweep
-from tools.setup.project import ROOT, ToolError, run_main, say, stack_text, target_of
+from tools.look.update import alone
+from tools.setup.project import CLUSTER_TARGETS, ROOT, ToolError, run_main, say, stack_text, target_of
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
 from tools.sweep.engine import Interrupted, SweepStack, UpdateFailed
@@ -49,7 +49,7 @@ def main() -> int:
     folder, sweep = _find_or_begin(arguments.stack, asked)
     stack = SweepStack(sweep.stack, settings, target)
     try:
-        with _alone(target):
+        with alone(target):
             sweep = _measure_all(sweep, folder, stack)
     except Interrupted:
         say(f"interrupted. The same command goes on where this stopped; stack {sweep.stack} is kept until then")
@@ -62,15 +62,6 @@ def main() -> int:
         _say_how_to_destroy(sweep.stack)
     terminal.write((folder / TEXT).read_text(encoding="utf-8") + f"\n{page}")
     return 0 if sweep.is_complete else 1
-
-
-def _alone(target: str) -> AbstractContextManager[None]:
-    """This machine to itself for all settings on target minikube; on local each run takes it for itself."""
-    if target != "minikube":
-        return nullcontext()
-    from tools.look import minikube
-
-    return minikube.alone_on_machine()
 
 
 def _arguments() -> argparse.Namespace:
@@ -91,7 +82,7 @@ def _asked(arguments: argparse.Namespace, settings: str, base: Mapping[str, str]
         "stack": arguments.stack,
         "settings": settings,
         "dependencies": "".join(provenance.dependencies_hash(named(name).packages) for name in WORKLOADS),
-        "host": provenance.host().fingerprint() if target == "local" else "",
+        "host": "" if target in CLUSTER_TARGETS else provenance.host().fingerprint(),
         **{f"{arm} {name}": provenance.code_hash(arm, name) for arm in ARMS for name in WORKLOADS},
     }
     return Sweep(

@@ -26,8 +26,8 @@ def labels() -> dict[str, str]:
     return pod_spec.labels("dashboard")
 
 
-def node_port_url(node_port: int, address: str) -> str:
-    """Where the dashboard answers on Minikube; `address` is a node's."""
+def node_port_url(address: str, node_port: int) -> str:
+    """Where the dashboard answers at a port of the nodes; `address` is one's."""
     return f"http://{address}:{node_port}"
 
 

@@ -6,18 +6,16 @@ A Job is made once and never changed: what it depends on stands in its template,
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from infra.places.cluster import pod_spec
 from infra.places.cluster.pod_spec import RUN_LABEL, STACK_ANNOTATION, Manifest, Placement, Size
 from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
+from infra.plan import RunPlan
 from training.contract import progress, provenance
 from training.contract.arms import ARMS
 from training.contract.recipe import kebab
 from training.launch import indexed_job, versions
-
-if TYPE_CHECKING:
-    from infra.plan import RunPlan
 
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
@@ -64,7 +62,7 @@ def annotations(stack: str) -> dict[str, str]:
     return {STACK_ANNOTATION: stack, "pulumi.com/replaceUnready": "true"}
 
 
-def job(plan: "RunPlan", settings: JobSettings) -> Manifest:
+def job(plan: RunPlan, settings: JobSettings) -> Manifest:
     """The spec of the Job of one run."""
     template = {
         "metadata": {
@@ -81,7 +79,7 @@ def job(plan: "RunPlan", settings: JobSettings) -> Manifest:
     }
 
 
-def service(plan: "RunPlan") -> Manifest | None:
+def service(plan: RunPlan) -> Manifest | None:
     """The headless Service by which a native run's pods find each other before they are ready; None for other arms."""
     if plan.arm != "native":
         return None
@@ -98,24 +96,24 @@ def component(arm: str) -> str:
     return "ray-submitter" if arm == "ray" else arm
 
 
-def _recipe_flags(plan: "RunPlan") -> list[str]:
+def _recipe_flags(plan: RunPlan) -> list[str]:
     """Without what does not change the arm, as the number of workers the baseline: so its Job can be kept."""
     ignored = tuple(f"{kebab(key)}=" for key in ARMS[plan.arm].ignores)
     return [flag for flag in plan.recipe.flags() if not flag.startswith(ignored)]
 
 
-def _labels(plan: "RunPlan") -> dict[str, str]:
+def _labels(plan: RunPlan) -> dict[str, str]:
     return pod_spec.labels(component(plan.arm), **{RUN_LABEL: plan.name})
 
 
-def _indexed(plan: "RunPlan") -> Manifest:
+def _indexed(plan: RunPlan) -> Manifest:
     if plan.arm != "native":
         return {}
     workers = plan.recipe.workers
     return {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
 
 
-def _pod(plan: "RunPlan", settings: JobSettings) -> Manifest:
+def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
     flags = [*_recipe_flags(plan), *settings.dataset_flags]
     image, common = settings.placement.image, dict(settings.environment)
     more: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS}

@@ -1,10 +1,13 @@
-"""A connection to the cluster with the Python client, from a kubeconfig file. For what Pulumi's provider can't do.
+"""A connection to the cluster with the Python client, and the stack's own kubeconfig file. For what Pulumi's provider
+can't do.
 
 Objects are read as the API server writes them, as plain dicts: what this project needs of one is a few of its fields.
 """
 
 import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from training.contract.provenance import PROJECT
@@ -21,6 +24,57 @@ class KubeError(Exception):
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
+
+
+PLUGIN_SECONDS = "PULUMI_K8S_CLIENT_TIMEOUT"
+"""Environment variable of Pulumi's Kubernetes plugin: for each request, where 32 is its default for the first ones.
+
+Not an input of the provider: an update must not give up on a creation that a webhook takes its time for.
+"""
+
+
+def patience(verb: str) -> str:
+    """That Pulumi's own requests are not this program's, for a command that has already said that nothing answers."""
+    return (
+        "Pulumi's Kubernetes plugin goes on trying, for a minute at most; to wait less:\n"
+        f"  {PLUGIN_SECONDS}=4 pulumi {verb}"
+    )
+
+
+def own_path(stack: str) -> str:
+    """The file with which a stack's cluster is reached, whatever made it: ignored, 0600, from the project's folder."""
+    return str(Path(".state", "kubeconfig", stack))
+
+
+def own_text(stack: str) -> str | None:
+    """What the stack's own file holds; None without one."""
+    try:
+        return (PROJECT / own_path(stack)).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def own_folder() -> Path:
+    """The folder of the stacks' own files, made for this user alone where it is not there."""
+    folder = PROJECT / own_path("any").rpartition("/")[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def write_own(stack: str, text: str) -> None:
+    """Write the stack's own file whole: it holds credentials, so at no moment may anybody else read it."""
+    folder = own_folder()
+    partial = folder / f".{stack}.{os.getpid()}"
+    partial.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(folder / stack)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -> Any:

@@ -11,8 +11,6 @@ from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABE
 from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
 from training.launch.indexed_job import PORT as NATIVE_PORT
 
-POD_RANGE = "10.244.0.0/16"
-"""Minikube's pods: kubeadm's default, which all of its pod networks keep."""
 API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
 """The Service's and EKS', GKE's and AKS'; kubeadm's, k3s' and OpenShift's; Minikube's; MicroK8s'; IBM Cloud's."""
 OURS = {PROJECT_LABEL: PROJECT}
@@ -54,8 +52,8 @@ class NetworkSettings:
     create_namespace: bool
     operator: bool
     """KubeRay's operator runs in the namespace."""
-    node_port: bool
-    """The dashboard has one."""
+    pod_range: str | None
+    """The pods' addresses, where the dashboard has a NodePort; None: it has none."""
 
 
 def policies(settings: NetworkSettings) -> dict[str, Manifest]:
@@ -71,8 +69,8 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
     }
     if settings.operator:
         specs["operator"] = _operator()
-    if settings.node_port:
-        specs["dashboard-node-port"] = _from_nodes()
+    if settings.pod_range:
+        specs["dashboard-node-port"] = _from_nodes(settings.pod_range)
     return specs
 
 
@@ -134,9 +132,9 @@ def _from_submitter() -> Manifest:
     }
 
 
-def _from_nodes() -> Manifest:
+def _from_nodes(pod_range: str) -> Manifest:
     """What comes through a NodePort has a node's address; pods, which have their own, are left out."""
-    nodes = {"ipBlock": {"cidr": "0.0.0.0/0", "except": [POD_RANGE]}}
+    nodes = {"ipBlock": {"cidr": "0.0.0.0/0", "except": [pod_range]}}
     return {
         "podSelector": _head(),
         "policyTypes": ["Ingress"],

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from infra.settings.fit import Size
+from infra.places.cluster.fit import Size
 
 
 def allocatable(node: Mapping[str, Any]) -> Size:

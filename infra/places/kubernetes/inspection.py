@@ -1,6 +1,6 @@
 """What a cluster that exists is, and whether a measurement can be made there: asked before anything is made in it.
 
-Not the settings by themselves (`infra.settings.cluster_checks`), and nothing is changed: this only reads.
+Not the settings by themselves, and nothing is changed: this only reads.
 """
 
 import re
@@ -10,14 +10,20 @@ from itertools import islice
 from typing import Any
 
 from infra.places.cluster import crds, kube, leftover_jobs
+from infra.places.cluster.fit import (
+    RESERVED,
+    arms_to_leave_out,
+    cluster_fit,
+    measurement_of,
+    without_arms_line,
+)
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.network_spec import API_SERVER_PORTS
 from infra.places.cluster.nodes import allocatable, usable
+from infra.places.cluster.place import why_namespace_stays
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
-from infra.settings.arms import without_arms_line
 from infra.settings.draft import set_line
-from infra.settings.fit import RESERVED, Measurement, Size, arms_to_leave_out, cluster_fit
-from infra.settings.settings import Settings
+from infra.settings.settings import ON, Settings
 
 OPERATOR_SELECTOR = "app.kubernetes.io/name=kuberay-operator"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
@@ -44,8 +50,11 @@ def findings(api: Any, settings: Settings) -> list[Finding]:
 
 
 def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
-    assert settings.cluster is not None  # noqa: S101 (the target has it)
-    name, create = settings.cluster.namespace, settings.cluster.create_namespace
+    reason = why_namespace_stays(api, settings)
+    if reason:
+        yield Finding(reason, (set_line("createNamespace", ON),))
+        return
+    name, create = settings.of_cluster.namespace, settings.of_cluster.create_namespace
     try:
         found = kube.get(api, f"/api/v1/namespaces/{name}")
     except KubeError as error:
@@ -62,8 +71,7 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
 
 def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
     """Runs share the cores that they measure: another stack's, or one that an interrupted update of this left."""
-    assert settings.cluster is not None  # noqa: S101 (the target has it)
-    namespace, stack = settings.cluster.namespace, settings.stack
+    namespace, stack = settings.of_cluster.namespace, settings.stack
     unfinished = leftover_jobs.unfinished(api, namespace)
     own = [name for name, owner in unfinished.items() if owner == stack]
     others = [f"{name} of {f'stack {owner}' if owner else 'an unknown stack'}"
@@ -85,17 +93,16 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
 
 
 def _operator(api: Any, settings: Settings) -> Iterator[Finding]:
-    assert settings.cluster is not None  # noqa: S101 (the target has it)
-    wanted = settings.cluster.kuberay_version
-    if settings.cluster.operator == "install":
+    wanted = settings.of_cluster.kuberay_version
+    if settings.of_cluster.operator == "install":
         yield from _foreign_crds(api)
         yield from _api_server(api)
         return
     deployments = kube.items(api, "/apis/apps/v1/deployments", labelSelector=OPERATOR_SELECTOR)
-    found = operator_versions(deployments, settings.cluster.namespace)
+    found = operator_versions(deployments, settings.of_cluster.namespace)
     install = set_line("operator", "install")
     if not found:
-        where = f"that looks after namespace {settings.cluster.namespace}"
+        where = f"that looks after namespace {settings.of_cluster.namespace}"
         yield Finding(f"operator is existing, and this cluster has no KubeRay operator {where}", (install,))
     elif wanted not in found:
         ways = tuple(set_line("kuberayVersion", version) for version in found if version)
@@ -149,11 +156,12 @@ def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) 
 
 
 def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
-    assert settings.cluster is not None  # noqa: S101 (the target has it)
-    chosen, tolerations = settings.cluster.node_selector, settings.cluster.tolerations
+    chosen, tolerations = settings.of_cluster.node_selector, settings.of_cluster.tolerations
     nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
     sizes = [allocatable(node) for node in nodes]
-    asked = _asked(settings)
+    asked = measurement_of(
+        settings.recipe, settings.of_cluster, native_arm=settings.native_arm, wide_arm=settings.wide_arm
+    )
     arms = cluster_fit(asked, sizes)
     if not arms:
         return
@@ -167,16 +175,4 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
         f" may use ({listed or 'none'}), of which {RESERVED} each are kept for what runs there already",
         (*ways, set_line("allowOversubscription", "true")),
         liftable=True,
-    )
-
-
-def _asked(settings: Settings) -> Measurement:
-    assert settings.cluster is not None  # noqa: S101 (the target has it)
-    cluster, recipe = settings.cluster, settings.recipe
-    return Measurement(
-        workers=recipe.workers,
-        worker=Size(recipe.worker_cpus, cluster.worker_memory.bytes),
-        head=Size(cluster.head_cpus, cluster.head_memory.bytes),
-        native_arm=settings.native_arm,
-        wide_arm=settings.wide_arm,
     )

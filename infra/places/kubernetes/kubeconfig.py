@@ -1,6 +1,6 @@
-"""A user's kubeconfig reduced to the one context that a stack uses, and the stack's own file with it.
+"""A user's kubeconfig reduced to the one context that a stack uses.
 
-Reads and writes files; asks no cluster. Merged as kubectl merges: the first file that has a name decides what it is.
+Reads files; asks no cluster. Merged as kubectl merges: the first file that has a name decides what it is.
 """
 
 import base64
@@ -23,11 +23,6 @@ LONGEST_BYTES = 10 * 2**20
 _ANOTHER_FILE = "To use another file:\n  pulumi config set kubeconfig PATH"
 _CREDENTIAL_FILES = ("client-certificate", "client-key", "tokenFile")
 
-PLUGIN_SECONDS = "PULUMI_K8S_CLIENT_TIMEOUT"
-"""Environment variable of Pulumi's Kubernetes plugin: for each request, where 32 is its default for the first ones.
-
-Not an input of the provider: an update must not give up on a creation that a webhook takes its time for.
-"""
 
 Entry = dict[str, Any]
 
@@ -72,50 +67,6 @@ class Selected:
 
     def __str__(self) -> str:
         return f"context {self.context} of {self.source}, at {self.server}"
-
-
-def path_of(stack: str) -> str:
-    """The file with which a stack's cluster is reached, whatever made it: ignored, 0600, from the project's folder."""
-    return str(Path(".state", "kubeconfig", stack))
-
-
-def own_text(stack: str) -> str | None:
-    """What the stack's own file holds; None without one."""
-    try:
-        return (PROJECT / path_of(stack)).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-
-
-def patience(verb: str) -> str:
-    """That Pulumi's own requests are not this program's, for a command that has already said that nothing answers."""
-    return (
-        "Pulumi's Kubernetes plugin goes on trying, for a minute at most; to wait less:\n"
-        f"  {PLUGIN_SECONDS}=4 pulumi {verb}"
-    )
-
-
-def own_folder() -> Path:
-    """The folder of the stacks' own files, made for this user alone where it is not there."""
-    folder = PROJECT / path_of("any").rpartition("/")[0]
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    return folder
-
-
-def write_own(stack: str, text: str) -> None:
-    """Write the stack's own file whole: it holds credentials, so at no moment may anybody else read it."""
-    folder = own_folder()
-    partial = folder / f".{stack}.{os.getpid()}"
-    partial.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(folder / stack)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def current_context(setting: str | None) -> str | None:

@@ -99,12 +99,12 @@ class PinnedClusterProvider(ResourceProvider):
             _look(props)
         except KubeError as error:
             if not error.status:  # what may not be read there is said by each object
-                raise ClusterError(f"{error}\nNothing was read. {kubeconfig.patience('refresh')}") from None
+                raise ClusterError(f"{error}\nNothing was read. {kube.patience('refresh')}") from None
         return ReadResult(id_, props)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
         """Nothing of the stack is left in the cluster: remove its credentials."""
-        (PROJECT / kubeconfig.path_of(props["stack"])).unlink(missing_ok=True)
+        (PROJECT / kube.own_path(props["stack"])).unlink(missing_ok=True)
 
 
 class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
@@ -150,9 +150,9 @@ class DestroyCheckProvider(ResourceProvider):
 
 def _look(props: Mapping[str, Any]) -> None:
     """Look where the stack's own kubeconfig leads to; raises ClusterError, and KubeError where nothing answers."""
-    if kubeconfig.own_text(props["stack"]) is None:
+    if kube.own_text(props["stack"]) is None:
         raise ClusterError(lost(props["stack"], props))
-    uid = _uid(kube.connect(kubeconfig.path_of(props["stack"])))
+    uid = _uid(kube.connect(kube.own_path(props["stack"])))
     if uid != props["uid"]:
         raise ClusterError(
             f"at {props['server']} answers another cluster (kube-system {uid}) than that of stack {props['stack']}"
@@ -182,7 +182,7 @@ def _is_old(news: Mapping[str, Any]) -> bool:
         selected = kubeconfig.select(news["kubeconfig"], news["context"])
     except KubeError:
         return False
-    return kubeconfig.own_text(news["stack"]) != selected.text
+    return kube.own_text(news["stack"]) != selected.text
 
 
 def _write(recorded: Mapping[str, Any], news: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _write(recorded: Mapping[str, Any], news: Mapping[str, Any]) -> dict[str, An
         raise ClusterError("the cluster did not answer a moment ago, and does now; nothing was changed:\n  pulumi up")
     if recorded["uid"] != identity["uid"]:
         raise ClusterError(refusal(str(news["stack"]), recorded, selected, identity))
-    kubeconfig.write_own(str(news["stack"]), selected.text)
+    kube.write_own(str(news["stack"]), selected.text)
     return {**news, **identity}
 
 
@@ -213,7 +213,7 @@ Nothing was changed in either. One of these helps:
 
 def lost(stack: str, recorded: Mapping[str, Any]) -> str:
     """What to do without the stack's own file."""
-    return f"""{kubeconfig.path_of(stack)} is gone, and with it the way to the cluster of stack {stack}: \
+    return f"""{kube.own_path(stack)} is gone, and with it the way to the cluster of stack {stack}: \
 {_described(recorded)}.
 Nothing was read, changed or deleted. To write it again, with kubeContext leading to that cluster:
   pulumi up --target '**{NAME}'"""

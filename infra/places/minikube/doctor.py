@@ -4,33 +4,19 @@
 """
 
 import os
-import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from infra.doctor import GIB, Finding, docker, dotted, parsed
 from infra.places.minikube.spec import Cluster
 from infra.programs import Failure, run
 
-MINIMUM_DOCKER = (20, 10)
 MINIMUM_MINIKUBE = (1, 37)
 DISK_BYTES = 12 * 10**9
 """Images of the nodes, the training image once on this machine and once on each node."""
-GIB = 2**30
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that a stack needs."""
-
-    name: str
-    found: str
-    needed: str
-    ok: bool
-    fix: str = ""
 
 
 def findings(cluster: Cluster) -> Iterator[Finding]:
@@ -49,37 +35,16 @@ def refuse(cluster: Cluster) -> None:
             raise Failure(f"{finding.name}: {finding.found}; needed is {finding.needed}.\n{finding.fix}")
 
 
-def docker() -> Finding:
-    """The engine: its program, whether it runs, whether it may be used, its version."""
-    needed = f"Docker {_dotted(MINIMUM_DOCKER)} or newer, running"
-    if not shutil.which("docker"):
-        return Finding("docker", "not installed", needed, False, "Install it: https://docs.docker.com/engine/install/")
-    try:
-        version = run("docker", "version", "--format", "{{.Server.Version}}", quiet=True, seconds=30).strip()
-    except Failure as failure:
-        return _refused_docker(str(failure), needed)
-    fix = "Update it: https://docs.docker.com/engine/install/"
-    return Finding("docker", version, needed, _version(version) >= MINIMUM_DOCKER, fix)
-
-
-def _refused_docker(message: str, needed: str) -> Finding:
-    if "permission denied" in message.lower():
-        fix = "Join the group docker, then log in again:  sudo usermod -aG docker $USER"
-        return Finding("docker", "its socket refuses this user", needed, False, fix)
-    fix = "Start it:  sudo systemctl start docker    (or open Docker Desktop)"
-    return Finding("docker", "its daemon does not answer", needed, False, fix)
-
-
 def minikube() -> Finding:
     """Minikube and its version."""
-    needed = f"minikube {_dotted(MINIMUM_MINIKUBE)} or newer"
+    needed = f"minikube {dotted(MINIMUM_MINIKUBE)} or newer"
     if not shutil.which("minikube"):
         return Finding(
             "minikube", "not installed", needed, False, "Install it: https://minikube.sigs.k8s.io/docs/start/"
         )
     version = run("minikube", "version", "--short", quiet=True, seconds=30).strip().lstrip("v")
     fix = "Update it: https://minikube.sigs.k8s.io/docs/start/"
-    return Finding("minikube", version, needed, _version(version) >= MINIMUM_MINIKUBE, fix)
+    return Finding("minikube", version, needed, parsed(version) >= MINIMUM_MINIKUBE, fix)
 
 
 def cpus(cluster: Cluster) -> Finding:
@@ -109,11 +74,3 @@ def _docker_root() -> Path:
         return Path(run("docker", "info", "--format", "{{.DockerRootDir}}", quiet=True, seconds=30).strip())
     except Failure:
         return Path.cwd()  # that Docker does not answer is another finding
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))

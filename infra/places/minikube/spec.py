@@ -5,6 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from infra.places.cluster.kube import own_path
+from infra.settings.settings import Settings
+
+MIB = 2**20
 VARIABLE = "MINIKUBE_CLUSTER"
 """Environment variable with a `Cluster` as JSON: one value, quoted by nobody."""
 
@@ -57,6 +61,23 @@ class Cluster:
             *("--embed-certs", "--keep-context=false", "--interactive=false", "--wait", "all"),
         ]
         return [*command, *(["--addons", ",".join(self.addons)] if self.addons else [])]
+
+
+def wanted_cluster(settings: Settings) -> Cluster:
+    """The cluster that the settings want."""
+    wanted = settings.of_cluster
+    return Cluster(
+        stack=settings.stack,
+        profile=wanted.minikube_profile,
+        kubeconfig=own_path(settings.stack),
+        nodes=wanted.minikube_nodes,
+        cpus=wanted.minikube_cpus,
+        memory_mib=wanted.minikube_memory.bytes // MIB,
+        version=wanted.kubernetes_version,
+        cni=wanted.minikube_cni,
+        addons=wanted.minikube_addons,
+        images=wanted.preload_images,
+    )
 
 
 FIXED = {

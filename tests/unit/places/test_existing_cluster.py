@@ -132,6 +132,17 @@ def test_a_namespace_of_somebody_else_is_not_taken_over(cluster: tuple[Api, Any]
     assert [] == found(client)
 
 
+def test_a_namespace_that_this_project_made_is_not_given_up(cluster: tuple[Api, Any]) -> None:
+    """`createNamespace` set from true to false: Pulumi would delete the namespace, and everything in it."""
+    api, client = cluster
+    api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE, "labels": {PROJECT_LABEL: PROJECT}}})
+
+    (refused,) = found(client, createNamespace="false")
+    assert f"this project made the namespace {NAMESPACE}, and createNamespace is false" in refused
+    assert "would delete it, with everything in it" in refused
+    assert refused.endswith("pulumi config set createNamespace true")
+
+
 def test_a_given_namespace_must_exist(cluster: tuple[Api, Any]) -> None:
     """Its pull secrets and rights are the user's to make."""
     (refused,) = found(cluster[1], createNamespace="false")

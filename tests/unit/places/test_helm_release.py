@@ -10,16 +10,9 @@ from typing import Any
 import pytest
 
 from infra.places.cluster import helm_release, kube
-from tests.unit.kube_api import NAMESPACE, Api, serving
+from tests.unit.kube_api import NAMESPACE, Api, helm_revision, serving
 
 RELEASE = "kuberay-operator"
-
-
-def record(name: str, release: str, status: str) -> dict[str, Any]:
-    """A revision as Helm keeps it: JSON, packed, in base64, in a Secret."""
-    packed = gzip.compress(json.dumps({"name": release, "info": {"status": status}, "version": 1}).encode())
-    data = {"release": base64.b64encode(base64.b64encode(packed)).decode()}
-    return {"metadata": {"name": name, "labels": {"owner": "helm", "name": release, "status": status}}, "data": data}
 
 
 @pytest.fixture
@@ -27,10 +20,10 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
     """A cluster with two releases, of which ours has three revisions."""
     with serving(tmp_path) as (api, kubeconfig):
         for one in (
-            record("v1", RELEASE, "superseded"),
-            record("v2", RELEASE, "deployed"),
-            record("v3", RELEASE, "pending-upgrade"),
-            record("other", "somebody-s", "pending-install"),
+            helm_revision("v1", RELEASE, "superseded"),
+            helm_revision("v2", RELEASE, "deployed"),
+            helm_revision("v3", RELEASE, "pending-upgrade"),
+            helm_revision("other", "somebody-s", "pending-install"),
         ):
             api.put("/api/v1", "secrets", one, NAMESPACE)
         yield api, kube.connect(kubeconfig)

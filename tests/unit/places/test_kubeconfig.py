@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.places.cluster import kube
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import KubeconfigError, NotHereError
 from tests.unit.settings_machine import only_problem, settings
@@ -37,6 +38,7 @@ CONFIG: dict[str, Any] = {
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The standard kubeconfig of a user, with the authority's file beside it."""
     monkeypatch.setattr(kubeconfig, "PROJECT", tmp_path / "p")
+    monkeypatch.setattr(kube, "PROJECT", tmp_path / "p")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     (tmp_path / "ca.crt").write_bytes(AUTHORITY)
     (tmp_path / "config").write_text(yaml.safe_dump(CONFIG))
@@ -192,13 +194,13 @@ def test_the_stack_s_own_file_is_for_this_user_alone(file: Path) -> None:
     """Folder and file, whatever the umask; it is whole or as it was."""
     before = os.umask(0)
     try:
-        kubeconfig.write_own("s", "first")
-        kubeconfig.write_own("s", "second")
+        kube.write_own("s", "first")
+        kube.write_own("s", "second")
     finally:
         os.umask(before)
-    own = file.parent / "p" / kubeconfig.path_of("s")
+    own = file.parent / "p" / kube.own_path("s")
 
-    assert "second" == kubeconfig.own_text("s")
+    assert "second" == kube.own_text("s")
     assert [0o600, 0o700] == [path.stat().st_mode & 0o777 for path in (own, own.parent)]
     assert [own] == list(own.parent.iterdir())
 

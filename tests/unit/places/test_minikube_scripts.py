@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import doctor as machine_doctor
 from infra.places.minikube import command as minikube
 from infra.places.minikube import doctor
 from infra.places.minikube.spec import Cluster, unchangeable
@@ -249,6 +250,6 @@ def test_docker_s_refusals_have_different_fixes(monkeypatch: pytest.MonkeyPatch,
         raise Failure(said)
 
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(doctor, "run", fail)
+    monkeypatch.setattr(machine_doctor, "run", fail)
 
-    assert fix in doctor.docker().fix
+    assert fix in machine_doctor.docker().fix

@@ -50,7 +50,9 @@ ALLOWED = (
 
 def policies(*, own: bool = True, operator: bool = True, node_port: bool = True) -> dict[str, dict[str, Any]]:
     """The policies of a stack, in a namespace that it makes or in one that was there."""
-    return network_spec.policies(NetworkSettings(create_namespace=own, operator=operator, node_port=node_port))
+    return network_spec.policies(
+        NetworkSettings(create_namespace=own, operator=operator, pod_range="10.244.0.0/16" if node_port else None)
+    )
 
 
 def selects(selector: dict[str, Any], pod: dict[str, str]) -> bool:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from infra.places.cluster.fit import GIB, Measurement, Size, arms_to_leave_out, cluster_fit
 from infra.settings.draft import Facts
-from infra.settings.fit import GIB, Measurement, Size, arms_to_leave_out, cluster_fit
 from tests.unit.settings_machine import machine, settings
 
 LARGE = machine(cores=16, gib=64, stack="minikube")

@@ -11,8 +11,7 @@ import pytest
 
 from infra.settings.draft import InvalidSettingsError
 from infra.settings.key import TARGETS
-from infra.settings.settings import parse
-from tests.unit.settings_machine import ROOT, machine
+from tests.unit.settings_machine import ROOT, machine, parse
 from tools.setup import project
 from tools.setup.project import ToolError, checked_stack_name, stack_text
 from tools.stack import config as stack_config

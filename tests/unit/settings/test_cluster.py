@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.settings.fit import GIB, Measurement, Size, cluster_fit, node_that_fits
+from infra.places.cluster.fit import GIB, Measurement, Size, cluster_fit, node_that_fits
 from tests.unit.settings_machine import applied, machine, only_problem, settings
 
 IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}

@@ -9,12 +9,13 @@ import pulumi
 import pytest
 import yaml
 
+from infra.places.place import choose
 from infra.settings import settings as module
 from infra.settings.draft import InvalidSettingsError, read
 from infra.settings.key import TARGETS, Key
-from infra.settings.settings import ClusterSettings, Settings, SettingsError, load, parse
+from infra.settings.settings import ClusterSettings, Settings, SettingsError, load
 from infra.settings.table import KEYS
-from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, problems, settings
+from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
 from training.contract.recipe import camel
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -226,7 +227,7 @@ def test_load_reads_this_project_s_keys(monkeypatch: pytest.MonkeyPatch) -> None
     """Keys of other namespaces, such as Pulumi's own, are not ours."""
     _given(monkeypatch, workers="3")
 
-    assert load().recipe.workers == 3
+    assert load(choose).recipe.workers == 3
 
 
 @pytest.mark.usefixtures("_pulumi")
@@ -235,7 +236,7 @@ def test_load_sees_unknown_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     _given(monkeypatch, wrokers="3")
 
     with pytest.raises(SettingsError, match="did you mean workers") as caught:
-        load()
+        load(choose)
     assert isinstance(caught.value, pulumi.RunError)
 
 
@@ -244,12 +245,12 @@ def test_what_does_not_fit_is_a_warning_at_preview_and_an_error_at_up(monkeypatc
     """A preview may run on another machine than the update; an update must not start what can't work."""
     _given(monkeypatch, target="minikube", workers="3")
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    warnings = load().warnings
+    warnings = load(choose).warnings
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
 
     assert any("pulumi config set nativeArm false" in warning for warning in warnings)
     with pytest.raises(SettingsError, match="pulumi config set nativeArm false"):
-        load()
+        load(choose)
 
 
 def test_facts_are_this_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:

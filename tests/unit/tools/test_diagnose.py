@@ -30,7 +30,7 @@ ENCODED = base64.b64encode(TOKEN.encode()).decode()
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Api, StackCluster]]:
     """A cluster whose logs and objects show its token in every way."""
-    monkeypatch.setattr(diagnose, "minikube_logs", lambda _: iter([("minikube.txt", f"--token {TOKEN}")]))
+    monkeypatch.setattr(diagnose, "node_logs", lambda _: iter([("minikube.txt", f"--token {TOKEN}")]))
     monkeypatch.setattr(diagnose, "session_logs", lambda *_: iter([("ray-session/gcs.out", TOKEN)]))
     with serving(tmp_path) as (api, kubeconfig):
         stack = cluster.find("ci", {})
@@ -182,7 +182,7 @@ def test_what_can_t_be_had_is_named_with_the_reason(found: tuple[Api, StackClust
 def test_without_a_cluster_there_is_an_archive_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions, settings and Minikube's logs, and why there is no more."""
     monkeypatch.setattr(cluster, "ROOT", tmp_path)
-    monkeypatch.setattr(diagnose, "minikube_logs", lambda _: iter([]))
+    monkeypatch.setattr(diagnose, "node_logs", lambda _: iter([]))
     archived = files(diagnose.write(cluster.find("ci", {}), tmp_path / "runs"))
 
     assert {"versions.txt", "settings.json", "cluster.missing.txt"} == archived.keys()

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.places.minikube.doctor import Finding
+from infra.doctor import Finding
+from infra.places.local import doctor as local_doctor
 from infra.programs import Failure
 from tests.unit.kube_api import node, serving, trust_without_certificate
 from tools.look import doctor
-from tools.setup.project import capture
 from tools.stack import settings as stack_settings
 
 
@@ -63,9 +63,10 @@ def test_memory_that_the_workers_lack_is_found() -> None:
 def test_ports_that_others_reach_are_said(monkeypatch: pytest.MonkeyPatch, reason: str, found: str) -> None:
     """With the system's reason, and without a no: runs do without."""
     program = f"print({reason!r}, end='')"
-    monkeypatch.setattr(doctor, "capture", lambda command: capture([command[0], "-c", program]))
+    monkeypatch.setattr(local_doctor, "NETWORK_PROBE", ("-c", program))
+    finding = local_doctor.network()
 
-    assert (found, True) == (doctor.network().found, doctor.network().ok)
+    assert (found, True) == (finding.found, finding.ok)
 
 
 def test_a_minikube_stack_needs_all_of_it_whatever_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

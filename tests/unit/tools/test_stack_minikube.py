@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.look import minikube
+from tools.look import update
 from tools.stack import environment
 from tools.stack.__main__ import Stack
 from training.machine import machine_lock
@@ -19,8 +19,8 @@ class Recorded:
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[str] = []
         monkeypatch.setattr(environment, "for_pulumi", lambda *_: {})
-        monkeypatch.setattr(minikube, "resume", lambda stack, _: self.note(f"resume {stack}"))
-        monkeypatch.setattr(minikube, "release_made_in_vain", lambda stack, _: self.note(f"release of {stack}"))
+        monkeypatch.setattr(update, "resume", lambda stack, _: self.note(f"resume {stack}"))
+        monkeypatch.setattr(update, "mark_interrupted_release", lambda stack, _: self.note(f"release of {stack}"))
         self.stack = Stack(name, {})
         monkeypatch.setattr(self.stack, "update", self._fail_to_update)
         monkeypatch.setattr(self.stack, "comparison", lambda: None)

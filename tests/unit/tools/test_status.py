@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from infra.places.minikube import command
 from tests.unit.kube_api import NAMESPACE, Api, job, node, pod, serving, write_kubeconfig
 from tools.look import cluster, status, status_view
 from tools.look.status_view import Ray, render
@@ -101,7 +102,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """The cluster of stack `ci`, reached through the stack's own kubeconfig."""
     monkeypatch.setattr(cluster, "ROOT", tmp_path)
     monkeypatch.setattr("infra.places.cluster.kube.PROJECT", tmp_path)
-    monkeypatch.setattr(cluster, "trouble", lambda _: "")
+    monkeypatch.setattr(command, "trouble", lambda _: "")
     with serving(tmp_path) as (served, kubeconfig):
         path = tmp_path / ".state/kubeconfig/ci"
         path.parent.mkdir(parents=True)
@@ -142,7 +143,7 @@ def test_a_cluster_that_is_down_is_said_so(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SET", "minikubeProfile=test")
     with pytest.raises(ToolError, match=r"http://127\.0\.0\.1:9 does not answer"):
         status.main()
-    monkeypatch.setattr(cluster, "trouble", lambda profile: f"{profile} is stopped")
+    monkeypatch.setattr(command, "trouble", lambda profile: f"{profile} is stopped")
     with pytest.raises(ToolError, match="stack ci: test is stopped\nhttp"):
         status.main()
 

@@ -17,6 +17,7 @@ from report.errors import PublishError
 from report.sweep import Sweep, numbers
 from report.sweep_page import render
 from tests.unit.results import make_context, make_recipe, make_result
+from tools.look.update import alone
 from tools.setup.project import ToolError
 from tools.stack.config import parse_overrides
 from tools.sweep import __main__ as sweeping
@@ -306,7 +307,7 @@ def test_nothing_measured_is_a_page_without_pictures(project: Path) -> None:
 @pytest.mark.parametrize(("target", "held"), [("minikube", True), ("local", False), ("kubernetes", False)])
 def test_a_sweep_on_minikube_has_the_machine_to_itself(target: str, held: bool) -> None:
     """From its first setting to its last; on local each run takes the machine for itself."""
-    with sweeping._alone(target):
+    with alone(target):
         taken = machine_lock.take_name(machine_lock.NAME)
 
     assert held == isinstance(taken, machine_lock.Holder)

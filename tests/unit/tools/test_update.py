@@ -8,17 +8,17 @@ import pytest
 
 from infra.places.minikube import command as scripts
 from infra.programs import Failure
-from tools.look import minikube
+from tools.look import update
 from tools.setup.project import ToolError
 from training.machine import machine_lock
 from training.machine.machine_lock import Holder
 
 HOLD = """
 import sys
-from tools.look.minikube import alone_on_machine
+from tools.look.update import alone
 from training.machine import machine_lock
 machine_lock.NAME = "\\0" + sys.argv[1]
-with alone_on_machine():
+with alone('minikube'):
     print(flush=True)
     sys.stdin.read()
 """
@@ -29,7 +29,7 @@ def test_a_second_update_waits_for_the_first(machine_lock_name: str, capsys: pyt
     entered = threading.Event()
 
     def second() -> None:
-        with minikube.alone_on_machine():
+        with update.alone("minikube"):
             entered.set()
 
     command = [sys.executable, "-c", HOLD, machine_lock_name]
@@ -48,7 +48,7 @@ def test_a_second_update_waits_for_the_first(machine_lock_name: str, capsys: pyt
 
 def test_the_lock_is_that_of_runs_on_this_machine() -> None:
     """A local measurement beside one on Minikube would spoil both; afterwards it is free."""
-    with minikube.alone_on_machine():
+    with update.alone("minikube"):
         meanwhile = machine_lock.take_name(machine_lock.NAME)
     afterwards = machine_lock.take_name(machine_lock.NAME)
 
@@ -64,7 +64,7 @@ def test_what_is_in_the_lock_s_place_is_said(monkeypatch: pytest.MonkeyPatch) ->
         raise machine_lock.LockError("it is a folder: remove it")
 
     monkeypatch.setattr(machine_lock, "take", refuse)
-    with pytest.raises(ToolError, match="it is a folder: remove it"), minikube.alone_on_machine():
+    with pytest.raises(ToolError, match="it is a folder: remove it"), update.alone("minikube"):
         pass
 
 
@@ -72,8 +72,8 @@ def test_the_cluster_of_the_settings_is_resumed(monkeypatch: pytest.MonkeyPatch)
     """Also of those of this call alone; why it can't be is said without a traceback."""
     resumed: list[str] = []
     monkeypatch.setattr(scripts, "resume", resumed.append)
-    minikube.resume("ci", {})
-    minikube.resume("ci", {"minikubeProfile": "mine"})
+    update.resume("ci", {})
+    update.resume("ci", {"minikubeProfile": "mine"})
 
     assert ["ray-worth-it-ci", "mine"] == resumed
 
@@ -82,4 +82,4 @@ def test_the_cluster_of_the_settings_is_resumed(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(scripts, "resume", fail)
     with pytest.raises(ToolError, match="stack ci: the daemon does not answer"):
-        minikube.resume("ci", {})
+        update.resume("ci", {})

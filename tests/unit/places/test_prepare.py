@@ -7,8 +7,11 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from infra.places.cluster import before_up, helm_release, kube, operator_spec
-from infra.places.kubernetes import kubeconfig
+from infra.places.cluster import helm_release, kube, operator_spec
+from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
+from infra.places.kubernetes.place import ExistingCluster
+from infra.places.minikube import command, place
+from infra.places.minikube.place import MinikubePlace
 from infra.programs import Failure
 from infra.settings.settings import ClusterSettings, Settings
 from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, trust_without_certificate, write_kubeconfig
@@ -44,7 +47,7 @@ def existing(**values: str) -> Settings:
 
 def test_the_cluster_is_named_before_it_is_touched(api: Api, said: list[str]) -> None:
     """With context and address: the kubeconfig's current context may have changed since yesterday."""
-    before_up.check_existing(existing())
+    ExistingCluster().prepare(existing())
 
     (line,) = said
     assert line.startswith("info: the cluster: context test of ")
@@ -56,7 +59,7 @@ def test_a_preview_asks_only_whether_the_cluster_answers(
 ) -> None:
     """It names it all the same; what does not fit is for `up` to refuse."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    before_up.check_existing(existing(workers="50", globalBatchSize="50"))
+    ExistingCluster().prepare(existing(workers="50", globalBatchSize="50"))
 
     assert ["GET /version"] == api.asked
     (line,) = said
@@ -68,14 +71,14 @@ def test_a_preview_says_that_the_stack_s_minikube_does_not_answer(
 ) -> None:
     """By the stack's own kubeconfig, and goes on; without one there is nothing to ask."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    for module in (before_up, kube):
+    for module in (place, kube):
         monkeypatch.setattr(module, "PROJECT", tmp_path)
-    before_up.check_minikube(minikube())
+    MinikubePlace().prepare(minikube())
     assert [] == said
-    own = tmp_path / kubeconfig.path_of(minikube().stack)
+    own = tmp_path / kube.own_path(minikube().stack)
     own.parent.mkdir(parents=True)
     write_kubeconfig(own, "http://127.0.0.1:9")
-    before_up.check_minikube(minikube())
+    MinikubePlace().prepare(minikube())
 
     (line,) = said
     assert line.startswith("warn: http://127.0.0.1:9 does not answer")
@@ -87,9 +90,9 @@ def test_a_preview_needs_no_kubeconfig(tmp_path: Path, said: list[str], monkeypa
     """A pull request's runner has none; an update fails without, and says so."""
     nowhere = replace(existing(), cluster=replace(cluster_of(existing()), kubeconfig=f"{tmp_path}/none"))
     with pytest.raises(pulumi.RunError, match=r"(?s)nothing was changed.*no kubeconfig .*none.*pulumi config set"):
-        before_up.check_existing(nowhere)
+        ExistingCluster().prepare(nowhere)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    before_up.check_existing(nowhere)
+    ExistingCluster().prepare(nowhere)
 
     (line,) = said
     assert line.startswith(
@@ -105,8 +108,8 @@ def test_a_kubeconfig_that_is_broken_is_refused_at_preview(
     monkeypatch.setenv("KUBECONFIG", str(path))
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     with pytest.raises(pulumi.RunError, match=r"(?s)nothing was changed.*https:// is allowed"):
-        before_up.check_existing(existing())
-    before_up.check_existing(replace(existing(), cluster=replace(cluster_of(existing()), kube_context="none")))
+        ExistingCluster().prepare(existing())
+    ExistingCluster().prepare(replace(existing(), cluster=replace(cluster_of(existing()), kube_context="none")))
 
     assert ["warn"] == [line.partition(":")[0] for line in said]
 
@@ -122,17 +125,17 @@ def test_what_stands_in_the_way_is_refused_all_at_once(said: list[str]) -> None:
     """Before anything is made."""
     wanted = existing(workers="50", globalBatchSize="50", operator="existing")
     with pytest.raises(pulumi.RunError, match=r"(?s)nothing was changed.*no KubeRay operator.*50 workers, do not fit"):
-        before_up.check_existing(wanted)
+        ExistingCluster().prepare(wanted)
 
 
 @pytest.mark.usefixtures("api")
 def test_permission_makes_a_warning_of_what_does_not_fit(said: list[str]) -> None:
     """It is an estimate: what else runs there is not known. What is not there stays refused."""
-    before_up.check_existing(existing(workers="50", globalBatchSize="50", allowOversubscription="true"))
+    ExistingCluster().prepare(existing(workers="50", globalBatchSize="50", allowOversubscription="true"))
 
     assert "warn: the pods of baseline, native, ray" in said[1]
     with pytest.raises(pulumi.RunError, match="no KubeRay operator"):
-        before_up.check_existing(existing(allowOversubscription="true", operator="existing"))
+        ExistingCluster().prepare(existing(allowOversubscription="true", operator="existing"))
 
 
 def minikube(**values: str) -> Settings:
@@ -142,18 +145,18 @@ def minikube(**values: str) -> Settings:
 
 def test_a_minikube_in_trouble_is_refused(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Gone, stopped, or not to be asked: a message and no traceback. A preview does not look."""
-    monkeypatch.setattr(before_up, "trouble", lambda profile: f"{profile} is gone")
+    monkeypatch.setattr(command, "trouble", lambda profile: f"{profile} is gone")
     with pytest.raises(pulumi.RunError, match="ray-worth-it-ci is gone"):
-        before_up.check_minikube(minikube())
+        MinikubePlace().prepare(minikube())
 
     def fail(_: str) -> str:
         raise Failure("the Docker daemon does not answer")
 
-    monkeypatch.setattr(before_up, "trouble", fail)
+    monkeypatch.setattr(command, "trouble", fail)
     with pytest.raises(pulumi.RunError, match="daemon does not answer"):
-        before_up.check_minikube(minikube())
+        MinikubePlace().prepare(minikube())
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    before_up.check_minikube(minikube())
+    MinikubePlace().prepare(minikube())
 
     assert [] == said
 
@@ -162,15 +165,15 @@ def test_a_minikube_update_has_the_machine_to_itself_and_a_preview_asks_for_noth
     said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plain `pulumi up` too: its runs are pods of this machine. What is in the lock's place is a message."""
-    monkeypatch.setattr(before_up, "trouble", lambda _: "")
-    monkeypatch.setattr(before_up, "PROJECT", tmp_path)
+    monkeypatch.setattr(command, "trouble", lambda _: "")
+    monkeypatch.setattr(place, "PROJECT", tmp_path)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    before_up.check_minikube(minikube())
+    MinikubePlace().prepare(minikube())
     free = machine_lock.take_name(machine_lock.NAME)
     assert not isinstance(free, machine_lock.Holder)
     free.close()
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    before_up.check_minikube(minikube())
+    MinikubePlace().prepare(minikube())
 
     assert isinstance(machine_lock.take_name(machine_lock.NAME), machine_lock.Holder)
 
@@ -179,7 +182,7 @@ def test_a_minikube_update_has_the_machine_to_itself_and_a_preview_asks_for_noth
 
     monkeypatch.setattr(machine_lock, "take", refuse)
     with pytest.raises(pulumi.RunError, match="it is a folder: remove it"):
-        before_up.check_minikube(minikube())
+        MinikubePlace().prepare(minikube())
 
 
 def test_what_a_killed_update_left_is_cleared(
@@ -192,16 +195,16 @@ def test_what_a_killed_update_left_is_cleared(
         marked.append((namespace, release))
         return ["sh.helm.release.v1.kuberay-operator.v1"]
 
-    monkeypatch.setattr(before_up, "trouble", lambda _: "")
-    monkeypatch.setattr(before_up, "PROJECT", tmp_path)
+    monkeypatch.setattr(command, "trouble", lambda _: "")
+    monkeypatch.setattr(place, "PROJECT", tmp_path)
     monkeypatch.setattr("infra.places.cluster.kube.PROJECT", tmp_path)
     monkeypatch.setattr(helm_release, "mark_failed", mark)
-    before_up.check_minikube(minikube(minikubeProfile="test"))
-    path = tmp_path / kubeconfig.path_of("ci")
+    MinikubePlace().prepare(minikube(minikubeProfile="test"))
+    path = tmp_path / kube.own_path("ci")
     path.parent.mkdir(parents=True)
     path.write_bytes((tmp_path / "kubeconfig").read_bytes())
     api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", active=1), NAMESPACE)
-    before_up.check_minikube(minikube(minikubeProfile="test"))
+    MinikubePlace().prepare(minikube(minikubeProfile="test"))
 
     assert [(NAMESPACE, operator_spec.RELEASE)] == marked
     assert [
@@ -210,23 +213,45 @@ def test_what_a_killed_update_left_is_cleared(
     ] == [line.partition(" (")[0] for line in said]
 
 
+def test_a_namespace_that_the_stack_made_is_not_given_up_on_minikube_either(
+    api: Api, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused before a run is ended; one that somebody else made there may be used."""
+    monkeypatch.setattr(command, "trouble", lambda _: "")
+    monkeypatch.setattr(place, "PROJECT", tmp_path)
+    monkeypatch.setattr(kube, "PROJECT", tmp_path)
+    own = tmp_path / kube.own_path("ci")
+    own.parent.mkdir(parents=True)
+    own.write_bytes((tmp_path / "kubeconfig").read_bytes())
+    wanted = minikube(minikubeProfile="test", createNamespace="false")
+    api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE, "labels": {PROJECT_LABEL: PROJECT}}})
+
+    with pytest.raises(pulumi.RunError, match=r"(?s)would delete it.*nothing was changed.*set createNamespace true"):
+        MinikubePlace().prepare(wanted)
+    api.objects[f"/api/v1/namespaces/{NAMESPACE}"]["metadata"]["labels"] = {}
+    assert wanted == MinikubePlace().prepare(wanted)
+
+    assert not [line for line in api.asked if not line.startswith("GET")]
+    assert [] == said
+
+
 @pytest.mark.parametrize(("started", "refused"), [(True, True), (False, False)])
 def test_a_minikube_that_does_not_answer(
     started: bool, refused: bool, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that was made is refused; one that is half made is for this update to make."""
-    monkeypatch.setattr(before_up, "trouble", lambda _: "")
-    monkeypatch.setattr(before_up, "started", lambda _: started)
-    monkeypatch.setattr(before_up, "PROJECT", tmp_path)
+    monkeypatch.setattr(command, "trouble", lambda _: "")
+    monkeypatch.setattr(command, "started", lambda _: started)
+    monkeypatch.setattr(place, "PROJECT", tmp_path)
     monkeypatch.setattr("infra.places.cluster.kube.PROJECT", tmp_path)
-    path = tmp_path / kubeconfig.path_of("ci")
+    path = tmp_path / kube.own_path("ci")
     path.parent.mkdir(parents=True)
     write_kubeconfig(path, "http://127.0.0.1:9")
     wanted = minikube(minikubeProfile="test")
 
     if refused:
         with pytest.raises(pulumi.RunError, match=r"127\.0\.0\.1:9 does not answer"):
-            before_up.check_minikube(wanted)
+            MinikubePlace().prepare(wanted)
     else:
-        before_up.check_minikube(wanted)
+        MinikubePlace().prepare(wanted)
         assert ["debug"] == [line.partition(":")[0] for line in said]

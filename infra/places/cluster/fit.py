@@ -8,6 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from infra.places.cluster import jobs_spec, operator_spec, pod_spec
+from infra.settings.draft import set_line
+from infra.settings.rules import quantity
+from infra.settings.settings import OFF, ClusterSettings
+from training.contract.arms import ARMS
+from training.contract.recipe import Recipe
+
 GIB = 2**30
 
 
@@ -18,13 +25,17 @@ class Size:
     cpus: float
     memory_bytes: int
 
+    @classmethod
+    def of(cls, pod: pod_spec.Size) -> "Size":
+        """That of a pod, whose memory is a text."""
+        return cls(pod.cpus, quantity("0").parse(pod.memory).bytes)
+
     def __str__(self) -> str:
         return f"{self.cpus:g} CPUs and {round(self.memory_bytes / GIB, 1):g} GiB"
 
 
-OPERATOR = Size(0.1, GIB // 2)
-SUBMITTER = Size(0.1, GIB // 2)
-"""The pod of the ray arm, which submits to the cluster and follows its log."""
+OPERATOR = Size.of(operator_spec.SIZE)
+SUBMITTER = Size.of(jobs_spec.SUBMITTER)
 RESERVED = Size(1, GIB)
 """Of every node, for the system's pods: two-node Minikube with Calico took 0.85 CPUs of its first node."""
 
@@ -60,6 +71,17 @@ class Measurement:
         )
 
 
+def measurement_of(recipe: Recipe, cluster: ClusterSettings, *, native_arm: bool, wide_arm: bool) -> Measurement:
+    """What the settings ask of a cluster, whether they come from a draft or are complete."""
+    return Measurement(
+        workers=recipe.workers,
+        worker=Size(recipe.worker_cpus, cluster.worker_memory.bytes),
+        head=Size(cluster.head_cpus, cluster.head_memory.bytes),
+        native_arm=native_arm,
+        wide_arm=wide_arm,
+    )
+
+
 def cluster_fit(asked: Measurement, nodes: Sequence[Size]) -> tuple[str, ...]:
     """The arms whose pods do not fit nodes of this allocatable size; none when all fit."""
     return tuple(arm for arm, pods in asked.moments().items() if not _placed(pods, nodes))
@@ -78,6 +100,11 @@ def arms_to_leave_out(asked: Measurement, fits: Callable[[Measurement], bool]) -
             if fits(rest):
                 return arms
     return ()
+
+
+def without_arms_line(arms: Sequence[str]) -> list[str]:
+    """The command line that leaves these arms out; none for none."""
+    return [" && ".join(set_line(ARMS[arm].switch, OFF) for arm in arms)] if arms else []
 
 
 def _placed(pods: Sequence[Size], nodes: Sequence[Size]) -> bool:

@@ -1,0 +1,52 @@
+"""What a machine has of what a place needs: found against minimum, with the fix. Changes nothing."""
+
+import re
+import shutil
+from dataclasses import dataclass
+
+from infra.programs import Failure, run
+
+MINIMUM_DOCKER = (20, 10)
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a stack needs."""
+
+    name: str
+    found: str
+    needed: str
+    ok: bool
+    fix: str = ""
+
+
+def docker() -> Finding:
+    """The engine: its program, whether it runs, whether it may be used, its version."""
+    needed = f"Docker {dotted(MINIMUM_DOCKER)} or newer, running"
+    if not shutil.which("docker"):
+        return Finding("docker", "not installed", needed, False, "Install it: https://docs.docker.com/engine/install/")
+    try:
+        version = run("docker", "version", "--format", "{{.Server.Version}}", quiet=True, seconds=30).strip()
+    except Failure as failure:
+        return _refused_docker(str(failure), needed)
+    fix = "Update it: https://docs.docker.com/engine/install/"
+    return Finding("docker", version, needed, parsed(version) >= MINIMUM_DOCKER, fix)
+
+
+def _refused_docker(message: str, needed: str) -> Finding:
+    if "permission denied" in message.lower():
+        fix = "Join the group docker, then log in again:  sudo usermod -aG docker $USER"
+        return Finding("docker", "its socket refuses this user", needed, False, fix)
+    fix = "Start it:  sudo systemctl start docker    (or open Docker Desktop)"
+    return Finding("docker", "its daemon does not answer", needed, False, fix)
+
+
+def parsed(text: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    """A version for people."""
+    return ".".join(map(str, version))

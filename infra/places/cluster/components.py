@@ -1,0 +1,167 @@
+"""What is made in a cluster before the runs: namespace, operator, RayCluster, dashboard, in this order.
+
+A component each. What it declares comes from the pure builders beside this; who goes before whom is said where they are
+put together (`infra.places.cluster.measurement`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.places.cluster import dashboard_spec, network_spec, operator_spec, ray_cluster_spec
+from infra.places.cluster.access import Access
+from infra.places.cluster.chart import crds_digest
+from infra.places.cluster.crds import Crds
+from infra.places.cluster.network_spec import NetworkSettings
+from infra.places.cluster.operator_spec import OperatorSettings
+from infra.places.cluster.ray_cluster_spec import RayClusterSettings
+
+
+class TrainingNamespace(pulumi.ComponentResource):
+    """The namespace, unless it is given, and who may talk to whom in it."""
+
+    ready: list[pulumi.Resource]
+    """When these are done, pods may be made: a pod that is older than a policy can hold connections it forbids."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: NetworkSettings,
+        access: Access,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:TrainingNamespace", name, {}, opts)
+        namespaces = [self._namespace(name, access)] if settings.create_namespace else []
+        policies: dict[str, Any] = network_spec.policies(settings)
+        self.ready = [
+            k8s.networking.v1.NetworkPolicy(
+                policy,
+                metadata=access.metadata(name=network_spec.object_name(policy)),
+                spec=spec,
+                opts=access.options(self, depends_on=namespaces),
+            )
+            for policy, spec in policies.items()
+        ]
+        self.register_outputs({"policies": list(policies)})
+
+    def _namespace(self, name: str, access: Access) -> pulumi.Resource:
+        wanted = network_spec.namespace(access.namespace)["metadata"]
+        metadata: Any = {key: value for key, value in access.metadata(**wanted).items() if key != "namespace"}
+        return k8s.core.v1.Namespace(f"{name}-namespace", metadata=metadata, opts=access.options(self))
+
+
+class Operator(pulumi.ComponentResource):
+    """CRDs, then the release. For a platform team's operator this is not made."""
+
+    release: k8s.helm.v3.Release
+    """When this is done, RayClusters are looked after."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: OperatorSettings,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Operator", name, {}, opts)
+        crds = Crds(
+            f"{name}-crds",
+            {
+                "digest": crds_digest(settings.chart.crds()),
+                "chart": settings.source.chart,
+                "repository": settings.source.repository,
+                "version": settings.source.version,
+                "chartDigest": settings.source.digest,
+                "kubeconfig": access.kubeconfig,
+                "takeOver": access.traits.owned,
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True),
+        )
+        self.release = k8s.helm.v3.Release(
+            f"{name}-release",
+            name=operator_spec.RELEASE,
+            chart=str(settings.chart.path),
+            namespace=access.namespace,
+            values=operator_spec.values(settings.placement, access.namespace),
+            skip_crds=True,
+            timeout=300,
+            # In a cluster of our own: a release that an interrupted `up` left is taken up again (`helm_release`).
+            replace=True if access.traits.owned else None,
+            opts=access.options(self, depends_on=[crds, *after]),
+        )
+        self.register_outputs({"release": self.release.name})
+
+
+class RayTrainingCluster(pulumi.ComponentResource):
+    """A RayCluster: its number of workers changes in place, everything else makes another."""
+
+    cluster: k8s.apiextensions.CustomResource
+
+    def __init__(
+        self,
+        name: str,
+        settings: RayClusterSettings,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:RayTrainingCluster", name, {}, opts)
+        self.cluster = k8s.apiextensions.CustomResource(
+            ray_cluster_spec.NAME,
+            api_version=ray_cluster_spec.API_VERSION,
+            kind=ray_cluster_spec.KIND,
+            metadata=access.metadata(ray_cluster_spec.annotations(settings.workers), name=ray_cluster_spec.NAME),
+            spec=ray_cluster_spec.spec(settings),
+            opts=access.options(
+                self,
+                depends_on=list(after),
+                # KubeRay keeps the pods that run when their template changes, and reports them ready.
+                replace_on_changes=list(ray_cluster_spec.REPLACE_ON),
+                delete_before_replace=True,
+                custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m"),
+            ),
+        )
+        self.register_outputs({"cluster": self.cluster.id})
+
+
+@dataclass(frozen=True)
+class NodePort:
+    """A port of every node, at the address of one."""
+
+    address: pulumi.Output[str]
+    port: int
+
+
+class Dashboard(pulumi.ComponentResource):
+    """A Service in front of the head's dashboard; where the place has no port of the nodes for it, by forwarding."""
+
+    url: pulumi.Output[str]
+    token_command: str
+
+    def __init__(
+        self,
+        name: str,
+        access: Access,
+        node_port: NodePort | None,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Dashboard", name, {}, opts)
+        spec: Any = dashboard_spec.service(node_port.port if node_port else None)
+        k8s.core.v1.Service(
+            dashboard_spec.NAME,
+            metadata=access.metadata(name=dashboard_spec.NAME, labels=dashboard_spec.labels()),
+            spec=spec,
+            opts=access.options(self, depends_on=list(after)),
+        )
+        if node_port is None:
+            self.url = pulumi.Output.from_input(dashboard_spec.FORWARDED_URL)
+        else:
+            self.url = node_port.address.apply(partial(dashboard_spec.node_port_url, node_port=node_port.port))
+        self.token_command = dashboard_spec.token_command(access.kubeconfig, access.namespace)
+        self.register_outputs({"url": self.url, "token_command": self.token_command})

@@ -1,0 +1,153 @@
+"""The target `kubernetes`: a cluster that exists, and that others may use, too. Nothing is ever taken over there."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pulumi
+
+from infra.doctor import Finding, docker
+from infra.image import base as image_base
+from infra.places.cluster import kube
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.place import ClusterPlace, Traits, require_packages, warn_of_silence
+from infra.places.kubernetes import inspection, kubeconfig
+from infra.places.kubernetes.kubeconfig import NotHereError, Selected
+from infra.settings.checks import Check, path_of
+from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.settings import ON, Settings
+from infra.settings.table import KEYS
+
+if TYPE_CHECKING:
+    from infra.places.cluster.access import Access
+
+
+class ExistingCluster(ClusterPlace):
+    """The cluster that a named context of the user's kubeconfig leads to: that one, as long as the stack lives."""
+
+    target = "kubernetes"
+    traits = Traits(owned=False, pod_range=None)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What must agree."""
+        own = (
+            Check(_image_is_known, ("image", "imageRegistry")),
+            Check(_context_is_named, ("kubeContext", "kubeconfig")),
+            Check(_pull_secrets_exist, ("imagePullSecrets", "createNamespace")),
+        )
+        return (*own, *super().checks)
+
+    def why_no_node(self, draft: Draft) -> str:  # noqa: ARG002
+        """A preview asks no cluster."""
+        return f"whether a node holds it is not known at preview; if one does: {set_line('wideArm', ON)}"
+
+    def prepare(self, settings: Settings) -> Settings:
+        """Say which cluster it is, and refuse one that can't hold the measurement; find out the image's base."""
+        require_packages(self.target)
+        _refuse_unusable(settings)
+        return image_base.pinned(settings)
+
+    def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
+        """Through a kubeconfig of the stack's own, which is written for this cluster and no other."""
+        from infra.places.cluster.access import Access, provider
+        from infra.places.kubernetes.pinned_cluster import DestroyCheck, PinnedCluster
+
+        cluster, options = settings.of_cluster, pulumi.ResourceOptions(parent=parent)
+        pinned = PinnedCluster(settings.stack, cluster.kubeconfig, cluster.kube_context or "", options)
+        return Access(
+            provider=provider(settings.stack, self.traits, pinned, parent),
+            namespace=cluster.namespace,
+            kubeconfig=kube.own_path(settings.stack),
+            traits=self.traits,
+            guard=partial(DestroyCheck, pinned),
+        )
+
+    def doctor(self, settings: Settings) -> Iterator[Finding]:
+        """The cluster, asked the same as at `up`; and an engine, where the image is built here."""
+        if settings.of_cluster.image_registry:
+            yield docker()
+        needed = "a cluster that answers"
+        try:
+            selected = _selected(settings)
+            obstacles = inspection.findings(kube.connect(selected.content), settings)
+        except KubeError as error:
+            yield Finding("cluster", "see below", needed, False, str(error))
+            return
+        yield Finding("cluster", str(selected), needed, True)
+        for obstacle in obstacles:
+            lifted = obstacle.liftable and settings.allow_oversubscription
+            needed = "room for the measurement, and nobody else's place"
+            yield Finding("cluster", "see below", needed, lifted, str(obstacle))
+
+    def resume(self, settings: Settings) -> None:
+        """It is not ours to start."""
+
+    def name(self, settings: Settings) -> str:
+        """The context's."""
+        return f"context {settings.of_cluster.kube_context}"
+
+
+def _selected(settings: Settings) -> Selected:
+    cluster = settings.of_cluster
+    return kubeconfig.select(cluster.kubeconfig, cluster.kube_context or "")
+
+
+def _refuse_unusable(settings: Settings) -> None:
+    """Say which cluster it is, and refuse one that can't hold the measurement, with RunError."""
+    try:
+        selected = _selected(settings)
+        pulumi.log.info(f"the cluster: {selected}")
+        if pulumi.runtime.is_dry_run():
+            warn_of_silence(settings.stack, selected.content)
+            return
+        obstacles = inspection.findings(kube.connect(selected.content), settings)
+    except KubeError as error:
+        if pulumi.runtime.is_dry_run() and isinstance(error, NotHereError):
+            pulumi.log.warn(f"the cluster is not known here, and `up` would be refused: {error}")
+            return
+        raise pulumi.RunError(f"the cluster can't be asked; nothing was changed.\n{error}") from None
+    lifted = [obstacle for obstacle in obstacles if obstacle.liftable and settings.allow_oversubscription]
+    for obstacle in lifted:
+        pulumi.log.warn(obstacle.what)
+    refused = [str(obstacle) for obstacle in obstacles if obstacle not in lifted]
+    if refused:
+        raise pulumi.RunError("\n\n".join(["this cluster can't be used so; nothing was changed.", *refused]))
+
+
+def _image_is_known(draft: Draft) -> Iterator[Problem]:
+    image, registry = draft["image"], draft["imageRegistry"]
+    if bool(image) != bool(registry):
+        return
+    if image:
+        ways: tuple[str, ...] = ("pulumi config rm imageRegistry", "pulumi config rm image")
+        why = "image is used as it is, imageRegistry has one built and pushed: only one can be meant"
+    else:
+        ways = tuple(set_line(key, KEYS[key].example) for key in ("image", "imageRegistry"))
+        why = "the cluster pulls the training image from a registry; with imageRegistry it is built and pushed there"
+    yield Problem(
+        f"{draft.shown('image')} and {draft.shown('imageRegistry')}", "one of the two on target kubernetes", ways, why
+    )
+
+
+def _context_is_named(draft: Draft) -> Iterator[Problem]:
+    if not draft["kubeContext"]:
+        path = path_of(draft, "kubeconfig")
+        current = kubeconfig.current_context(str(path) if path else None)
+        yield Problem(
+            "kubeContext not set",
+            f"{KEYS['kubeContext'].rule.allowed} on target kubernetes",
+            (set_line("kubeContext", current or KEYS["kubeContext"].example),),
+            why="a stack belongs to one cluster, and the current context may be another tomorrow"
+            + (f"; today it is {current}" if current else ""),
+        )
+
+
+def _pull_secrets_exist(draft: Draft) -> Iterator[Problem]:
+    if draft["imagePullSecrets"] and draft["createNamespace"]:
+        yield Problem(
+            f"{draft.shown('imagePullSecrets')} with {draft.shown('createNamespace')}",
+            "pull secrets of a namespace that exists",
+            (set_line("createNamespace", "false"), "pulumi config rm imagePullSecrets"),
+            why="a namespace made by this stack holds no pull secret, and the stack keeps none",
+        )

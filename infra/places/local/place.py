@@ -1,0 +1,203 @@
+"""The target `local`: runs are processes of this machine, one after another."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pulumi
+
+from compare.measurement import Reserved
+from infra.places.local.run import TrainingRun
+from infra.plan import RunPlan
+from infra.settings.checks import Check
+from infra.settings.draft import Draft, Problem, Unfit, set_line
+from infra.settings.key import Target
+from infra.settings.settings import Settings
+from training.contract.recipe import canonical
+
+if TYPE_CHECKING:
+    from infra.doctor import Finding
+
+
+class Local:
+    """This machine: it is there, so nothing is made or cleared, and what it can't do is refused at preview."""
+
+    target: Target = "local"
+    trains_here = True
+    holds_machine = False  # each run waits for it by itself
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What must agree here."""
+        return (
+            Check(_cpus_are_whole, ("workerCpus",)),
+            Check(_cores_suffice, ("workers", "workerCpus", "allowOversubscription")),
+            Check(_dashboard_can_be_served, ("rayDashboard",)),
+        )
+
+    def why_not(self, arm: str, draft: Draft) -> str:  # noqa: ARG002
+        """Every arm can be measured here."""
+        return ""
+
+    def unfit(self, draft: Draft) -> list[Unfit]:
+        """What is refused at preview, unless it is permitted."""
+        shared = _oversubscription(draft)
+        return [Unfit(shared, (), liftable=True)] if shared else []
+
+    def remarks(self, draft: Draft) -> list[str]:
+        """What workers share though each has CPUs of its own."""
+        return [text for text in [_sharing(draft)] if text]
+
+    def machines(self, settings: Settings) -> None:
+        """There is no other."""
+
+    def pods(self, settings: Settings) -> None:
+        """There are none."""
+
+    def beside_workers(self, settings: Settings) -> Reserved:  # noqa: ARG002
+        """Ray is embedded in its run."""
+        return Reserved()
+
+    def idle_ray(self, settings: Settings) -> Reserved:  # noqa: ARG002
+        """No Ray is idle: it comes and goes with its run."""
+        return Reserved()
+
+    def prepare(self, settings: Settings) -> Settings:
+        """Nothing: each run looks after itself."""
+        return settings
+
+    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "LocalMeasurement":
+        """The runs."""
+        return LocalMeasurement("measurement", settings, runs)
+
+    def doctor(self, settings: Settings) -> "Iterator[Finding]":
+        """What the runs need of this machine."""
+        from infra.places.local import doctor
+
+        return doctor.findings(settings)
+
+
+class LocalMeasurement(pulumi.ComponentResource):
+    """Makes the planned runs in their order. They never overlap: they share this machine's cores."""
+
+    runs: dict[str, TrainingRun]
+    """By name."""
+
+    def __init__(
+        self, name: str, settings: Settings, plans: Sequence[RunPlan], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("ray-worth-it:local:Measurement", name, {}, opts)
+        self.runs = {}
+        for plan in plans:
+            self.runs[plan.name] = TrainingRun(
+                plan.name,
+                _properties(settings, plan),
+                pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=list(self.runs.values())[-1:],  # two at once would measure each other
+                    retain_on_delete=True,  # its files stay, and a moved module cannot break `destroy`
+                ),
+            )
+        self.register_outputs({"runs": list(self.runs)})
+
+    @property
+    def outputs(self) -> dict[str, pulumi.Input[str]]:
+        """The stack's outputs beside the comparison: this machine has no address to tell."""
+        return {}
+
+    @property
+    def results(self) -> dict[str, pulumi.Output[str]]:
+        """The summary of each run's result, canonical JSON, by the run's name."""
+        return {name: run.result for name, run in self.runs.items()}
+
+
+def _properties(settings: Settings, plan: RunPlan) -> dict[str, str | int | bool]:
+    """What `TrainingRunProvider` reads. The recipe is one string, because Pulumi makes floats of numbers."""
+    return {
+        "stack": settings.stack,
+        "name": plan.name,
+        "arm": plan.arm,
+        "recipe": canonical(plan.recipe.to_dict()),
+        "datasetPath": settings.dataset_path or "",
+        "rayDashboard": settings.ray_dashboard,
+        "timeoutMinutes": settings.run_timeout_minutes,
+        "keep": settings.keep_baseline and plan.arm == "baseline",
+        "ownKey": plan.own_key,
+        "measurement": plan.measurement,
+    }
+
+
+def _oversubscription(draft: Draft) -> str:
+    """How workers and CPUs compare, as a sentence; empty when each worker has its own CPUs."""
+    cpus = _cpus_at_a_time(draft)
+    if draft["workers"] * draft["workerCpus"] <= cpus:
+        return ""
+    limit = "the CPU quota of its cgroup" if cpus < draft.facts.cpus_allowed else "this machine"
+    return f"{_workers(draft)} share the {cpus:g} CPU{'s' if cpus > 1 else ''} that {limit} allows"
+
+
+def _sharing(draft: Draft) -> str:
+    """What workers share though each has CPUs of its own, as a sentence; empty where it is nothing.
+
+    Never refused: two virtual CPUs are often one core, and a measurement on them says what it is of.
+    """
+    wanted, kinds = draft["workers"] * math.ceil(draft["workerCpus"]), draft.facts.cores_by_kind
+    if not kinds or wanted <= kinds[0] or wanted > draft.facts.cpus_allowed:
+        return ""
+    cores, among = sum(kinds), f"of the {draft.facts.cpus_allowed} CPUs that this machine allows"
+    if wanted <= cores:
+        return (
+            f"{_workers(draft)} need {wanted} physical cores, and {among} only {kinds[0]} are on cores of the fastest"
+            " kind: all workers go at the pace of the slowest, and the verdict says so"
+        )
+    return (
+        f"{_workers(draft)} use {wanted} CPUs on the {cores} physical core{'s' if cores > 1 else ''} {among}:"
+        " threads of one core compute less than as many cores, and the verdict says so"
+    )
+
+
+def _workers(draft: Draft) -> str:
+    workers = draft["workers"]
+    return f"{workers} worker{'s' if workers > 1 else ''} with workerCpus {draft['workerCpus']:g}"
+
+
+def _cpus_at_a_time(draft: Draft) -> float:
+    """CPUs that the workers can have at a time: those this machine allows, or fewer where a quota says so."""
+    return min(draft.facts.cpus_allowed, draft.facts.cpu_quota or math.inf)
+
+
+def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
+    cpus = draft["workerCpus"]
+    if cpus != int(cpus):
+        yield Problem(
+            draft.shown("workerCpus"),
+            "a whole number on target local",
+            (set_line("workerCpus", math.ceil(cpus)),),
+            why="workers are held to CPUs of this machine, which cannot be parted",
+        )
+
+
+def _cores_suffice(draft: Draft) -> Iterator[Problem]:
+    shared = _oversubscription(draft)
+    if not shared or draft["allowOversubscription"]:
+        return
+    cores, workers, cpus = int(_cpus_at_a_time(draft)), draft["workers"], math.ceil(draft["workerCpus"])
+    if cores >= cpus:
+        less = [set_line("workers", cores // cpus)]
+    else:  # a quota may be less than the CPU of one worker
+        less = [f"{set_line('workers', min(workers, cores))} && {set_line('workerCpus', 1)}"] if cores else []
+    yield Problem(
+        f"{draft.shown('workers')} with {draft.shown('workerCpus')}",
+        f"workers × workerCpus of at most {_cpus_at_a_time(draft):g}",
+        (*less, set_line("allowOversubscription", "true")),
+        why=f"{shared}, so they would slow each other down; with allowOversubscription the verdict says so",
+    )
+
+
+def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
+    if draft["rayDashboard"] and not draft.facts.dashboard_installed:
+        yield Problem(
+            draft.shown("rayDashboard"),
+            "false, unless the packages of Ray's dashboard are installed beside Ray",
+            (set_line("rayDashboard", "false"), "uv sync --frozen --inexact --extra image"),
+        )

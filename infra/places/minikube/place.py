@@ -1,0 +1,282 @@
+"""The target `minikube`: a cluster of this machine that the stack makes."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from infra.doctor import Finding
+from infra.image import base as image_base
+from infra.image import command as image_command
+from infra.places.cluster import helm_release, kube, leftover_jobs, operator_spec
+from infra.places.cluster.fit import (
+    GIB,
+    RESERVED,
+    Measurement,
+    Size,
+    arms_to_leave_out,
+    cluster_fit,
+    measurement_of,
+    node_that_fits,
+    without_arms_line,
+)
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.place import ClusterPlace, Traits, require_packages, warn_of_silence, why_namespace_stays
+from infra.places.minikube import command, doctor
+from infra.places.minikube.spec import wanted_cluster
+from infra.programs import Failure
+from infra.settings.checks import Check, is_readable, path_of
+from infra.settings.draft import Draft, Problem, Unfit, set_line
+from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profile_of, recipe_of
+from infra.settings.table import KEYS
+from training.contract.provenance import PROJECT
+from training.machine import machine_lock
+
+if TYPE_CHECKING:
+    from infra.places.cluster.access import Access
+
+
+class MinikubePlace(ClusterPlace):
+    """A Minikube cluster by commands: with the stack it comes and goes."""
+
+    target = "minikube"
+    holds_machine = True
+    traits = Traits(owned=True, pod_range="10.244.0.0/16")  # kubeadm's default, which all of its pod networks keep
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What must agree."""
+        own = (Check(_profile_has_a_name, ("minikubeProfile",)), Check(_network_is_there, ("minikubeCni",)))
+        return (*own, *super().checks)
+
+    def unfit(self, draft: Draft) -> list[Unfit]:
+        """What the nodes or this machine can't hold."""
+        asked, count = _asked(draft, wide_arm="wide" not in absent_arms(draft, self)), draft["minikubeNodes"]
+        node = _node(draft)
+        return [
+            *_unfit_nodes(asked, node, count),
+            *_unfit_cores(draft, asked, node),
+            *_unfit_memory(draft, asked, node),
+        ]
+
+    def why_no_node(self, draft: Draft) -> str:
+        """Empty where the wide arm fits, and asks for no more of this machine than the other arms do."""
+        others, nodes, node = _asked(draft, wide_arm=False), draft["minikubeNodes"], _node(draft)
+        asked = replace(others, wide_arm=True)
+        if "wide" in cluster_fit(asked, [node] * nodes):
+            larger = node_that_fits(replace(asked, native_arm=False), nodes, node)
+            pod = f"its pod of {asked.wide} beside the idle Ray pods"
+            return f"no Minikube node of {node} holds {pod}; nodes of {larger} do"
+        before, most = others.most(nodes), asked.most(nodes)
+        cores, memory = draft.facts.physical_cores, draft.facts.memory_bytes
+        if most == before or (most.cpus <= cores and most.memory_bytes <= memory):
+            return ""
+        return f"it needs a machine with {most}, and this one has {cores} cores and {memory // GIB} GiB"
+
+    def machines(self, settings: Settings) -> Mapping[str, Any]:
+        """The nodes as the settings want them."""
+        cluster = settings.of_cluster
+        return {
+            "nodes": cluster.minikube_nodes,
+            "cpus": cluster.minikube_cpus,
+            "memory": cluster.minikube_memory.bytes,
+            "kubernetes": cluster.kubernetes_version,
+            "cni": cluster.minikube_cni,
+        }
+
+    def prepare(self, settings: Settings) -> Settings:
+        """Refuse a cluster that is gone or stopped, clear what a killed `up` left, bring back images of the nodes."""
+        require_packages(self.target)
+        if pulumi.runtime.is_dry_run():
+            warn_of_silence(settings.stack)
+            return image_base.pinned(settings)
+        _have_machine()
+        _refuse_and_clear(settings)
+        settings = image_base.pinned(settings)
+        self._bring_back_images(settings)
+        return settings
+
+    def _bring_back_images(self, settings: Settings) -> None:
+        """Give the nodes what they lost of our images, or pods would wait for them until their deadline."""
+        cluster = settings.of_cluster
+        if cluster.image or not command.started(cluster.minikube_profile):
+            return
+        try:
+            images = [self.pods(settings).placement.image, *cluster.preload_images]
+            image_command.bring_back(cluster.minikube_profile, images)
+        except Failure as failure:
+            raise pulumi.RunError(str(failure)) from None
+
+    def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
+        """Through the kubeconfig that the start command writes."""
+        from infra.image.training_image import Nodes
+        from infra.places.cluster.access import Access, provider
+        from infra.places.minikube.cluster import Minikube
+
+        cluster = settings.of_cluster
+        minikube = Minikube("minikube", wanted_cluster(settings), pulumi.ResourceOptions(parent=parent))
+        return Access(
+            provider=provider(settings.stack, self.traits, minikube.started, parent),
+            namespace=cluster.namespace,
+            kubeconfig=kube.own_path(settings.stack),
+            traits=self.traits,
+            cluster=minikube.started,
+            nodes=Nodes(cluster.minikube_profile, cluster.minikube_nodes, minikube.started),
+            address=minikube.address,
+        )
+
+    def doctor(self, settings: Settings) -> Iterator[Finding]:
+        """What `up` will ask of this machine."""
+        yield from doctor.findings(wanted_cluster(settings))
+        yield from (Finding("fit", "see below", "all pods fit", False, text) for text in settings.refused_at_up)
+
+    def name(self, settings: Settings) -> str:
+        """The profile."""
+        return settings.of_cluster.minikube_profile
+
+    def why_down(self, settings: Settings) -> str:
+        """What Minikube knows of it."""
+        try:
+            return command.trouble(settings.of_cluster.minikube_profile)
+        except Failure as failure:
+            return str(failure)
+
+    def resume(self, settings: Settings) -> None:
+        """Start it; what was never made is `up`'s to make."""
+        command.resume(settings.of_cluster.minikube_profile)
+
+    def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int]:
+        """The NodePort, which is reached from Linux alone."""
+        return node, settings.of_cluster.dashboard_node_port
+
+    def log_command(self, settings: Settings) -> Sequence[str]:
+        """Kubelet, containerd, the control plane."""
+        return ("minikube", "--profile", settings.of_cluster.minikube_profile, "logs")
+
+
+def _have_machine() -> None:
+    """Hold the machine's lock while the program lives, which is as long as the update: its runs are this machine's.
+
+    With `make up` that took it before, there is nothing to wait for.
+    """
+    try:
+        machine_lock.hold(lambda text: print(text, flush=True))  # Pulumi's own log would say it after the wait
+    except machine_lock.LockError as error:
+        raise pulumi.RunError(str(error)) from None
+
+
+def _refuse_and_clear(settings: Settings) -> None:
+    """Refuse a cluster that is gone or stopped, with RunError; clear what a killed `up` left in it."""
+    profile, own = settings.of_cluster.minikube_profile, kube.own_path(settings.stack)
+    try:
+        trouble = command.trouble(profile)
+    except Failure as failure:
+        raise pulumi.RunError(str(failure)) from None
+    if trouble:
+        raise pulumi.RunError(trouble)
+    if not (PROJECT / own).is_file():
+        return
+    try:
+        api = kube.connect(own)
+        reason = why_namespace_stays(api, settings)
+        if reason:
+            raise pulumi.RunError(f"{reason}; nothing was changed:\n  {set_line('createNamespace', ON)}")
+        _clear(api, settings.of_cluster.namespace)
+    except KubeError as error:
+        if command.started(profile):
+            raise pulumi.RunError(f"the cluster can't be asked: {error}") from None
+        pulumi.log.debug(f"nothing was looked for in a cluster that is half made: {error}")
+
+
+def _clear(api: Any, namespace: str) -> None:
+    """What an update that was killed left, and what would be in the way of this one."""
+    jobs = leftover_jobs.end_unfinished(api, namespace)
+    if jobs:
+        pulumi.log.info(f"ended what an interrupted update left running: {', '.join(jobs)}")
+    pending = helm_release.mark_failed(api, namespace, operator_spec.RELEASE)
+    if pending:
+        pulumi.log.info(f"an interrupted installation of the operator is made again ({', '.join(pending)})")
+
+
+def _profile_has_a_name(draft: Draft) -> Iterator[Problem]:
+    rule, name = KEYS["minikubeProfile"].rule, profile_of(draft)
+    try:
+        rule.parse(name)
+    except ValueError:
+        usable = re.sub(r"[^a-z0-9]+", "-", name.lower())[:58].strip("-")
+        yield Problem(
+            f"minikubeProfile = {name} (from project and stack)",
+            rule.allowed,
+            (set_line("minikubeProfile", usable),),
+        )
+
+
+def _network_is_there(draft: Draft) -> Iterator[Problem]:
+    network, path = draft["minikubeCni"], path_of(draft, "minikubeCni")
+    if network.endswith((".yaml", ".yml")) and not is_readable(path):
+        yield Problem(
+            draft.shown("minikubeCni"),
+            KEYS["minikubeCni"].rule.allowed,
+            (set_line("minikubeCni", KEYS["minikubeCni"].default),),
+            why=f"there is no file {str(path)!r}, or it can't be read",
+        )
+
+
+def _node(draft: Draft) -> Size:
+    return Size(draft["minikubeCpus"], draft["minikubeMemory"].bytes)
+
+
+def _asked(draft: Draft, *, wide_arm: bool) -> Measurement:
+    return measurement_of(recipe_of(draft), cluster_of(draft), native_arm=draft["nativeArm"], wide_arm=wide_arm)
+
+
+def _unfit_nodes(asked: Measurement, node: Size, count: int) -> Iterator[Unfit]:
+    """What the scheduler could not place."""
+    arms = cluster_fit(asked, [node] * count)
+    if arms:
+        larger = _size_lines(node, node_that_fits(asked, count, node))
+        fewer = arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, [node] * count))
+        yield Unfit(
+            f"the pods of {' and '.join(arms)}, beside a Ray cluster of {asked.workers} workers, do not fit"
+            f" {count} nodes of {node}, of which {RESERVED} each are kept for the system",
+            (*without_arms_line(fewer), larger),
+        )
+
+
+def _size_lines(node: Size, larger: Size) -> str:
+    cpus = [set_line("minikubeCpus", f"{larger.cpus:g}")] if larger.cpus > node.cpus else []
+    more = larger.memory_bytes > node.memory_bytes
+    memory = [set_line("minikubeMemory", f"{larger.memory_bytes // GIB}Gi")] if more else []
+    return " && ".join([*cpus, *memory])
+
+
+def _unfit_cores(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfit]:
+    """What would share this machine's physical cores: each node reports all of them as its own."""
+    count, cores = draft["minikubeNodes"], draft.facts.physical_cores
+    needed = math.ceil(max(asked.most(count).cpus - 1e-9, node.cpus))
+    if needed > cores:
+        fewer = arms_to_leave_out(asked, lambda smaller: max(smaller.most(count).cpus, node.cpus) <= cores)
+        yield Unfit(
+            f"{asked.workers} workers and the pods beside them need a machine with {needed} physical cores,"
+            f" and this one has {cores}",
+            (*without_arms_line(fewer), set_line("allowOversubscription", "true")),
+            liftable=True,
+        )
+
+
+def _unfit_memory(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfit]:
+    """What would not fit this machine's memory, which nothing lifts."""
+    count, memory = draft["minikubeNodes"], draft.facts.memory_bytes
+    needed = max(asked.most(count).memory_bytes, node.memory_bytes)
+    if needed > memory:
+        fewer = arms_to_leave_out(
+            asked, lambda smaller: max(smaller.most(count).memory_bytes, node.memory_bytes) <= memory
+        )
+        yield Unfit(
+            f"{asked.workers} workers and the pods beside them need a machine with {math.ceil(needed / GIB)} GiB"
+            f" of memory, and this one has {math.floor(memory / GIB)}",
+            (*without_arms_line(fewer), set_line("target", "local")),
+        )

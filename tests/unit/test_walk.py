@@ -1,0 +1,77 @@
+"""How many files of the project take part in one `pulumi up`: what somebody opens who follows it to the last output.
+
+Counted from what is loaded: the modules of the program, and those that the processes of a measurement can import. Empty
+`__init__.py` are nobody's reading.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.test_imports import PROJECT, imports
+from tests.unit.test_wiring import record
+from training.contract import provenance
+from training.contract.arms import ARMS
+
+LOCAL = ("infra.places.local.guard", "training.launch.warm_up", *(f"training.{arm}" for arm in ARMS if arm != "tuned"))
+MINIKUBE = (
+    "infra.image.command",
+    "infra.places.minikube.command",
+    "training.launch.pod",
+    "training.launch.submit",
+    *(f"training.{arm}" for arm in ARMS if arm != "tuned"),
+)
+"""What a measurement starts as processes, and pods."""
+
+
+def program(stack: str) -> set[str]:
+    """The files that the program itself loads."""
+    return set(record(stack)["modules"])
+
+
+def processes(*entries: str) -> set[str]:
+    """The files that these can import, wherever in them an import stands, or start as a process of their own."""
+    files: set[str] = set()
+    pending = list(entries)
+    while pending:
+        name = pending.pop()
+        path = PROJECT / f"{name.replace('.', '/')}.py"
+        if path.is_file() and str(path.relative_to(PROJECT)) not in files:
+            files.add(str(path.relative_to(PROJECT)))
+            pending += [*imports(path), *started(name)]
+    return files
+
+
+def started(name: str) -> Iterator[str]:
+    """Modules that a module of `training` names in a string, to start them."""
+    if name.startswith("training."):
+        for path in provenance.modules_of(name):
+            yield str(path.relative_to(PROJECT)).removesuffix(".py").replace("/", ".")
+
+
+def is_of_program(file: str) -> bool:
+    """Of what declares, and not of what trains or compares."""
+    return file == "__main__.py" or file.startswith("infra/")
+
+
+@pytest.mark.parametrize(
+    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 14, 75), ("minikube", MINIKUBE, 42, 105)]
+)
+def test_an_update_is_followed_through_few_files(
+    stack: str, entries: tuple[str, ...], declares: int, everything: int
+) -> None:
+    """The numbers are to fall: a module that could stand in its only importer belongs there."""
+    walk = program(stack) | processes(*entries)
+
+    assert declares >= len([file for file in walk if is_of_program(file)]), sorted(filter(is_of_program, walk))
+    assert everything >= len(walk), sorted(walk)
+
+
+def test_a_place_loads_nothing_of_the_others() -> None:
+    """What one needs the others do without, packages included."""
+    local, minikube = program("local"), program("minikube")
+
+    assert {"infra/places/local/place.py", "infra/places/place.py"} <= local
+    others = ("infra/places/cluster", "infra/places/minikube", "infra/places/kubernetes", "infra/image")
+    assert not [file for file in local if file.startswith(others)]
+    assert not [file for file in minikube if file.startswith(("infra/places/local", "infra/places/kubernetes"))]
