@@ -128,8 +128,8 @@ def test_json_is_canonical_and_round_trips() -> None:
     [
         ("", "no comparison"),
         ("[1]", "schemaVersion"),
-        ('{"schemaVersion": 1}', "schemaVersion is 1 and this program reads 2"),
-        ('{"schemaVersion": 2, "verdict": ""}', "lacks absent, answer"),
+        ('{"schemaVersion": 1}', "schemaVersion is 1 and this program reads 3"),
+        ('{"schemaVersion": 3, "verdict": ""}', "lacks absent, answer"),
         (compared(make_runs()).to_json().replace('"verdict":"', '"verdict":7,"x":"'), "unknown keys x"),
     ],
 )
@@ -141,9 +141,9 @@ def test_from_json_refuses_what_is_no_comparison(text: str, names: str) -> None:
 
 def test_nan_never_reaches_the_outputs() -> None:
     """A NaN that slipped into a result stops the comparison, by its name; JSON has no such number."""
-    summary = make_result().summary("p", "s") | {"testAccuracy": float("nan")}
+    summary = make_result().summary("p", "s") | {"scores": {"testAccuracy": float("nan")}}
 
-    with pytest.raises(CompareError, match=r"ray-1: result\.testAccuracy is nan"):
+    with pytest.raises(CompareError, match=r"ray-1: result\.scores\.testAccuracy is nan"):
         Run.from_summary("ray-1", 1, summary)
 
 
@@ -216,14 +216,14 @@ def test_every_null_has_a_reason(runs: list[Run], recipe: CnnRecipe | None, cont
 def test_run_reasons_reach_the_comparison() -> None:
     """A run that says why it has no number is quoted."""
     why = "every step was warm-up"
-    runs = with_one(make_runs(), "ray-2", train_seconds=None, reasons={"trainSeconds": why})
+    runs = with_one(make_runs(), "ray-2", train_seconds=None, reasons={"seconds.train": why})
 
     comparison = compared(runs)
 
     speedup = comparison.ratios["speedup"]
     assert speedup is not None
     assert speedup.n == 2
-    assert comparison.reasons["speedup"] == f"ray-2 has no trainSeconds: {why}"
+    assert comparison.reasons["speedup"] == f"ray-2 has no seconds.train: {why}"
 
 
 def test_a_repeat_that_lacks_an_arm_is_left_out() -> None:
@@ -412,8 +412,7 @@ def test_what_one_worker_could_not_measure_is_null_for_the_arm() -> None:
 def stopped(run: Run) -> Run:
     """A run that early stopping ended after two of its three epochs."""
     result = run.result
-    history = result.detail.history[:2]
-    steps = sum(epoch.timed_steps for epoch in history)
+    steps = result.steps.timed - result.steps.per_epoch
     assert result.seconds.train
     return replaced(
         run,

@@ -139,7 +139,7 @@ def test_without_a_curve_there_is_none_and_nothing_else_changes() -> None:
     ("changes", "why"),
     [
         ({"world_size": 1}, "replicasAsAsked failed with 2 workers"),
-        ({"train_images": 999}, "sameWork failed"),
+        ({"work": {"trainImages": 999}}, "sameWork failed"),
         ({"checks": {"shardsCoverDataSet": True, "weightsEqual": False}}, "weightsEqual failed with 2 workers"),
     ],
 )
