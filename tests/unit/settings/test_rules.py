@@ -9,6 +9,7 @@ from training.workloads.cnn.recipe import CnnRecipe
 
 REFUSED = {
     "workersCurve": ["0", "1,x", "1;2", "1,,2"],
+    "workload": ["CNN", "resnet"],
     "target": ["Local", "aws"],
     "workers": ["0", "257", "-1", "2.5", "abc", "1e3", "nan"],
     "workerCpus": ["0", "-1", "257", "nan", "inf", "one"],

@@ -62,6 +62,8 @@ def test_every_key_is_typed_somewhere() -> None:
 def test_every_setting_that_is_not_its_default_is_told() -> None:
     """So that a report can say what measures again: each key alone, in the text that was given."""
     for name, key in KEYS.items():
+        if name == "workload":
+            continue  # there is one
         text = _another(key)
         assert read({name: text}, machine())[0].changed() == {name: text}
         assert read({name: key.default_for("local")}, machine())[0].changed() == {}
