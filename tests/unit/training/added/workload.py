@@ -1,6 +1,6 @@
 """A workload that a newcomer adds: it adds numbers. Copied into a project by `test_added`."""
 
-from training.workloads.sums.recipe import SumsDetail, SumsRecipe
+from training.workloads.sums.recipe import SumsDetail, SumsRecipe  # type: ignore[import-not-found]  # there in the copy
 
 from training.contract.workload import Score, Workload
 
