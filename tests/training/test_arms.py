@@ -76,16 +76,25 @@ class Ended(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
-    """A finished run of each arm."""
-    return {arm: _observed(arm, tmp_path_factory.mktemp(arm), tmp_path_factory.mktemp("log")) for arm in ARMS}
+    """A finished run of each arm, in a project that has the files of its code hash and no other."""
+    return {arm: _observed(arm, tmp_path_factory.mktemp(arm), tmp_path_factory.mktemp("project")) for arm in ARMS}
 
 
-def _observed(arm: str, folder: Path, logs: Path) -> Ended:
+def with_modules_of(arm: str, project: Path) -> None:
+    """What a run of the arm can import, at the same places as in the project, and the lock that it is recorded with."""
+    for path in (*provenance.modules_of_run(arm, "cnn"), PROJECT / "uv.lock"):
+        copy = project / path.relative_to(PROJECT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+
+
+def _observed(arm: str, folder: Path, project: Path) -> Ended:
+    with_modules_of(arm, project)
     processes: list[Process] = []
     with (
-        (logs / "stderr.txt").open("w+") as log,
+        (project / "stderr.txt").open("w+") as log,
         subprocess.Popen(
-            command(arm, folder, FLAGS), cwd=PROJECT, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=log
+            command(arm, folder, FLAGS), cwd=project, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=log
         ) as running,
     ):
         while not (folder / "progress.jsonl").exists() and running.poll() is None:
@@ -129,6 +138,18 @@ def test_every_arm_trains_with_the_same_recipe_data_and_code(results: dict[str, 
     assert {arm: provenance.code_hash(arm, "cnn") for arm in ARMS} == {
         a: r.provenance.code_hash for a, r in results.items()
     }
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_code_hash_has_what_a_run_loads_and_nothing_of_another_workload(ended: dict[str, Ended], arm: str) -> None:
+    """Each arm above ran in a project without any other file; and what is left out is what other arms alone have."""
+    files = {str(path.relative_to(PROJECT)) for path in provenance.modules_of_run(arm, "cnn")}
+    workloads = {path.split("/")[2] for path in files if path.count("/") > 2}
+    other_launchers = {"alone": "peers", "peers": "ray_driver", "ray": "peers"}[ARMS[arm].start]
+
+    assert (ended[arm].folder / "result.json").exists()
+    assert {"cnn"} == workloads - {"__init__.py"}
+    assert f"training/launch/{other_launchers}.py" not in files
 
 
 @pytest.mark.parametrize("arm", ["ray", "tuned"])
