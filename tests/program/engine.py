@@ -201,7 +201,7 @@ def _module_of(command: list[str]) -> str:
     return command[command.index("-m") + 1] if "-m" in command[1:3] else ""
 
 
-def wait_for(promise: str, met: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_for(promise: str, met: Callable[[], object], seconds: float = 60.0) -> None:
     """Poll until `met()` is true; fails with the promise's words."""
     deadline = time.monotonic() + seconds
     while not met():

@@ -115,7 +115,7 @@ class Project:
     def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Run any command in the project's folder."""
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=240, check=False
         )
 
     def shell(self, script: str) -> subprocess.CompletedProcess[str]:
@@ -124,7 +124,7 @@ class Project:
         command = ["bash", "-euc", script]
         environment = {**self.environment, "PATH": path}
         return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False
         )
 
     def deployment(self) -> dict[str, object]:

@@ -63,7 +63,7 @@ def test_nothing_outlives_an_interrupted_run(project: Project, interrupt: Callab
         interrupt(project, up)
 
         wait_for("nothing lives on", lambda: not project.survivors(), 10)
-        assert 0 != up.wait(30)
+        assert 0 != up.wait(60)
 
     project.control("native-1", "")
     project.pulumi("cancel", "--yes")
@@ -87,7 +87,7 @@ def test_the_first_signal_lets_the_run_finish(project: Project, number: signal.S
         wait_for("pulumi has understood", lambda: UNDERSTOOD in project.shown())
         project.control("native-1", "")
 
-        assert 0 != up.wait(30)
+        assert 0 != up.wait(60)
         wait_for("nothing lives on", lambda: not project.survivors(), 10)
 
     assert [] == locks(project)

@@ -99,7 +99,7 @@ def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Proje
         (project.folder / "marks/first-began").unlink()
         _wait_until_first_runs(project)
         os.kill(_pulumi_pid(project), signal.SIGKILL)
-        shown.process.wait(timeout=30)
+        shown.process.wait(timeout=60)
 
     assert Path(f"{modes}.status").read_text().strip() != "0"
     assert Path(f"{modes}.after").read_text() == Path(f"{modes}.before").read_text()

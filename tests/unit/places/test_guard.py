@@ -114,7 +114,7 @@ def family_is_ready(process: "subprocess.Popen[bytes]", folder: Path) -> None:
     wait_for(lambda: "ready" in (folder / "log.txt").read_text() and len(guard.session_members(process.pid)) == 3)
 
 
-def wait_for(met: Callable[[], object], seconds: float = 20) -> None:
+def wait_for(met: Callable[[], object], seconds: float = 60) -> None:
     """Poll until `met()` is true."""
     deadline = time.monotonic() + seconds
     while not met():
@@ -132,7 +132,7 @@ def wait_for(met: Callable[[], object], seconds: float = 20) -> None:
 )
 def test_the_commands_end_is_passed_on(start: Start, command: str, code: int) -> None:
     """Its exit code as it is, a signal as shells say it."""
-    assert code == start(command).wait(20)
+    assert code == start(command).wait(60)
 
 
 def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Pat
     family_is_ready(process, tmp_path)
     (tmp_path / "end").touch()
 
-    assert 0 == process.wait(20)
+    assert 0 == process.wait(60)
     assert [] == guard.session_members(process.pid)
 
 
@@ -152,7 +152,7 @@ def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
     assert process.stdin
     process.stdin.close()
 
-    assert guard.ABANDONED == process.wait(10)
+    assert guard.ABANDONED == process.wait(60)
     assert [] == guard.session_members(process.pid)
 
 
@@ -160,7 +160,7 @@ def test_the_deadline_ends_the_session(start: Start) -> None:
     """With a code of its own, by which the provider names the setting."""
     process = start(FAMILY, "never there", deadline=1)
 
-    assert guard.DEADLINE == process.wait(10)
+    assert guard.DEADLINE == process.wait(60)
     assert [] == guard.session_members(process.pid)
 
 
@@ -190,7 +190,7 @@ def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
     assert "ran" not in (tmp_path / "log.txt").read_text()
     other_measurement.kill()
 
-    assert 0 == process.wait(20)
+    assert 0 == process.wait(60)
     assert "ran" in (tmp_path / "log.txt").read_text()
     (said,) = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert "waits" in said
@@ -206,7 +206,7 @@ def test_waiting_ends_with_the_starter(
     assert process.stdin
     process.stdin.close()
 
-    assert guard.ABANDONED == process.wait(10)
+    assert guard.ABANDONED == process.wait(60)
     assert other_measurement.poll() is None
 
 
@@ -233,7 +233,7 @@ def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_pat
 @pytest.mark.parametrize("warm_up", ["print('warm')", "print('warm'); raise SystemExit('no')"])
 def test_a_first_run_is_warmed_up_before_it_starts(start: Start, tmp_path: Path, warm_up: str) -> None:
     """Whatever comes of it: the run says by itself what it lacks."""
-    assert 0 == start("print('run')", warm_up=warm_up).wait(20)
+    assert 0 == start("print('run')", warm_up=warm_up).wait(60)
 
     lines = (tmp_path / "log.txt").read_text().split()
     assert ["warm", "run"] == [line for line in lines if line in ("warm", "run")]
@@ -246,7 +246,7 @@ def test_warming_up_ends_with_the_starter_too(start: Start, tmp_path: Path) -> N
     assert process.stdin
     process.stdin.close()
 
-    assert guard.ABANDONED == process.wait(20)
+    assert guard.ABANDONED == process.wait(60)
     assert "run" not in (tmp_path / "log.txt").read_text()
 
 

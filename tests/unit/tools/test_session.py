@@ -60,7 +60,7 @@ def _is_alive(pid: int) -> bool:
 def test_the_status_is_that_of_the_command(code: str, status: int) -> None:
     """And 128 + n for one that signal n ended, as a shell has it; the kill of its group does not reach us."""
     wrapped = _wrapped(code)
-    wrapped.communicate(timeout=20)
+    wrapped.communicate(timeout=60)
 
     assert wrapped.returncode == status
 
@@ -68,7 +68,7 @@ def test_the_status_is_that_of_the_command(code: str, status: int) -> None:
 def test_what_the_command_leaves_in_its_session_is_ended() -> None:
     """Also what has a process group of its own and ignores SIGTERM."""
     wrapped = _wrapped(LEAVES_A_CHILD)
-    output, _ = wrapped.communicate(timeout=20)
+    output, _ = wrapped.communicate(timeout=60)
 
     assert wrapped.returncode == 0
     assert not _is_alive(int(output))
@@ -79,7 +79,7 @@ def test_what_has_a_session_of_its_own_is_left_alone(tmp_path: Path) -> None:
     code = (
         "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True, stdout=-3, stderr=-3).pid)"
     )
-    output, _ = _wrapped(code).communicate(timeout=20)
+    output, _ = _wrapped(code).communicate(timeout=60)
     alive = _is_alive(int(output))
     os.kill(int(output), signal.SIGKILL)
 
@@ -92,7 +92,7 @@ def test_a_press_reaches_the_command_once() -> None:
     assert wrapped.stdout is not None
     wrapped.stdout.readline()
     os.killpg(wrapped.pid, signal.SIGINT)
-    output, _ = wrapped.communicate(timeout=20)
+    output, _ = wrapped.communicate(timeout=60)
 
     assert output == "INT\n"
 
@@ -103,7 +103,7 @@ def test_a_closed_terminal_ends_the_command_in_the_orderly_way() -> None:
     assert wrapped.stdout is not None
     wrapped.stdout.readline()
     os.kill(wrapped.pid, signal.SIGHUP)
-    output, _ = wrapped.communicate(timeout=20)
+    output, _ = wrapped.communicate(timeout=60)
 
     assert output == "TERM\n"
 
@@ -117,7 +117,7 @@ def test_after_two_signals_the_command_has_some_seconds() -> None:
     os.kill(wrapped.pid, signal.SIGINT)
     time.sleep(0.2)
     os.kill(wrapped.pid, signal.SIGINT)
-    _, errors = wrapped.communicate(timeout=30)
+    _, errors = wrapped.communicate(timeout=60)
 
     assert wrapped.returncode == 137
     assert 1 <= time.monotonic() - began < 20
@@ -131,4 +131,4 @@ def test_an_empty_session_is_ended_at_once() -> None:
     began = time.monotonic()
     session.end_session(process.pid)
 
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 1.5
