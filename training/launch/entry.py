@@ -114,8 +114,11 @@ def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
         result = make()
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
-    if result:
-        result.write(path)
+    try:
+        if result:
+            result.write(path)
+    except OSError as error:
+        sys.exit(f"error: the result can't be written ({error}): make room in {path.parent}, and run it again")
 
 
 def on_this_machine(request: Request) -> Request:

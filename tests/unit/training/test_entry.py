@@ -1,0 +1,24 @@
+"""What every entry point does around its arm."""
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.unit.results import make_result
+from training.contract.result import NAME
+from training.launch import entry
+
+
+def test_a_result_that_the_disk_does_not_hold_is_one_message(tmp_path: Path) -> None:
+    """With where to make room; nothing half written stays. The limit of a file's size stands for a full disk."""
+    path = tmp_path / "run" / NAME
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(SystemExit, match=r"error: the result can't be written \(.*\): make room in .*/run, and"):
+            entry.run(make_result, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert [] == list(path.parent.iterdir())
