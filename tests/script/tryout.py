@@ -29,7 +29,7 @@ class Tried:
 
 def try_script(path: Path, arguments: str = "", **variables: str) -> Tried:
     """All of it."""
-    environment = os.environ | {"SCRIPT": str(path), "ARGS": arguments} | variables
+    environment = os.environ | {"SCRIPT": str(path), "ARGS": arguments, "LIMIT": "300"} | variables
     done = subprocess.run(
         [sys.executable, "-m", "tools.tryout"],
         cwd=PROJECT,
@@ -45,7 +45,7 @@ def run_one(
     path: Path, arm: str, folder: Path, arguments: str = "--epochs 1", python: str = sys.executable
 ) -> tuple[Outcome, ArmFacts]:
     """One arm, and what was seen of it."""
-    asked = request.read({"SCRIPT": str(path), "ARGS": arguments, "PYTHON": python, "LIMIT": "200"})
+    asked = request.read({"SCRIPT": str(path), "ARGS": arguments, "PYTHON": python, "LIMIT": "300"})
     script = recognise(path, asked.arguments)
     made = commands.commands(script, python, commands.Sizes(workers=2), {"storage": str(folder)})
     command = next(one for one in made if one.arm == arm)
