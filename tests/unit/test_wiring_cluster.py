@@ -81,4 +81,4 @@ def test_every_run_says_whose_it_is(stack: str) -> None:
     jobs = [one for one in record(stack)["objects"].values() if one["kind"] == "Job"]
 
     assert jobs
-    assert {stack} == {one["metadata"]["annotations"][STACK_ANNOTATION] for one in jobs}
+    assert {record(stack)["stack"]} == {one["metadata"]["annotations"][STACK_ANNOTATION] for one in jobs}
