@@ -16,21 +16,22 @@ import json, sys
 from compare import measures
 from infra.settings.draft import InvalidSettingsError
 from infra.settings.settings import machine_facts, parse
+from infra.places.place import choose
 from infra.plan import plan_runs
 from training.contract import provenance
 facts = machine_facts("ray-worth-it", "local", frozenset())
 lifted = {"workload": "sums", "numbers": "7", "workers": "1", "repeats": "1"}
-settings = parse(lifted, facts)
+settings = parse(lifted, facts, choose)
 try:
-    parse(lifted | {"dataset": "synthetic"}, facts)
+    parse(lifted | {"dataset": "synthetic"}, facts, choose)
     refused = ""
 except InvalidSettingsError as error:
     refused = str(error)
 files = {name: [str(path) for path in provenance.modules_of_run("native", name)] for name in ("cnn", "sums")}
 print(json.dumps({
     "recipe": settings.recipe.to_dict(),
-    "runs": [run.name for run in plan_runs(settings)],
-    "flags": plan_runs(settings)[0].recipe.flags(),
+    "runs": [run.name for run in plan_runs(settings, choose("local"))],
+    "flags": plan_runs(settings, choose("local"))[0].recipe.flags(),
     "refused": refused,
     "measures": [each.name for each in measures.measures_of("sums")],
     "modules": files,
