@@ -49,7 +49,7 @@ def test_a_run_s_folder_is_as_on_local(project: Path) -> None:
     assert {"result.json", "log.txt"} == {path.name for path in folder.iterdir()}
     assert project / "runs" / "minikube" == folder.parent
     assert "epoch 1/3\n" == (folder / "log.txt").read_text()
-    assert RESULT.scores["testAccuracy"] == json.loads((created.outs or {})["result"])["testAccuracy"]
+    assert RESULT.scores["testAccuracy"] == json.loads((created.outs or {})["result"])["scores"]["testAccuracy"]
 
 
 def test_a_log_without_a_result_says_how_to_run_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,8 +89,8 @@ def test_wall_times_are_those_of_the_run(project: Path) -> None:
 def test_an_epoch_that_was_all_warm_up_has_no_rate(tmp_path: Path) -> None:
     """Not 0, which would be a line on the floor."""
     result = make_result()
-    warm = replace(result.detail.history[0], timed_steps=0, timed_images=0, train_seconds=0.0)
-    write_event_files([ShownRun("ray-1", 1, changed(result, history=[warm]))], tmp_path)
+    warm = [replace(epoch, timed_steps=0, timed_images=0, train_seconds=0.0) for epoch in result.detail.history]
+    write_event_files([ShownRun("ray-1", 1, changed(result, history=warm))], tmp_path)
 
     assert "speed/images_per_second" not in scalars(tmp_path / "ray-1")
 
