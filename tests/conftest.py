@@ -2,59 +2,60 @@
 
 A group stays in one process and in its order. What trains for real is one group, so that no training runs beside
 another, and comes first, because it is the longest; unit tests are the shortest and come last, to fill what is left.
+Groups are told by where a test is: pytest-xdist's own mark adds them to names, and pytest shows names without them.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-TESTS = Path(__file__).parent
-TRAINS = "trains"
-"""The group of what trains for real: the tests of these folders, and others with this mark."""
-TRAINING_FOLDERS = ("training", "script")
-SHARED_BY_A_FOLDER = ("apiserver", "image", "cluster")
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+TRAIN = (
+    "tests/training/",
+    "tests/script/",
+    "tests/docs/test_session.py",
+    "tests/program/test_local_up.py::test_real_training_is_measured",
+)
+"""How the names of tests begin that train for real."""
+SHARE_A_FOLDER = ("apiserver", "image", "cluster")
 """Folders whose tests share what is made for them: servers, images, a cluster. In `unit` it is a file's tests."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark; several processes heed groups and order, though pytest-xdist's defaults heed neither."""
-    config.addinivalue_line("markers", f"{TRAINS}: trains for real, so it runs beside no other that does")
-    if config.getoption("dist", "no") == "load":
-        config.option.dist, config.option.loadscopereorder = "loadgroup", False
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In each of several processes: put the tests into groups and into that order."""
-    if not hasattr(config, "workerinput"):
-        return
-    for item in items:
-        for group in _groups(item):
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=_place)
-
-
-def _groups(item: pytest.Item) -> Iterator[str]:
-    folder = _folder(item)
-    if _trains(item):
-        yield TRAINS
-    elif folder in SHARED_BY_A_FOLDER or item.path.parent == TESTS / "unit":  # here, records of the stacks' programs
-        yield folder
-    elif folder == "unit":
-        yield item.path.relative_to(TESTS).as_posix()
+def group_of(name: str) -> str:
+    """The group of the test of that name; its own where it may run beside every other."""
+    if name.startswith(TRAIN):
+        return "trains"
+    file, *_ = name.split("::")
+    _, folder, *inner = file.split("/")
+    if folder in SHARE_A_FOLDER or (folder == "unit" and len(inner) == 1):  # there, records of the stacks' programs
+        return folder
+    return file if folder == "unit" else name
 
 
 def _place(item: pytest.Item) -> int:
-    if _trains(item):
+    if item.nodeid.startswith(TRAIN):
         return 0
-    return 2 if _folder(item) == "unit" else 1
+    return 2 if item.nodeid.startswith("tests/unit/") else 1
 
 
-def _trains(item: pytest.Item) -> bool:
-    return _folder(item) in TRAINING_FOLDERS or item.get_closest_marker(TRAINS) is not None
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In each of several processes, put the tests into that order."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_place)
 
 
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(TESTS).parts[0]
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling":
+    """Hand out whole groups."""
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist is skipped: it ships types of half its modules
+        """By group, in the order of their first tests."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return Groups(config, log)

@@ -154,7 +154,6 @@ def test_a_wrong_setting_is_one_message(project: Project) -> None:
     assert [] == project.state().get("resources", [])
 
 
-@pytest.mark.trains
 def test_real_training_is_measured(new_project: NewProject) -> None:
     """The arms themselves, as small as they can be, from settings to outputs."""
     project = new_project(stub=False)

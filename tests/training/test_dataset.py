@@ -15,7 +15,7 @@ from training.workloads.cnn.shapes import Source
 @pytest.fixture
 def small_cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cifar-10-batches-py folder of 20 images a file."""
-    monkeypatch.setattr(dataset, "CIFAR10_BATCH", 20)
+    monkeypatch.setattr(sources, "CIFAR10_BATCH", 20)
     random = np.random.default_rng(1)
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
         batch = {
