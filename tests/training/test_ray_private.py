@@ -19,7 +19,7 @@ import json, os, psutil, sys
 from training.launch import entry, ray_driver as arm
 from training.ray import SET_UP
 import ray
-own = arm.start_ray(entry.parse("ray", None, ["--result", sys.argv[1]]), SET_UP)
+own = arm.start_ray(entry.parse("ray", None, ["--result", sys.argv[1]]), "ray", SET_UP)
 seen = {
     "private": str(own.private), "token": own.token.read_text(), "tokenMode": own.token.stat().st_mode,
     "modes": {str(one.relative_to(own.private)): one.stat().st_mode for one in [own.private, *own.private.rglob("*")]},

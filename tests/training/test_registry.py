@@ -23,8 +23,8 @@ def test_a_newcomers_data_set_and_model_train(snippets: list[str], tmp_path: Pat
         "from training.workloads.cnn.registry import Source, Shape, dataset, model\n"
     )
     footer = (
-        "from training.launch import entry; from training.contract import recipe as config\n"
-        "assert 'stripes' in config.recipe_fields()['dataset'].metadata['rule'].allowed\n"
+        "from training.launch import entry; from training.workloads.cnn.recipe import CnnRecipe\n"
+        "assert 'stripes' in CnnRecipe.settings()['dataset'].metadata['rule'].allowed\n"
         "asked = entry.parse('baseline', None)\n"
         "entry.run(lambda: entry.take_part(asked, 'baseline'), asked.result)\n"
     )
