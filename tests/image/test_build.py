@@ -149,7 +149,7 @@ def machine(
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(image, "PROJECT", small_project)
-    monkeypatch.setattr(image, "modules", list)  # of the real project, of which the small one has none
+    monkeypatch.setattr(image, "modules", lambda workload: [])  # of the real project, of which the small one has none
     succeeds("docker", "rmi", "--force", TAG)
     yield home
     succeeds("docker", "rmi", "--force", TAG)
