@@ -19,7 +19,7 @@ from infra.settings.key import CLUSTER, Target
 from infra.settings.rules import Quantity
 from infra.settings.table import KEYS
 from training.contract import provenance
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe, camel
 from training.contract.workload import named
 from training.machine import topology
@@ -93,9 +93,8 @@ class Settings:
     repeats: int
     workers_curve: tuple[int, ...]
     """Other numbers of workers, ascending, that Ray is measured with: all below the recipe's."""
-    native_arm: bool
-    wide_arm: bool
-    tuned_ray: bool
+    arms: tuple[str, ...]
+    """Those that are measured, in the order in which they are shown."""
     absent_arms: Mapping[str, str]
     """Why an arm is not measured, by its name."""
     keep_baseline: bool
@@ -118,12 +117,6 @@ class Settings:
     """Warnings about this machine that stop an update; a preview may run on another machine."""
     cluster: ClusterSettings | None
     """None on `local`."""
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """The arms of the measurement, in the order in which they are shown."""
-        wanted = {"native": self.native_arm, "wide": self.wide_arm, "tuned": self.tuned_ray}
-        return tuple(arm for arm in ARMS if wanted.get(arm, True))
 
     @property
     def of_cluster(self) -> ClusterSettings:
@@ -192,9 +185,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         recipe=recipe_of(draft),
         repeats=draft["repeats"],
         workers_curve=fewer_workers(draft),
-        native_arm="native" not in absent,
-        wide_arm="wide" not in absent,
-        tuned_ray="tuned" not in absent,
+        arms=tuple(arm for arm in ARMS if arm not in absent),
         absent_arms=absent,
         keep_baseline=draft["keepBaseline"],
         run_timeout_minutes=draft["runTimeoutMinutes"],
@@ -217,20 +208,22 @@ def absent_arms(draft: Draft, place: Judge) -> dict[str, str]:
 
     A preview may see no cluster, and it must promise the runs that the update makes: so no node is asked.
     """
-    reasons = {
-        "wide": _why_not_wide(draft, place),
-        "native": "" if draft["nativeArm"] else "nativeArm is off",
-        "tuned": place.why_not("tuned", draft) or ("" if draft["tunedRay"] else "tunedRay is off"),
-    }
+    reasons = {name: _why_absent(arm, draft, place) for name, arm in ARMS.items() if arm.switch}
     return {arm: reason for arm, reason in reasons.items() if reason}
 
 
-def _why_not_wide(draft: Draft, place: Judge) -> str:
-    if draft["wideArm"] == OFF:
-        return "wideArm is off"
+def _why_absent(arm: Arm, draft: Draft, place: Judge) -> str:
+    if arm.all_cpus:
+        return _why_not_with_all_cpus(arm, draft, place)
+    return place.why_not(arm.name, draft) or ("" if draft[arm.switch] else f"{arm.switch} is off")
+
+
+def _why_not_with_all_cpus(arm: Arm, draft: Draft, place: Judge) -> str:
+    if draft[arm.switch] == OFF:
+        return f"{arm.switch} is off"
     if draft["workers"] == 1:
         return "with one worker it is the baseline"
-    return "" if draft["wideArm"] == ON else place.why_not("wide", draft)
+    return "" if draft[arm.switch] == ON else place.why_not(arm.name, draft)
 
 
 def recipe_of(draft: Draft) -> Recipe:

@@ -12,7 +12,7 @@ from infra.places.cluster import jobs_spec, operator_spec, pod_spec
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity
 from infra.settings.settings import OFF, ClusterSettings
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe
 
 GIB = 2**30
@@ -47,20 +47,22 @@ class Measurement:
     workers: int
     worker: Size
     head: Size
-    native_arm: bool
-    wide_arm: bool = False
+    arms: tuple[str, ...]
+    """By name: those whose pods have to fit."""
 
     @property
     def wide(self) -> Size:
-        """The one pod of the wide arm: the CPUs and the memory of all workers."""
+        """The one pod of an arm with all CPUs: the CPUs and the memory of all workers."""
         return Size(self.workers * self.worker.cpus, self.workers * self.worker.memory_bytes)
 
     def moments(self) -> dict[str, list[Size]]:
         """The pods that exist at the same time, by arm: the idle Ray cluster and the operator are always there."""
         always = [OPERATOR, self.head, *[self.worker] * self.workers]
-        wide = {"wide": [*always, self.wide]} if self.wide_arm else {}
-        native = {"native": [*always, *[self.worker] * self.workers]} if self.native_arm else {}
-        return {"baseline": [*always, self.worker], **wide, **native, "ray": [*always, SUBMITTER]}
+        return {arm: [*always, *self._of_run(ARMS[arm])] for arm in self.arms}
+
+    def without(self, *arms: str) -> "Measurement":
+        """The same without these arms."""
+        return replace(self, arms=tuple(arm for arm in self.arms if arm not in arms))
 
     def most(self, nodes: int) -> Size:
         """The most that all pods take at one time, with what is kept free on so many nodes."""
@@ -70,15 +72,21 @@ class Measurement:
             max(sum(pod.memory_bytes for pod in pods) for pods in moments) + nodes * RESERVED.memory_bytes,
         )
 
+    def _of_run(self, arm: Arm) -> list[Size]:
+        if arm.start == "ray":
+            return [SUBMITTER]
+        if arm.start == "peers":
+            return [self.worker] * self.workers
+        return [self.wide if arm.all_cpus else self.worker]
 
-def measurement_of(recipe: Recipe, cluster: ClusterSettings, *, native_arm: bool, wide_arm: bool) -> Measurement:
+
+def measurement_of(recipe: Recipe, cluster: ClusterSettings, arms: tuple[str, ...]) -> Measurement:
     """What the settings ask of a cluster, whether they come from a draft or are complete."""
     return Measurement(
         workers=recipe.workers,
         worker=Size(recipe.worker_cpus, cluster.worker_memory.bytes),
         head=Size(cluster.head_cpus, cluster.head_memory.bytes),
-        native_arm=native_arm,
-        wide_arm=wide_arm,
+        arms=arms,
     )
 
 
@@ -89,15 +97,10 @@ def cluster_fit(asked: Measurement, nodes: Sequence[Size]) -> tuple[str, ...]:
 
 def arms_to_leave_out(asked: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
     """The fewest arms without which the measurement fits; none when there is no such choice."""
-    optional = [arm for arm, wanted in (("wide", asked.wide_arm), ("native", asked.native_arm)) if wanted]
+    optional = [arm for arm in asked.arms if ARMS[arm].switch]
     for count in range(1, len(optional) + 1):
         for arms in combinations(optional, count):
-            rest = replace(
-                asked,
-                wide_arm=asked.wide_arm and "wide" not in arms,
-                native_arm=asked.native_arm and "native" not in arms,
-            )
-            if fits(rest):
+            if fits(asked.without(*arms)):
                 return arms
     return ()
 

@@ -80,8 +80,8 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
 
 
 def service(plan: RunPlan) -> Manifest | None:
-    """The headless Service by which a native run's pods find each other before they are ready; None for other arms."""
-    if plan.arm != "native":
+    """The headless Service by which pods that are peers find each other before they are ready; None for other arms."""
+    if ARMS[plan.arm].start != "peers":
         return None
     return {
         "clusterIP": "None",
@@ -92,8 +92,8 @@ def service(plan: RunPlan) -> Manifest | None:
 
 
 def component(arm: str) -> str:
-    """The component label of an arm's pods. Those of the ray arm train nothing: they submit."""
-    return "ray-submitter" if arm == "ray" else arm
+    """The component label of an arm's pods. Those of an arm that Ray starts train nothing: they submit."""
+    return "ray-submitter" if ARMS[arm].start == "ray" else arm
 
 
 def _recipe_flags(plan: RunPlan) -> list[str]:
@@ -107,7 +107,7 @@ def _labels(plan: RunPlan) -> dict[str, str]:
 
 
 def _indexed(plan: RunPlan) -> Manifest:
-    if plan.arm != "native":
+    if ARMS[plan.arm].start != "peers":
         return {}
     workers = plan.recipe.workers
     return {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
@@ -117,7 +117,8 @@ def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
     flags = [*_recipe_flags(plan), *settings.dataset_flags]
     image, common = settings.placement.image, dict(settings.environment)
     more: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS}
-    if plan.arm == "ray":
+    arm = ARMS[plan.arm]
+    if arm.start == "ray":
         address = f"http://{HEAD_SERVICE}:{DASHBOARD_PORT}"
         command = [
             "python",
@@ -131,9 +132,9 @@ def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
         variables = {"JOB_NAME": JOB_NAME, "RAY_AUTH_TOKEN": TOKEN}
         main = pod_spec.container("submitter", image, SUBMITTER, command=command, environment=variables)
         return pod_spec.pod(main, settings.placement, **more)
-    command = ["python", "-m", "training.launch.pod", plan.arm, *flags]
-    if ARMS[plan.arm].start == "alone":
-        size = settings.wide if ARMS[plan.arm].all_cpus else settings.worker
+    command = ["python", "-m", "training.launch.pod", arm.name, *flags]
+    if arm.start == "alone":
+        size = settings.wide if arm.all_cpus else settings.worker
         main = pod_spec.container("training", image, size, command=command, environment=common)
         return pod_spec.pod(main, settings.placement, **more)
     common |= {indexed_job.SERVICE: plan.name, indexed_job.WORKERS: str(plan.recipe.workers)}

@@ -12,6 +12,7 @@ from infra.places.cluster.access import Access
 from infra.places.cluster.job_result import JobResult
 from infra.places.cluster.jobs_spec import JobSettings
 from infra.plan import RunPlan
+from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 
 
@@ -51,7 +52,7 @@ class ClusterRuns(pulumi.ComponentResource):
 
     def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> k8s.batch.v1.Job:
         wanted, access = self._wanted, self._access
-        keep = wanted.keep_baseline and plan.arm == "baseline"
+        keep = wanted.keep_baseline and ARMS[plan.arm].role == "reference"
         service = self._service(plan)
         spec: Any = jobs_spec.job(plan, wanted.jobs)
         seconds = wanted.jobs.deadline_seconds + jobs_spec.AWAIT_EXTRA_SECONDS
@@ -87,7 +88,7 @@ class ClusterRuns(pulumi.ComponentResource):
             "name": plan.name,
             "arm": plan.arm,
             "recipe": canonical(plan.recipe.for_arm(plan.arm)),
-            "indexed": plan.arm == "native",
+            "indexed": ARMS[plan.arm].start == "peers",
             "namespace": self._access.namespace,
             "kubeconfig": self._access.kubeconfig,
         }

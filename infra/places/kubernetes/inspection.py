@@ -159,9 +159,7 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
     chosen, tolerations = settings.of_cluster.node_selector, settings.of_cluster.tolerations
     nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
     sizes = [allocatable(node) for node in nodes]
-    asked = measurement_of(
-        settings.recipe, settings.of_cluster, native_arm=settings.native_arm, wide_arm=settings.wide_arm
-    )
+    asked = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
     arms = cluster_fit(asked, sizes)
     if not arms:
         return

@@ -13,6 +13,7 @@ from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import Settings
+from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, str | int | bool
         "datasetPath": settings.dataset_path or "",
         "rayDashboard": settings.ray_dashboard,
         "timeoutMinutes": settings.run_timeout_minutes,
-        "keep": settings.keep_baseline and plan.arm == "baseline",
+        "keep": settings.keep_baseline and ARMS[plan.arm].role == "reference",
         "ownKey": plan.own_key,
         "measurement": plan.measurement,
     }

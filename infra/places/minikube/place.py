@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -32,6 +31,7 @@ from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profile_of, recipe_of
 from infra.settings.table import KEYS
+from training.contract.arms import ARMS, NATIVE, WIDE, Arm
 from training.contract.provenance import PROJECT
 from training.machine import machine_lock
 
@@ -54,8 +54,8 @@ class MinikubePlace(ClusterPlace):
 
     def unfit(self, draft: Draft) -> list[Unfit]:
         """What the nodes or this machine can't hold."""
-        asked, count = _asked(draft, wide_arm="wide" not in absent_arms(draft, self)), draft["minikubeNodes"]
-        node = _node(draft)
+        absent, count, node = absent_arms(draft, self), draft["minikubeNodes"], _node(draft)
+        asked = _asked(draft, [arm for arm in ARMS if arm not in absent])
         return [
             *_unfit_nodes(asked, node, count),
             *_unfit_cores(draft, asked, node),
@@ -64,10 +64,11 @@ class MinikubePlace(ClusterPlace):
 
     def why_no_node(self, draft: Draft) -> str:
         """Empty where the wide arm fits, and asks for no more of this machine than the other arms do."""
-        others, nodes, node = _asked(draft, wide_arm=False), draft["minikubeNodes"], _node(draft)
-        asked = replace(others, wide_arm=True)
-        if "wide" in cluster_fit(asked, [node] * nodes):
-            larger = node_that_fits(replace(asked, native_arm=False), nodes, node)
+        nodes, node = draft["minikubeNodes"], _node(draft)
+        asked = _asked(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
+        others = asked.without(WIDE.name)
+        if WIDE.name in cluster_fit(asked, [node] * nodes):
+            larger = node_that_fits(asked.without(NATIVE.name), nodes, node)
             pod = f"its pod of {asked.wide} beside the idle Ray pods"
             return f"no Minikube node of {node} holds {pod}; nodes of {larger} do"
         before, most = others.most(nodes), asked.most(nodes)
@@ -229,8 +230,12 @@ def _node(draft: Draft) -> Size:
     return Size(draft["minikubeCpus"], draft["minikubeMemory"].bytes)
 
 
-def _asked(draft: Draft, *, wide_arm: bool) -> Measurement:
-    return measurement_of(recipe_of(draft), cluster_of(draft), native_arm=draft["nativeArm"], wide_arm=wide_arm)
+def _asked(draft: Draft, arms: Iterable[str]) -> Measurement:
+    return measurement_of(recipe_of(draft), cluster_of(draft), tuple(arms))
+
+
+def _is_on(arm: Arm, draft: Draft) -> bool:
+    return not arm.switch or draft[arm.switch] is True
 
 
 def _unfit_nodes(asked: Measurement, node: Size, count: int) -> Iterator[Unfit]:

@@ -1,7 +1,5 @@
 """Which arms a measurement lacks, and what is said of it."""
 
-from dataclasses import replace
-
 import pytest
 
 from infra.places.cluster.fit import GIB, Measurement, Size, arms_to_leave_out, cluster_fit
@@ -84,7 +82,7 @@ def test_on_a_cluster_that_exists_it_is_asked_for() -> None:
 
 def test_the_fewest_arms_are_left_out_that_let_the_rest_fit() -> None:
     """The wide arm needs one large node, the native arm many small ones."""
-    asked = Measurement(3, Size(1, GIB), Size(1, GIB), native_arm=True, wide_arm=True)
+    asked = Measurement(3, Size(1, GIB), Size(1, GIB), ("baseline", "wide", "native", "ray"))
 
     def without(nodes: list[Size]) -> tuple[str, ...]:
         return arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, nodes))
@@ -92,4 +90,4 @@ def test_the_fewest_arms_are_left_out_that_let_the_rest_fit() -> None:
     assert without([Size(4, 16 * GIB)] * 3) == ("wide",)
     assert without([Size(4, 16 * GIB)] * 2) == ("wide", "native")
     assert without([Size(1, GIB)]) == ()
-    assert cluster_fit(replace(asked, wide_arm=False), [Size(4, 16 * GIB)] * 3) == ()
+    assert cluster_fit(asked.without("wide"), [Size(4, 16 * GIB)] * 3) == ()

@@ -66,16 +66,18 @@ def test_a_kubeconfig_in_the_home_folder_is_found(monkeypatch: pytest.MonkeyPatc
     assert found.cluster.kubeconfig == "/home/someone/.kube/config"
 
 
-def asked(workers: int = 2, cpus: float = 1, gib: float = 1, *, native_arm: bool = True) -> Measurement:
+def asked(
+    workers: int = 2, cpus: float = 1, gib: float = 1, arms: tuple[str, ...] = ("baseline", "native", "ray")
+) -> Measurement:
     """A measurement with a small head."""
-    return Measurement(workers, Size(cpus, int(gib * GIB)), Size(1, GIB), native_arm)
+    return Measurement(workers, Size(cpus, int(gib * GIB)), Size(1, GIB), arms)
 
 
 def test_fit_is_by_node_and_not_by_sum() -> None:
     """Two nodes with 1.5 CPUs left hold no two-CPU pod, though they have three together."""
     nodes = [Size(2.5, 8 * GIB)] * 2
 
-    assert cluster_fit(Measurement(1, Size(2, GIB), Size(0.1, GIB), native_arm=False), nodes) == ("baseline", "ray")
+    assert cluster_fit(Measurement(1, Size(2, GIB), Size(0.1, GIB), ("baseline", "ray")), nodes) == ("baseline", "ray")
 
 
 def test_fit_counts_memory() -> None:
@@ -85,7 +87,7 @@ def test_fit_counts_memory() -> None:
 
 def test_fit_keeps_a_cpu_and_a_gib_of_each_node() -> None:
     """Exactly enough is enough; a hundredth less is not."""
-    one = asked(1, native_arm=False)
+    one = asked(1).without("native")
     enough = Size(0.1 + 1 + 1 + 1 + 1, int((0.5 + 1 + 1 + 1 + 1) * GIB))
 
     assert cluster_fit(one, [enough]) == ()
@@ -98,7 +100,7 @@ def test_each_arm_is_counted_by_itself() -> None:
     nodes = [Size(4, 8 * GIB)] * 2
 
     assert cluster_fit(asked(3), nodes) == ("native",)
-    assert cluster_fit(asked(3, native_arm=False), nodes) == ()
+    assert cluster_fit(asked(3).without("native"), nodes) == ()
 
 
 @pytest.mark.parametrize(("workers", "cpus", "gib"), [(1, 0.25, 0.5), (3, 1, 1.5), (8, 4, 3), (64, 2, 8)])

@@ -16,6 +16,7 @@ from infra.settings.key import TARGETS, Key
 from infra.settings.settings import ClusterSettings, Settings, SettingsError, load
 from infra.settings.table import KEYS
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
+from training.contract.arms import ARMS
 from training.contract.recipe import camel
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -54,7 +55,7 @@ def test_cluster_defaults_fit_the_machine_they_are_made_for() -> None:
 def test_every_key_is_typed_somewhere() -> None:
     """No key is accepted and then dropped: each is a field of the settings, of the cluster's, or of the recipe."""
     names = {camel(field.name) for part in (Settings, ClusterSettings, CnnRecipe) for field in fields(part)}
-    read_otherwise = {"workerMemory"}
+    read_otherwise = {"workerMemory", *(arm.switch for arm in ARMS.values())}
 
     assert set(KEYS) - read_otherwise <= names
 
@@ -107,7 +108,7 @@ def test_values_arrive_typed() -> None:
     )
 
     assert found.cluster is not None
-    assert (found.recipe.workers, found.recipe.worker_cpus, found.native_arm) == (3, 0.5, False)
+    assert (found.recipe.workers, found.recipe.worker_cpus, "native" in found.arms) == (3, 0.5, False)
     assert found.worker_memory_bytes == 2 * 2**30
     assert found.cluster.image_pull_secrets == ("one", "two")
     assert found.cluster.node_selector == {"pool": "training"}
