@@ -118,15 +118,17 @@ def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Proje
 
 
 def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
-    """A second `make up` beside a running one is refused by pulumi, and the first goes on to its end."""
+    """A second `make up` beside a running one is refused, says which it is, and the first goes on to its end."""
     command = project.command("up", SET="seconds=300")
     first = subprocess.Popen(command, cwd=project.folder, env=project.environment)
     _wait_until_first_runs(project)
+    running = _pulumi_pid(project)
     second = project.make("up")
     project.end_sleep()
     status = first.wait(timeout=60)
 
     assert second.returncode != 0
-    assert "currently locked" in second.stdout + second.stderr
+    assert f"another pulumi works on it, process {running}" in second.stderr
+    assert "dropping" not in second.stderr
     assert status == 0
     assert project.marks() >= {"first-ended", "second-ended"}

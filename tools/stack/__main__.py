@@ -127,7 +127,14 @@ class Stack:
     def _remove_stale_lock(self) -> None:
         """A killed pulumi leaves its lock in a file backend, and every later command refuses to run."""
         backend = state.file_backend(self.environment.get("PULUMI_BACKEND_URL", ""))
-        if backend and state.has_only_stale_locks(backend, project_name(), self.name):
+        if not backend:
+            return
+        if pid := state.running(backend, project_name(), self.name):
+            raise ToolError(
+                f"stack {self.name}: another pulumi works on it, process {pid}: wait for its end, or stop it with"
+                f" Ctrl-C where it runs or `kill -INT {pid}`; nothing was changed"
+            )
+        if state.has_only_stale_locks(backend, project_name(), self.name):
             say(f"stack {self.name}: removing the lock of an update that was killed")
             self._pulumi("cancel", "--yes")
 

@@ -28,12 +28,23 @@ def file_backend(url: str) -> Path | None:
 
 def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
     """Whether the stack is locked, and every lock by a process of this machine that is no more."""
-    locks = list((backend / "locks" / "organization" / project / stack).glob("*.json"))
-    return bool(locks) and all(_is_stale(json.loads(lock.read_text(encoding="utf-8"))) for lock in locks)
+    locks = _locks(backend, project, stack)
+    return bool(locks) and all(_is_of_this_machine(lock) and not _is_running_pulumi(lock["pid"]) for lock in locks)
 
 
-def _is_stale(lock: Mapping[str, Any]) -> bool:
-    return lock.get("hostname") == socket.gethostname() and not _is_running_pulumi(int(lock["pid"]))
+def running(backend: Path, project: str, stack: str) -> int | None:
+    """The process of this machine that works on the stack just now; None where there is none."""
+    locks = [lock for lock in _locks(backend, project, stack) if _is_of_this_machine(lock)]
+    return next((int(lock["pid"]) for lock in locks if _is_running_pulumi(lock["pid"])), None)
+
+
+def _locks(backend: Path, project: str, stack: str) -> list[Mapping[str, Any]]:
+    files = (backend / "locks" / "organization" / project / stack).glob("*.json")
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def _is_of_this_machine(lock: Mapping[str, Any]) -> bool:
+    return lock.get("hostname") == socket.gethostname()
 
 
 def _is_running_pulumi(pid: int) -> bool:

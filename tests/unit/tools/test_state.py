@@ -61,9 +61,11 @@ def test_a_lock_of_a_dead_process_of_this_machine_is_stale(tmp_path: Path, dead_
 def test_a_lock_of_a_live_pulumi_is_not_stale(tmp_path: Path, living_pulumi: int, dead_pid: int) -> None:
     """Also beside a stale one: `pulumi cancel` removes them all."""
     _lock(tmp_path, dead_pid)
+    assert state.running(tmp_path, "p", "local") is None
     _lock(tmp_path, living_pulumi)
 
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
+    assert state.running(tmp_path, "p", "local") == living_pulumi
 
 
 def test_a_lock_whose_number_another_program_has_by_now_is_stale(tmp_path: Path) -> None:
@@ -81,6 +83,7 @@ def test_a_lock_of_another_machine_is_left_alone(tmp_path: Path, dead_pid: int) 
     """Whether its process lives can't be seen from here."""
     _lock(tmp_path, dead_pid, hostname="elsewhere")
 
+    assert state.running(tmp_path, "p", "local") is None
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
 
 
