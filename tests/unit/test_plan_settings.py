@@ -31,7 +31,7 @@ EVERYWHERE = (*STACKS, BUILT)
 CHANGES_NOTHING = {
     "target": EVERYWHERE,  # a stack has one; another is another place, whose hashes differ by the host or the pods
     "repeats": EVERYWHERE,  # more or fewer runs, each as it is
-    "wideArm": ("kubernetes", "minikube", BUILT),  # it is absent there unless it is asked for
+    "wideArm": ("kubernetes", BUILT),  # it is absent there unless it is asked for
     "tunedRay": ("ci", "kubernetes", "minikube", BUILT),  # it is absent there
     "keepBaseline": EVERYWHERE,
     "priceCpuHour": EVERYWHERE,  # what the comparison makes of the hours

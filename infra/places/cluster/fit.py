@@ -37,7 +37,9 @@ class Size:
 OPERATOR = Size.of(operator_spec.SIZE)
 SUBMITTER = Size.of(jobs_spec.SUBMITTER)
 RESERVED = Size(1, GIB)
-"""Of every node, for the system's pods: two-node Minikube with Calico took 0.85 CPUs of its first node."""
+"""Of a node that has pods of the system: two-node Minikube with Calico took 0.85 CPUs of its first node."""
+RESERVED_WITHOUT_CONTROL_PLANE = Size(0.5, GIB)
+"""Of a node that is known to have its agents alone: Calico's takes 0.25 CPUs."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,12 @@ class Measurement:
         """The same without these arms."""
         return replace(self, arms=tuple(arm for arm in self.arms if arm not in arms))
 
-    def most(self, nodes: int) -> Size:
-        """The most that all pods take at one time, with what is kept free on so many nodes."""
+    def most(self, kept: Sequence[Size]) -> Size:
+        """The most that all pods take at one time, with what is kept free of each node."""
         moments = self.moments().values()
         return Size(
-            max(sum(pod.cpus for pod in pods) for pods in moments) + nodes * RESERVED.cpus,
-            max(sum(pod.memory_bytes for pod in pods) for pods in moments) + nodes * RESERVED.memory_bytes,
+            max(sum(pod.cpus for pod in pods) for pods in moments) + sum(size.cpus for size in kept),
+            max(sum(pod.memory_bytes for pod in pods) for pods in moments) + sum(size.memory_bytes for size in kept),
         )
 
     def _of_run(self, arm: Arm) -> list[Size]:
@@ -90,9 +92,9 @@ def measurement_of(recipe: Recipe, cluster: ClusterSettings, arms: tuple[str, ..
     )
 
 
-def cluster_fit(asked: Measurement, nodes: Sequence[Size]) -> tuple[str, ...]:
-    """The arms whose pods do not fit nodes of this allocatable size; none when all fit."""
-    return tuple(arm for arm, pods in asked.moments().items() if not _placed(pods, nodes))
+def cluster_fit(asked: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> tuple[str, ...]:
+    """The arms whose pods do not fit nodes of this allocatable size, of which so much is kept; none when all fit."""
+    return tuple(arm for arm, pods in asked.moments().items() if not _placed(pods, nodes, kept))
 
 
 def arms_to_leave_out(asked: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
@@ -110,8 +112,8 @@ def without_arms_line(arms: Sequence[str]) -> list[str]:
     return [" && ".join(set_line(ARMS[arm].switch, OFF) for arm in arms)] if arms else []
 
 
-def _placed(pods: Sequence[Size], nodes: Sequence[Size]) -> bool:
-    left = [[node.cpus - RESERVED.cpus, node.memory_bytes - RESERVED.memory_bytes] for node in nodes]
+def _placed(pods: Sequence[Size], nodes: Sequence[Size], kept: Sequence[Size]) -> bool:
+    left = [[a.cpus - b.cpus, a.memory_bytes - b.memory_bytes] for a, b in zip(nodes, kept, strict=True)]
     for pod in pods:
         fitting = [node for node in left if node[0] + 1e-9 >= pod.cpus and node[1] >= pod.memory_bytes]
         if not fitting:
@@ -122,17 +124,17 @@ def _placed(pods: Sequence[Size], nodes: Sequence[Size]) -> bool:
     return True
 
 
-def node_that_fits(asked: Measurement, nodes: int, at_least: Size) -> Size:
-    """The smallest node, in whole CPUs and GiB from `at_least` up, of which `nodes` hold everything."""
-    most = asked.most(nodes)
+def node_that_fits(asked: Measurement, kept: Sequence[Size], at_least: Size) -> Size:
+    """The smallest node, in whole CPUs and GiB from `at_least` up: as many as something is kept of hold everything."""
+    most = asked.most(kept)
     roomy = Size(most.cpus + at_least.cpus + 1, most.memory_bytes + at_least.memory_bytes)
-    cpus = _smallest(asked, nodes, [Size(n, roomy.memory_bytes) for n in _up(at_least.cpus, roomy.cpus)]).cpus
+    cpus = _smallest(asked, kept, [Size(n, roomy.memory_bytes) for n in _up(at_least.cpus, roomy.cpus)]).cpus
     memory = [Size(cpus, n * GIB) for n in _up(at_least.memory_bytes / GIB, roomy.memory_bytes / GIB + 1)]
-    return _smallest(asked, nodes, memory)
+    return _smallest(asked, kept, memory)
 
 
-def _smallest(asked: Measurement, nodes: int, sizes: Sequence[Size]) -> Size:
-    return next(size for size in sizes if not cluster_fit(asked, [size] * nodes))
+def _smallest(asked: Measurement, kept: Sequence[Size], sizes: Sequence[Size]) -> Size:
+    return next(size for size in sizes if not cluster_fit(asked, [size] * len(kept), kept))
 
 
 def _up(low: float, high: float) -> range:

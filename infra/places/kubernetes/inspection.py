@@ -160,13 +160,14 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
     nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
     sizes = [allocatable(node) for node in nodes]
     asked = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
-    arms = cluster_fit(asked, sizes)
+    kept = [RESERVED] * len(sizes)
+    arms = cluster_fit(asked, sizes, kept)
     if not arms:
         return
     listed = "; ".join(f"{node['metadata']['name']} {size}" for node, size in zip(nodes, sizes, strict=True))
     workers = settings.recipe.workers
-    ways = without_arms_line(arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, sizes)))
-    fewer = (count for count in range(workers - 1, 0, -1) if not cluster_fit(replace(asked, workers=count), sizes))
+    ways = without_arms_line(arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, sizes, kept)))
+    fewer = (n for n in range(workers - 1, 0, -1) if not cluster_fit(replace(asked, workers=n), sizes, kept))
     ways += [set_line("workers", count) for count in islice(fewer, 1)]
     yield Finding(
         f"the pods of {', '.join(arms)}, beside a Ray cluster of {workers} workers, do not fit the nodes that they"

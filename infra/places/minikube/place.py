@@ -14,6 +14,7 @@ from infra.places.cluster import helm_release, kube, leftover_jobs, operator_spe
 from infra.places.cluster.fit import (
     GIB,
     RESERVED,
+    RESERVED_WITHOUT_CONTROL_PLANE,
     Measurement,
     Size,
     arms_to_leave_out,
@@ -54,24 +55,24 @@ class MinikubePlace(ClusterPlace):
 
     def unfit(self, draft: Draft) -> list[Unfit]:
         """What the nodes or this machine can't hold."""
-        absent, count, node = absent_arms(draft, self), draft["minikubeNodes"], _node(draft)
+        absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft)
         asked = _asked(draft, [arm for arm in ARMS if arm not in absent])
         return [
-            *_unfit_nodes(asked, node, count),
-            *_unfit_cores(draft, asked, node),
-            *_unfit_memory(draft, asked, node),
+            *_unfit_nodes(asked, node, kept),
+            *_unfit_cores(draft, asked, node, kept),
+            *_unfit_memory(draft, asked, node, kept),
         ]
 
     def why_no_node(self, draft: Draft) -> str:
         """Empty where the wide arm fits, and asks for no more of this machine than the other arms do."""
-        nodes, node = draft["minikubeNodes"], _node(draft)
+        kept, node = _kept(draft), _node(draft)
         asked = _asked(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
         others = asked.without(WIDE.name)
-        if WIDE.name in cluster_fit(asked, [node] * nodes):
-            larger = node_that_fits(asked.without(NATIVE.name), nodes, node)
+        if WIDE.name in cluster_fit(asked, [node] * len(kept), kept):
+            larger = node_that_fits(asked.without(NATIVE.name), kept, node)
             pod = f"its pod of {asked.wide} beside the idle Ray pods"
             return f"no Minikube node of {node} holds {pod}; nodes of {larger} do"
-        before, most = others.most(nodes), asked.most(nodes)
+        before, most = others.most(kept), asked.most(kept)
         cores, memory = draft.facts.physical_cores, draft.facts.memory_bytes
         if most == before or (most.cpus <= cores and most.memory_bytes <= memory):
             return ""
@@ -230,6 +231,11 @@ def _node(draft: Draft) -> Size:
     return Size(draft["minikubeCpus"], draft["minikubeMemory"].bytes)
 
 
+def _kept(draft: Draft) -> list[Size]:
+    """Of each node, for the system's pods: the first has the control plane."""
+    return [RESERVED, *[RESERVED_WITHOUT_CONTROL_PLANE] * (draft["minikubeNodes"] - 1)]
+
+
 def _asked(draft: Draft, arms: Iterable[str]) -> Measurement:
     return measurement_of(recipe_of(draft), cluster_of(draft), tuple(arms))
 
@@ -238,15 +244,16 @@ def _is_on(arm: Arm, draft: Draft) -> bool:
     return not arm.switch or draft[arm.switch] is True
 
 
-def _unfit_nodes(asked: Measurement, node: Size, count: int) -> Iterator[Unfit]:
+def _unfit_nodes(asked: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
     """What the scheduler could not place."""
-    arms = cluster_fit(asked, [node] * count)
+    nodes = [node] * len(kept)
+    arms = cluster_fit(asked, nodes, kept)
     if arms:
-        larger = _size_lines(node, node_that_fits(asked, count, node))
-        fewer = arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, [node] * count))
+        larger = _size_lines(node, node_that_fits(asked, kept, node))
+        fewer = arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, nodes, kept))
         yield Unfit(
             f"the pods of {' and '.join(arms)}, beside a Ray cluster of {asked.workers} workers, do not fit"
-            f" {count} nodes of {node}, of which {RESERVED} each are kept for the system",
+            f" {len(kept)} nodes of {node}; for the system are kept {', '.join(map(str, kept))}",
             (*without_arms_line(fewer), larger),
         )
 
@@ -258,12 +265,12 @@ def _size_lines(node: Size, larger: Size) -> str:
     return " && ".join([*cpus, *memory])
 
 
-def _unfit_cores(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfit]:
+def _unfit_cores(draft: Draft, asked: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
     """What would share this machine's physical cores: each node reports all of them as its own."""
-    count, cores = draft["minikubeNodes"], draft.facts.physical_cores
-    needed = math.ceil(max(asked.most(count).cpus - 1e-9, node.cpus))
+    cores = draft.facts.physical_cores
+    needed = math.ceil(max(asked.most(kept).cpus - 1e-9, node.cpus))
     if needed > cores:
-        fewer = arms_to_leave_out(asked, lambda smaller: max(smaller.most(count).cpus, node.cpus) <= cores)
+        fewer = arms_to_leave_out(asked, lambda smaller: max(smaller.most(kept).cpus, node.cpus) <= cores)
         yield Unfit(
             f"{asked.workers} workers and the pods beside them need a machine with {needed} physical cores,"
             f" and this one has {cores}",
@@ -272,13 +279,13 @@ def _unfit_cores(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfit
         )
 
 
-def _unfit_memory(draft: Draft, asked: Measurement, node: Size) -> Iterator[Unfit]:
+def _unfit_memory(draft: Draft, asked: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
     """What would not fit this machine's memory, which nothing lifts."""
-    count, memory = draft["minikubeNodes"], draft.facts.memory_bytes
-    needed = max(asked.most(count).memory_bytes, node.memory_bytes)
+    memory = draft.facts.memory_bytes
+    needed = max(asked.most(kept).memory_bytes, node.memory_bytes)
     if needed > memory:
         fewer = arms_to_leave_out(
-            asked, lambda smaller: max(smaller.most(count).memory_bytes, node.memory_bytes) <= memory
+            asked, lambda smaller: max(smaller.most(kept).memory_bytes, node.memory_bytes) <= memory
         )
         yield Unfit(
             f"{asked.workers} workers and the pods beside them need a machine with {math.ceil(needed / GIB)} GiB"

@@ -2,12 +2,13 @@
 
 import pytest
 
-from infra.places.cluster.fit import GIB, Measurement, Size, arms_to_leave_out, cluster_fit
+from infra.places.cluster.fit import GIB, RESERVED, Measurement, Size, arms_to_leave_out, cluster_fit
 from infra.settings.draft import Facts
 from tests.unit.settings_machine import machine, settings
 
 LARGE = machine(cores=16, gib=64, stack="minikube")
 ROOMY = {"target": "minikube", "minikubeCpus": "6", "minikubeMemory": "12Gi"}
+CROWDED = {"target": "minikube", "minikubeCpus": "5", "minikubeMemory": "8Gi", "workerCpus": "1.5"}
 
 
 def test_one_process_with_all_cpus_is_measured_unless_it_is_left_out() -> None:
@@ -38,26 +39,31 @@ def test_a_minikube_node_that_holds_it_has_the_wide_arm() -> None:
     assert "wide" in settings(LARGE, **ROOMY).arms
 
 
+def test_the_default_minikube_has_it() -> None:
+    """The node without the control plane keeps less for the system's pods."""
+    assert "wide" in settings(LARGE, target="minikube").arms
+
+
 def test_where_no_minikube_node_holds_it_the_wide_arm_is_absent_and_nothing_is_refused() -> None:
     """The reason names nodes that would hold it, and they do."""
-    small = settings(LARGE, target="minikube")
+    small = settings(LARGE, **CROWDED)
 
     assert "wide" not in small.arms
     assert not small.refused_at_up
-    assert "no Minikube node of 4 CPUs and 6 GiB holds its pod of 2 CPUs and 3 GiB" in small.absent_arms["wide"]
-    assert "nodes of 5 CPUs and 6 GiB do" in small.absent_arms["wide"]
-    assert "wide" in settings(LARGE, target="minikube", minikubeCpus="5").arms
+    assert "no Minikube node of 5 CPUs and 8 GiB holds its pod of 3 CPUs and 3 GiB" in small.absent_arms["wide"]
+    assert "nodes of 6 CPUs and 8 GiB do" in small.absent_arms["wide"]
+    assert "wide" in settings(LARGE, **CROWDED | {"minikubeCpus": "6"}).arms
 
 
 @pytest.mark.parametrize(
-    "facts", [machine(cores=7, gib=64, stack="minikube"), machine(cores=16, gib=10, stack="minikube")]
+    "facts", [machine(cores=6, gib=64, stack="minikube"), machine(cores=16, gib=10, stack="minikube")]
 )
 def test_the_wide_arm_never_makes_a_machine_too_small(facts: Facts) -> None:
-    """Without the native arm it needs most: 7.1 CPUs and 10.5 GiB where the others need 6.1 and 9."""
+    """Without the native arm it needs most: 6.6 CPUs and 10.5 GiB where the others need 5.6 and 9."""
     nodes = {"nativeArm": "false", "minikubeCpus": "5", "minikubeMemory": "8Gi"}
     found = settings(facts, target="minikube", **nodes)
 
-    assert "it needs a machine with 7.1 CPUs and 10.5 GiB" in found.absent_arms["wide"]
+    assert "it needs a machine with 6.6 CPUs and 10.5 GiB" in found.absent_arms["wide"]
     assert not found.refused_at_up
     assert settings(facts, target="minikube", **nodes, wideArm="true").refused_at_up
     assert "wide" in settings(LARGE, target="minikube", **nodes).arms
@@ -65,7 +71,7 @@ def test_the_wide_arm_never_makes_a_machine_too_small(facts: Facts) -> None:
 
 def test_who_asks_for_it_is_told_what_it_does_not_fit() -> None:
     """And that it can be left out."""
-    found = settings(LARGE, target="minikube", wideArm="true")
+    found = settings(LARGE, **CROWDED, wideArm="true")
 
     assert "wide" in found.arms
     assert "the pods of wide, beside a Ray cluster of 2 workers, do not fit" in found.refused_at_up[0]
@@ -85,9 +91,9 @@ def test_the_fewest_arms_are_left_out_that_let_the_rest_fit() -> None:
     asked = Measurement(3, Size(1, GIB), Size(1, GIB), ("baseline", "wide", "native", "ray"))
 
     def without(nodes: list[Size]) -> tuple[str, ...]:
-        return arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, nodes))
+        return arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, nodes, [RESERVED] * len(nodes)))
 
     assert without([Size(4, 16 * GIB)] * 3) == ("wide",)
     assert without([Size(4, 16 * GIB)] * 2) == ("wide", "native")
     assert without([Size(1, GIB)]) == ()
-    assert cluster_fit(asked.without("wide"), [Size(4, 16 * GIB)] * 3) == ()
+    assert cluster_fit(asked.without("wide"), [Size(4, 16 * GIB)] * 3, [RESERVED] * 3) == ()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.places.cluster.fit import GIB, Measurement, Size, cluster_fit, node_that_fits
+from infra.places.cluster.fit import GIB, RESERVED, Measurement, Size, cluster_fit, node_that_fits
 from tests.unit.settings_machine import applied, machine, only_problem, settings
 
 IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
@@ -73,16 +73,21 @@ def asked(
     return Measurement(workers, Size(cpus, int(gib * GIB)), Size(1, GIB), arms)
 
 
+def unfit(measurement: Measurement, nodes: list[Size]) -> tuple[str, ...]:
+    """The arms that do not fit nodes of which as much is kept as of one with pods of the system."""
+    return cluster_fit(measurement, nodes, [RESERVED] * len(nodes))
+
+
 def test_fit_is_by_node_and_not_by_sum() -> None:
     """Two nodes with 1.5 CPUs left hold no two-CPU pod, though they have three together."""
     nodes = [Size(2.5, 8 * GIB)] * 2
 
-    assert cluster_fit(Measurement(1, Size(2, GIB), Size(0.1, GIB), ("baseline", "ray")), nodes) == ("baseline", "ray")
+    assert unfit(Measurement(1, Size(2, GIB), Size(0.1, GIB), ("baseline", "ray")), nodes) == ("baseline", "ray")
 
 
 def test_fit_counts_memory() -> None:
     """CPUs enough, memory not."""
-    assert cluster_fit(asked(gib=4), [Size(16, 8 * GIB)] * 2) == ("baseline", "native")
+    assert unfit(asked(gib=4), [Size(16, 8 * GIB)] * 2) == ("baseline", "native")
 
 
 def test_fit_keeps_a_cpu_and_a_gib_of_each_node() -> None:
@@ -90,17 +95,17 @@ def test_fit_keeps_a_cpu_and_a_gib_of_each_node() -> None:
     one = asked(1).without("native")
     enough = Size(0.1 + 1 + 1 + 1 + 1, int((0.5 + 1 + 1 + 1 + 1) * GIB))
 
-    assert cluster_fit(one, [enough]) == ()
-    assert cluster_fit(one, [Size(enough.cpus - 0.01, enough.memory_bytes)]) == ("baseline",)
-    assert cluster_fit(one, [Size(enough.cpus, enough.memory_bytes - 1)]) == ("baseline",)
+    assert unfit(one, [enough]) == ()
+    assert unfit(one, [Size(enough.cpus - 0.01, enough.memory_bytes)]) == ("baseline",)
+    assert unfit(one, [Size(enough.cpus, enough.memory_bytes - 1)]) == ("baseline",)
 
 
 def test_each_arm_is_counted_by_itself() -> None:
     """Jobs run one after another: the native arm needs most, the others fit without it."""
     nodes = [Size(4, 8 * GIB)] * 2
 
-    assert cluster_fit(asked(3), nodes) == ("native",)
-    assert cluster_fit(asked(3).without("native"), nodes) == ()
+    assert unfit(asked(3), nodes) == ("native",)
+    assert unfit(asked(3).without("native"), nodes) == ()
 
 
 @pytest.mark.parametrize(("workers", "cpus", "gib"), [(1, 0.25, 0.5), (3, 1, 1.5), (8, 4, 3), (64, 2, 8)])
@@ -108,13 +113,13 @@ def test_the_node_suggested_fits_and_a_smaller_one_does_not(workers: int, cpus: 
     """The message names the smallest node that works."""
     measurement, floor = asked(workers, cpus, gib), Size(2, 2 * GIB)
 
-    found = node_that_fits(measurement, 2, floor)
+    found = node_that_fits(measurement, [RESERVED] * 2, floor)
 
-    assert cluster_fit(measurement, [found] * 2) == ()
+    assert unfit(measurement, [found] * 2) == ()
     if found.cpus > floor.cpus:
-        assert cluster_fit(measurement, [Size(found.cpus - 1, found.memory_bytes)] * 2) != ()
+        assert unfit(measurement, [Size(found.cpus - 1, found.memory_bytes)] * 2) != ()
     if found.memory_bytes > floor.memory_bytes:
-        assert cluster_fit(measurement, [Size(found.cpus, found.memory_bytes - GIB)] * 2) != ()
+        assert unfit(measurement, [Size(found.cpus, found.memory_bytes - GIB)] * 2) != ()
 
 
 def test_three_workers_on_the_default_minikube_need_another_machine_or_no_native_arm() -> None:
@@ -124,7 +129,7 @@ def test_three_workers_on_the_default_minikube_need_another_machine_or_no_native
     assert len(found.refused_at_up) == 2
     assert found.oversubscription is None
     assert all("pulumi config set nativeArm false" in text for text in found.refused_at_up)
-    assert "need a machine with 10 physical cores, and this one has 8" in found.refused_at_up[1]
+    assert "need a machine with 9 physical cores, and this one has 8" in found.refused_at_up[1]
     assert settings(MINIKUBE, target="minikube", workers="3", nativeArm="false").warnings == ()
 
 
@@ -143,7 +148,7 @@ def test_permission_lifts_the_cores_of_the_machine_only() -> None:
 
     assert found.refused_at_up == ()
     assert found.oversubscription == found.warnings[0]
-    assert "8 physical cores" in found.warnings[0]
+    assert "7 physical cores" in found.warnings[0]
     assert len(crowded.refused_at_up) == 1
     assert "do not fit 2 nodes" in crowded.refused_at_up[0]
 
