@@ -10,6 +10,9 @@ config = settings.load(places.choose)
 for warning in config.warnings:
     pulumi.log.warn(warning)
 
+if pulumi.runtime.is_dry_run() and config.commands:
+    pulumi.log.info("\n".join(config.commands))
+
 place = places.choose(config.target)
 config = place.prepare(config)
 

@@ -80,7 +80,7 @@ def _of_arm(arm: str, title: str) -> Iterator[Figure]:
 
 def _startup(arm: str, title: str) -> Figure:
     return Figure(
-        f"{arm}StartupSeconds", f"{title}, start to first step, s", lambda r: r.runs[arm].seconds.startup, (arm,)
+        f"{arm}StartupSeconds", f"{title}, start to first step, s", lambda r: r.runs[arm].seconds.startup or 0.0, (arm,)
     )
 
 

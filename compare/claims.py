@@ -6,23 +6,23 @@ finished*: start and end alone are known.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from compare.fairness import Check
 from compare.measurement import Measurement
-from compare.schema import Claim
-
-OF_WORK = ("sameWork", "shardsCoverDataSet", "weightsEqual")
-"""The checks by which arms are known to have done the same work."""
+from compare.schema import Claim, Estimate
 
 
 def claim_of(measurement: Measurement, checks: Mapping[str, Check]) -> tuple[Claim, str]:
     """The claim, and what it lacks of *same work* ("" if nothing). One worker shares nothing that has to be checked."""
     if not all(run.result.steps.per_epoch and run.result.epochs_completed for run in measurement.runs):
         return "it finished", "some run counted no step"
-    needed = OF_WORK if measurement.recipe.workers > 1 else OF_WORK[:1]
+    needed = ("sameWork", *(measurement.workload.work_checks if measurement.recipe.workers > 1 else ()))
     unknown = [name for name in needed if checks.get(name, (None, ""))[0] is None]
     claim = strongest(steps=True, same_work=None if unknown else True)
-    return claim, f"not verified: {', '.join(unknown)}" if unknown else ""
+    why = checks.get("sameWork", (None, ""))[1]
+    lacks = f"not verified: {', '.join(unknown)}" + (f" ({why})" if why and "sameWork" in unknown else "")
+    return claim, lacks if unknown else ""
 
 
 def strongest(*, steps: bool, same_work: bool | None, same_result: bool | None = None) -> Claim:
@@ -30,6 +30,21 @@ def strongest(*, steps: bool, same_work: bool | None, same_result: bool | None =
     if not steps:
         return "it finished"
     return "same work" if same_work else "same result" if same_result else "same script"
+
+
+def as_claimed(
+    ratios: Mapping[str, Estimate | None], claim: Claim, reasons: dict[str, str]
+) -> dict[str, Estimate | None]:
+    """The ratios, without what the claim does not allow to be said of them; why goes into `reasons`."""
+    said = dict(ratios)
+    if claim in ("same script", "it finished") and said.get("efficiency"):
+        said["efficiency"] = None
+        reasons["efficiency"] = f"that the arms did the same work is not known: the claim is `{claim}`"
+    if claim != "it finished":
+        return said
+    return {
+        name: replace(value, decision="", repeats_to_decide=None) if value else None for name, value in said.items()
+    }
 
 
 WORDS: dict[Claim, str] = {

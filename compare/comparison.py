@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from compare import fairness, measures
 from compare.answer import Held, answer, hold, won_from
-from compare.claims import claim_of
+from compare.claims import as_claimed, claim_of
 from compare.cost import reserved
 from compare.curve import at, curve, split, workers_of
 from compare.idle import idle_ray_cpus
@@ -42,7 +42,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
     reasons |= {f"verdict.{name}": text for name, text in findings.qualifiers.items()}
     return Comparison(
         schema_version=SCHEMA_VERSION,
-        answer=first_words(findings.answer, list(findings.held.values())),
+        answer=first_words(findings.answer, list(findings.held.values()), measurement),
         verdict=verdict(findings),
         claim=findings.claim,
         arms=findings.arms,
@@ -73,7 +73,7 @@ def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], re
         why = f"not comparable: {', '.join(failed)} failed" if failed else NO_REPEAT
         reasons |= dict.fromkeys((*ratios, "breakEvenEpochs", "idleRayCpus", "workersCurve"), why)
     else:
-        held, ratios = hold(measurement), ratios_of(measurement, reasons)
+        held, ratios = hold(measurement), as_claimed(ratios_of(measurement, reasons), claim, reasons)
         gaps = idle_ray_cpus(measurement, reasons)
         workers_curve = curve(measurement, projection, reasons)
     idle = spread(gaps) if gaps else None

@@ -72,7 +72,9 @@ def _problem(measurement: Measurement, repeats: Sequence[Repeat]) -> str:
         for name, (passed, why) in fairness.verify(point).items():
             if passed is False:
                 return f"not comparable: {name} failed with {_workers(number)}: {why}"
-    checks = fairness.verify_points([{str(number): run for number, run in repeat.items()} for repeat in repeats])
+    checks = fairness.verify_points(
+        measurement.workload, [{str(number): run for number, run in repeat.items()} for repeat in repeats]
+    )
     return next((f"not comparable: {name} failed: {why}" for name, (passed, why) in checks.items() if not passed), "")
 
 

@@ -14,6 +14,7 @@ from compare.measurement import CompareError, Context, Measurement, Repeat, Run
 from training.contract.arms import ARMS
 from training.contract.recipe import Recipe
 from training.contract.result import Software, Worker
+from training.contract.workload import Workload
 
 Check = tuple[bool | None, str]
 """What was found, and why where that is not True."""
@@ -21,8 +22,6 @@ Check = tuple[bool | None, str]
 THREADS = "OMP_NUM_THREADS"
 _TRUE: Check = (True, "")
 
-_FROM_RUNS = ("shardsCoverDataSet", "weightsEqual")
-"""Checks that only a run can make (`TrainingResult.checks`): always listed, beside whatever else the runs checked."""
 CPUS_DISJOINT = "cpusDisjoint"
 
 
@@ -35,7 +34,8 @@ def refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
         recipe = context.recipe.to_dict()
         wanted = recipe | {"seed": context.recipe.seed + run.repeat - 1}
         given = run.result.recipe
-        for key in sorted((set(wanted) | set(given)) - set(ARMS[run.arm].ignores)):
+        free = {key for key, its in context.recipe.settings().items() if not its.metadata["decides"]}
+        for key in sorted((set(wanted) | set(given)) - free - set(ARMS[run.arm].ignores)):
             if given.get(key) != wanted.get(key):
                 raise CompareError(
                     f"recipes differ in `{key}`: {run.name} was trained with {given.get(key)!r} and the comparison "
@@ -46,13 +46,13 @@ def refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
 def verify(measurement: Measurement) -> dict[str, Check]:
     """Every check by name, over complete repeats. Recipes and seeds are equal, or nothing is compared."""
     runs, repeats, recipe = measurement.runs, measurement.repeats, measurement.recipe
-    names = sorted({name for run in runs for name in run.result.checks} | set(_FROM_RUNS))
+    names = sorted({name for run in runs for name in run.result.checks} | set(measurement.workload.work_checks))
     reported = {name: _reported(name, runs) for name in names}
     checks: dict[str, Check] = {
-        "replicasAsAsked": _first_broken(runs, lambda run: _replicas(run, recipe)),
+        "replicasAsAsked": _replicas(runs, recipe),
         "threadsAsAsked": _threads(runs, recipe),
         CPUS_DISJOINT: _cpus_disjoint(runs, recipe),
-        "sameWork": _first_broken(repeats, _same_work),
+        "sameWork": _same_work_of(measurement.workload, repeats),
         "hashesEqual": _hashes(repeats, runs),
         "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),
         "platformsEqual": _equal(runs, "platform", lambda _, software: {"platform": software.platform}),
@@ -61,11 +61,11 @@ def verify(measurement: Measurement) -> dict[str, Check]:
     return checks | {name: check for name, check in reported.items() if name not in checks or check[0] is False}
 
 
-def verify_points(repeats: Sequence[Repeat]) -> dict[str, Check]:
+def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Check]:
     """Of runs of one arm that differ in their number of workers alone, by whatever key: that it is the same work."""
     runs = [run for repeat in repeats for run in repeat.values()]
     return {
-        "sameWork": _first_broken(repeats, _same_work),
+        "sameWork": _same_work_of(workload, repeats),
         "hashesEqual": _hashes(repeats, runs),
         "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),
         "platformsEqual": _equal(runs, "platform", lambda _, software: {"platform": software.platform}),
@@ -76,7 +76,14 @@ def _first_broken(subjects: Iterable[Any], problem: Callable[[Any], str]) -> Che
     return next(((False, text) for text in map(problem, subjects) if text), _TRUE)
 
 
-def _replicas(run: Run, recipe: Recipe) -> str:
+def _replicas(runs: Sequence[Run], recipe: Recipe) -> Check:
+    unseen = [run.name for run in runs if run.result.world_size is None]
+    if unseen:
+        return None, f"no step of {', '.join(unseen)} was seen"
+    return _first_broken(runs, lambda run: _wrong_replicas(run, recipe))
+
+
+def _wrong_replicas(run: Run, recipe: Recipe) -> str:
     wanted = ARMS[run.arm].processes(recipe)
     saw, reported = run.result.world_size, len(run.result.workers)
     if saw != wanted:
@@ -169,6 +176,14 @@ def _framework_variables(recipe: Recipe, run: Run, software: Software) -> dict[s
     return variables
 
 
+def _same_work_of(workload: Workload, repeats: Sequence[Repeat]) -> Check:
+    """By what the workload says of its results, where it says something; the worst of the repeats."""
+    if workload.same_work is None:
+        return _first_broken(repeats, _same_work)
+    found = [workload.same_work([run.result for run in repeat.values()]) for repeat in repeats]
+    return min(found, key=lambda check: {False: 0, None: 1, True: 2}[check[0]])
+
+
 def _same_work(repeat: Repeat) -> str:
     first, *others = repeat.values()
     for other in others:
@@ -183,7 +198,7 @@ def _same_work(repeat: Repeat) -> str:
 
 def _work(run: Run) -> dict[str, float]:
     result = run.result
-    processed = sum(worker.amount for worker in result.workers)
+    processed = sum(worker.amount or 0 for worker in result.workers)
     return {
         "steps an epoch": result.steps.per_epoch,
         **result.work,

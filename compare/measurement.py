@@ -157,6 +157,17 @@ class Measurement:
         present = [value for value in reached if value is not None]
         return min(present) if present and len(present) == len(reached) else None
 
+    @property
+    def has_whole_epochs(self) -> bool:
+        """Whether what runs count is epochs; else each run as a whole counts as one."""
+        return all(run.result.steps.whole_epochs for run in self.runs)
+
+    def passes(self, number: int) -> str:
+        """So many of what runs count, in words."""
+        if self.has_whole_epochs:
+            return f"{number} epoch{'s' if number != 1 else ''}"
+        return "the whole run" if number == 1 else f"{number} times as many steps"
+
     @cached_property
     def epochs_trained(self) -> list[int]:
         """The numbers of epochs that runs ended with, ascending: several where some stopped early."""

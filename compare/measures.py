@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compare import cost
-from compare.clock import clock_of, epoch_seconds, seconds_to_score, step_seconds, whole_seconds
+from compare.clock import clock_of, epoch_seconds, seconds_to_score, whole_seconds
 from compare.measurement import Measurement, Run, best_score
 from training.contract.result import StepSeconds, Worker
 from training.contract.workload import WORKLOADS, Score, Workload, named
@@ -242,11 +242,13 @@ def measures_of(workload: str) -> tuple[Measure, ...]:
 
 
 def _main_score(run: Run, measurement: Measurement) -> float | None:
-    return run.result.scores.get(measurement.workload.scores[0].name)
+    scores = measurement.workload.scores
+    return run.result.scores.get(scores[0].name) if scores else None
 
 
-def _step(run: Run, _: Measurement) -> float | None:
-    return step_seconds(run.result)
+def _epoch(run: Run, _: Measurement) -> float | None:
+    """Where a step of an arm takes more rows than one of another, an epoch has the same."""
+    return epoch_seconds(run.result)
 
 
 def _whole(run: Run, measurement: Measurement) -> float | None:
@@ -260,12 +262,12 @@ def _cost(run: Run, measurement: Measurement) -> float | None:
 
 RATIOS = (
     Ratio(
-        name="speedup", title="Speedup", above="baseline", below="ray", of=_step, in_changes=True,
+        name="speedup", title="Speedup", above="baseline", below="ray", of=_epoch, in_changes=True,
         in_sweeps="speedup", meaning="baseline / ray, steady state",
         detail="seconds of optimizer steps after warm-up, in the same repeat",
     ),
     Ratio(
-        name="wideSpeedup", title="Speedup over all CPUs", above="wide", below="ray", of=_step,
+        name="wideSpeedup", title="Speedup over all CPUs", above="wide", below="ray", of=_epoch,
         meaning="wide / ray, steady state",
         detail="one process with the CPUs of all workers",
     ),
@@ -281,17 +283,17 @@ RATIOS = (
         detail="one process with the CPUs of all workers",
     ),
     Ratio(
-        name="efficiency", title="Efficiency", above="baseline", below="ray", of=_step, per_worker=True, unit="",
+        name="efficiency", title="Efficiency", above="baseline", below="ray", of=_epoch, per_worker=True, unit="",
         words=None, in_sweeps="efficiency", meaning="speedup / workers",
         detail="the baseline has the machine's turbo to itself, the workers share it",
     ),
     Ratio(
-        name="rayOverhead", title="Ray overhead", above="ray", below="native", of=_step, words=("faster", "slower"),
+        name="rayOverhead", title="Ray overhead", above="ray", below="native", of=_epoch, words=("faster", "slower"),
         in_changes=True, meaning="ray / native, steady state",
-        detail="TensorFlow's own distribution with the same workers; 1.0: Ray costs nothing",
+        detail="the framework's own distribution with the same workers; 1.0: Ray costs nothing",
     ),
     Ratio(
-        name="tuningGain", title="Gain of tuning", above="ray", below="tuned", of=_step,
+        name="tuningGain", title="Gain of tuning", above="ray", below="tuned", of=_epoch,
         meaning="ray / tuned, steady state",
         detail="what careful set-up of Ray gains",
     ),

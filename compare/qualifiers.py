@@ -10,6 +10,7 @@ from compare.fairness import CPUS_DISJOINT, Check
 from compare.measurement import Measurement, Repeat, Run
 from compare.ratios import spread
 from compare.schema import Estimate, Spread
+from training.contract.arms import NATIVE
 
 ACCURACY_POINTS = 2.0
 """A larger gap in test accuracy qualifies the verdict: the arms then did not learn the same."""
@@ -44,6 +45,7 @@ def qualifiers(
         "systems": placement.different_systems(runs),
         "repeats": _fewer_repeats(len(repeats), context.repeats),
         "checks": _unverified(measurement, checks),
+        "weights": _equal_weights(measurement),
         **measurement.workload.remarks(measurement.recipe),
     }
     return {name: text for name, text in texts.items() if text}
@@ -185,6 +187,14 @@ def _who_had(arms: Mapping[str, set[str]]) -> str:
 
 def _fewer_repeats(compared: int, wanted: int) -> str:
     return f"Only {compared} of {wanted} repeats are whole" if compared < wanted else ""
+
+
+def _equal_weights(measurement: Measurement) -> str:
+    """The control and the subject may have come to the same weights, to the last bit, in every repeat."""
+    pairs = [(repeat.get(NATIVE.name), repeat.get(measurement.subject or "")) for repeat in measurement.repeats]
+    if not all(native and ray and native.result.weights == ray.result.weights is not None for native, ray in pairs):
+        return ""
+    return "Native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran"
 
 
 def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:

@@ -67,7 +67,7 @@ class ArmSummary:
     title: Annotated[str, "what ran, in words: `one process on 2 CPUs`"]
     measures: Annotated[dict[str, Spread | None], "by name, see below"]
     startup_phases: Annotated[dict[str, float], "startupSeconds by phase, medians"]
-    world_size: Annotated[int, "replicas that the framework saw"]
+    world_size: Annotated[int | None, "replicas that the framework saw; null where no step was seen"]
     compute_threads: Annotated[int | None, "intra-op threads of a worker; null where they could not be counted"]
     reserved_cpus: Annotated[float, "CPUs that a run holds; on a cluster Ray's head and submitter are in Ray's"]
     steps_per_epoch: Annotated[int, "optimizer steps an epoch"]

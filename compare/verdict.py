@@ -37,14 +37,14 @@ class Findings:
     workers_curve: WorkersCurve | None
 
 
-def first_words(answer: Answer, held: Sequence[Held]) -> str:
+def first_words(answer: Answer, held: Sequence[Held], measurement: Measurement) -> str:
     """The answer as it is read: `Worth it from 12 epochs on`."""
-    return f"{answer} {_epochs(won_from(held) or 0)} on" if answer == "Worth it from" else answer
+    return f"{answer} {measurement.passes(won_from(held) or 0)} on" if answer == "Worth it from" else answer
 
 
 def verdict(findings: Findings) -> str:
     """The whole text."""
-    first = first_words(findings.answer, list(findings.held.values()))
+    first = first_words(findings.answer, list(findings.held.values()), findings.measurement)
     if findings.answer == "Not comparable":
         failed = "; ".join(
             f"{name} failed: {why}" for name, (passed, why) in findings.checks.items() if passed is False
@@ -70,21 +70,32 @@ def _reason(findings: Findings) -> str:
     known = [each for each in findings.held.values() if each.now]
     if not measurement.repeats or not known:
         return "no repeat has a run of every arm" if not measurement.repeats else "no time was measured"
+    if findings.claim == "it finished":
+        return _as_written(findings, known)
     labels = ["95 % interval ", *[""] * len(known)]
     sides = " and ".join(
         f"{factor(each.now, label)} as fast as {each.against}"
         for each, label in zip(known, labels, strict=False)
         if each.now
     )
-    text = f"over {_epochs(measurement.epochs_trained[0])}, start to end, {_subject(measurement)} is {sides}"
-    repeats = len(measurement.repeats)
-    text += f", in {repeats} repeats" if repeats > 1 else ", in one repeat, so how sure that is cannot be told"
+    text = f"over {measurement.passes(measurement.epochs_trained[0])}, start to end, {_subject(measurement)} is {sides}"
+    text += _in_repeats(measurement)
     return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else "")
 
 
+def _as_written(findings: Findings, known: Sequence[Held]) -> str:
+    """Of runs of which start and end alone are known."""
+    sides = " and ".join(f"{each.against} took {factor(each.now)} the time" for each in known if each.now)
+    text = f"start to end, as written, {sides} of {_subject(findings.measurement)}{_in_repeats(findings.measurement)}"
+    return f"{text}; that the runs finished decides nothing"
+
+
+def _in_repeats(measurement: Measurement) -> str:
+    repeats = len(measurement.repeats)
+    return f", in {repeats} repeats" if repeats > 1 else ", in one repeat, so how sure that is cannot be told"
+
+
 def _would_decide(findings: Findings) -> str:
-    if findings.claim == "it finished":
-        return "that the runs finished decides nothing"
     repeats = repeats_to_decide(list(findings.held.values()))
     if len(findings.measurement.repeats) < ENOUGH_TO_ESTIMATE:
         return f"measure at least {repeats} repeats"
@@ -93,10 +104,6 @@ def _would_decide(findings: Findings) -> str:
 
 def _subject(measurement: Measurement) -> str:
     return ARMS[measurement.subject or ""].words(measurement.recipe)
-
-
-def _epochs(number: int) -> str:
-    return f"{number} epoch{'s' if number != 1 else ''}"
 
 
 def _claim(findings: Findings) -> str:
@@ -110,7 +117,9 @@ def _an_epoch(findings: Findings) -> str:
     if not known:
         return ""
     sides = " and ".join(f"{factor(value)} as fast as {against}" for value, against in known)
-    return f"An epoch by itself, without start-up, is {sides}."
+    whole = findings.measurement.has_whole_epochs
+    what = "An epoch by itself, without start-up, is" if whole else "The steps by themselves, without start-up, are"
+    return f"{what} {sides}."
 
 
 def _whats_next(findings: Findings) -> str:
@@ -119,7 +128,8 @@ def _whats_next(findings: Findings) -> str:
         return ""
     never = [each.against for each in findings.held.values() if each.longer_cannot_win]
     if never:
-        return f"Longer training does not change that: against {' and '.join(never)} an epoch gains nothing either."
+        what = "an epoch gains" if findings.measurement.has_whole_epochs else "the steps by themselves gain"
+        return f"Longer training does not change that: against {' and '.join(never)} {what} nothing either."
     return "Longer training might change that: more epochs or more repeats would tell."
 
 

@@ -112,8 +112,11 @@ def _parts(settings: Settings, place: Surroundings, drafts: Sequence[RunPlan]) -
 
 def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
     """What every run shares. The host is in it where it trains: elsewhere the program's machine is none of theirs."""
+    trained = workload.named(settings.recipe.workload)
     return {
-        "dependencies": provenance.dependencies_hash(workload.named(settings.recipe.workload).packages),
+        "dependencies": provenance.dependencies_hash(trained.packages) if trained.packages else None,
+        "inputs": trained.inputs(settings.recipe),
+        "secretEnvironment": settings.secret_digest,
         "host": provenance.host().fingerprint() if place.trains_here else None,
         "machines": place.machines(settings),
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,

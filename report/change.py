@@ -147,7 +147,7 @@ def _provenance(arm: str, before: Comparison, after: Comparison) -> Iterator[str
         yield f"code of {arm} {old.code_hash[:7]} -> {new.code_hash[:7]}"
     if old.dependencies_hash != new.dependencies_hash:
         yield f"dependencies {old.dependencies_hash[:7]} -> {new.dependencies_hash[:7]}"
-    if old.dataset_hash != new.dataset_hash:
+    if old.dataset_hash != new.dataset_hash and old.dataset_hash and new.dataset_hash:
         yield f"data set {old.dataset_hash[:7]} -> {new.dataset_hash[:7]}"
     yield from _differences(dict(old.versions), dict(new.versions))
     hosts = [

@@ -12,7 +12,7 @@ from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it shi
 
 from report.plots import ShownRun, elapsed
 from training.contract.result import TrainingResult
-from training.workloads.cnn.detail import Epoch, detail_of
+from training.workloads.cnn.detail import CnnDetail, Epoch
 
 FOLDER = "tensorboard"
 
@@ -27,15 +27,21 @@ def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:
 
 def _write(writer: SummaryWriter, result: TrainingResult) -> None:
     """Scalars by epoch. Wall times are training's own, so that TensorBoard's `relative` axis shows training seconds."""
-    began = datetime.fromisoformat(result.started_at).timestamp() + result.seconds.startup
-    for epoch, seconds in zip(detail_of(result).history, elapsed(result), strict=True):
+    began = datetime.fromisoformat(result.started_at).timestamp() + (result.seconds.startup or 0.0)
+    for epoch, seconds in _epochs(result):
         for tag, value in _scalars(epoch):
             writer.add_scalar(tag, value, epoch.epoch, walltime=began + seconds)
-    ended = began + result.seconds.wall - result.seconds.startup
+    ended = began + result.seconds.wall - (result.seconds.startup or 0.0)
     for tag, total in _totals(result):
         writer.add_scalar(tag, total, result.epochs_completed, walltime=ended)
     recipe = "\n".join(f"| {key} | {value} |" for key, value in result.recipe.items())
     writer.add_text("recipe", f"| setting | value |\n|---|---|\n{recipe}", result.epochs_completed, walltime=ended)
+
+
+def _epochs(result: TrainingResult) -> Iterator[tuple[Epoch, float]]:
+    """Those of the CNN, with the training seconds until their ends; no other workload has a history."""
+    if isinstance(result.detail, CnnDetail):
+        yield from zip(result.detail.history, elapsed(result), strict=True)
 
 
 def _scalars(epoch: Epoch) -> Iterator[tuple[str, float]]:
@@ -51,10 +57,13 @@ def _scalars(epoch: Epoch) -> Iterator[tuple[str, float]]:
 
 def _totals(result: TrainingResult) -> Iterator[tuple[str, float]]:
     for name, tag in (("testLoss", "loss/test"), ("testAccuracy", "accuracy/test")):
-        if (score := result.scores[name]) is not None:
+        if (score := result.scores.get(name)) is not None:
             yield tag, score
-    yield "seconds/startup", result.seconds.startup
-    if result.seconds.train is not None:
-        yield "seconds/training", result.seconds.train
-    yield "seconds/evaluation", result.seconds.evaluation
+    for name, seconds in (
+        ("startup", result.seconds.startup),
+        ("training", result.seconds.train),
+        ("evaluation", result.seconds.evaluation),
+    ):
+        if seconds is not None:
+            yield f"seconds/{name}", seconds
     yield "seconds/end_to_end", result.seconds.wall

@@ -237,7 +237,7 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
         "dependenciesHash": made.dependencies_hash, "datasetHash": made.dataset_hash, "codeHash": made.code_hash,
     }  # fmt: skip
     versions = ", ".join(f"{name} {version}" for name, version in sorted(made.versions.items()))
-    return [("Host", host), ("Versions", versions), *((name, text[:12]) for name, text in hashes.items())]
+    return [("Host", host), ("Versions", versions), *((name, text[:12]) for name, text in hashes.items() if text)]
 
 
 def _commands(comparison: Comparison, stack: str) -> list[str]:

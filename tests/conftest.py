@@ -18,6 +18,7 @@ TRAIN = (
     "tests/script/",
     "tests/docs/test_session.py",
     "tests/program/test_local_up.py::test_real_training_is_measured",
+    "tests/program/test_script_up.py",
 )
 """How the names of tests begin that train for real."""
 SHARE_A_FOLDER = ("apiserver", "image", "cluster")

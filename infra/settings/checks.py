@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.settings import script_checks
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.table import AUTO, AUTO_DATASETS, KEYS
+from training.contract.workload import WORKLOADS, named
 from training.workloads.cnn.registry import DATASETS
 
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
@@ -193,6 +195,16 @@ def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
         )
 
 
+def _workload_has_a_place(draft: Draft) -> Iterator[Problem]:
+    if named(draft["workload"]).here_only and draft.target != "local":
+        yield Problem(
+            f"{draft.shown('workload')} with {draft.shown('target')}",
+            f"workload {WORKLOADS[0]} on a cluster",
+            (set_line("target", "local"), set_line("workload", WORKLOADS[0])),
+            why="the script and its Python are on this machine, and in no image yet",
+        )
+
+
 def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
     rule, repeats = KEYS["seed"].rule, draft["repeats"]
     try:
@@ -217,4 +229,12 @@ CHECKS = (
     Check(_cifar10_is_whole, ("target", "dataset", "datasetPath")),
     Check(_models_have_a_place, ("target", "saveModel")),
     Check(_seeds_stay_valid, ("seed", "repeats")),
+    Check(_workload_has_a_place, ("target", "workload")),
+    Check(script_checks.is_recognised, script_checks.SCRIPT_KEYS),
+    Check(script_checks.settings_reach_it, ("epochs", "scriptArguments")),
+    Check(script_checks.has_python, (*script_checks.SCRIPT_KEYS, "python")),
+    Check(script_checks.has_ray_arm, script_checks.SCRIPT_KEYS),
+    Check(script_checks.folder_is_small, ("scriptFolder",)),
+    Check(script_checks.secrets_are_secret, ("scriptFolder", "secretEnvironment")),
+    Check(script_checks.each_variable_once, ("environment", "secretEnvironment")),
 )

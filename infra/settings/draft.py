@@ -103,15 +103,17 @@ class Draft:
             return f"{key} not set ({KEYS[key].derived})"
         return f"{key} = {_shown(text)}" + (" (the default)" if text == default else "")
 
-    def changed(self) -> dict[str, str]:
-        """The texts that are not their key's default, by key; without secrets, also those that an address holds."""
+    def changed(self, *, secret: bool = False) -> dict[str, str]:
+        """The texts that are not their key's default, by key; without secrets, also those that an address holds.
+
+        `secret`: with them.
+        """
         texts = {key: text for key in KEYS if (text := self.given.get(key, "").strip())}
         return {
             key: text
             for key, text in texts.items()
             if text != KEYS[key].default_for(self.target)
-            and key not in self.facts.secret_keys
-            and not _ADDRESS_WITH_PASSWORD.search(text)
+            and (secret or (key not in self.facts.secret_keys and not _ADDRESS_WITH_PASSWORD.search(text)))
         }
 
 
@@ -131,11 +133,12 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
     problems = [_unknown(key, values[key], facts) for key in sorted(set(values) - set(KEYS))]
     draft = Draft(facts, _target(values), values)
     others = _keys_of_others(values)
-    problems += [_of_another_workload(key, draft) for key in sorted(others) if values.get(key, "").strip()]
+    problems += [_of_another_workload(key, draft) for key in sorted(others & set(draft.changed(secret=True)))]
     for name, key in KEYS.items():
-        if name in others:
-            continue
-        text = values.get(name, "").strip() or key.default_for(draft.target)
+        if name in others and not key.workload:
+            continue  # of another recipe: no check looks at it
+        text = "" if name in others else values.get(name, "").strip()
+        text = text or key.default_for(draft.target)
         try:
             draft.values[name] = key.rule.parse(text) if text else key.unset
         except ValueError:
@@ -155,16 +158,19 @@ def _target(values: Mapping[str, str]) -> Target:
 
 
 def _keys_of_others(values: Mapping[str, str]) -> set[str]:
-    """The keys of other workloads' recipes: they mean nothing here, and no check looks at them."""
+    """The keys of other workloads, which mean nothing here; a wrong one is reported with the other keys."""
     chosen = values.get("workload", "").strip() or WORKLOADS[0]
-    of_workload = {name: set(named(name).recipe.settings()) for name in WORKLOADS}
-    return set().union(*of_workload.values()) - of_workload[chosen] if chosen in of_workload else set()
+    of_workload = {
+        name: {*named(name).recipe.settings(), *(key.name for key in KEYS.values() if key.workload == name)}
+        for name in WORKLOADS
+    }
+    return set().union(*of_workload.values()) - of_workload.get(chosen, of_workload[WORKLOADS[0]])
 
 
 def _of_another_workload(key: str, draft: Draft) -> Problem:
     return Problem(
         draft.shown(key),
-        f"not with workload {draft.given['workload']}",
+        f"not with workload {draft.given.get('workload') or WORKLOADS[0]}",
         (f"pulumi config rm {key}",),
         why="it is a setting of another workload, so it would have no effect",
     )

@@ -4,8 +4,9 @@ Everything that is wrong is said in one message at preview. Not here: what a key
 must agree between keys (`infra.settings.checks`), and what the place of the runs makes of them (`infra.places`).
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -20,9 +21,10 @@ from infra.settings.rules import Quantity
 from infra.settings.table import KEYS
 from training.contract import provenance
 from training.contract.arms import ARMS, Arm
-from training.contract.recipe import Recipe, camel
+from training.contract.recipe import Recipe, camel, canonical
 from training.contract.workload import named
 from training.machine import topology
+from training.workloads.script.recipe import variables
 
 ON, OFF = "true", "false"
 """Of `wideArm`, which `auto` leaves to the place."""
@@ -109,6 +111,12 @@ class Settings:
     """Not enforced on `local`."""
     oversubscription: str | None
     """What the verdict says about cores that are shared by permission."""
+    secret_environment: Mapping[str, str] = field(repr=False)
+    """Variables that a script needs and nobody else may see."""
+    secret_digest: str | None
+    """By which a change of them is seen: salted, and slow to try values against; None: there are none."""
+    commands: tuple[str, ...]
+    """What the arms run, for a review of a preview; empty where they run the project's own."""
     given: dict[str, str]
     """The texts of the keys that are not their defaults; without secrets."""
     warnings: tuple[str, ...]
@@ -179,10 +187,14 @@ def _settings(draft: Draft, place: Judge) -> Settings:
     permitted = [shortage.what for shortage in unfit if shortage.liftable and allowed]
     refused = [str(shortage) for shortage in unfit if not (shortage.liftable and allowed)]
     dataset_path = path_of(draft, "datasetPath")
+    recipe, secret = recipe_of(draft), variables(draft["secretEnvironment"])
     return Settings(
         stack=draft.facts.stack,
         target=draft.target,
-        recipe=recipe_of(draft),
+        recipe=recipe,
+        secret_environment=secret,
+        secret_digest=secret_digest(secret, draft.facts) if secret else None,
+        commands=tuple(named(recipe.workload).commands(recipe, [arm for arm in ARMS if arm not in absent])),
         repeats=draft["repeats"],
         workers_curve=fewer_workers(draft),
         arms=tuple(arm for arm in ARMS if arm not in absent),
@@ -203,16 +215,26 @@ def _settings(draft: Draft, place: Judge) -> Settings:
     )
 
 
+def secret_digest(secret: Mapping[str, str], facts: Facts) -> str:
+    """Of the variables: by scrypt, with the stack as salt, so that no two stacks have the same for one value."""
+    salt = f"{facts.project}/{facts.stack}".encode()
+    return hashlib.scrypt(canonical(dict(secret)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=32).hex()
+
+
 def absent_arms(draft: Draft, place: Judge) -> dict[str, str]:
     """Why an arm is not measured, by its name; arms that are measured are not in it.
 
     A preview may see no cluster, and it must promise the runs that the update makes: so no node is asked.
     """
-    reasons = {name: _why_absent(arm, draft, place) for name, arm in ARMS.items() if arm.switch}
+    recipe = recipe_of(draft)
+    why_not = named(recipe.workload).why_not
+    reasons = {name: why_not(recipe, name) or _why_absent(arm, draft, place) for name, arm in ARMS.items()}
     return {arm: reason for arm, reason in reasons.items() if reason}
 
 
 def _why_absent(arm: Arm, draft: Draft, place: Judge) -> str:
+    if not arm.switch:
+        return ""
     if arm.all_cpus:
         return _why_not_with_all_cpus(arm, draft, place)
     return place.why_not(arm.name, draft) or ("" if draft[arm.switch] else f"{arm.switch} is off")

@@ -13,6 +13,7 @@ from infra.settings.rules import listed, quantity
 from training.contract.rules import boolean, choice, number, text, whole
 from training.contract.workload import WORKLOADS, named
 from training.workloads.cnn import registry
+from training.workloads.script.recipe import environment_rule
 
 AUTO = "auto"
 _DEFAULTS_BY_TARGET: dict[str, dict[Target, str]] = {
@@ -24,8 +25,24 @@ On clusters: an epoch of all CIFAR-10 takes one core five minutes, and nine runs
 """
 AUTO_DATASETS: dict[Target, str] = {"local": "digits", **dict.fromkeys(CLUSTER, "cifar10")}
 """What `auto` means without a datasetPath."""
-_EXAMPLES = {"trainImages": "1024", "gradientPrecision": "float32"}
-_DERIVED: dict[str, tuple[str, Any]] = {"trainImages": ("all", 0), "gradientPrecision": ("that of precision", None)}
+_EXAMPLES = {
+    "trainImages": "1024",
+    "gradientPrecision": "float32",
+    "script": "../mine/train.py",
+    "scriptArguments": "--epochs 1 --num-workers {workers}",
+    "scriptFolder": "../mine",
+    "python": "../mine/.venv/bin/python",
+    "environment": "DATA=/data HF_HOME=/models",
+}
+_DERIVED: dict[str, tuple[str, Any]] = {
+    "trainImages": ("all", 0),
+    "gradientPrecision": ("that of precision", None),
+    "script": ("none", ""),
+    "scriptArguments": ("none", ""),
+    "scriptFolder": ("the script, and modules beside it that it imports", ""),
+    "python": ("the project's own", ""),
+    "environment": ("none", ""),
+}
 """Recipe keys without a default: what holds then, in words, and as a value (None: `settings` knows it)."""
 
 
@@ -35,8 +52,8 @@ def _as_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _recipe_key(name: str, its: Field[Any]) -> Key:
-    """A recipe's field as a config key."""
+def _recipe_key(name: str, its: Field[Any], *, here_only: bool) -> Key:
+    """A recipe's field as a config key; `here_only`: of a workload that is measured on this machine alone."""
     assert its.default is not MISSING  # noqa: S101 - every field of a recipe has a default
     derived, unset = _DERIVED.get(name, ("", None))
     return Key(
@@ -48,7 +65,7 @@ def _recipe_key(name: str, its: Field[Any]) -> Key:
         example=_EXAMPLES.get(name, ""),
         derived=derived,
         unset=unset,
-        targets=LOCAL if name == "saveModel" else TARGETS,
+        targets=LOCAL if name == "saveModel" or here_only else TARGETS,
     )
 
 
@@ -66,6 +83,7 @@ _DATASET = Key(
 _RUNS = (
     Key(
         name="datasetPath",
+        workload="cnn",
         rule=text("a folder cifar-10-batches-py"),
         example="data/cifar-10-batches-py",
         derived="none",
@@ -90,9 +108,10 @@ _RUNS = (
         example="1,2",
         help="numbers of workers, up to `workers`, with which Ray is measured, too: from which on do more not pay?",
     ),
-    Key(name="nativeArm", rule=boolean(), default="true", help="also measure TensorFlow's own distribution"),
+    Key(name="nativeArm", rule=boolean(), default="true", help="also measure the framework's own distribution"),
     Key(
         name="tunedRay",
+        workload="cnn",
         rule=boolean(),
         default="false",
         targets=LOCAL,
@@ -118,6 +137,7 @@ _RUNS = (
     ),
     Key(
         name="rayDashboard",
+        workload="cnn",
         rule=boolean(),
         default="false",
         targets=LOCAL,
@@ -129,14 +149,28 @@ _RUNS = (
         default="1536Mi",
         help="memory of each worker, and of the baseline; wide has that of all workers; not enforced on local",
     ),
+    Key(
+        name="secretEnvironment",
+        workload="script",
+        targets=LOCAL,
+        rule=environment_rule(),
+        derived="none",
+        example="HF_TOKEN=hf_x",
+        unset="",
+        help="likewise, set with --secret: in no log, result or plain state",
+    ),
     _price("priceCpuHour", "0.048", "what one CPU costs an hour, in any currency: the comparison then has the cost"),
     _price("priceGibHour", "0.0053", "what one GiB of memory costs an hour, in the same currency"),
 )
 
 
 def _all_keys() -> dict[str, Key]:
-    fields = {key: field for name in WORKLOADS for key, field in named(name).recipe.settings().items()}
-    recipe = {key: _recipe_key(key, field) for key, field in fields.items()} | {"dataset": _DATASET}
+    recipe: dict[str, Key] = {}
+    for name in WORKLOADS:
+        trained = named(name)
+        for key, its in trained.recipe.settings().items():
+            recipe.setdefault(key, _recipe_key(key, its, here_only=trained.here_only))
+    recipe |= {"dataset": _DATASET}
     return {"target": _TARGET} | recipe | {key.name: key for key in (*_RUNS, *CLUSTER_KEYS)}
 
 

@@ -43,4 +43,4 @@ def test_what_is_refused_before_it_runs(tmp_path: Path) -> None:
 
     assert "there is no such file; there are train.py" in try_script(tmp_path / "trian.py").text
     assert "num_workers=2 is written into the script" in try_script(script, "{workers}").text
-    assert "ARGS has no {workers}" in try_script(script).text
+    assert "the script's arguments have no {workers}" in try_script(script).text

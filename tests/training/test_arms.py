@@ -266,6 +266,8 @@ def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingRe
     assert found.seconds.train == pytest.approx(sum(found.steps.trace), rel=0.1)
     assert {"process", "tensorflow", "data", "model", "tracing"} <= set(found.seconds.phases)
     assert found.seconds.train is not None
+    assert found.seconds.startup is not None
+    assert found.seconds.evaluation is not None
     accounted = found.seconds.startup + found.seconds.warmup + found.seconds.train + found.seconds.evaluation
     assert found.seconds.wall > accounted
     assert 0 <= found.seconds.startup - sum(found.seconds.phases.values()) <= between * found.seconds.startup
@@ -274,7 +276,7 @@ def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingRe
 @pytest.mark.parametrize("arm", ARMS)
 def test_images_are_counted_by_who_processed_them(results: dict[str, result.TrainingResult], arm: str) -> None:
     """Rule 2: over two epochs of 207 images."""
-    assert 2 * 207 == sum(worker.amount for worker in results[arm].workers)
+    assert 2 * 207 == sum(worker.amount or 0 for worker in results[arm].workers)
 
 
 @pytest.mark.parametrize("arm", ARMS)

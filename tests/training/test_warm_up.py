@@ -8,7 +8,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, runpy, sys
-sys.argv = ["warm_up", "cnn"]
+sys.argv = ["warm_up", "{}"]
 runpy.run_module("training.launch.warm_up", run_name="__main__")
 print("read", json.dumps(sorted(sys.modules)))
 """

@@ -23,6 +23,8 @@ from tests.unit.program_recorder import config_of
 from tests.unit.settings_machine import machine, parse, plan_runs
 from tests.unit.test_wiring import STACKS, record
 from training.contract import provenance
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.script.recipe import ScriptRecipe
 
 BUILT = "kubernetes, built here"
 """The stack of an existing cluster, with an image that is pushed instead of one that is there."""
@@ -109,12 +111,22 @@ ANOTHER = {
     "kubeContext": "another",
     "nodeSelector": '{"pool": "training"}',
     "tolerations": '[{"key": "dedicated", "operator": "Exists"}]',
+    "script": "examples/keras_tf_config.py",
+    "scriptArguments": "--epochs 7",
+    "scriptKind": "tf-config",
+    "scriptFolder": "examples",
+    "environment": "COLOUR=red",
+    "secretEnvironment": "COLOUR=red",
+    "measureSteps": "20",
 }
 """A value of each key that no stack has; `allowOversubscription` is true in one, and changes nothing there either."""
 
-HAVE_ONE_VALUE = ("target", "workload")
-"""On one place, and today at all: tests/unit/training/test_added.py adds a workload, and asks for its hash."""
+HAVE_ONE_VALUE = ("target", "workload", "python")
+"""On one place, or with these settings: tests/unit/training/test_added.py asks for the hash of another workload, and
+tests/unit/settings/test_script.py changes what a Python has installed."""
+A_SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py"}
 
+OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "secretEnvironment"}
 BESIDE = {"datasetPath": {"dataset": "cifar10"}, "imagePullSecrets": {"createNamespace": "false"}}
 """What else must be set, before and after."""
 
@@ -135,7 +147,8 @@ def settings_of(stack: str, **changes: str) -> Settings:
     values = values_of(stack) | changes
     if changes.get("image") and stack == BUILT:
         del values["imageRegistry"]
-    return parse(values, replace(machine(cores=64, gib=256), dashboard_installed=True))
+    secret = frozenset({"secretEnvironment"})
+    return parse(values, replace(machine(cores=64, gib=256, secret=secret), dashboard_installed=True))
 
 
 def processes(settings: Settings) -> list[Any]:
@@ -210,8 +223,8 @@ def test_a_setting_that_changes_a_pod_or_process_measures_again(
     before, after = {}, {key: ANOTHER.get(key, "")}
     if key in folders["one"]:
         before, after = ({key: folders[name][key]} for name in ("one", "two"))
-    beside = BESIDE.get(key, {})
-    settings, changed = settings_of(stack, **beside, **before), settings_of(stack, **beside, **after)
+    beside = A_SCRIPT if key in OF_SCRIPT else BESIDE.get(key, {})
+    settings, changed = settings_of(stack, **beside | before), settings_of(stack, **beside | after)
 
     repeated = measurement(settings) != measurement(changed)
 

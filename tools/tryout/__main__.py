@@ -9,11 +9,11 @@ from pathlib import Path
 
 from report import terminal
 from tools.setup.project import ToolError, run_main
-from tools.tryout import explain, request, show, their_python
+from tools.tryout import explain, request, show
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
-from training.workloads.script import commands, facts
+from training.workloads.script import commands, facts, their_python
 from training.workloads.script.recognise import Script, ScriptError, recognise
 
 
@@ -22,10 +22,10 @@ def main() -> int:
     asked = request.read()
     try:
         script = recognise(asked.script, asked.arguments, asked.kind)
-    except ScriptError as error:
+        found = their_python.versions(asked.python)
+        their_python.check(script, found, asked.python)
+    except (ScriptError, their_python.PythonError) as error:
         raise ToolError(str(error)) from None
-    found = their_python.versions(asked.python)
-    their_python.check(script, found, asked.python)
     terminal.write(show.recognised(script, found, str(commands.folder(script))))
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
         arms = _arms(script, asked, Path(folder), "ray" in found)

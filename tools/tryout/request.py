@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.setup.project import ROOT, VENV, ToolError
+from training.workloads.script import recipe
 
 USAGE = 'make try SCRIPT=../mine/train.py ARGS="--epochs 1 --num-workers {workers}" PYTHON=../mine/.venv/bin/python'
 
@@ -38,7 +39,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
         arguments=tuple(_words("ARGS", environment.get("ARGS", ""))),
         python=str(_path(python)) if "/" in python else python,
         kind=environment.get("KIND") or "auto",
-        variables=dict(_variable(word) for word in _words("ENV", environment.get("ENV", ""))),
+        variables=_variables(environment.get("ENV", "")),
         workers=_whole(environment, "WORKERS", 2, 1, _cpus()),
         steps=_whole(environment, "STEPS", 20, 8, 10_000),
         limit_seconds=_whole(environment, "LIMIT", 120, 5, 3600),
@@ -57,15 +58,11 @@ def _words(name: str, text: str) -> list[str]:
         raise ToolError(f"{name}={text}: {error}; quote it as in a shell") from None
 
 
-def _variable(word: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals or not name.isidentifier():
-        raise ToolError(
-            f'ENV has {word!r}: allowed is NAME=value, several with blanks between: ENV="DATA=/data SEED=1"'
-        )
-    if name == "PYTHONPATH":
-        raise ToolError("ENV has PYTHONPATH: install what it points at into the script's environment instead")
-    return name, value
+def _variables(text: str) -> dict[str, str]:
+    try:
+        return recipe.variables(text)
+    except ValueError as error:
+        raise ToolError(f"ENV={text}: {error}") from None
 
 
 def _whole(environment: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -20,9 +19,9 @@ from tools.tryout.request import Request
 from training.contract.provenance import PROJECT
 from training.launch import environment
 from training.workloads.script.commands import ArmCommand
+from training.workloads.script.environment import observed_by, short_folder, variables_of
 from training.workloads.script.observations import Observation, read
 
-SITE = PROJECT / "training" / "workloads" / "script" / "observe" / "path"
 MOST_PRINTED = 64 * 2**20
 """Bytes. Who prints more in 20 steps would be measured printing."""
 KEPT = 2**16
@@ -62,10 +61,12 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome
     """Run `arm` in the folder `where`; its files are in a new private folder in `folder`."""
     own = folder / arm.arm
     own.mkdir(mode=0o700)
-    with tempfile.TemporaryDirectory(prefix="try-", dir=_short_folder()) as ray_folder:
+    with tempfile.TemporaryDirectory(prefix="try-", dir=short_folder()) as ray_folder:
         plan = own / "plan.json"
         plan.touch(mode=0o600)  # what ENV holds may be secret
-        variables = variables_of(arm, request, own, Path(ray_folder))
+        hang_seconds = request.limit_seconds - min(TRACE_BEFORE_END_SECONDS, request.limit_seconds // 2)
+        variables = variables_of(arm, request.variables, Path(ray_folder))
+        variables |= observed_by(own, request.steps, hang_seconds)
         plan.write_text(
             json.dumps(
                 {
@@ -89,33 +90,6 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome
         arm=arm.arm, code=code, seconds=seconds, seen=read(own), printed=printed, printed_bytes=printed_bytes,
         trace=_trace(own, where) if code == guard.DEADLINE else "", end=end,
     )  # fmt: skip
-
-
-def variables_of(arm: ArmCommand, request: Request, own: Path, ray_folder: Path) -> dict[str, str]:
-    """The whole environment of an arm: what every run may have, what the script needs, the arm's, and the observer's.
-
-    A Ray that the script starts has its files in a private folder, and a token, as the project's own.
-    """
-    kept = environment.allowed(os.environ)
-    kept = {name: value for name, value in kept.items() if not environment.DOWNLOADING.fullmatch(name)}
-    kept = {name: value for name, value in kept.items() if not environment.OWN.fullmatch(name)}
-    return {
-        **kept,
-        "PYTHONUNBUFFERED": "1",
-        **request.variables,
-        **arm.variables,
-        "RAY_TMPDIR": str(ray_folder),
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
-        "PYTHONPATH": str(SITE),
-        "TRAINING_OBSERVE": str(own),
-        "TRAINING_OBSERVE_STEPS": str(request.steps),
-        "TRAINING_OBSERVE_HANG_SECONDS": str(
-            request.limit_seconds - min(TRACE_BEFORE_END_SECONDS, request.limit_seconds // 2)
-        ),
-    }
 
 
 def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
@@ -178,8 +152,3 @@ def _trace(own: Path, where: Path) -> str:
         stacks.append([line for line in main.splitlines() if line.startswith("  File")][:TRACE_LINES])
     in_script = [stack for stack in stacks if any(str(where) in line for line in stack)]
     return "\n".join(next(iter([*in_script, *filter(None, stacks)]), []))
-
-
-def _short_folder() -> str | None:
-    """Ray's sockets leave few characters for the folder that they are in."""
-    return None if len(tempfile.gettempdir()) <= 24 else "/tmp"  # noqa: S108

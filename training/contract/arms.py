@@ -41,7 +41,7 @@ class Arm:
     role: Role
     start: Start
     title: str
-    """What runs, as the verdict names it; `{cpus}`, `{workers}` and `{framework}` are filled in."""
+    """What runs, as the verdict names it; `{cpus}`, `{workers}`, `{framework}` and `{ray}` are filled in."""
     all_cpus: bool = False
     """One process alone has the CPUs of all workers instead of one's."""
     switch: str = ""
@@ -64,10 +64,12 @@ class Arm:
     def words(self, sizes: Sizes) -> str:
         """What runs, in words: `one process on 2 CPUs`."""
         cpus, workers = self.process_cpus(sizes), sizes.workers
+        trained = workload.named(sizes.workload)
         return self.title.format(
             cpus=f"{cpus:g} CPU{'s' if cpus != 1 else ''}",
             workers=f"{workers} worker{'s' if workers != 1 else ''}",
-            framework=workload.named(sizes.workload).framework,
+            framework=trained.framework,
+            ray=trained.ray,
         )
 
 
@@ -82,7 +84,7 @@ NATIVE = Arm(
     title="{framework}'s own distribution with {workers}",
     switch="nativeArm",
 )
-RAY = Arm(name="ray", role="subject", start="ray", title="Ray as documented with {workers}")
+RAY = Arm(name="ray", role="subject", start="ray", title="Ray {ray} with {workers}")
 TUNED = Arm(name="tuned", role="variant", start="ray", title="tuned Ray with {workers}", switch="tunedRay")
 
 ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, TUNED)}

@@ -15,9 +15,10 @@ from training.contract.rules import Rule, choice, number, whole
 from training.contract.workload import WORKLOADS
 
 
-def setting(default: Any, rule: Rule, help_text: str) -> Any:
-    """A field of a recipe."""
-    return field(default=default, metadata={"rule": rule, "help": help_text})
+def setting(default: Any, rule: Rule, help_text: str, *, decides: bool = True) -> Any:
+    """A field of a recipe. Not `decides`: something else says whether what it names has changed, or it is only about
+    what a comparison makes of runs; so a change of it alone repeats none."""
+    return field(default=default, metadata={"rule": rule, "help": help_text, "decides": decides})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +53,15 @@ class Recipe:
 
     def for_arm(self, arm: str) -> dict[str, Any]:
         """The part of the recipe that can change this arm's run: the baseline's leaves out `workers`."""
-        return {key: value for key, value in self.to_dict().items() if key not in arms.ARMS[arm].ignores}
+        deciding = {key for key, its in self.settings().items() if its.metadata["decides"]}
+        return {
+            key: value for key, value in self.to_dict().items() if key in deciding and key not in arms.ARMS[arm].ignores
+        }
 
     def flags(self) -> list[str]:
-        """This recipe as the flags that every entry point reads."""
+        """This recipe as the flags that every entry point reads; what is not set is no flag."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        values = ((name, value) for name, value in values if value not in (None, ""))
         return [f"{kebab(name)}={str(v).lower() if isinstance(v, bool) else v}" for name, v in values]
 
     def digest(self) -> str:

@@ -60,8 +60,8 @@ class Worker:
     """Name of the machine; of a cluster's node, and not of the pod."""
     cpu_model: str
     """Of that machine."""
-    amount: int
-    """Of the work's unit: what this worker itself processed, all epochs."""
+    amount: int | None
+    """Of the work's unit: what this worker itself processed, all epochs; null where that could not be counted."""
     compute_threads: int | None
     """Threads that the framework computes with, counted in the process; null where the system does not list them."""
     affinity: list[int] | None
@@ -69,7 +69,8 @@ class Worker:
     bound: bool
     """The run bound it to its own CPUs; in a pod the CPU limit holds it instead."""
     cpus: list[Cpu] | None
-    """Where those CPUs are: core, kind of core, NUMA node. Null where it was not bound or the system says nothing."""
+    """Where those CPUs are: core, kind of core, NUMA node; of a script's rank those of its whole arm. Null where it was
+    not bound or the system says nothing."""
     software: Software
     peak_memory_bytes: int | None
     mean_cpus: float | None
@@ -114,8 +115,8 @@ class Provenance:
     """Of the project's modules that the run can import, before it ran; see training.contract.provenance."""
     dependencies_hash: str
     """Of what uv.lock pins; `versions` are those of what is installed."""
-    dataset_hash: str
-    """SHA-256 of images and labels as loaded."""
+    dataset_hash: str | None
+    """SHA-256 of images and labels as loaded; null where a script reads its data itself."""
     versions: dict[str, str]
     cpu_model: str
     cpus_allowed: int
@@ -131,16 +132,16 @@ class Seconds:
 
     train: float | None
     """Timed steps, all epochs: the steady state."""
-    startup: float
-    """Start of the process or container to the first optimizer step."""
+    startup: float | None
+    """Start of the process or container to the first optimizer step; null where no step was seen."""
     phases: dict[str, float]
     """Of the start-up, by name."""
     warmup: float
     """First steps, which train but are not timed."""
     validation: float
-    """Evaluation within the epochs: more epochs take more of it."""
-    evaluation: float
-    """All evaluation: that, and the test at the end."""
+    """Evaluation within the epochs, and whatever else lies between a script's: more epochs take more of it."""
+    evaluation: float | None
+    """All evaluation: that, and the test at the end; null where it is not told from other work."""
     report: float | None
     """In ray.train.report, within the epochs' gaps; null for arms that have none."""
     wall: float
@@ -155,11 +156,14 @@ class Steps:
 
     timed: int
     per_epoch: int
+    """Optimizer steps of one of `epochsCompleted`; 0 where none was seen."""
     seconds: StepSeconds | None
     exchanged_bytes: int | None
     """What a worker's gradients take, a step; null where that is not known."""
     trace: list[float] = field(default_factory=list)
     """Seconds of every timed step of rank 0, in order."""
+    whole_epochs: bool = True
+    """False: where an epoch ends is not known, or none was finished, and the whole run counts as one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +172,13 @@ class Amount:
 
     unit: str
     """In the plural: `images`."""
-    timed: int
+    timed: int | None
+    """Null where it is not known."""
     per_second: float | None
     per_step: int | None
-    """The global batch; null where steps differ."""
+    """The global batch; null where steps differ, or it is not known."""
+    known: str = "counted"
+    """How: `counted` where it reaches the training, `reported` by the script, or `unknown`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,8 +201,8 @@ class TrainingResult:
     provenance: Provenance
     started_at: str
     """UTC, ISO 8601."""
-    world_size: int
-    """Replicas that the framework saw."""
+    world_size: int | None
+    """Replicas that the framework saw; null where no step was seen."""
     epochs_completed: int
     seconds: Seconds
     steps: Steps
@@ -216,6 +223,8 @@ class TrainingResult:
     ray: RayCluster | None = None
     ray_head: RayHead | None = None
     """Null where Ray is not in pods."""
+    weights: str | None = None
+    """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
     reasons: dict[str, str] = field(default_factory=dict)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from training.contract.recipe import Recipe
+    from training.contract.result import TrainingResult
 
-WORKLOADS = ("cnn",)
+WORKLOADS = ("cnn", "script")
 """Every workload by name; the first is the default."""
 
 
@@ -41,6 +42,10 @@ def _nothing(*_: Any) -> Any:
     return ()
 
 
+def _no_rendezvous(*_: Any) -> dict[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workload:
     """What is trained. Its processes come to be by an arm's launcher; each then calls `train` of the module `body`."""
@@ -48,11 +53,10 @@ class Workload:
     name: str
     framework: str
     """As the title of the control names it: `TensorFlow`."""
+    ray: str = "as documented"
+    """How the arm `ray` uses Ray, as its title says it."""
     recipe: type["Recipe"]
     """Its settings: those of every recipe, and its own. Each is a config key, a flag, and a key of the results."""
-    body: str
-    """Module with `train(recipe, process) -> TrainingResult | None`, imported once the process is set up. Rank 0 gives
-    the result, the others None."""
     detail: type[Any]
     """Dataclass of what its results have beyond the core: its own pictures are drawn from that."""
     unit: str
@@ -61,18 +65,27 @@ class Workload:
     """From a recipe's camelCase dict: what is trained, as the heading of a table."""
     scores: tuple[Score, ...]
     """The first is the one whose gap between the arms is shown."""
-    rendezvous: Callable[[Sequence[str], int], dict[str, str]]
+    body: str = ""
+    """Module with `train(recipe, process) -> TrainingResult | None`, imported once the process is set up. Rank 0 gives
+    the result, the others None. "": it has a `launcher`."""
+    launcher: str = ""
+    """Module with `launch(request, arm) -> TrainingResult`, which makes a run of processes that are not the project's.
+    "": the arm's own launcher makes the processes, and `body` is what each does."""
+    rendezvous: Callable[[Sequence[str], int], dict[str, str]] = _no_rendezvous
     """Environment by which its framework finds the other ranks: from `host:port` of each, and this process's rank."""
-    trainer: str
+    trainer: str = ""
     """Class of Ray Train for its framework, with its module."""
-    packages: tuple[str, ...]
-    """Of uv.lock, what decides beside Ray what it computes: that and what it requires are its dependencies."""
+    packages: tuple[str, ...] = ()
+    """Of uv.lock, what decides beside Ray what it computes: that and what it requires are its dependencies. Empty:
+    it runs in an environment of its own."""
     libraries: tuple[str, ...] = ()
     """More packages whose installed versions every rank reports."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment of its processes, before the framework is imported."""
     imports: tuple[str, ...] = ()
     """Modules beside `body` that a run imports: read once before the first run of a measurement."""
+    warm_up: Callable[[Any], Sequence[str]] = _nothing
+    """From a recipe: a command that imports that in an environment of its own; empty: `body` and `imports` are it."""
     data: Callable[[Any], str] = lambda _: ""
     """The data set of a recipe, by the name by which an image holds it; "": none."""
     fetch: Callable[[Any, str], Sequence[str]] = _nothing
@@ -80,6 +93,19 @@ class Workload:
     this machine reaches no network, so that is called before it."""
     remarks: Callable[[Any], Mapping[str, str]] = lambda _: {}
     """From a recipe: sentences that qualify the verdict, by name."""
+    here_only: bool = False
+    """What it runs is on this machine, and in no pod."""
+    inputs: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    """From a recipe: what its runs depend on beside the recipe and the project: versions, hashes of files."""
+    why_not: Callable[[Any, str], str] = lambda *_: ""
+    """From a recipe and the name of an arm: why it can't be run so; "": it can."""
+    commands: Callable[[Any, Sequence[str]], Sequence[str]] = _nothing
+    """From a recipe and names of arms: what a preview shows of them, a line each."""
+    work_checks: tuple[str, ...] = ("shardsCoverDataSet", "weightsEqual")
+    """The checks of a result's `checks` by which arms of several ranks are known to have done the same work."""
+    same_work: "Callable[[Sequence[TrainingResult]], tuple[bool | None, str]] | None" = None
+    """From the results of a repeat: whether the arms did the same work, and why where that is not true. None: what they
+    say of it has to be equal."""
 
 
 def named(name: str) -> Workload:

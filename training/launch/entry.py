@@ -52,10 +52,18 @@ class Request:
 
 
 def begin(arm: str, doc: str | None) -> Request:
-    """What this process's command line asks of `arm`; its environment is from now on what a run may have."""
+    """What this process's command line asks of `arm`; its environment is from now on what a run may have.
+
+    A workload with a launcher of its own is run by that, and the process ends with it.
+    """
     if POD not in os.environ:
         environment.keep_allowed()
-    return parse(arm, doc)
+    request = parse(arm, doc)
+    if request.workload.launcher:
+        launch = import_module(request.workload.launcher).launch
+        run(lambda: launch(on_this_machine(request), arm), request.result)
+        sys.exit(0)
+    return request
 
 
 def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Request:

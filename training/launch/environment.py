@@ -25,6 +25,9 @@ DOWNLOADING = re.compile("(?i:http|https|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|
 OWN = re.compile("TRAINING_[A-Z_]+")
 """What this project's processes tell each other."""
 
+SECRET = "TRAINING_SECRET_ENVIRONMENT"  # noqa: S105 (its name)
+"""By which a run is told variables that nobody else may see, as a JSON object."""
+
 STEERING = re.compile(
     "TF_(ENABLE|DISABLE|XLA|NUM|ONEDNN|MKL|USE|SET_ONEDNN|DETERMINISTIC|CPU|EAGER|GRPC|AUTO_MIXED_PRECISION|SYNC_ON"
     "|OVERRIDE_GLOBAL|DATA_EXPERIMENT|CPP)_[A-Z0-9_]+|XLA_FLAGS"

@@ -12,10 +12,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import psutil
 
@@ -33,27 +36,71 @@ COUNT_EVERY = 10
 GRACE_SECONDS = 2.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How a command ended."""
+
+    code: int
+    """Its exit code; negative: the signal that ended it."""
+    began: float
+    """Seconds since the epoch, as `ended`."""
+    ended: float
+    left: int
+    """Processes that were left, and were ended."""
+    processes: int
+    """The most that were counted at a time."""
+
+
 def main() -> int:
     """Run the plan's command; returns its exit code, 128 and the signal's number where a signal ended it."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    reason = isolation.enter()
+    end = run(plan["command"], plan["folder"], plan["variables"], plan["cpus"])
+    Path(plan["ends"]).write_text(json.dumps(asdict(end) | {"network": reason}), encoding="utf-8")
+    return end.code if end.code >= 0 else 128 - end.code
+
+
+def run(
+    command: Sequence[str],
+    folder: str,
+    variables: Mapping[str, str],
+    cpus: int,
+    read: Callable[[IO[bytes]], bool] | None = None,
+) -> End:
+    """Run the command with this environment on so many CPUs, and end all that it started.
+
+    `read` is given what it prints, in a thread of its own, and returns at its end: false, and the command is ended.
+    Without it the command prints where this process does.
+    """
     signal.signal(signal.SIGTERM, _terminated)
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    reason = isolation.enter()
-    _bind(plan["cpus"])
+    _bind(cpus)
     began = time.time()
-    running = subprocess.Popen(plan["command"], cwd=plan["folder"], env=plan["variables"], stdin=subprocess.DEVNULL)
+    out = subprocess.PIPE if read else None
+    running = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT if read else None,
+    )
+    reader = threading.Thread(target=_read_or_end, args=(read, running), daemon=True)
+    reader.start()
     most, left = 0, 0
     try:
         most = _wait(running)
     finally:
         ended = time.time()
         left = end_descendants()
-    end: dict[str, Any] = {
-        "code": running.returncode, "began": began, "ended": ended, "left": left, "processes": most, "network": reason,
-    }  # fmt: skip
-    Path(plan["ends"]).write_text(json.dumps(end), encoding="utf-8")
-    return running.returncode if running.returncode >= 0 else 128 - running.returncode
+    reader.join(GRACE_SECONDS)
+    return End(code=running.returncode, began=began, ended=ended, left=left, processes=most)
+
+
+def _read_or_end(read: Callable[[IO[bytes]], bool] | None, running: subprocess.Popen[bytes]) -> None:
+    if read and running.stdout and not read(running.stdout):
+        running.kill()
 
 
 def _wait(running: subprocess.Popen[bytes]) -> int:

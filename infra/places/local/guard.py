@@ -42,7 +42,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="infra.places.local.guard", description=__doc__)
     parser.add_argument("--deadline", type=float, required=True, help="seconds that the command may take")
     parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
-    parser.add_argument("--warm-up", default="", help="workload that training.launch.warm_up is run for, with the lock")
+    parser.add_argument("--warm-up", default="", help="recipe that training.launch.warm_up is run for, with the lock")
     parser.add_argument("command", nargs="+")
     given = parser.parse_args()
     if os.getpid() != os.getsid(0):

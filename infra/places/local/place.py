@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
@@ -112,9 +112,11 @@ class LocalMeasurement(pulumi.ComponentResource):
         return {name: run.result for name, run in self.runs.items()}
 
 
-def _properties(settings: Settings, plan: RunPlan) -> dict[str, str | int | bool]:
+def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
     """What `TrainingRunProvider` reads. The recipe is one string, because Pulumi makes floats of numbers."""
+    secret = pulumi.Output.secret(canonical(dict(settings.secret_environment))) if settings.secret_environment else None
     return {
+        **({"secretEnvironment": secret} if secret else {}),
         "stack": settings.stack,
         "name": plan.name,
         "arm": plan.arm,

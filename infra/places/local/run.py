@@ -31,6 +31,7 @@ from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
 from training.contract.workload import recipe_of
 from training.launch import environment
+from training.launch.environment import SECRET
 
 SHORTEST_REPORT_SECONDS = 2.0
 LONGEST_REPORT_SECONDS = 30.0
@@ -82,7 +83,8 @@ class TrainingRunProvider(ResourceProvider):
         """Make the run, and print its progress; raises RunFailed."""
         folder = _new_folder(props["stack"], props["name"])
         say = _Reporter(props["name"], folder)
-        with _guarded(_guard_command(props, folder), folder) as running:
+        secret = {SECRET: props["secretEnvironment"]} if props.get("secretEnvironment") else {}
+        with _guarded(_guard_command(props, folder), folder, secret) as running:
             while running.poll() is None:
                 say.news()
                 time.sleep(0.25)
@@ -109,7 +111,7 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
     entry = [sys.executable, "-m", f"training.{props['arm']}", "--result", str(folder / result.NAME)]
     return [
         *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
-        *([f"--warm-up={json.loads(props['recipe'])['workload']}"] if next(_runs_begun) == 0 else []),
+        *([f"--warm-up={props['recipe']}"] if next(_runs_begun) == 0 else []),
         "--",
         *entry,
         *_flags(props),
@@ -126,9 +128,9 @@ def _flags(props: dict[str, Any]) -> list[str]:
 
 
 @contextmanager
-def _guarded(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _guarded(command: list[str], folder: Path, secret: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """The run under its guard, in a session of its own; whatever happens, none of it is left afterwards."""
-    variables = environment.allowed(os.environ)
+    variables = environment.allowed(os.environ) | secret
     variables["PYTHONUNBUFFERED"] = "1"  # the last lines of a killed run are in its log
     with (folder / "log.txt").open("ab") as log:
         running = subprocess.Popen(

@@ -423,7 +423,7 @@ def stopped(run: Run) -> Run:
         steps_timed=steps,
         train_seconds=result.seconds.train * steps / result.steps.timed,
         wall_seconds=result.seconds.wall - result.seconds.train / result.steps.timed * result.steps.per_epoch - 0.2,
-        workers=[replace(worker, amount=worker.amount * 2 // 3) for worker in result.workers],
+        workers=[replace(worker, amount=(worker.amount or 0) * 2 // 3) for worker in result.workers],
     )
 
 

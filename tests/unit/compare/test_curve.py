@@ -212,7 +212,8 @@ def test_equal_numbers_of_workers_are_seldom_said_to_gain() -> None:
     def says_it_gains(seconds: dict[int, float]) -> bool:
         """One measurement whose runs of so many workers take so long."""
         noisy = [
-            replaced(run, wall_seconds=seconds[run.result.world_size] * math.exp(rng.gauss(0, 0.05))) for run in points
+            replaced(run, wall_seconds=seconds[run.result.world_size or 0] * math.exp(rng.gauss(0, 0.05)))
+            for run in points
         ]
         return curve_of(compare([*runs, *noisy], context_of(PACES, curve=(1,)))).stops_paying_at is None
 

@@ -8,7 +8,7 @@ import pytest
 
 from compare.answer import Held, answer
 from compare.comparison import compare
-from compare.measurement import Run
+from compare.measurement import Measurement, Run
 from compare.schema import BreakEven, Claim, Comparison, Estimate
 from compare.verdict import first_words
 from tests.unit.results import (
@@ -110,7 +110,9 @@ OPEN = held((0.9, 1.4), (0.95, 1.6))
 )  # fmt: skip
 def test_the_first_words(against: list[Held], claim: Claim, expected: str) -> None:
     """One rule: surely faster than each alternative now, or from some epoch on; surely not by 5 % than one; or open."""
-    assert first_words(answer(against, claim), against) == expected
+    counting_epochs = Measurement(make_context(), [])
+
+    assert first_words(answer(against, claim), against, counting_epochs) == expected
 
 
 def test_the_whole_text_of_the_plain_case() -> None:

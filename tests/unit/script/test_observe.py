@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.tryout.run_arm import SITE
+from training.workloads.script.environment import SITE
 
 OBSERVER = sorted(SITE.parent.rglob("*.py"))
 RANKS = sorted((SITE.parents[1] / "ranks").glob("*.py"))

@@ -65,11 +65,11 @@ def test_neighbours_that_it_imports_are_read(tmp_path: Path) -> None:
 
 
 def test_the_user_has_the_last_word(tmp_path: Path) -> None:
-    """KIND goes before what was recognised; one that there is not is refused with those there are."""
+    """A kind that is given goes before what was recognised; one that there is not is refused with those there are."""
     path = script(tmp_path, "import torch")
 
     assert "torchrun" == recognise(path, (), "torchrun").kind
-    with pytest.raises(ScriptError, match=r"KIND=mpi: allowed are auto, ray-torch, torchrun"):
+    with pytest.raises(ScriptError, match=r"kind 'mpi': allowed are auto, ray-torch, torchrun"):
         recognise(path, (), "mpi")
 
 
@@ -78,7 +78,7 @@ def test_a_number_of_workers_that_reaches_nobody_is_refused(tmp_path: Path, kind
     """All arms would be the same; torchrun and TF_CONFIG tell the ranks themselves."""
     path = script(tmp_path, "pass")
 
-    with pytest.raises(ScriptError, match=r"ARGS has no \{workers\}"):
+    with pytest.raises(ScriptError, match=r"arguments have no \{workers\}"):
         recognise(path, ("--epochs", "1"), kind)
     for other in ("torchrun", "tf-config"):
         recognise(path, ("--epochs", "1"), other)
@@ -119,5 +119,5 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_placeholder_that_nothing_replaces(tmp_path: Path) -> None:
     """It would reach the script as it is."""
-    with pytest.raises(ScriptError, match=r"ARGS has \{worker\}.*allowed are \{workers\}, \{seed\}"):
+    with pytest.raises(ScriptError, match=r"arguments have \{worker\}.*allowed are \{workers\}, \{seed\}"):
         recognise(script(tmp_path, "pass"), ("{worker}",))

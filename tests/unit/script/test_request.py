@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tools.setup.project import ROOT, ToolError
-from tools.tryout import request, their_python
-from tools.tryout.run_arm import variables_of
+from tools.tryout import request
+from training.workloads.script import their_python
 from training.workloads.script.commands import ArmCommand
+from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.recognise import Script
 
 
@@ -32,7 +33,7 @@ def test_the_variables_are_read() -> None:
         ({"STEPS": "3"}, "STEPS=3: allowed is a whole number from 8"),
         ({"LIMIT": "-1"}, "LIMIT=-1"),
         ({"ARGS": "'open"}, "ARGS='open: No closing quotation"),
-        ({"ENV": "A"}, "ENV has 'A': allowed is NAME=value"),
+        ({"ENV": "A"}, "ENV=A: has 'A': allowed is NAME=value"),
         ({"ENV": "PYTHONPATH=/x"}, "install what it points at"),
     ],
 )
@@ -49,12 +50,12 @@ def test_an_environment_without_ray_is_one_line(tmp_path: Path) -> None:
     script = Script(path=tmp_path / "a.py", kind="ray-torch", modules=frozenset({"ray.train", "torch"}), arguments=())
 
     with pytest.raises(
-        ToolError, match=r"imports Ray, and its environment has none: /x/python -m pip install 'ray\[train\]'"
+        their_python.PythonError, match=r'its environment has none: /x/python -m pip install "ray\[train\]'
     ):
         their_python.check(script, {"python": "3.11.0"}, "/x/python")
-    with pytest.raises(ToolError, match=r"ray 2.49.2 .* 2.51 or newer"):
+    with pytest.raises(their_python.PythonError, match=r"ray 2.49.2 .* 2.51 or newer"):
         their_python.check(script, {"python": "3.11.0", "ray": "2.49.2"}, "/x/python")
-    with pytest.raises(ToolError, match=r"torch 2.0.1\+cpu .* 2.1 or newer"):
+    with pytest.raises(their_python.PythonError, match=r"torch 2.0.1\+cpu .* 2.1 or newer"):
         their_python.check(script, {"python": "3.11.0", "ray": "2.60.0", "torch": "2.0.1+cpu"}, "/x/python")
     their_python.check(script, {"python": "3.9.1", "ray": "2.51.0", "torch": "2.1.0"}, "/x/python")
 
@@ -62,7 +63,7 @@ def test_an_environment_without_ray_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("python", ["/no/such/python", "/bin/ls", "/bin/true"])
 def test_what_is_no_python_is_refused(python: str) -> None:
     """With what it said."""
-    with pytest.raises(ToolError, match="PYTHON="):
+    with pytest.raises(their_python.PythonError, match=python):
         their_python.versions(python)
 
 
@@ -72,7 +73,7 @@ def test_a_run_has_the_environment_of_a_list(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setenv(name, "of the caller")
     asked = request.read({"SCRIPT": "a.py", "ENV": "DATA=/d OMP_NUM_THREADS=7 RAY_AUTH_MODE=disabled"})
     arm = ArmCommand(arm="baseline", variables={"OMP_NUM_THREADS": "1"})
-    given = variables_of(arm, asked, tmp_path, tmp_path / "ray")
+    given = variables_of(arm, asked.variables, tmp_path / "ray") | observed_by(tmp_path, asked.steps)
 
     assert "of the caller" not in given.values()
     assert "/d" == given["DATA"]

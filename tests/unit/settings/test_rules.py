@@ -6,10 +6,17 @@ from infra.settings.key import TARGETS, Key
 from infra.settings.table import KEYS
 from tests.unit.settings_machine import machine, only_problem, settings
 from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.script.recipe import ScriptRecipe
 
+A_SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py"}
+A_SCRIPT_S_KEYS = set(ScriptRecipe.settings()) - set(CnnRecipe.settings())
 REFUSED = {
     "workersCurve": ["0", "1,x", "1;2", "1,,2"],
     "workload": ["CNN", "resnet"],
+    "scriptArguments": ["'open"],
+    "scriptKind": ["ray", "Torchrun"],
+    "environment": ["A", "=1", "PYTHONPATH=/x", "'A=1"],
+    "measureSteps": ["-1", "some"],
     "target": ["Local", "aws"],
     "workers": ["0", "257", "-1", "2.5", "abc", "1e3", "nan"],
     "workerCpus": ["0", "-1", "257", "nan", "inf", "one"],
@@ -115,7 +122,7 @@ ACCEPTED = {
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in REFUSED.items() for value in values])
 def test_a_value_outside_its_rule_is_refused(key: str, value: str) -> None:
     """The message has the key, the value, what is allowed, and a line that works."""
-    found = only_problem(**{key: value})
+    found = only_problem(**A_SCRIPT | {key: value} if key in A_SCRIPT_S_KEYS else {key: value})
 
     assert f"{key} = {value}" in found
     assert f"allowed: {KEYS[key].rule.allowed}" in found
@@ -130,7 +137,8 @@ def test_a_value_at_the_bound_is_accepted(key: str, value: str) -> None:
 
 def test_every_rule_is_tested() -> None:
     """Each key is refused something; paths and names that only a cluster can judge excepted."""
-    assert set(KEYS) - set(REFUSED) == {"datasetPath", "kubeconfig", "kubeContext"}
+    of_paths = {"datasetPath", "kubeconfig", "kubeContext", "script", "scriptFolder", "python"}
+    assert set(KEYS) - set(REFUSED) == {*of_paths, "secretEnvironment"}
 
 
 def test_keys_of_a_recipe_have_the_recipe_s_rules() -> None:

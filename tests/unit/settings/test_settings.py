@@ -19,6 +19,7 @@ from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_proble
 from training.contract.arms import ARMS
 from training.contract.recipe import camel
 from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.script.recipe import ScriptRecipe
 
 STACK_FILES = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
 
@@ -54,7 +55,8 @@ def test_cluster_defaults_fit_the_machine_they_are_made_for() -> None:
 
 def test_every_key_is_typed_somewhere() -> None:
     """No key is accepted and then dropped: each is a field of the settings, of the cluster's, or of the recipe."""
-    names = {camel(field.name) for part in (Settings, ClusterSettings, CnnRecipe) for field in fields(part)}
+    parts = (Settings, ClusterSettings, CnnRecipe, ScriptRecipe)
+    names = {camel(field.name) for part in parts for field in fields(part)}
     read_otherwise = {"workerMemory", *(arm.switch for arm in ARMS.values())}
 
     assert set(KEYS) - read_otherwise <= names
@@ -63,8 +65,6 @@ def test_every_key_is_typed_somewhere() -> None:
 def test_every_setting_that_is_not_its_default_is_told() -> None:
     """So that a report can say what measures again: each key alone, in the text that was given."""
     for name, key in KEYS.items():
-        if name == "workload":
-            continue  # there is one
         text = _another(key)
         assert read({name: text}, machine())[0].changed() == {name: text}
         assert read({name: key.default_for("local")}, machine())[0].changed() == {}
@@ -74,7 +74,7 @@ def _another(key: Key) -> str:
     """A value of this key that is allowed and not the default."""
     texts = (key.example, "2", "3", "32000", "true", "false", "none", "bfloat16", "flip-crop", "cosine", "linear",
              "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16",
-             "minikube", "cnn", "synthetic", "2Gi", "4Gi", "mine")  # fmt: skip
+             "minikube", "cnn", "synthetic", "script", "torchrun", "2Gi", "4Gi", "mine")  # fmt: skip
     for text in texts:
         with suppress(ValueError):
             key.rule.parse(text)

@@ -83,7 +83,7 @@ def test_a_local_run_s_process_sees_nothing_foreign(tmp_path: Path, monkeypatch:
     command = [sys.executable, "-c", program]
     monkeypatch.delenv("LD_PRELOAD")
 
-    with local_run._guarded(command, tmp_path) as running:
+    with local_run._guarded(command, tmp_path, {}) as running:
         running.wait(30)
 
     seen = json.loads((tmp_path / "log.txt").read_text())

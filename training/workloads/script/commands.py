@@ -34,7 +34,7 @@ class ArmCommand:
     arm: str
     command: tuple[str, ...] = ()
     cpus: int = 0
-    """CPUs that one process is bound to; 0: none, ranks have their threads by the variables."""
+    """CPUs that the arm is bound to as a whole; each rank has its threads by the variables."""
     ranks: int = 1
     """Processes that train."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
     return ArmCommand(
         arm=arm,
         command=(python, *_launcher(arm, script, sizes), *command),
-        cpus=threads if alone else 0,
+        cpus=threads if alone else sizes.workers * sizes.worker_cpus,
         ranks=1 if alone else sizes.workers,
         variables=threading(threads) | VARIABLES_OF.get(script.kind, {}),
     )

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from training.workloads.script.observations import Observation
 
@@ -103,6 +104,26 @@ def _rows_disjoint(seen: Sequence[Observation], rows_per_step: float | None) -> 
     return disjoint, words
 
 
+class Work(Protocol):
+    """What is asked of an arm that is held against others."""
+
+    @property
+    def ranks(self) -> int:
+        """Processes that trained."""
+
+    @property
+    def rows_per_step(self) -> float | None:
+        """Over all ranks."""
+
+    @property
+    def rows_per_epoch(self) -> int | None:
+        """Likewise."""
+
+    @property
+    def weights(self) -> str | None:
+        """The digest that all ranks have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Together:
     """What the arms say of each other."""
@@ -114,7 +135,7 @@ class Together:
     """Native's and Ray's weights are equal, bit for bit."""
 
 
-def together(arms: Mapping[str, ArmFacts]) -> Together:
+def together(arms: Mapping[str, Work]) -> Together:
     """Compare arms by name; one that is missing says nothing."""
     rows = {name: facts.rows_per_step for name, facts in arms.items()}
     epochs = {name: facts.rows_per_epoch for name, facts in arms.items()}
@@ -140,7 +161,7 @@ def _alike(what: str, values: Mapping[str, float | int | None], allowed: float) 
     )
 
 
-def _is_weak(baseline: ArmFacts | None, distributed: ArmFacts | None) -> bool:
+def _is_weak(baseline: Work | None, distributed: Work | None) -> bool:
     """Whether a step has N times the rows with N ranks: the batch is each worker's own."""
     if not baseline or not distributed or not baseline.rows_per_step or not distributed.rows_per_step:
         return False

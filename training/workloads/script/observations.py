@@ -35,6 +35,7 @@ class Observation:
     metrics: dict[str, float]
     report_seconds: float
     hook_seconds: float
+    peak_memory_bytes: int | None
     ended_early: bool
     notes: tuple[str, ...]
 
@@ -44,6 +45,11 @@ class Observation:
         times = [after - before for before, after in zip(self.step_ends, self.step_ends[1:], strict=False)]
         settled = times[len(times) // 2 :] if len(times) >= 2 * LEAST_TIMED else times[1:]
         return statistics.median(settled) if len(settled) >= LEAST_TIMED else None
+
+    @property
+    def rows(self) -> int | None:
+        """That reached this rank; None where they could not be counted."""
+        return self.step_rows[-1] if self.step_rows else None
 
     @property
     def rows_per_step(self) -> float | None:
@@ -79,6 +85,7 @@ def parse(data: dict[str, Any]) -> Observation:
         metrics=data["metrics"],
         report_seconds=data["reportSeconds"],
         hook_seconds=data["hookSeconds"],
+        peak_memory_bytes=data["peakMemoryBytes"],
         ended_early=data["endedEarly"],
         notes=tuple(data["notes"]),
     )

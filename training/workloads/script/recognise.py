@@ -27,7 +27,11 @@ _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
 class ScriptError(ValueError):
-    """The script can't be measured as it is given; the message says what to do."""
+    """The script can't be measured as it is given; the message says what to do, and `about` what it is about."""
+
+    def __init__(self, about: Literal["script", "arguments", "kind"], message: str) -> None:
+        super().__init__(message)
+        self.about = about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +44,8 @@ class Script:
     """Dotted names that it or its neighbours import."""
     arguments: tuple[str, ...]
     """As given, with placeholders."""
+    files: frozenset[Path] = frozenset()
+    """It, and the modules beside it that it imports."""
 
     @property
     def needs_ray(self) -> bool:
@@ -60,10 +66,13 @@ class Script:
 def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Script:
     """The script at `path`; `kind` is one of KINDS, or `auto`. Raises ScriptError."""
     if kind not in ("auto", *KINDS):
-        raise ScriptError(f"KIND={kind}: allowed are auto, {', '.join(KINDS)}")
+        raise ScriptError("kind", f"no script is of kind {kind!r}: allowed are auto, {', '.join(KINDS)}")
     tree = _read(path)
-    modules, names = frozenset(_imports(path, tree)), _names(tree)
-    script = Script(path=path, kind=_kind(modules, names, kind), modules=modules, arguments=arguments)
+    files: set[Path] = {path}
+    modules, names = frozenset(_imports(path, tree, files)), _names(tree)
+    script = Script(
+        path=path, kind=_kind(modules, names, kind), modules=modules, arguments=arguments, files=frozenset(files)
+    )
     _check_arguments(script)
     _check_text(script, tree)
     return script
@@ -71,15 +80,15 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
 
 def _read(path: Path) -> ast.Module:
     if path.is_dir():
-        raise ScriptError(f"SCRIPT={path} is a folder: name the file in it that trains")
+        raise ScriptError("script", f"{path} is a folder: name the file in it that trains")
     if not path.is_file():
         beside = sorted(file.name for file in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
         there = f"there are {', '.join(beside)}" if beside else "its folder holds no Python file"
-        raise ScriptError(f"SCRIPT={path}: there is no such file; {there}")
+        raise ScriptError("script", f"{path}: there is no such file; {there}")
     try:
         return ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
-        raise ScriptError(f"SCRIPT={path} is no Python: {error}") from None
+        raise ScriptError("script", f"{path} is no Python: {error}") from None
 
 
 def _kind(modules: frozenset[str], names: frozenset[str], given: str) -> Kind:
@@ -102,13 +111,15 @@ def _check_arguments(script: Script) -> None:
     used = {name for argument in script.arguments for name in _PLACEHOLDER.findall(argument)}
     if unknown := used - set(PLACEHOLDERS):
         raise ScriptError(
-            f"ARGS has {{{sorted(unknown)[0]}}}, which nothing replaces: "
-            f"allowed are {', '.join('{' + name + '}' for name in PLACEHOLDERS)}"
+            "arguments",
+            f"the script's arguments have {{{sorted(unknown)[0]}}}, which nothing replaces: "
+            f"allowed are {', '.join('{' + name + '}' for name in PLACEHOLDERS)}",
         )
     if "workers" not in used and script.kind not in ("torchrun", "tf-config"):
         raise ScriptError(
-            f"ARGS has no {{workers}}, and {WORDS[script.kind]} takes the number of workers from its arguments: every "
-            'arm would be the same. Give the script such an argument: ARGS="… --num-workers {workers}"'
+            "arguments",
+            f"the script's arguments have no {{workers}}, and {WORDS[script.kind]} takes the number of workers from "
+            "them: every arm would be the same. Give the script such an argument: … --num-workers {workers}",
         )
 
 
@@ -121,19 +132,21 @@ def _check_text(script: Script, tree: ast.Module) -> None:
         where = f"{script.path.name}, line {call.lineno}"
         if isinstance(workers, ast.Constant) and isinstance(workers.value, int):
             raise ScriptError(
+                "script",
                 f"{where}: num_workers={workers.value} is written into the script, so every arm would be the same. "
-                "Take it from an argument (num_workers=args.num_workers) and name that in ARGS"
+                "Take it from an argument (num_workers=args.num_workers) and give the script that: "
+                "… --num-workers {workers}",
             )
         if isinstance(gpu, ast.Constant) and gpu.value is True:
             raise ScriptError(
+                "script",
                 f"{where}: use_gpu=True asks for a GPU, and no arm is given one: Ray would wait for it for ever. "
-                "Make it an argument, or use_gpu=torch.cuda.is_available()"
+                "Make it an argument, or use_gpu=torch.cuda.is_available()",
             )
 
 
-def _imports(path: Path, tree: ast.Module, seen: set[Path] | None = None) -> set[str]:
-    """Dotted names that a file imports, wherever they stand, and those of its neighbours."""
-    seen = {path} if seen is None else seen
+def _imports(path: Path, tree: ast.Module, seen: set[Path]) -> set[str]:
+    """Dotted names that a file imports, wherever they stand, and those of its neighbours, which go to `seen`."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -119,6 +119,7 @@ class State:
             "reports": self.reports,
             "reportSeconds": self.report_seconds,
             "hookSeconds": self.hook_seconds,
+            "peakMemoryBytes": peak_memory_bytes(),
             "endedEarly": self.ended_early,
             "notes": self.notes,
         }
@@ -133,6 +134,15 @@ def rank_of_environment() -> tuple[int, int]:
         except (ValueError, KeyError, TypeError):
             return 0, 1
     return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory that this process had resident; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _packed(marks: bytearray) -> str:

@@ -1,12 +1,13 @@
-"""What is installed in the script's environment: asked of its own Python, which imports none of it."""
+"""What is installed in a script's environment: asked of its own Python, which imports none of it."""
 
 import json
 import os
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 
-from tools.setup.project import ToolError
 from training.launch import environment
+from training.workloads.script.commands import install_line
 from training.workloads.script.recognise import Script
 
 PACKAGES = (
@@ -29,8 +30,13 @@ print(json.dumps(found))
 """
 
 
+class PythonError(ValueError):
+    """The script's Python can't be used; the message says what to do."""
+
+
+@cache
 def versions(python: str) -> dict[str, str]:
-    """Versions by package, and Python's own. Raises ToolError for what is no Python that can be observed."""
+    """Versions by package, and Python's own. Raises PythonError for what is no Python that can be observed."""
     try:
         asked = subprocess.run(
             [python, "-c", PROBE % (PACKAGES,)],
@@ -41,29 +47,27 @@ def versions(python: str) -> dict[str, str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError(
-            f"PYTHON={python} can't be run ({error}): name the interpreter of the script's environment, as "
+        raise PythonError(
+            f"{python} can't be run ({error}): name the interpreter of the script's environment, as "
             "../mine/.venv/bin/python"
         ) from None
     try:
         found: dict[str, str] = json.loads(asked.stdout)
     except ValueError:
-        raise ToolError(f"PYTHON={python} is no Python: {(asked.stdout + asked.stderr).strip()[-200:]}") from None
+        raise PythonError(f"{python} is no Python: {(asked.stdout + asked.stderr).strip()[-200:]}") from None
     if _numbers(found["python"]) < LEAST_PYTHON:
-        raise ToolError(f"PYTHON={python} is Python {found['python']}: 3.9 is the oldest that can be observed")
+        raise PythonError(f"{python} is Python {found['python']}: 3.9 is the oldest that can be observed")
     return found
 
 
 def check(script: Script, found: Mapping[str, str], python: str) -> None:
-    """What the script imports is there, and new enough. Raises ToolError with the line that installs it."""
+    """What the script imports is there, and new enough. Raises PythonError with the line that installs it."""
     if script.needs_ray and "ray" not in found:
-        raise ToolError(
-            f"{script.path.name} imports Ray, and its environment has none: {python} -m pip install 'ray[train]'"
-        )
+        raise PythonError(f"{script.path.name} imports Ray, and its environment has none: {install_line(python)}")
     for name, least in LEAST.items():
         if name in found and name in script.frameworks and _numbers(found[name]) < least:
             needed = ".".join(map(str, least))
-            raise ToolError(
+            raise PythonError(
                 f"{name} {found[name]} in the script's environment: {needed} or newer can be observed: "
                 f"{python} -m pip install --upgrade {name}"
             )

@@ -1,0 +1,145 @@
+"""What must agree between the settings of somebody's own script: the file, its arguments, its environment, its folder.
+
+All is found out at preview, from texts and from what the script's Python says is installed; nothing of it is run.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.table import KEYS
+from training.workloads.script import asked, commands, source, their_python
+from training.workloads.script.recipe import variables as recipe_variables
+from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
+
+SCRIPT_KEYS = ("script", "scriptArguments", "scriptKind")
+_TAKES_WORKERS = "--num-workers {workers}"
+_UNKNOWN_PLACEHOLDER = re.compile(r"\{(?!(?:" + "|".join(PLACEHOLDERS) + r")\})(\w*)\}")
+
+
+def is_recognised(draft: Draft) -> Iterator[Problem]:
+    """The script is there, is Python, and takes its number of workers from outside."""
+    if not draft["script"]:
+        yield Problem(
+            draft.shown("script"), "the file that trains", (set_line("script", KEYS["script"].example),),
+            why="workload script measures a script of your own",
+        )  # fmt: skip
+        return
+    try:
+        _script(draft)
+    except ScriptError as error:
+        yield _not_recognised(draft, error)
+
+
+def _script(draft: Draft) -> Script:
+    """Raises ScriptError."""
+    arguments = tuple(shlex.split(draft["scriptArguments"]))
+    return recognise(asked.path_of(draft["script"]), arguments, draft["scriptKind"])
+
+
+def _recognised(draft: Draft) -> Script | None:
+    """None where another check says why."""
+    try:
+        return _script(draft) if draft["script"] else None
+    except ScriptError:
+        return None
+
+
+def _not_recognised(draft: Draft, error: ScriptError) -> Problem:
+    if error.about == "kind":  # the key's own rule allows none but those that there are
+        raise error
+    if error.about == "arguments":
+        given: str = _UNKNOWN_PLACEHOLDER.sub(r"\1", draft["scriptArguments"])
+        fix = given if "{workers}" in given else f"{given} {_TAKES_WORKERS}".strip()
+        allowed = KEYS["scriptArguments"].rule.allowed
+        return Problem(draft.shown("scriptArguments"), allowed, (set_line("scriptArguments", fix),), why=str(error))
+    return Problem(draft.shown("script"), "a Python file that trains in every arm", (), why=str(error))
+
+
+def settings_reach_it(draft: Draft) -> Iterator[Problem]:
+    """`epochs` reaches a script by its placeholder alone; without it, it would change nothing."""
+    if draft["epochs"] != int(KEYS["epochs"].default) and "{epochs}" not in draft["scriptArguments"]:
+        yield Problem(
+            f"{draft.shown('epochs')} with {draft.shown('scriptArguments')}",
+            "another number of epochs where scriptArguments has {epochs}",
+            (set_line("epochs", KEYS["epochs"].default),),
+            why="the script trains as many epochs as its arguments say",
+        )
+
+
+def has_python(draft: Draft) -> Iterator[Problem]:
+    """Its interpreter answers, and has what the script imports, new enough to be observed; and Ray."""
+    script, python = _recognised(draft), asked.interpreter(draft["python"])
+    try:
+        versions = their_python.versions(python)
+        if script:
+            their_python.check(script, versions, python)
+    except their_python.PythonError as error:
+        yield Problem(
+            draft.shown("python"), KEYS["python"].rule.allowed, (set_line("python", KEYS["python"].example),),
+            why=str(error),
+        )  # fmt: skip
+        return
+    if script and "ray" not in versions:
+        yield Problem(
+            draft.shown("python"), "an environment with Ray: without the arm ray there is nothing to compare",
+            (commands.install_line(python),), why="the arm ray runs the script as Ray Train's training function",
+        )  # fmt: skip
+
+
+def has_ray_arm(draft: Draft) -> Iterator[Problem]:
+    """A script of a kind that nothing here can run with Ray."""
+    script = _recognised(draft)
+    if script and script.kind == "other" and not script.needs_ray:
+        yield Problem(
+            draft.shown("scriptKind"),
+            "a script that imports Ray, or takes its ranks from torchrun's variables or TF_CONFIG",
+            (set_line("scriptKind", "torchrun"), set_line("scriptKind", "tf-config")),
+            why="its text has none of these, so there is no arm ray; where it does it elsewhere, say so",
+        )
+
+
+def folder_is_small(draft: Draft) -> Iterator[Problem]:
+    """What belongs to the script is there, and can be hashed at every preview."""
+    if not draft["scriptFolder"]:
+        return
+    folder = asked.path_of(draft["scriptFolder"])
+    if not folder.is_dir():
+        yield Problem(
+            draft.shown("scriptFolder"), "a folder that exists", ("pulumi config rm scriptFolder",),
+            why=f"there is no folder {folder}",
+        )  # fmt: skip
+        return
+    try:
+        source.files_of(folder)
+    except source.SourceError as error:
+        yield Problem(
+            draft.shown("scriptFolder"), "a folder of sources", ("pulumi config rm scriptFolder",), why=str(error)
+        )
+
+
+def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
+    """A secret that is in the stack's file in clear is none."""
+    if draft["secretEnvironment"] and "secretEnvironment" not in draft.facts.secret_keys:
+        yield Problem(
+            "secretEnvironment is set without --secret",
+            "a value that Pulumi encrypts",
+            ("pulumi config set --secret secretEnvironment",),
+            why="the stack's file has it in clear; that line asks for the value",
+        )
+
+
+def each_variable_once(draft: Draft) -> Iterator[Problem]:
+    """Which of two values of one variable holds would be a guess."""
+    twice = set(recipe_variables(draft["environment"])) & set(recipe_variables(draft["secretEnvironment"]))
+    if twice:
+        name = sorted(twice)[0]
+        yield Problem(
+            f"environment and secretEnvironment both have {name}", "each variable in one of them",
+            (set_line("environment", _without(draft["environment"], name)),),
+        )  # fmt: skip
+
+
+def _without(given: str, name: str) -> str:
+    return shlex.join(f"{key}={value}" for key, value in recipe_variables(given).items() if key != name)

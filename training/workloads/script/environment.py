@@ -1,0 +1,53 @@
+"""The whole environment of one arm of a script: nothing else of the caller's reaches it. Standard library only."""
+
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from training.contract.provenance import PROJECT
+from training.launch import environment
+from training.workloads.script.commands import ArmCommand
+
+SITE = PROJECT / "training" / "workloads" / "script" / "observe" / "path"
+
+
+def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path) -> dict[str, str]:
+    """What every run may have, what the script needs, and the arm's.
+
+    A Ray that the script starts has its files in a private folder, and a token, as the project's own.
+    """
+    kept = environment.allowed(os.environ)
+    kept = {name: value for name, value in kept.items() if not environment.DOWNLOADING.fullmatch(name)}
+    kept = {name: value for name, value in kept.items() if not environment.OWN.fullmatch(name)}
+    return {
+        **kept,
+        "PYTHONUNBUFFERED": "1",
+        **needed,
+        **arm.variables,
+        "RAY_TMPDIR": str(ray_folder),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
+    }
+
+
+def observed_by(own: Path, steps: int, hang_seconds: int = 0) -> dict[str, str]:
+    """What has each process observed, into the folder `own`.
+
+    Each rank ends after so many steps, 0: with the script; after `hang_seconds` a process writes where it is, 0: never.
+    """
+    return {
+        "PYTHONPATH": str(SITE),
+        "TRAINING_OBSERVE": str(own),
+        "TRAINING_OBSERVE_STEPS": str(steps),
+        "TRAINING_OBSERVE_HANG_SECONDS": str(hang_seconds),
+    }
+
+
+def short_folder() -> str | None:
+    """Where a folder for Ray's files goes: its sockets leave few characters for the name."""
+    return None if len(tempfile.gettempdir()) <= 24 else "/tmp"  # noqa: S108

@@ -1,0 +1,50 @@
+"""Whether the arms of a repeat did the same work, from their results: what a claim of a script rests on. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from training.contract.result import TrainingResult
+from training.workloads.script import facts
+
+ROWS_PER_EPOCH = "rowsPerEpoch"
+"""Key of a result's `work`."""
+WEAK = (
+    "weak scaling: each worker has as many rows a step as one process alone, so N workers take N times as many rows "
+    "for each update of the weights; to compare the same work, divide the batch by the number of workers"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    ranks: int
+    rows_per_step: float | None
+    rows_per_epoch: int | None
+    weights: str | None
+
+
+def same_work(results: Sequence[TrainingResult]) -> tuple[bool | None, str]:
+    """Of one repeat. False: rows of an epoch differ by more than padding. None: it can't be known, or only the steps
+    were cut otherwise, and why."""
+    several = len({result.arm for result in results}) < len(results)
+    names = (f"{each.arm} with {each.recipe['workers']}" if several else each.arm for each in results)
+    together = facts.together(dict(zip(names, map(_work, results), strict=True)))
+    of_step, of_epoch = together.same_rows_per_step, together.same_rows_per_epoch
+    if of_epoch[0] is False:
+        return of_epoch
+    if together.weak_scaling:
+        return None, WEAK
+    if of_step[0] is not True or of_epoch[0] is not True:
+        return None, "; ".join(words for known, words in (of_step, of_epoch) if not known)
+    if any(result.amount.known != "counted" for result in results):
+        return None, "rows are not counted, but as the script says"
+    return True, ""
+
+
+def _work(result: TrainingResult) -> _Work:
+    rows = result.work.get(ROWS_PER_EPOCH)
+    return _Work(
+        ranks=len(result.workers),
+        rows_per_step=result.amount.per_step,
+        rows_per_epoch=None if rows is None else int(rows),
+        weights=result.weights,
+    )

@@ -1,0 +1,70 @@
+"""The recipe of somebody's own script: its settings beside those of every workload. Standard library only."""
+
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from training.contract.recipe import Recipe, setting
+from training.contract.rules import Rule, choice, text, whole
+from training.contract.workload import WORKLOADS
+from training.workloads.script.recognise import KINDS
+
+AUTO = "auto"
+ENVIRONMENT_WORDS = "NAME=value, several with blanks between, quoted as in a shell; PYTHONPATH is not allowed"
+"""What variables for a script may be."""
+
+
+def variables(given: str) -> dict[str, str]:
+    """Environment variables by name, of a text as `DATA=/data HF_HOME=/models`. Raises ValueError naming the word."""
+    return dict(_variable(word) for word in shlex.split(given))
+
+
+def _variable(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError(f"has {word!r}: allowed is {ENVIRONMENT_WORDS}")
+    if name == "PYTHONPATH":
+        raise ValueError("has PYTHONPATH: install what it points at into the script's environment instead")
+    return name, value
+
+
+def _readable_by(read: Any, allowed: str) -> Rule:
+    """A text that `read` takes."""
+
+    def parse(given: str) -> str:
+        read(given)
+        return given.strip()
+
+    return Rule(parse, allowed)
+
+
+def environment_rule() -> Rule:
+    """Variables for a script, as one text."""
+    return _readable_by(variables, ENVIRONMENT_WORDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptRecipe(Recipe):
+    """What changes a run of a script. Paths and the interpreter decide by what they lead to: see `inputs`."""
+
+    workload: str = setting("script", choice(WORKLOADS), "what is trained")
+    script: str = setting("", text("a Python file"), "file of your own that trains and ends", decides=False)
+    script_arguments: str = setting(
+        "",
+        _readable_by(shlex.split, "arguments, quoted as in a shell"),
+        "its arguments; {workers} {seed} {epochs} and {storage}, a folder that is gone after the run, are replaced",
+    )
+    script_kind: str = setting(AUTO, choice([AUTO], KINDS), "what the script is; auto: told from its text")
+    script_folder: str = setting(
+        "",
+        text("a folder"),
+        "folder that belongs to the script: a change of a file in it that git does not ignore measures again",
+        decides=False,
+    )
+    python: str = setting(
+        "", text("an interpreter, 3.9 or newer"), "interpreter of the script's own environment", decides=False
+    )
+    environment: str = setting("", environment_rule(), "environment variables that the script needs")
+    measure_steps: int = setting(
+        0, whole(0, 10_000_000), "end each rank after so many optimizer steps; 0: when the script ends"
+    )

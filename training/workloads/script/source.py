@@ -1,0 +1,75 @@
+"""The files that belong to a script, and their hash: a change of one is another training. Standard library only."""
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from training.workloads.script.recognise import Script
+
+MOST_BYTES = 256 * 2**20
+"""Of a script's folder: what has more has data in it."""
+LEFT_OUT = ("__pycache__", "node_modules")
+
+
+class SourceError(ValueError):
+    """A folder that can't be hashed; the message says why."""
+
+
+def digest(script: Script, folder: Path | None) -> str:
+    """SHA-256 over names and contents of the script and the modules beside it that it imports, and of `folder`.
+
+    Raises SourceError.
+    """
+    top = script.path.parent
+    files = {os.path.relpath(path, top): path for path in [*script.files, *(files_of(folder) if folder else ())]}
+    return hash_of(files.items())
+
+
+def hash_of(files: Iterable[tuple[str, Path]]) -> str:
+    """SHA-256 over names and contents."""
+    total = hashlib.sha256()
+    for name, path in sorted(files):
+        with path.open("rb") as content:
+            total.update(f"{name}\0".encode() + hashlib.file_digest(content, "sha256").digest())
+    return total.hexdigest()
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files of a folder that git does not ignore; outside a repository those that are not hidden.
+
+    Raises SourceError where they are more than `MOST_BYTES` together.
+    """
+    listed = _by_git(folder)
+    files = sorted(_visible(folder) if listed is None else (path for path in listed if path.is_file()))
+    size = sum(path.stat().st_size for path in files)
+    if size > MOST_BYTES:
+        largest = max(files, key=lambda path: path.stat().st_size)
+        raise SourceError(
+            f"{folder} holds {size / 2**20:.0f} MiB in {len(files)} files, the largest {largest.relative_to(folder)}: "
+            f"at most {MOST_BYTES // 2**20} MiB are hashed; data and checkpoints go into its .gitignore"
+        )
+    return files
+
+
+def _by_git(folder: Path) -> list[Path] | None:
+    """What is tracked and what is not ignored; None where there is no git or no repository."""
+    command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        asked = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if asked.returncode:
+        return None
+    return [folder / os.fsdecode(name) for name in asked.stdout.split(b"\0") if name]
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    for top, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_left_out(Path(top, name))]
+        yield from (Path(top, name) for name in names if not name.startswith(".") and Path(top, name).is_file())
+
+
+def _is_left_out(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.name in LEFT_OUT or (folder / "pyvenv.cfg").is_file()

@@ -1,0 +1,233 @@
+"""From what was observed of a run to its TrainingResult. Nothing that was not seen becomes a number."""
+
+import hashlib
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from training.contract import provenance
+from training.contract.result import Amount, Provenance, Seconds, Software, Steps, StepSeconds, TrainingResult, Worker
+from training.launch import environment
+from training.launch.observed import End
+from training.machine import topology
+from training.workloads.script import facts
+from training.workloads.script.asked import Asked, inputs
+from training.workloads.script.commands import ArmCommand, folder
+from training.workloads.script.detail import Rank, ScriptDetail
+from training.workloads.script.likeness import ROWS_PER_EPOCH
+from training.workloads.script.observations import Observation
+from training.workloads.script.recipe import variables
+from training.workloads.script.step_clock import StepClock, step_clock
+
+THREADS = "OMP_NUM_THREADS"
+UNIT = "rows"
+CHECKS = ("rowsDisjoint", "stepsEqual", "weightsEqual")
+UNSEEN = "no step was seen: those of PyTorch's optimizers and of Keras' fit are, own loops of TensorFlow are not"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run that ended well, and what was seen of it."""
+
+    asked: Asked
+    command: ArmCommand
+    end: End
+    seen: tuple[Observation, ...]
+    """By rank; empty where no rank was seen to make a step."""
+
+    @cached_property
+    def facts(self) -> facts.ArmFacts | None:
+        """Of all ranks; None where nothing was seen."""
+        return facts.of_arm(self.command.arm, self.command.ranks, self.seen) if self.seen else None
+
+    @cached_property
+    def clock(self) -> StepClock | None:
+        """Of rank 0."""
+        if self.facts is None:
+            return None
+        first = self.seen[0]
+        return step_clock(first.step_ends, self.facts.steps_per_epoch, ended_early=first.ended_early)
+
+    @cached_property
+    def software(self) -> Software:
+        """What its ranks ran with: the versions are those of the script's own environment."""
+        ours = provenance.code_hash(self.command.arm, self.asked.recipe.workload)
+        given = environment.steering({**os.environ, **variables(self.asked.recipe.environment)})
+        return Software(
+            code_hash=hashlib.sha256(f"{ours}{sorted(inputs(self.asked.recipe).items())}".encode()).hexdigest(),
+            versions=dict(self.asked.versions),
+            platform=" ".join((platform.system(), platform.machine(), *platform.libc_ver())).strip(),
+            kernel=platform.release(),
+            environment=given | {THREADS: self.command.variables[THREADS]},
+        )
+
+
+def result(made: Made) -> TrainingResult:
+    """Of one run."""
+    clock, known = made.clock, made.facts
+    checks, reasons = _checks(made)
+    return TrainingResult(
+        workload=made.asked.recipe.workload,
+        arm=made.command.arm,
+        recipe=made.asked.recipe.to_dict(),
+        provenance=_provenance(made),
+        started_at=datetime.fromtimestamp(made.end.began, UTC).isoformat(timespec="seconds"),
+        world_size=max(one.world for one in made.seen) if made.seen else None,
+        epochs_completed=clock.epochs if clock else 0,
+        seconds=_seconds(made),
+        steps=_steps(clock),
+        amount=_amount(made),
+        scores={},
+        curve=[],
+        schedule=[],
+        work={ROWS_PER_EPOCH: float(known.rows_per_epoch)} if known and known.rows_per_epoch else {},
+        workers=[_worker(made, one) for one in made.seen] or [_worker(made, None)],
+        checks=checks,
+        weights=known.weights if known else None,
+        detail=_detail(made),
+        reasons=reasons | _reasons(made),
+    )
+
+
+def _checks(made: Made) -> tuple[dict[str, bool | None], dict[str, str]]:
+    """What the ranks of the run say of each other; and why, where that is not true."""
+    if made.facts is None:
+        return dict.fromkeys(CHECKS), dict.fromkeys((f"checks.{name}" for name in CHECKS), UNSEEN)
+    steps = sorted({len(one.step_ends) for one in made.seen})
+    said = {
+        "rowsDisjoint": made.facts.rows_disjoint,
+        "stepsEqual": (len(steps) == 1, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
+        "weightsEqual": made.facts.weights_equal,
+    }
+    reasons = {f"checks.{name}": words for name, (value, words) in said.items() if value is not True}
+    return {name: value for name, (value, _) in said.items()}, reasons
+
+
+def _seconds(made: Made) -> Seconds:
+    clock = made.clock
+    return Seconds(
+        train=sum(clock.timed) if clock and clock.timed else None,
+        startup=max(one.step_ends[0] for one in made.seen) - made.end.began if made.seen else None,
+        phases={},
+        warmup=clock.warmup_seconds if clock else 0.0,
+        validation=clock.between_seconds if clock else 0.0,
+        evaluation=None,
+        report=None,
+        wall=made.end.ended - made.end.began,
+    )
+
+
+def _steps(clock: StepClock | None) -> Steps:
+    if clock is None:
+        return Steps(timed=0, per_epoch=0, seconds=None, exchanged_bytes=None, whole_epochs=False)
+    return Steps(
+        timed=len(clock.timed),
+        per_epoch=clock.per_epoch,
+        seconds=_distribution(clock.timed),
+        exchanged_bytes=None,
+        trace=clock.timed,
+        whole_epochs=clock.whole_epochs,
+    )
+
+
+def _distribution(steps: Sequence[float]) -> StepSeconds | None:
+    if len(steps) < 2:
+        return None
+    p95 = statistics.quantiles(steps, n=20, method="inclusive")[-1]
+    return StepSeconds(mean=statistics.fmean(steps), p50=statistics.median(steps), p95=p95, max=max(steps))
+
+
+def _amount(made: Made) -> Amount:
+    known, clock = made.facts, made.clock
+    if known is None or known.rows_per_step is None or clock is None or not clock.timed:
+        return Amount(unit=UNIT, timed=None, per_second=None, per_step=None, known="unknown")
+    timed, per_step = round(known.rows_per_step * len(clock.timed)), round(known.rows_per_step)
+    return Amount(
+        unit=UNIT, timed=timed, per_second=timed / sum(clock.timed), per_step=per_step, known=known.rows_known
+    )
+
+
+def _provenance(made: Made) -> Provenance:
+    host, versions = provenance.host(), dict(made.asked.versions)
+    return Provenance(
+        code_hash=made.software.code_hash,
+        dependencies_hash=hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest(),
+        dataset_hash=None,
+        versions=versions,
+        cpu_model=host.cpu_model,
+        cpus_allowed=host.cpus_allowed,
+        cpu_quota=host.cpu_quota,
+        memory_bytes=host.memory_bytes,
+        platform=platform.platform(),
+    )
+
+
+def _worker(made: Made, one: Observation | None) -> Worker:
+    """A rank; where none was seen, one that stands for the command."""
+    affinity = environment.bound_cpus()
+    return Worker(
+        rank=one.rank if one else 0,
+        node=provenance.node(),
+        cpu_model=provenance.host().cpu_model,
+        amount=one.rows if one else None,
+        compute_threads=one.threads if one else None,
+        affinity=affinity,
+        bound=False,
+        cpus=topology.read(affinity) if affinity else None,
+        software=made.software,
+        peak_memory_bytes=one.peak_memory_bytes if one else None,
+        mean_cpus=None,
+        throttled_seconds=None,
+    )
+
+
+def _detail(made: Made) -> ScriptDetail:
+    return ScriptDetail(
+        kind=made.asked.script.kind,
+        framework=made.seen[0].framework if made.seen else "unknown",
+        command=str(made.command),
+        folder=str(folder(made.asked.script)),
+        settled_after=made.clock.settled_after if made.clock else None,
+        ranks=[
+            Rank(
+                rank=one.rank,
+                world=one.world,
+                steps=len(one.step_ends),
+                rows=one.rows,
+                weights=one.weights,
+                threads=one.threads,
+                report_seconds=one.report_seconds,
+                hook_seconds=one.hook_seconds,
+                ended_early=one.ended_early,
+                notes=list(one.notes),
+            )
+            for one in made.seen
+        ],
+        processes=made.end.processes,
+        left=made.end.left,
+    )
+
+
+def _reasons(made: Made) -> dict[str, str]:
+    """Why a number of this run is null."""
+    reasons = {
+        "seconds.report": "it is part of what lies between epochs",
+        "ray": "a Ray that the script starts is its own",
+        "evaluationSeconds": "it is not told from what else lies between epochs",
+        "allReduce": "a script's link is not probed",
+        "provenance.datasetHash": "the script reads its data itself",
+        "workers.cpus": "the system does not say which CPUs are of one core",
+        "workers.computeThreads": "its framework does not say how many threads compute",
+        "meanCpus": "not sampled in a script's processes",
+        "throttledSeconds": "not read in a script's processes",
+    }
+    if made.clock is None or not made.clock.timed:
+        why = "it made too few steps" if made.clock else UNSEEN
+        reasons |= dict.fromkeys(("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds"), why)
+    elif made.facts and made.facts.rows_per_step is None:
+        reasons["amount.perSecond"] = "the script's rows could not be counted"
+    return reasons

@@ -1,0 +1,45 @@
+"""Somebody's own script as a workload. Standard library only."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from training.contract.workload import Workload
+from training.workloads.script import asked, likeness
+from training.workloads.script.detail import ScriptDetail
+from training.workloads.script.recipe import ScriptRecipe
+
+
+def words(recipe: Mapping[str, Any]) -> str:
+    """As `train.py --epochs 1`."""
+    return f"{recipe['script'].rpartition('/')[2]} {recipe['scriptArguments']}".strip()
+
+
+def remarks(recipe: ScriptRecipe) -> Mapping[str, str]:
+    """That it was not trained to its end."""
+    if not recipe.measure_steps:
+        return {}
+    steps = recipe.measure_steps
+    return {
+        "measureSteps": f"Each rank was ended after {steps} steps, so nothing is known of what the training reaches"
+    }
+
+
+WORKLOAD = Workload(
+    name="script",
+    framework="the framework",
+    ray="as the script has it",
+    recipe=ScriptRecipe,
+    launcher="training.workloads.script.launch",
+    detail=ScriptDetail,
+    unit="rows",
+    words=words,
+    scores=(),
+    remarks=remarks,
+    here_only=True,
+    inputs=asked.inputs,
+    why_not=asked.why_not,
+    commands=asked.shown,
+    warm_up=asked.warm_up,
+    work_checks=("rowsDisjoint", "weightsEqual"),
+    same_work=likeness.same_work,
+)
