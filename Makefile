@@ -30,7 +30,7 @@ destroy: ## delete what the stack holds; runs and results stay
 outputs: ## print the comparison of the stack (JSON=1: as JSON)
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
 
-try: ## 20 steps of a script of your own in every arm: SCRIPT=train.py ARGS="--num-workers {workers}" PYTHON=its/python (WORKERS, KIND, ENV, STEPS, LIMIT)
+try: ## 20 steps of a script of your own in every arm: SCRIPT=train.py ARGS="--num-workers {workers}" PYTHON=its/python (WORKERS, KIND, ENV, STEPS, LIMIT, WRITE=1)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.tryout
 
 doctor: ## what the stack needs, each found against its minimum, with the fix

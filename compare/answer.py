@@ -9,7 +9,7 @@ not decided. The control is no alternative: Ray contains it, and could never win
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compare.clock import break_even, ratios_at, ratios_per_epoch
+from compare.clock import break_even, ratios_at, ratios_per_epoch, seconds_to_target
 from compare.intervals import MARGIN
 from compare.measurement import Measurement
 from compare.ratios import clock_pairs, estimate
@@ -52,21 +52,38 @@ class Held:
         return self.per_epoch is not None and self.per_epoch.upper is not None and self.per_epoch.upper < MARGIN
 
 
-def hold(measurement: Measurement) -> dict[str, Held]:
-    """Ray against each alternative that was measured, by the alternative's name; none where Ray was not."""
+def hold(measurement: Measurement, claim: Claim) -> dict[str, Held]:
+    """Ray against each alternative that was measured, by the alternative's name; none where Ray was not.
+
+    Where only the result is known to be the same, by the time until it was reached.
+    """
     if measurement.subject is None:
         return {}
     held = {}
     for name in measurement.alternatives:
+        against = ARMS[name].words(measurement.recipe)
+        if claim == "same result":
+            to_target = estimate(_to_target(measurement, name, measurement.subject))
+            held[name] = Held(against=against, now=to_target, per_epoch=None, meets=None)
+            continue
         pairs = clock_pairs(measurement, name, measurement.subject)
         now, per_epoch = ratios_at(pairs, measurement.epochs_trained[0]), ratios_per_epoch(pairs)
         held[name] = Held(
-            against=ARMS[name].words(measurement.recipe),
+            against=against,
             now=estimate(now) if now else None,
             per_epoch=estimate(per_epoch) if per_epoch else None,
             meets=break_even(pairs),
         )
     return held
+
+
+def _to_target(measurement: Measurement, above: str, below: str) -> list[float]:
+    """Ratios of the seconds until the target, of runs that all reached it."""
+    pairs = [
+        [seconds_to_target(repeat[arm].result, measurement.target) or 0.0 for arm in (above, below)]
+        for repeat in measurement.repeats
+    ]
+    return [first / second for first, second in pairs]
 
 
 def answer(held: Sequence[Held], claim: Claim) -> Answer:

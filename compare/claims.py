@@ -1,13 +1,14 @@
 """How much a comparison may claim, from what was observed of the arms. Pure.
 
 A, *same work*: rows, steps and weights are known to be alike. B, *same result*: a named score reached its target in
-every run; no workload here has one. C, *same script*: steps are known, but not that they are the same work. D, *it
+every run. C, *same script*: steps are known, but not that they are the same work. D, *it
 finished*: start and end alone are known.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from compare.clock import seconds_to_target
 from compare.fairness import Check
 from compare.measurement import Measurement
 from compare.schema import Claim, Estimate
@@ -19,7 +20,8 @@ def claim_of(measurement: Measurement, checks: Mapping[str, Check]) -> tuple[Cla
         return "it finished", "some run counted no step"
     needed = ("sameWork", *(measurement.workload.work_checks if measurement.recipe.workers > 1 else ()))
     unknown = [name for name in needed if checks.get(name, (None, ""))[0] is None]
-    claim = strongest(steps=True, same_work=None if unknown else True)
+    reached = all(seconds_to_target(run.result, measurement.target) is not None for run in measurement.runs)
+    claim = strongest(steps=True, same_work=None if unknown else True, same_result=reached)
     why = checks.get("sameWork", (None, ""))[1]
     lacks = f"not verified: {', '.join(unknown)}" + (f" ({why})" if why and "sameWork" in unknown else "")
     return claim, lacks if unknown else ""
@@ -37,7 +39,7 @@ def as_claimed(
 ) -> dict[str, Estimate | None]:
     """The ratios, without what the claim does not allow to be said of them; why goes into `reasons`."""
     said = dict(ratios)
-    if claim in ("same script", "it finished") and said.get("efficiency"):
+    if claim != "same work" and said.get("efficiency"):
         said["efficiency"] = None
         reasons["efficiency"] = f"that the arms did the same work is not known: the claim is `{claim}`"
     if claim != "it finished":

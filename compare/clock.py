@@ -1,11 +1,12 @@
 """Seconds of a run: a step, an epoch, the whole clock as `fixed + epochs · perEpoch`; where two clocks meet. Pure."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compare.intervals import Interval, ratio_interval
 from compare.schema import BreakEven
-from training.contract.result import TrainingResult
+from training.contract.result import Steps, TrainingResult
+from training.contract.workload import Target
 
 MOST_EPOCHS = 10_000
 """What the setting `epochs` allows: a break-even beyond it is none."""
@@ -32,6 +33,26 @@ def whole_seconds(result: TrainingResult) -> float:
 def seconds_to_score(result: TrainingResult, score: float) -> float | None:
     """Training seconds until the score that training follows was first at least `score`; None if it never was."""
     return next((point.seconds for point in result.curve if point.score >= score), None)
+
+
+def seconds_to_target(result: TrainingResult, target: Target | None) -> float | None:
+    """Seconds from the start of a run until it first reported what has to be reached; None if it never did."""
+    points = result.reported.get(target.name, []) if target else []
+    return next((point.seconds for point in points if target and target.is_reached(point.value)), None)
+
+
+def counted_alike(results: Sequence[TrainingResult]) -> list[TrainingResult]:
+    """Where one of them does not know where its epochs end, the run of each counts as one."""
+    if all(result.steps.whole_epochs for result in results):
+        return list(results)
+    return [
+        replace(result, epochs_completed=min(1, result.epochs_completed), steps=_as_one(result)) for result in results
+    ]
+
+
+def _as_one(result: TrainingResult) -> Steps:
+    total = result.steps.per_epoch * result.epochs_completed
+    return replace(result.steps, per_epoch=total, whole_epochs=False)
 
 
 @dataclass(frozen=True)

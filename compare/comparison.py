@@ -5,10 +5,12 @@ Pure: the same runs give the same JSON. It reads no file, and does not run or pr
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from compare import fairness, measures
 from compare.answer import Held, answer, hold, won_from
 from compare.claims import as_claimed, claim_of
+from compare.clock import counted_alike
 from compare.cost import reserved
 from compare.curve import at, curve, split, workers_of
 from compare.idle import idle_ray_cpus
@@ -29,7 +31,8 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
     Repeats that lack an arm are left out, with a reason. Raises CompareError, naming the field, when a run was not
     trained with the recipe of the others.
     """
-    wanted, of_curve = split([run for run in runs if run.arm in context.arms], context)
+    runs = _counted_alike([run for run in runs if run.arm in context.arms])
+    wanted, of_curve = split(runs, context)
     fairness.refuse_different_recipes(wanted, context)
     for workers in context.curve:
         fairness.refuse_different_recipes([run for run in of_curve if workers_of(run) == workers], at(context, workers))
@@ -61,19 +64,24 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
     )
 
 
+def _counted_alike(runs: Sequence[Run]) -> list[Run]:
+    results = counted_alike([run.result for run in runs])
+    return [replace(run, result=result) for run, result in zip(runs, results, strict=True)]
+
+
 def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], reasons: dict[str, str]) -> Findings:
     """What the verdict is made of. A failed check leaves no ratio: one of unlike things is not a measurement."""
     failed = [name for name, (passed, _) in checks.items() if passed is False]
     claim, lacks = claim_of(measurement, checks)
     held: dict[str, Held] = {}
-    ratios: dict[str, Estimate | None] = {each.name: None for each in measures.RATIOS}
+    ratios: dict[str, Estimate | None] = {each.name: None for each in measures.ratios_of(measurement.recipe.workload)}
     gaps: list[float] = []
     projection, workers_curve = project(measurement, reasons), None
     if failed or not measurement.repeats:
         why = f"not comparable: {', '.join(failed)} failed" if failed else NO_REPEAT
         reasons |= dict.fromkeys((*ratios, "breakEvenEpochs", "idleRayCpus", "workersCurve"), why)
     else:
-        held, ratios = hold(measurement), as_claimed(ratios_of(measurement, reasons), claim, reasons)
+        held, ratios = hold(measurement, claim), as_claimed(ratios_of(measurement, reasons), claim, reasons)
         gaps = idle_ray_cpus(measurement, reasons)
         workers_curve = curve(measurement, projection, reasons)
     idle = spread(gaps) if gaps else None

@@ -231,10 +231,15 @@ def _reported(name: str, runs: Sequence[Run]) -> Check:
     """False if any run says so; None if an arm that could say did not: one process has no weights to compare."""
     failed = [run.name for run in runs if run.result.checks.get(name) is False]
     if failed:
-        return False, f"failed in {', '.join(failed)}"
+        first = next(run for run in runs if run.name == failed[0])
+        return False, f"failed in {', '.join(failed)}" + _because(first, name)
     silent = [run for run in runs if run.result.checks.get(name) is None and len(run.result.workers) > 1]
     if not silent and any(run.result.checks.get(name) for run in runs):
         return _TRUE
     silent = silent or list(runs)
-    why = silent[0].result.reasons.get(name) or silent[0].result.reasons.get(f"checks.{name}")
-    return None, f"not verified in {', '.join(run.name for run in silent)}" + (f": {why}" if why else "")
+    return None, f"not verified in {', '.join(run.name for run in silent)}" + _because(silent[0], name)
+
+
+def _because(run: Run, name: str) -> str:
+    why = run.result.reasons.get(name) or run.result.reasons.get(f"checks.{name}")
+    return f": {why}" if why else ""

@@ -9,7 +9,7 @@ from typing import Any
 from training.contract.arms import ARMS, with_role
 from training.contract.recipe import Recipe
 from training.contract.result import ResultError, Summary, TrainingResult
-from training.contract.workload import Workload, named
+from training.contract.workload import Target, Workload, named
 
 
 class CompareError(ValueError):
@@ -156,6 +156,11 @@ class Measurement:
         reached = [best_score(run.result) for run in self.runs]
         present = [value for value in reached if value is not None]
         return min(present) if present and len(present) == len(reached) else None
+
+    @property
+    def target(self) -> Target | None:
+        """What a script's training is about."""
+        return self.workload.target(self.recipe)
 
     @property
     def has_whole_epochs(self) -> bool:

@@ -9,17 +9,34 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compare import cost
-from compare.clock import clock_of, epoch_seconds, seconds_to_score, whole_seconds
+from compare.clock import clock_of, epoch_seconds, seconds_to_score, seconds_to_target, whole_seconds
 from compare.measurement import Measurement, Run, best_score
 from training.contract.result import StepSeconds, Worker
 from training.contract.workload import WORKLOADS, Score, Workload, named
 
 NOT_MEASURED = "no repeat measured it"
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"
+NO_METRIC = "no metric is named, or it was not reported"
+NO_TARGET = "no metricTarget is set, or not every run reached it"
+NOT_ASKED = (NO_PRICE, NO_METRIC, NO_TARGET)
+"""Why something is missing that no setting asked for."""
 NO_CLUSTER = "no cluster of Ray's stands before this arm's runs"
 Better = Literal["lower", "higher", ""]
 Value = Callable[[Run, Measurement], float | None]
 """A number of a run; None where it was not measured."""
+
+
+def _every(_: Workload) -> bool:
+    return True
+
+
+def _has_scores(trained: Workload) -> bool:
+    """It says itself how well it learns; another reports metrics, of which a setting names one."""
+    return bool(trained.scores)
+
+
+def _reports_metrics(trained: Workload) -> bool:
+    return not trained.scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +63,8 @@ class Measure:
     """Whether two measurements are compared by it."""
     in_sweeps: str = ""
     """Heading in the table of a sweep, for each arm on its page; "": not there."""
+    only: Callable[[Workload], bool] = _every
+    """Whether a workload has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +91,8 @@ class Ratio:
     in_changes: bool = False
     in_sweeps: str = ""
     """Heading in a sweep's text table; on its page stand all."""
+    only: Callable[[Workload], bool] = _every
+    """Whether a workload has it."""
 
     def value(self, above: Run, below: Run, measurement: Measurement) -> float | None:
         """Of two runs of one repeat."""
@@ -102,6 +123,14 @@ def _of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence
 def _score_seconds(run: Run, measurement: Measurement) -> float | None:
     score = measurement.common_score
     return None if score is None else seconds_to_score(run.result, score)
+
+
+def _metric(run: Run, measurement: Measurement) -> float | None:
+    return run.result.scores.get(measurement.target.name) if measurement.target else None
+
+
+def _to_target(run: Run, measurement: Measurement) -> float | None:
+    return seconds_to_target(run.result, measurement.target)
 
 
 def _throughput(workload: Workload) -> Measure:
@@ -172,13 +201,25 @@ CLOCKS = (
     ),
     Measure(
         name="timeToAccuracySeconds", title="Time to accuracy", unit="s", better="lower", because="seconds.train",
+        only=_has_scores,
         in_sweeps="s to acc.",
         of=_score_seconds, meaning="training seconds until the validation accuracy that every compared run reached",
     ),
 )  # fmt: skip
 MORE = (
     Measure(
+        name="metric", title="Metric", digits=4, only=_reports_metrics, column="metric", otherwise=NO_METRIC,
+        of=_metric,
+        meaning="the last value of what the key `metric` names",
+    ),
+    Measure(
+        name="secondsToTarget", title="Time to the target", unit="s", digits=1, better="lower", only=_reports_metrics,
+        otherwise=NO_TARGET, of=_to_target,
+        meaning="start of the script until it first reported a metric as good as `metricTarget`",
+    ),
+    Measure(
         name="bestValidationAccuracy", title="Best validation accuracy", unit="%", factor=100, better="higher",
+        only=_has_scores,
         on_page=False, of=lambda run, _: best_score(run.result), meaning="best epoch",
     ),
     Measure(
@@ -238,7 +279,13 @@ MORE = (
 def measures_of(workload: str) -> tuple[Measure, ...]:
     """Those of an arm that trained this, in the order in which they are shown: every workload's, and its own scores."""
     trained = named(workload)
-    return (*PACE, _throughput(trained), *CLOCKS, *map(_of_score, trained.scores), *MORE)
+    every = (*PACE, _throughput(trained), *CLOCKS, *map(_of_score, trained.scores), *MORE)
+    return tuple(each for each in every if each.only(trained))
+
+
+def ratios_of(workload: str) -> tuple[Ratio, ...]:
+    """Those between arms that trained this, in the order in which they are shown."""
+    return tuple(each for each in RATIOS if each.only(named(workload)))
 
 
 def _main_score(run: Run, measurement: Measurement) -> float | None:
@@ -299,9 +346,21 @@ RATIOS = (
     ),
     Ratio(
         name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
-        factor=100, of=_main_score, because="scores.testAccuracy", words=None,
+        factor=100, of=_main_score, only=_has_scores, because="scores.testAccuracy", words=None,
         in_changes=True, meaning="baseline - ray test accuracy",
         detail="in percentage points; positive: Ray is worse",
+    ),
+    Ratio(
+        name="timeToTargetSpeedup", title="Speedup to the target", above="baseline", below="ray", of=_to_target,
+        only=_reports_metrics,
+        otherwise=NO_TARGET, meaning="baseline / ray, start to the target",
+        detail="of a script with metricTarget: until it first reported a metric as good as that",
+    ),
+    Ratio(
+        name="metricGap", title="Metric gap", above="baseline", below="ray", kind="difference", unit="", of=_metric,
+        only=_reports_metrics,
+        otherwise=NO_METRIC, words=None, meaning="baseline - ray last metric",
+        detail="of a script with the key `metric`",
     ),
     Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", of=_cost, otherwise=NO_PRICE,

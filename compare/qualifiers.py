@@ -31,6 +31,7 @@ def qualifiers(
     runs, repeats, context = measurement.runs, measurement.repeats, measurement.context
     texts = {
         "accuracy": _accuracy_gap(ratios.get("accuracyGap")),
+        "metric": _metric(measurement, ratios.get("metricGap")),
         "throttling": _throttling(runs),
         "idleRay": f"The idle Ray pods took {idle.median:.2f} CPUs while the other arms ran" if idle else "",
         "rayCluster": _cluster_start(measurement),
@@ -56,6 +57,24 @@ def _accuracy_gap(gap: Estimate | None) -> str:
         return ""
     direction, points = "lower" if gap.median > 0 else "higher", abs(gap.median)
     return f"But Ray's test accuracy is {points:.1f} percentage points {direction}: the arms did not learn the same"
+
+
+def _metric(measurement: Measurement, gap: Estimate | None) -> str:
+    """Arms that learned something else, and a metric that nobody reported."""
+    target = measurement.target
+    if target is None:
+        return ""
+    if not any(target.name in run.result.scores for run in measurement.runs):
+        names = sorted({name for run in measurement.runs for name in run.result.scores})
+        there = f"reported were {', '.join(names)}" if names else "nothing was"
+        return f"The metric {target.name} was never reported; {there}"
+    if gap is None or target.tolerance is None or abs(gap.median) <= target.tolerance:
+        return ""
+    direction = "lower" if gap.median > 0 else "higher"
+    return (
+        f"But Ray's {target.name} ends {abs(gap.median):.4g} {direction}, which is more than {target.tolerance:g}: "
+        "the arms did not learn the same"
+    )
 
 
 def _cluster_start(measurement: Measurement) -> str:

@@ -67,7 +67,7 @@ def measures_of(arm: str, measurement: Measurement, reasons: dict[str, str]) -> 
 def ratios_of(measurement: Measurement, reasons: dict[str, str]) -> dict[str, Estimate | None]:
     """Every ratio by name, taken within the repeats; where a repeat lacks one, `reasons` says why."""
     estimates: dict[str, Estimate | None] = {}
-    for each in measures.RATIOS:
+    for each in measures.ratios_of(measurement.recipe.workload):
         values = [_within(each, repeat, measurement) for repeat in measurement.repeats]
         present = [value for value in values if value is not None]
         estimates[each.name] = _put_together(each, present) if present else None

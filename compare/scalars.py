@@ -20,7 +20,8 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     """Medians over the repeats and the answer, by output name; None for what was not measured."""
     ray = comparison.arms.get(RAY.name)
     ratios = comparison.ratios.items()
-    values: dict[str, float | str | None] = {name: value.median if value else None for name, value in ratios}
+    values: dict[str, float | str | None] = dict.fromkeys(names())
+    values |= {name: value.median if value else None for name, value in ratios}
     values |= {name: ray.median(name) if ray else None for name in OF_RAY}
     values |= {"answer": comparison.answer, "verdict": comparison.verdict}
     curve = comparison.workers_curve

@@ -78,6 +78,10 @@ def _reason(findings: Findings) -> str:
         for each, label in zip(known, labels, strict=False)
         if each.now
     )
+    if findings.claim == "same result" and measurement.target:
+        text = f"until {measurement.target.name} reached {measurement.target.value:g}, start-up included"
+        text += f", {_subject(measurement)} is {sides}{_in_repeats(measurement)}"
+        return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else "")
     text = f"over {measurement.passes(measurement.epochs_trained[0])}, start to end, {_subject(measurement)} is {sides}"
     text += _in_repeats(measurement)
     return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else "")
@@ -85,7 +89,12 @@ def _reason(findings: Findings) -> str:
 
 def _as_written(findings: Findings, known: Sequence[Held]) -> str:
     """Of runs of which start and end alone are known."""
-    sides = " and ".join(f"{each.against} took {factor(each.now)} the time" for each in known if each.now)
+    labels = ["95 % interval ", *[""] * len(known)]
+    sides = " and ".join(
+        f"{each.against} took {factor(each.now, label)} the time"
+        for each, label in zip(known, labels, strict=False)
+        if each.now
+    )
     text = f"start to end, as written, {sides} of {_subject(findings.measurement)}{_in_repeats(findings.measurement)}"
     return f"{text}; that the runs finished decides nothing"
 

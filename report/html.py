@@ -60,7 +60,11 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
                 if _has_row(comparison, each)
             ],
             accuracy_reached=_accuracy_reached(comparison),
-            ratios=[_ratio_row(comparison, each) for each in measures.RATIOS if _is_shown(comparison, each)],
+            ratios=[
+                _ratio_row(comparison, each)
+                for each in measures.ratios_of(comparison.workload)
+                if _is_shown(comparison, each)
+            ],
             break_even=_break_even_rows(comparison),
             curve=curve.rows(comparison),
             curve_headings=curve.HEADINGS,
@@ -118,7 +122,7 @@ def _measure_row(comparison: Comparison, each: measures.Measure) -> dict[str, An
 
 def _is_shown(comparison: Comparison, each: measures.Ratio) -> bool:
     """Ratios of an arm that is switched on by hand, and of prices that are not told, stand there only when measured."""
-    optional = each.otherwise == measures.NO_PRICE or "variant" in {ARMS[each.above].role, ARMS[each.below].role}
+    optional = each.otherwise in measures.NOT_ASKED or "variant" in {ARMS[each.above].role, ARMS[each.below].role}
     return bool(comparison.ratios.get(each.name)) or not optional
 
 

@@ -51,14 +51,14 @@ def _cell(summary: ArmSummary, each: measures.Measure) -> str:
 def _ratios(comparison: Comparison) -> str:
     """Those of the arms that were measured; with no arm at all, those that always are."""
     rows = [["", "median", "95 % interval", ""]]
-    for each in measures.RATIOS:
+    for each in measures.ratios_of(comparison.workload):
         value = comparison.ratios.get(each.name)
         if value:
             shown = figure(value, each)
             rows.append(
                 [each.name, f"{shown.median}{each.unit.strip() if each.unit == '×' else ''}", shown.range, each.meaning]
             )
-        elif not {each.above, each.below} & set(comparison.absent) and each.otherwise != measures.NO_PRICE:
+        elif not {each.above, each.below} & set(comparison.absent) and each.otherwise not in measures.NOT_ASKED:
             rows.append([each.name, MISSING, "", each.meaning])
     epochs = comparison.break_even_epochs
     meaning = "from there on Ray takes less"
@@ -105,7 +105,7 @@ def _is_news(name: str, comparison: Comparison) -> bool:
     why = comparison.reasons[name]
     if name in comparison.absent:
         return ARMS[name].role != "variant"
-    if why in {NO_RAY_PODS, ONE_RAY_RUN, measures.NO_PRICE, NOT_ASKED} or name in OF_CURVE:
+    if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED} or name in OF_CURVE:
         return False  # of the curve its table says it
     if why in comparison.absent.values():
         return False

@@ -235,6 +235,7 @@ CHECKS = (
     Check(script_checks.has_python, (*script_checks.SCRIPT_KEYS, "python")),
     Check(script_checks.has_ray_arm, script_checks.SCRIPT_KEYS),
     Check(script_checks.folder_is_small, ("scriptFolder",)),
+    Check(script_checks.metric_is_named, ("metric", "metricTarget", "metricTolerance", "measureSteps")),
     Check(script_checks.secrets_are_secret, ("scriptFolder", "secretEnvironment")),
     Check(script_checks.each_variable_once, ("environment", "secretEnvironment")),
 )

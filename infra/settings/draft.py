@@ -118,8 +118,9 @@ class Draft:
 
 
 def set_line(key: str, value: object) -> str:
-    """The command line that sets a key."""
-    return f"pulumi config set {key} {shlex.quote(str(value))}"
+    """The command line that sets a key; before a value that begins with - flags have to end."""
+    text = str(value)
+    return f"pulumi config set {key} {'-- ' if text.startswith('-') else ''}{shlex.quote(text)}"
 
 
 def _shown(text: str) -> str:

@@ -119,6 +119,22 @@ def folder_is_small(draft: Draft) -> Iterator[Problem]:
         )
 
 
+def metric_is_named(draft: Draft) -> Iterator[Problem]:
+    """A target is one of a metric, and of a training that goes to its end."""
+    for key in ("metricTarget", "metricTolerance"):
+        if draft[key] is not None and not draft["metric"]:
+            yield Problem(
+                f"{draft.shown(key)} with {draft.shown('metric')}", "a metric that it is of",
+                (set_line("metric", KEYS["metric"].example), f"pulumi config rm {key}"),
+            )  # fmt: skip
+    if draft["metric"] and draft["measureSteps"]:
+        yield Problem(
+            f"{draft.shown('metric')} with {draft.shown('measureSteps')}", "a metric of a whole training",
+            ("pulumi config rm metric", set_line("measureSteps", 0)),
+            why="ranks that are ended early reach nothing that counts",
+        )  # fmt: skip
+
+
 def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
     """A secret that is in the stack's file in clear is none."""
     if draft["secretEnvironment"] and "secretEnvironment" not in draft.facts.secret_keys:

@@ -32,6 +32,9 @@ _EXAMPLES = {
     "scriptArguments": "--epochs 1 --num-workers {workers}",
     "scriptFolder": "../mine",
     "python": "../mine/.venv/bin/python",
+    "metric": "val_accuracy",
+    "metricTarget": "0.9",
+    "metricTolerance": "0.01",
     "environment": "DATA=/data HF_HOME=/models",
 }
 _DERIVED: dict[str, tuple[str, Any]] = {
@@ -42,6 +45,9 @@ _DERIVED: dict[str, tuple[str, Any]] = {
     "scriptFolder": ("the script, and modules beside it that it imports", ""),
     "python": ("the project's own", ""),
     "environment": ("none", ""),
+    "metric": ("none", ""),
+    "metricTarget": ("none", None),
+    "metricTolerance": ("none", None),
 }
 """Recipe keys without a default: what holds then, in words, and as a value (None: `settings` knows it)."""
 

@@ -79,7 +79,7 @@ PLAIN = frozenset(
     }
 )
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
-TRY_VARIABLES = {"SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT"}
+TRY_VARIABLES = {"SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT", "WRITE"}
 MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "CLUSTER_ENV"}
 
 SUFFIXES = (".md", ".py", ".yaml", ".toml", ".lock")
@@ -199,10 +199,12 @@ def wrong_value(key: str, value: str) -> list[str]:
 
 def _pulumi(arguments: list[str], _: dict[str, str]) -> list[str]:
     found = _verbs("pulumi", arguments)
-    words = [word for word in arguments if not word.startswith("-")]
+    end = arguments.index("--") if "--" in arguments else len(arguments)  # of flags
+    words = [word for word in arguments[:end] if not word.startswith("-")] + arguments[end + 1 :]
     if words[:2] == ["config", "set"]:
         found += wrong_value(words[2], words[3]) if len(words) == 4 else []
-        found += ["a key and a value are needed"] if len(words) == 3 else []
+        is_asked_for = "--secret" in arguments  # Pulumi asks for the value then
+        found += ["a key and a value are needed"] if len(words) == 3 and not is_asked_for else []
     if words[:2] in (["config", "rm"], ["config", "get"]):
         found += [f"{key} is no setting" for key in words[2:] if key not in KEYS]
     return found

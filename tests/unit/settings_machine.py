@@ -61,7 +61,9 @@ def applied(values: Mapping[str, str], fix: str) -> dict[str, str]:
     after = dict(values)
     for line in fix.split(" && "):
         match shlex.split(line):
-            case ["pulumi", "config", "set", key, value]:
+            case ["pulumi", "config", "set", key, "--", value] if value.startswith("-"):
+                after[key] = value
+            case ["pulumi", "config", "set", key, value] if not value.startswith("-"):
                 after[key] = value
             case ["pulumi", "config", "rm", key]:
                 del after[key]

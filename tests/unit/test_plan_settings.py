@@ -30,7 +30,9 @@ BUILT = "kubernetes, built here"
 """The stack of an existing cluster, with an image that is pushed instead of one that is there."""
 REGISTRY = "registry.example.com/ray-worth-it"
 EVERYWHERE = (*STACKS, BUILT)
+OF_METRIC = ("metric", "metricMode", "metricTarget", "metricTolerance")
 CHANGES_NOTHING = {
+    **dict.fromkeys(OF_METRIC, EVERYWHERE),  # what the comparison makes of what was reported
     "target": EVERYWHERE,  # a stack has one; another is another place, whose hashes differ by the host or the pods
     "repeats": EVERYWHERE,  # more or fewer runs, each as it is
     "wideArm": ("kubernetes", BUILT),  # it is absent there unless it is asked for
@@ -118,6 +120,10 @@ ANOTHER = {
     "environment": "COLOUR=red",
     "secretEnvironment": "COLOUR=red",
     "measureSteps": "20",
+    "metric": "loss",
+    "metricMode": "min",
+    "metricTarget": "0.1",
+    "metricTolerance": "0.1",
 }
 """A value of each key that no stack has; `allowOversubscription` is true in one, and changes nothing there either."""
 
@@ -164,7 +170,8 @@ def processes(settings: Settings) -> list[Any]:
 def command(settings: Settings, plan: Any) -> list[str]:
     """The command of a run on this machine, without its deadline."""
     guarded = local_run._guard_command(local._properties(settings, plan), provenance.PROJECT / "runs")
-    return guarded[guarded.index("--") :]
+    words = guarded[guarded.index("--") :]
+    return [word for word in words if not word.startswith("--metric")]  # which a run is told, and passes on
 
 
 def measurement(settings: Settings) -> str:
@@ -223,7 +230,8 @@ def test_a_setting_that_changes_a_pod_or_process_measures_again(
     before, after = {}, {key: ANOTHER.get(key, "")}
     if key in folders["one"]:
         before, after = ({key: folders[name][key]} for name in ("one", "two"))
-    beside = A_SCRIPT if key in OF_SCRIPT else BESIDE.get(key, {})
+    beside = dict(A_SCRIPT if key in OF_SCRIPT else BESIDE.get(key, {}))
+    beside |= {"metric": "accuracy"} if key in OF_METRIC[2:] else {}
     settings, changed = settings_of(stack, **beside | before), settings_of(stack, **beside | after)
 
     repeated = measurement(settings) != measurement(changed)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from report import terminal
 from tools.setup.project import ToolError, run_main
-from tools.tryout import explain, request, show
+from tools.tryout import explain, request, show, write
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
@@ -83,7 +83,16 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
     terminal.write(f"\n{show.claim(seen, both, complete)}")
     if complete:
         terminal.write(show.estimate(seen, trained, asked.steps))
-    return 0 if complete and not any(one.problem for one in seen.values()) else 1
+    is_good = complete and not any(one.problem for one in seen.values())
+    if asked.write_to:
+        terminal.write(_written(asked) if is_good else "\nnothing is written: not every arm trained as it should")
+    return 0 if is_good else 1
+
+
+def _written(asked: request.Request) -> str:
+    path = write.write(asked.write_to, asked.keys)
+    measure = "make up" if asked.write_to == "local" else f"STACK={asked.write_to} make up"
+    return f"\nwritten into stacks/{path.name}: {', '.join(asked.keys)}; `{measure}` measures it"
 
 
 if __name__ == "__main__":

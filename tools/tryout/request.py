@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.setup.project import ROOT, VENV, ToolError
+from tools.tryout import write
 from training.workloads.script import recipe
 
 USAGE = 'make try SCRIPT=../mine/train.py ARGS="--epochs 1 --num-workers {workers}" PYTHON=../mine/.venv/bin/python'
@@ -26,6 +27,10 @@ class Request:
     steps: int
     limit_seconds: int
     """Of one arm."""
+    write_to: str
+    """The stack whose file gets the keys; "": none."""
+    keys: Mapping[str, str]
+    """What was given, as keys of a stack."""
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Request:
@@ -43,6 +48,8 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
         workers=_whole(environment, "WORKERS", 2, 1, _cpus()),
         steps=_whole(environment, "STEPS", 20, 8, 10_000),
         limit_seconds=_whole(environment, "LIMIT", 120, 5, 3600),
+        write_to=(environment.get("STACK") or "local") if environment.get("WRITE") else "",
+        keys=write.keys(environment),
     )
 
 

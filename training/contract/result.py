@@ -192,6 +192,15 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reported:
+    """A number that a script said of itself."""
+
+    seconds: float
+    """Since the start of the run."""
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingResult:
     """One run of one arm: what every workload has, and in `detail` what its own has more."""
 
@@ -223,6 +232,8 @@ class TrainingResult:
     ray: RayCluster | None = None
     ray_head: RayHead | None = None
     """Null where Ray is not in pods."""
+    reported: dict[str, list[Reported]] = field(default_factory=dict)
+    """What a script said of itself on rank 0, by name, in order."""
     weights: str | None = None
     """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
     all_reduce: dict[str, float] | None = None

@@ -38,6 +38,22 @@ class Score:
     """Heading in a sweep's table; "": not there."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A number that a script reports of itself, and that its training is about."""
+
+    name: str
+    better: Literal["lower", "higher"]
+    value: float | None
+    """What has to be reached; None: nothing is said of that."""
+    tolerance: float | None
+    """By how much arms may end apart and have learned the same; None: nothing is said of that."""
+
+    def is_reached(self, value: float) -> bool:
+        """Whether this is as good as what has to be reached; nothing is where that is not said."""
+        return self.value is not None and (value >= self.value if self.better == "higher" else value <= self.value)
+
+
 def _nothing(*_: Any) -> Any:
     return ()
 
@@ -101,6 +117,8 @@ class Workload:
     """From a recipe and the name of an arm: why it can't be run so; "": it can."""
     commands: Callable[[Any, Sequence[str]], Sequence[str]] = _nothing
     """From a recipe and names of arms: what a preview shows of them, a line each."""
+    target: "Callable[[Any], Target | None]" = lambda _: None
+    """From a recipe: what its training is about; None: the scores say it, or nothing does."""
     work_checks: tuple[str, ...] = ("shardsCoverDataSet", "weightsEqual")
     """The checks of a result's `checks` by which arms of several ranks are known to have done the same work."""
     same_work: "Callable[[Sequence[TrainingResult]], tuple[bool | None, str]] | None" = None

@@ -29,7 +29,8 @@ def rank(
         "stepEnds": [1.0 + step for step in range(steps)], "rowsAtStep": [batch * (step + 1) for step in range(steps)],
         "rowsPerStepReported": None, "epochRows": len(taken), "epochBatches": steps,
         "firstPassRows": base64.b64encode(zlib.compress(bytes(marks))).decode(), "weights": "w", "metrics": {},
-        "reportSeconds": 0.0, "hookSeconds": 0.0, "peakMemoryBytes": None, "endedEarly": True, "notes": [],
+        "metricPoints": [], "reportSeconds": 0.0, "hookSeconds": 0.0, "peakMemoryBytes": None, "endedEarly": True,
+        "notes": [],
     }  # fmt: skip
     return parse(values | more)
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.setup import project
 from tools.setup.project import ROOT, ToolError
-from tools.tryout import request
+from tools.stack import config as stack_config
+from tools.tryout import request, write
 from training.workloads.script import their_python
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
@@ -43,6 +45,48 @@ def test_a_bad_value_is_refused(given: dict[str, str], message: str) -> None:
         request.read({"SCRIPT": "a.py"} | given)
 
     assert message in str(refused.value)
+
+
+def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into the stack's file: new ones, and in the place of old ones; what else stands there stays."""
+    stacks, file = tmp_path, tmp_path / "Pulumi.mine.yaml"
+    monkeypatch.setattr(project, "STACKS", stacks)
+    file.write_text("# mine\nconfig:\n  ray-worth-it:target: local\n  ray-worth-it:script: old.py # once\n")
+    asked = request.read({"SCRIPT": "a.py", "ARGS": "--n {workers} 'b c'", "WRITE": "1", "STACK": "mine", "STEPS": "9"})
+
+    write.write(asked.write_to, asked.keys)
+    again = file.read_text()
+    write.write(asked.write_to, asked.keys)
+
+    wanted = {"target": "local", "workload": "script", "script": "a.py", "scriptArguments": "--n {workers} 'b c'"}
+    assert {f"ray-worth-it:{key}": value for key, value in wanted.items()} == stack_config.config_of("mine")
+    assert file.read_text() == again
+    assert again.startswith("# mine\nconfig:\n")
+    assert "" == request.read({"SCRIPT": "a.py"}).write_to
+
+
+@pytest.mark.parametrize("text", ["", "config: {}\n", "# nothing\n"])
+def test_an_empty_stack_file_gets_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """As Pulumi takes it for one."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    (tmp_path / "Pulumi.mine.yaml").write_text(text)
+
+    write.write("mine", {"script": "a.py"})
+
+    assert {"ray-worth-it:script": "a.py"} == stack_config.config_of("mine")
+
+
+def test_a_stack_file_in_another_form_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the lines to put there are said."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    file = tmp_path / "Pulumi.mine.yaml"
+    file.write_text("config: {ray-worth-it:workers: '2'}\n")
+
+    for key in ("workers", "script"):
+        with pytest.raises(ToolError, match=f'ray-worth-it:{key}: "3"'):
+            write.write("mine", {key: "3"})
+
+    assert "config: {ray-worth-it:workers: '2'}\n" == file.read_text()
 
 
 def test_an_environment_without_ray_is_one_line(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.unit.settings_machine import machine, only_problem, settings
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 
-A_SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py"}
+A_SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py", "metric": "loss"}
 A_SCRIPT_S_KEYS = set(ScriptRecipe.settings()) - set(CnnRecipe.settings())
 REFUSED = {
     "workersCurve": ["0", "1,x", "1;2", "1,,2"],
@@ -17,6 +17,9 @@ REFUSED = {
     "scriptKind": ["ray", "Torchrun"],
     "environment": ["A", "=1", "PYTHONPATH=/x", "'A=1"],
     "measureSteps": ["-1", "some"],
+    "metricMode": ["up", "maximum"],
+    "metricTarget": ["nan", "high"],
+    "metricTolerance": ["-0.1", "inf"],
     "target": ["Local", "aws"],
     "workers": ["0", "257", "-1", "2.5", "abc", "1e3", "nan"],
     "workerCpus": ["0", "-1", "257", "nan", "inf", "one"],
@@ -137,7 +140,7 @@ def test_a_value_at_the_bound_is_accepted(key: str, value: str) -> None:
 
 def test_every_rule_is_tested() -> None:
     """Each key is refused something; paths and names that only a cluster can judge excepted."""
-    of_paths = {"datasetPath", "kubeconfig", "kubeContext", "script", "scriptFolder", "python"}
+    of_paths = {"datasetPath", "kubeconfig", "kubeContext", "script", "scriptFolder", "python", "metric"}
     assert set(KEYS) - set(REFUSED) == {*of_paths, "secretEnvironment"}
 
 

@@ -74,7 +74,7 @@ def _another(key: Key) -> str:
     """A value of this key that is allowed and not the default."""
     texts = (key.example, "2", "3", "32000", "true", "false", "none", "bfloat16", "flip-crop", "cosine", "linear",
              "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16",
-             "minikube", "cnn", "synthetic", "script", "torchrun", "2Gi", "4Gi", "mine")  # fmt: skip
+             "minikube", "cnn", "synthetic", "script", "torchrun", "min", "2Gi", "4Gi", "mine")  # fmt: skip
     for text in texts:
         with suppress(ValueError):
             key.rule.parse(text)

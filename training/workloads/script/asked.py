@@ -38,6 +38,18 @@ class Asked:
     versions: Mapping[str, str]
     """Of Python, and of the packages of its environment."""
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What decides beside the recipe what runs of it do: its files, its environment, what observes it."""
+        folder = path_of(self.recipe.script_folder) if self.recipe.script_folder else None
+        return {
+            "script": self.script.path.name,
+            "kind": self.script.kind,
+            "files": source.digest(self.script, folder),
+            "versions": dict(self.versions),
+            "observer": observer_hash(),
+        }
+
     def arms(self, values: Mapping[str, str], master_port: int = Sizes.master_port) -> dict[str, ArmCommand]:
         """Every arm that a script can have, by name; `values` replace {storage}."""
         sizes = Sizes(workers=self.recipe.workers, worker_cpus=int(self.recipe.worker_cpus), master_port=master_port)
@@ -66,15 +78,8 @@ def interpreter(text: str) -> str:
 
 
 def inputs(recipe: ScriptRecipe) -> dict[str, Any]:
-    """What decides beside the recipe what runs of a script do: its files, its environment, what observes it."""
-    found = asked(recipe)
-    return {
-        "script": found.script.path.name,
-        "kind": found.script.kind,
-        "files": source.digest(found.script, path_of(recipe.script_folder) if recipe.script_folder else None),
-        "versions": dict(found.versions),
-        "observer": observer_hash(),
-    }
+    """As `Asked.inputs`."""
+    return asked(recipe).inputs
 
 
 def observer_hash() -> str:

@@ -53,7 +53,7 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
         rows_per_step=rows if rows is not None else reported,
         rows_known="counted" if rows is not None else "reported" if reported else "unknown",
         rows_per_epoch=sum(known for known in epochs if known) if rows is not None and None not in epochs else None,
-        steps_per_epoch=seen[0].epoch_steps,
+        steps_per_epoch=seen[0].steps_per_epoch,
         weights_equal=_weights_equal(seen),
         rows_disjoint=_rows_disjoint(seen, rows),
         weights=digests.pop() if len(digests) == 1 else None,

@@ -10,7 +10,7 @@ ROWS_PER_EPOCH = "rowsPerEpoch"
 """Key of a result's `work`."""
 WEAK = (
     "weak scaling: each worker has as many rows a step as one process alone, so N workers take N times as many rows "
-    "for each update of the weights; to compare the same work, divide the batch by the number of workers"
+    "for each update of the weights; divided by the number of workers, the batch would be that of every arm"
 )
 
 
@@ -33,11 +33,11 @@ def same_work(results: Sequence[TrainingResult]) -> tuple[bool | None, str]:
         return of_epoch
     if together.weak_scaling:
         return None, WEAK
-    if of_step[0] is not True or of_epoch[0] is not True:
-        return None, "; ".join(words for known, words in (of_step, of_epoch) if not known)
+    if of_step[0] is not True:
+        return None, of_step[1]
     if any(result.amount.known != "counted" for result in results):
         return None, "rows are not counted, but as the script says"
-    return True, ""
+    return (True, "") if of_epoch[0] else of_epoch
 
 
 def _work(result: TrainingResult) -> _Work:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import statistics
 import zlib
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ class Observation:
     """A byte a row of the data set: 1 where it was delivered in the first pass."""
     weights: str | None
     metrics: dict[str, float]
+    metric_points: tuple[tuple[float, str, float], ...]
+    """Each number that the script reported: seconds of the wall clock, name, value."""
     report_seconds: float
     hook_seconds: float
     peak_memory_bytes: int | None
@@ -45,6 +48,13 @@ class Observation:
         times = [after - before for before, after in zip(self.step_ends, self.step_ends[1:], strict=False)]
         settled = times[len(times) // 2 :] if len(times) >= 2 * LEAST_TIMED else times[1:]
         return statistics.median(settled) if len(settled) >= LEAST_TIMED else None
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """By its rows, where they are counted: a step may take several batches."""
+        if self.epoch_rows and self.rows_per_step:
+            return math.ceil(self.epoch_rows / self.rows_per_step)
+        return self.epoch_steps
 
     @property
     def rows(self) -> int | None:
@@ -83,6 +93,7 @@ def parse(data: dict[str, Any]) -> Observation:
         first_pass=zlib.decompress(base64.b64decode(rows)) if rows else None,
         weights=data["weights"],
         metrics=data["metrics"],
+        metric_points=tuple((at + data["clockOffset"], name, value) for at, name, value in data["metricPoints"]),
         report_seconds=data["reportSeconds"],
         hook_seconds=data["hookSeconds"],
         peak_memory_bytes=data["peakMemoryBytes"],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.contract.recipe import Recipe, setting
-from training.contract.rules import Rule, choice, text, whole
+from training.contract.rules import Rule, choice, number, text, whole
 from training.contract.workload import WORKLOADS
 from training.workloads.script.recognise import KINDS
 
@@ -65,6 +65,18 @@ class ScriptRecipe(Recipe):
         "", text("an interpreter, 3.9 or newer"), "interpreter of the script's own environment", decides=False
     )
     environment: str = setting("", environment_rule(), "environment variables that the script needs")
+    metric: str = setting(
+        "", text("a name"), "number that the script reports and that its training is about", decides=False
+    )
+    metric_mode: str = setting(
+        "max", choice(["max", "min"]), "whether more of the metric is better, or less", decides=False
+    )
+    metric_target: float | None = setting(
+        None, number(-1e18, 1e18), "what the metric has to reach: then time to that is compared", decides=False
+    )
+    metric_tolerance: float | None = setting(
+        None, number(0, 1e18), "by how much the arms' metric may differ at their ends", decides=False
+    )
     measure_steps: int = setting(
         0, whole(0, 10_000_000), "end each rank after so many optimizer steps; 0: when the script ends"
     )

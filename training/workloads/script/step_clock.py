@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 SETTLED = 1.1
-"""The time of a step has settled when three in a row have a median below so many times that of the later half."""
+"""The time of a step has settled when it, and the median of three from it on, are at most so many times the median of
+the later half."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,5 +55,5 @@ def _settled(lengths: Sequence[float]) -> int:
     if not half:
         return 0
     later = statistics.median(lengths[half:])
-    three = (statistics.median(lengths[first : first + 3]) for first in range(half))
-    return next((first for first, median in enumerate(three) if median <= SETTLED * later), half)
+    lasting = (max(lengths[first], statistics.median(lengths[first : first + 3])) for first in range(half))
+    return next((first for first, seconds in enumerate(lasting) if seconds <= SETTLED * later), half)

@@ -1,6 +1,7 @@
 """From what was observed of a run to its TrainingResult. Nothing that was not seen becomes a number."""
 
 import hashlib
+import math
 import os
 import platform
 import statistics
@@ -10,12 +11,22 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from training.contract import provenance
-from training.contract.result import Amount, Provenance, Seconds, Software, Steps, StepSeconds, TrainingResult, Worker
+from training.contract.result import (
+    Amount,
+    Provenance,
+    Reported,
+    Seconds,
+    Software,
+    Steps,
+    StepSeconds,
+    TrainingResult,
+    Worker,
+)
 from training.launch import environment
 from training.launch.observed import End
 from training.machine import topology
 from training.workloads.script import facts
-from training.workloads.script.asked import Asked, inputs
+from training.workloads.script.asked import Asked
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Rank, ScriptDetail
 from training.workloads.script.likeness import ROWS_PER_EPOCH
@@ -25,6 +36,8 @@ from training.workloads.script.step_clock import StepClock, step_clock
 
 THREADS = "OMP_NUM_THREADS"
 UNIT = "rows"
+MOST_REPORTED = 1000
+"""Of one number: it stays in Pulumi's state with its run."""
 CHECKS = ("rowsDisjoint", "stepsEqual", "weightsEqual")
 UNSEEN = "no step was seen: those of PyTorch's optimizers and of Keras' fit are, own loops of TensorFlow are not"
 
@@ -58,7 +71,7 @@ class Made:
         ours = provenance.code_hash(self.command.arm, self.asked.recipe.workload)
         given = environment.steering({**os.environ, **variables(self.asked.recipe.environment)})
         return Software(
-            code_hash=hashlib.sha256(f"{ours}{sorted(inputs(self.asked.recipe).items())}".encode()).hexdigest(),
+            code_hash=hashlib.sha256(f"{ours}{sorted(self.asked.inputs.items())}".encode()).hexdigest(),
             versions=dict(self.asked.versions),
             platform=" ".join((platform.system(), platform.machine(), *platform.libc_ver())).strip(),
             kernel=platform.release(),
@@ -81,16 +94,31 @@ def result(made: Made) -> TrainingResult:
         seconds=_seconds(made),
         steps=_steps(clock),
         amount=_amount(made),
-        scores={},
+        scores={name: points[-1].value for name, points in _reported(made).items()},
         curve=[],
         schedule=[],
         work={ROWS_PER_EPOCH: float(known.rows_per_epoch)} if known and known.rows_per_epoch else {},
         workers=[_worker(made, one) for one in made.seen] or [_worker(made, None)],
         checks=checks,
+        reported=_reported(made),
         weights=known.weights if known else None,
         detail=_detail(made),
         reasons=reasons | _reasons(made),
     )
+
+
+def _reported(made: Made) -> dict[str, list[Reported]]:
+    """By name; of a number that is reported more often than MOST_REPORTED times every so many, and the last."""
+    by_name: dict[str, list[Reported]] = {}
+    for at, name, value in made.seen[0].metric_points if made.seen else ():
+        if math.isfinite(value):
+            by_name.setdefault(name, []).append(Reported(seconds=at - made.end.began, value=value))
+    return {name: _thinned(points) for name, points in by_name.items()}
+
+
+def _thinned(points: list[Reported]) -> list[Reported]:
+    every = -(-len(points) // MOST_REPORTED)
+    return [*points[:-1][::every], points[-1]]
 
 
 def _checks(made: Made) -> tuple[dict[str, bool | None], dict[str, str]]:

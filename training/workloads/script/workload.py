@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from training.contract.workload import Workload
+from training.contract.workload import Target, Workload
 from training.workloads.script import asked, likeness
 from training.workloads.script.detail import ScriptDetail
 from training.workloads.script.recipe import ScriptRecipe
@@ -24,6 +24,18 @@ def remarks(recipe: ScriptRecipe) -> Mapping[str, str]:
     }
 
 
+def target(recipe: ScriptRecipe) -> Target | None:
+    """What its metric keys say; a training that is broken off reaches nothing that counts."""
+    if not recipe.metric or recipe.measure_steps:
+        return None
+    return Target(
+        name=recipe.metric,
+        better="higher" if recipe.metric_mode == "max" else "lower",
+        value=recipe.metric_target,
+        tolerance=recipe.metric_tolerance,
+    )
+
+
 WORKLOAD = Workload(
     name="script",
     framework="the framework",
@@ -40,6 +52,7 @@ WORKLOAD = Workload(
     why_not=asked.why_not,
     commands=asked.shown,
     warm_up=asked.warm_up,
+    target=target,
     work_checks=("rowsDisjoint", "weightsEqual"),
     same_work=likeness.same_work,
 )

@@ -84,7 +84,7 @@ def _callback_class(base: Any) -> Any:
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """The metrics of an epoch."""
             for name, value in (logs or {}).items():
-                state.current().metrics[name] = float(value)
+                state.current().measured(str(name), float(value))
 
     return Steps
 

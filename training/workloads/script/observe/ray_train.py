@@ -48,7 +48,7 @@ def observe_reports(module: Any) -> None:
         now.reports += 1
         for name, value in metrics.items() if isinstance(metrics, dict) else ():
             if isinstance(value, (int, float)):
-                now.metrics[str(name)] = float(value)
+                now.measured(str(name), float(value))
         began = time.perf_counter()
         try:
             return report(metrics, *args, **more)

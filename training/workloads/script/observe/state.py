@@ -67,6 +67,7 @@ class State:
         self.epoch_steps: int | None = None
         self.weights: Callable[[], str | None] = lambda: None
         self.metrics: dict[str, float] = {}
+        self.metric_points: list[tuple[float, str, float]] = []
         self.reports = 0
         self.report_seconds = 0.0
         self.hook_seconds = 0.0
@@ -86,6 +87,11 @@ class State:
             self.loader.steps += 1
             self.rows_at_step.append(self.loader.rows)
         return True
+
+    def measured(self, name: str, value: float) -> None:
+        """The script says how well it does."""
+        self.metrics[name] = value
+        self.metric_points.append((time.monotonic(), name, value))
 
     def is_enough(self) -> bool:
         """Whether this process has done the steps that are wanted; what it did is written then."""
@@ -116,6 +122,7 @@ class State:
             "firstPassRows": _packed(loader.first_pass) if known and loader and loader.numbered else None,
             "weights": self.weights(),
             "metrics": self.metrics,
+            "metricPoints": self.metric_points,
             "reports": self.reports,
             "reportSeconds": self.report_seconds,
             "hookSeconds": self.hook_seconds,

@@ -1,0 +1,288 @@
+"""From observations to results, and what a comparison of them may claim: A to D, each by what was seen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compare.comparison import compare
+from compare.measurement import Context, Run
+from compare.schema import Comparison
+from report import table
+from tests.unit.script.test_facts import rank
+from training.launch.observed import End
+from training.workloads.script import summary
+from training.workloads.script.asked import Asked
+from training.workloads.script.observations import Observation
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.recognise import Script
+from training.workloads.script.step_clock import step_clock
+
+ARMS = ("baseline", "native", "ray")
+Seen = Callable[[str], Sequence[Observation]]
+STEPS = 12
+
+
+def ticks(pace: float, steps: int = STEPS, start: float = 105.0) -> list[float]:
+    """When steps ended, of so many seconds each."""
+    return [start + pace * step for step in range(steps)]
+
+
+def good(arm: str) -> list[Observation]:
+    """Three epochs of 256 rows, 64 a step: ray is twice as fast as one process."""
+    pace = {"baseline": 0.4, "native": 0.2, "ray": 0.2}[arm]
+    weights = {"baseline": "one", "native": "two", "ray": "two"}[arm]
+    world = 1 if arm == "baseline" else 2
+    more: dict[str, Any] = {"weights": weights, "stepEnds": ticks(pace), "endedEarly": False, "epochBatches": 4}
+    return [rank(number, world, batch=64 // world, steps=STEPS, **more) for number in range(world)]
+
+
+def weak() -> list[Observation]:
+    """One process whose batch is that of each worker of the others: twice the steps."""
+    more: dict[str, Any] = {"stepEnds": ticks(0.2, 2 * STEPS), "endedEarly": False, "epochBatches": 8}
+    return [rank(0, 1, batch=32, steps=2 * STEPS, **more)]
+
+
+def changed(arm: str, *, seen: Seen = good, **fields: Any) -> Seen:
+    """With other fields in each rank of one arm."""
+    return lambda name: [replace(one, **fields) if name == arm else one for one in seen(name)]
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Callable[..., Comparison]:
+    """The comparison of four repeats of which this was seen."""
+    path = tmp_path / "train.py"
+    path.write_text("import torch.distributed\n")
+
+    def measure(seen: Seen = good, wall: float = 20.0, repeats: int = 4, **keys: Any) -> Comparison:
+        recipe = ScriptRecipe(script=str(path), script_arguments="--epochs 3", **keys)
+        script = Script(path=path, kind="torchrun", modules=frozenset({"torch"}), arguments=(), files=frozenset({path}))
+        runs = []
+        for repeat in range(1, repeats + 1):
+            for arm in ARMS:
+                own = replace(recipe, seed=repeat)
+                asked = Asked(recipe=own, script=script, python="python", versions={"torch": "2.15", "ray": "2.60"})
+                later = 0.01 * repeat + (15.0 if arm == "ray" else 0.0)
+                end = End(code=0, began=100.0, ended=100.0 + wall + later, left=0, processes=1)
+                made = summary.Made(asked, asked.arms({})[arm], end, tuple(seen(arm)))
+                runs.append(Run(f"{arm}-{repeat}", repeat, summary.result(made)))
+        return compare(runs, Context(recipe=recipe, target="local", repeats=repeats, arms=ARMS))
+
+    return measure
+
+
+def test_the_same_work_is_claim_a(measured: Callable[..., Comparison]) -> None:
+    """Rows counted and equal, disjoint, weights equal: everything may be said."""
+    found = measured()
+
+    assert "same work" == found.claim
+    assert found.ratios["speedup"] is not None
+    assert 2.0 == pytest.approx(found.ratios["speedup"].median)
+    assert found.ratios["efficiency"] is not None
+    assert (
+        "Native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran" in found.verdict
+    )
+    assert "over 3 epochs, start to end, Ray as the script has it with 2 workers is" in found.verdict
+    assert "As far as" not in found.verdict
+    assert "rows/s" in table.render(found)
+
+
+def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Callable[..., Comparison]) -> None:
+    """Each arm's own ranks have to agree, and no more."""
+    found = measured(changed("ray", weights="three"))
+
+    assert "same work" == found.claim
+    assert "bit for bit" not in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (
+            changed("ray", step_rows=None, first_pass=None, reported_rows=64),
+            "rows are not counted, but as the script says",
+        ),
+        (changed("ray", step_rows=None, first_pass=None), "rows a step are not known in ray"),
+        (changed("ray", weights=None), "weightsEqual"),
+        (changed("ray", first_pass=None), "rowsDisjoint"),
+        (lambda arm: weak() if arm == "baseline" else good(arm), "weak scaling: each worker"),
+        (changed("ray", step_rows=tuple(31 * step for step in range(1, STEPS + 1))), "rows a step DIFFER"),
+    ],
+)
+def test_what_is_not_known_is_claim_c(measured: Callable[..., Comparison], seen: Seen, why: str) -> None:
+    """The verdict says what lacks, nowhere that the work was the same, and there is no efficiency."""
+    found = measured(seen)
+
+    assert "same script" == found.claim, found.verdict
+    assert "As far as the runs say: not verified: " in found.verdict
+    assert why in found.verdict
+    assert "same work" not in found.verdict
+    assert found.ratios["speedup"] is not None
+    assert found.ratios["efficiency"] is None
+    assert "the claim is `same script`" in found.reasons["efficiency"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (
+            lambda arm: [replace(one, weights=f"{one.rank}") if arm == "ray" else one for one in good(arm)],
+            "weights DIFFER",
+        ),
+        (changed("baseline", epoch_rows=128), "rows an epoch DIFFER: baseline 128"),
+        (changed("native", world=1), "native-1 trained with 1 replica(s) where 2 were expected"),
+        (lambda arm: good(arm)[:1], "native-1 has reports of 1 worker(s) where 2 were expected"),
+        (changed("ray", threads=2), "had 2 compute threads, not 1"),
+        (
+            lambda arm: [replace(one, step_ends=one.step_ends[: STEPS - one.rank]) for one in good(arm)],
+            "ranks made different numbers of steps: 11, 12",
+        ),
+    ],
+)
+def test_other_work_is_not_comparable(measured: Callable[..., Comparison], seen: Seen, why: str) -> None:
+    """What was seen to be wrong leaves no ratio."""
+    found = measured(seen)
+
+    assert "Not comparable" == found.answer
+    assert why in found.verdict + str(found.reasons)
+
+
+def reaching(arm: str) -> list[Observation]:
+    """Rows are unknown; the accuracy of one process is at 0.9 after 12 s, and of the others after 10 s."""
+    at = {"baseline": 112.0, "native": 110.0, "ray": 110.0}[arm]
+    points = ((at - 2, "accuracy", 0.5), (at, "accuracy", 0.9), (at + 1, "accuracy", 0.8))
+    return [replace(one, step_rows=None, first_pass=None, metric_points=points) for one in good(arm)]
+
+
+def test_a_target_that_every_run_reached_is_claim_b(measured: Callable[..., Comparison]) -> None:
+    """Time to it is compared, whatever the runs took in all."""
+    found = measured(reaching, metric="accuracy", metric_target=0.9)
+
+    assert "same result" == found.claim
+    assert found.ratios["timeToTargetSpeedup"] is not None
+    assert 1.2 == pytest.approx(found.ratios["timeToTargetSpeedup"].median)
+    assert (
+        "until accuracy reached 0.9, start-up included, Ray as the script has it with 2 workers is 1.20×"
+        in found.verdict
+    )
+    assert "Only that every arm reached the same result is known" in found.verdict
+    assert "Worth it" == found.answer
+    assert found.ratios["efficiency"] is None
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"metric_target": 0.95},
+        {"metric_target": 0.9, "metric_mode": "min", "metric": "loss"},
+        {"metric_target": None},
+        {"metric_target": 0.9, "measure_steps": STEPS},
+    ],
+)
+def test_a_target_that_some_run_did_not_reach_is_no_claim(
+    measured: Callable[..., Comparison], keys: dict[str, Any]
+) -> None:
+    """Nor one of a training that was ended."""
+    found = measured(reaching, **{"metric": "accuracy"} | keys)
+
+    assert "same script" == found.claim
+    assert found.ratios["timeToTargetSpeedup"] is None
+
+
+def test_a_metric_that_never_comes_is_told(measured: Callable[..., Comparison]) -> None:
+    """With those that came."""
+    found = measured(reaching, metric="f1", metric_target=0.9)
+
+    assert "The metric f1 was never reported; reported were accuracy." in found.verdict
+
+
+def test_arms_that_end_apart_are_told(measured: Callable[..., Comparison]) -> None:
+    """By more than is tolerated."""
+    worse = changed("ray", seen=reaching, metric_points=((111.0, "accuracy", 0.7),))
+    told = "But Ray's accuracy ends 0.1 lower, which is more than 0.05: the arms did not learn the same"
+
+    assert told in measured(worse, metric="accuracy", metric_tolerance=0.05).verdict
+    assert told not in measured(worse, metric="accuracy", metric_tolerance=0.2).verdict
+
+
+def test_start_and_end_alone_are_claim_d(measured: Callable[..., Comparison]) -> None:
+    """The ratio of wall times as written; nothing is faster, slower or worth it."""
+    found = measured(lambda _: [])
+
+    assert ("it finished", "Not decided") == (found.claim, found.answer)
+    assert found.ratios["endToEndSpeedup"] is not None
+    assert {""} == {value.decision for value in found.ratios.values() if value}
+    assert "start to end, as written, one process on 1 CPU took 0.57× (95 % interval" in found.verdict
+    assert "the time of Ray as the script has it with 2 workers" in found.verdict
+    assert "that the runs finished decides nothing" in found.verdict
+    for word in ("faster", "slower", "as fast", "orth it"):
+        assert word not in found.verdict
+    assert found.arms["ray"].median("startupSeconds") is None
+    assert table.render(found)
+
+
+def test_steps_that_were_asked_for_are_no_epoch(measured: Callable[..., Comparison]) -> None:
+    """The measured part stands for the run, and nothing is said of what the training reaches."""
+    seen = lambda arm: [replace(one, ended_early=True) for one in good(arm)]  # noqa: E731 (short)
+    found = measured(seen, measure_steps=STEPS)
+
+    assert "over the whole run, start to end" in found.verdict
+    assert "epoch" not in found.verdict
+    assert f"Each rank was ended after {STEPS} steps, so nothing is known of what the training reaches" in found.verdict
+
+
+def test_epochs_that_one_arm_does_not_know_are_none(measured: Callable[..., Comparison]) -> None:
+    """Steps of whole runs are held against each other, and not those of an epoch against a run."""
+    found = measured(changed("ray", step_rows=None, first_pass=None, epoch_steps=None))
+
+    assert found.ratios["speedup"] is not None
+    assert pytest.approx(2.0) == found.ratios["speedup"].median
+    assert "over the whole run" in found.verdict
+
+
+def test_weak_scaling_is_compared_by_rows(measured: Callable[..., Comparison]) -> None:
+    """A step of one process has half the rows: as fast a step is half as fast a training."""
+    found = measured(lambda arm: weak() if arm == "baseline" else good(arm))
+
+    assert found.ratios["speedup"] is not None
+    assert pytest.approx(2.0) == found.ratios["speedup"].median
+    assert found.ratios["rayOverhead"] is not None
+    assert pytest.approx(1.0) == found.ratios["rayOverhead"].median
+
+
+def test_a_step_clock_has_the_parts_of_a_run() -> None:
+    """Slow first steps warm up, and what lies before the first step of an epoch is no step."""
+    lengths = [3.0, 1.0, 0.1, 0.1, 5.1, 0.1, 0.1, 0.1, 0.1, 2.1, 0.1, 0.1, 0.1, 0.1]
+    ends = [10.0]
+    for length in lengths:
+        ends.append(ends[-1] + length)
+
+    clock = step_clock(ends, 5)
+
+    assert (3, 5, True) == (clock.epochs, clock.per_epoch, clock.whole_epochs)
+    assert 2 == clock.settled_after
+    assert pytest.approx([4.0, 7.0]) == [clock.warmup_seconds, clock.between_seconds]
+    assert pytest.approx([0.1] * 10) == clock.timed
+
+
+@pytest.mark.parametrize(("steps_per_epoch", "ended"), [(None, False), (7, False), (5, True), (1, False)])
+def test_a_run_of_no_whole_epochs_counts_as_one(steps_per_epoch: int | None, ended: bool) -> None:
+    """Where its epochs end is not known, or it was broken off."""
+    clock = step_clock(ticks(0.1, 15), steps_per_epoch, ended_early=ended)
+
+    assert (1, 15) == (clock.epochs, clock.per_epoch)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_few_steps_are_no_error(steps: int) -> None:
+    """Nothing is timed, or hardly anything."""
+    assert len(step_clock(ticks(0.1, steps), None).timed) == steps - 1
+
+
+def test_a_step_may_take_several_batches() -> None:
+    """Gradient accumulation: an epoch has fewer steps than batches."""
+    accumulated = rank(0, 1, batch=64, steps=4, epochBatches=16)
+
+    assert 4 == accumulated.steps_per_epoch

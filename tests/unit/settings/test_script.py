@@ -1,0 +1,251 @@
+"""The settings of a script of one's own: what is wrong is said at preview, each with the line that fixes it."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems
+from training.workloads.script import their_python
+
+RAY = "from ray.train.torch import TorchTrainer\nfrom ray.train import ScalingConfig\n"
+SECRET = frozenset({"secretEnvironment"})
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """One for torchrun, which takes its ranks from variables."""
+    path = tmp_path / "train.py"
+    path.write_text("import torch.distributed\n")
+    return path
+
+
+def keys(script: Path, **more: str) -> dict[str, str]:
+    """Those of a script."""
+    return {"workload": "script", "script": str(script)} | more
+
+
+def test_a_script_of_torchrun_needs_its_file_alone(script: Path) -> None:
+    """Every arm is measured, and a preview shows the command of each."""
+    found = parse(keys(script), machine())
+
+    assert ("baseline", "wide", "native", "ray") == found.arms
+    shown = "\n".join(found.commands)
+    assert f"torch.distributed.run --nproc-per-node 2 --master-addr 127.0.0.1 --master-port 29500 {script}" in shown
+    assert "under_ray.py 2 1 torchrun" in shown
+
+
+def test_the_cnn_shows_no_command() -> None:
+    """It is the project's own."""
+    assert () == parse({}, machine()).commands
+
+
+def test_a_file_that_is_not_there_is_told_from_those_that_are(script: Path) -> None:
+    """With the names beside it."""
+    (problem,) = problems(**keys(script.with_name("trian.py")))
+
+    assert "there is no such file; there are train.py" in problem.why
+    assert "script = " in problem.what
+
+
+def test_a_workload_without_a_script_says_how_one_is_named() -> None:
+    """Before anything else is looked at."""
+    (problem,) = problems(workload="script")
+
+    assert ("pulumi config set script ../mine/train.py",) == problem.fixes
+
+
+def test_workers_that_reach_nobody_are_given_to_the_arguments(script: Path) -> None:
+    """Every arm would be the same."""
+    script.write_text(RAY)
+
+    found = only_problem(**keys(script, scriptArguments="--epochs 1"))
+
+    assert "fix:     pulumi config set scriptArguments -- '--epochs 1 --num-workers {workers}'" in found
+
+
+def test_an_unknown_placeholder_is_refused(script: Path) -> None:
+    """With those that there are."""
+    found = only_problem(**keys(script, scriptArguments="--n {worker}"))
+
+    assert "have {worker}, which nothing replaces: allowed are {workers}, {seed}, {epochs}, {storage}" in found
+
+
+def test_epochs_that_reach_nobody_are_refused(script: Path) -> None:
+    """A key that changes nothing would be measured again for nothing."""
+    assert "the script trains as many epochs as its arguments say" in only_problem(**keys(script, epochs="7"))
+    assert 7 == parse(keys(script, epochs="7", scriptArguments="--epochs {epochs}"), machine()).recipe.epochs
+
+
+@pytest.mark.parametrize(
+    ("installed", "text", "message"),
+    [
+        ({"python": "3.11.0"}, RAY, "its environment has none: {python} -m pip install"),
+        ({"python": "3.11.0"}, "import torch.distributed", "without the arm ray there is nothing to compare"),
+        ({"python": "3.11.0", "ray": "2.40.0"}, RAY, "ray 2.40.0 in the script's environment: 2.51 or newer"),
+    ],
+)
+def test_an_environment_that_has_not_what_it_takes_is_one_line(
+    script: Path, monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], text: str, message: str
+) -> None:
+    """No Ray, or one that is too old: what installs it."""
+    script.write_text(text)
+    monkeypatch.setattr(their_python, "versions", lambda _: installed)
+    (problem,) = problems(**keys(script, scriptArguments="--num-workers {workers}", python="/x/python"))
+
+    assert message.format(python="/x/python") in str(problem)
+    assert "pip install" in str(problem)
+
+
+def test_what_is_no_python_is_refused(script: Path) -> None:
+    """With what it said."""
+    (problem,) = problems(**keys(script, python="/bin/true"))
+
+    assert "/bin/true is no Python" in problem.why
+
+
+def test_a_script_without_ranks_has_no_ray_arm(script: Path) -> None:
+    """Unless somebody knows better than its text."""
+    script.write_text("print(1)\n")
+
+    found = only_problem(**keys(script, scriptArguments="{workers}"))
+
+    assert "fix:     pulumi config set scriptKind torchrun" in found
+
+
+def test_an_arm_that_a_kind_cannot_have_is_absent_with_the_reason(script: Path) -> None:
+    """Ray Data has no native arm; the preview says why."""
+    script.write_text(RAY + "import ray.data\n")
+
+    found = parse(keys(script, scriptArguments="--num-workers {workers}"), machine())
+
+    assert ("baseline", "wide", "ray") == found.arms
+    assert "Ray Data" in found.absent_arms["native"]
+    assert any(line.startswith("native is absent: the script reads its data with Ray Data") for line in found.commands)
+
+
+@pytest.mark.parametrize("key", ["globalBatchSize", "datasetPath", "tunedRay", "rayDashboard", "model"])
+def test_keys_of_the_cnn_are_removed_beside_a_script(script: Path, key: str) -> None:
+    """Each with its line; what Pulumi.yaml declares is no setting."""
+    value = {"globalBatchSize": "32", "datasetPath": ".", "model": "cnn"}.get(key, "true")
+
+    assert f"fix:     pulumi config rm {key}" in only_problem(**keys(script, **{key: value}))
+
+
+@pytest.mark.parametrize("key", ["script", "scriptArguments", "python", "environment", "measureSteps", "metric"])
+def test_keys_of_a_script_are_removed_beside_the_cnn(key: str) -> None:
+    """Likewise."""
+    value = {"environment": "A=1", "measureSteps": "20"}.get(key, "x")
+
+    assert f"fix:     pulumi config rm {key}" in only_problem(**{key: value})
+
+
+def test_a_cluster_does_not_run_scripts_yet(script: Path) -> None:
+    """One sentence, whatever else is set."""
+    found = problems(machine(stack="minikube"), **keys(script, target="minikube"))
+
+    assert ["the script and its Python are on this machine, and in no image yet"] == [each.why for each in found]
+
+
+def test_a_secret_that_is_none_is_refused(script: Path) -> None:
+    """And its value is in no message."""
+    (problem,) = problems(**keys(script, secretEnvironment="TOKEN=abc"))
+
+    assert ("pulumi config set --secret secretEnvironment",) == problem.fixes
+    assert "abc" not in str(problem)
+
+
+def test_a_secret_decides_and_is_nowhere(script: Path) -> None:
+    """Another value is another measurement; neither is in the settings' text, and two stacks have nothing in common."""
+    plain = parse(keys(script), machine())
+    one = parse(keys(script, secretEnvironment="TOKEN=abc"), machine(secret=SECRET))
+    other = parse(keys(script, secretEnvironment="TOKEN=abd"), machine(secret=SECRET))
+    elsewhere = parse(keys(script, secretEnvironment="TOKEN=abc"), machine(stack="b", secret=SECRET))
+
+    assert 4 == len({plan_runs(each)[0].measurement for each in (plain, one, other, elsewhere)})
+    assert "abc" not in repr(one)
+    assert "abc" not in repr(plan_runs(one))
+    assert {"TOKEN": "abc"} == one.secret_environment
+
+
+def test_a_variable_stands_once(script: Path) -> None:
+    """Which of two values holds would be a guess."""
+    (problem,) = problems(machine(secret=SECRET), **keys(script, environment="A=1 B='2 3'", secretEnvironment="A=2"))
+
+    assert [shlex.join(["pulumi", "config", "set", "environment", "'B=2 3'"])] == list(problem.fixes)
+
+
+@pytest.mark.parametrize("key", ["metricTarget", "metricTolerance"])
+def test_a_target_is_one_of_a_metric(script: Path, key: str) -> None:
+    """Which the script reports by a name."""
+    assert "fix:     pulumi config set metric val_accuracy" in only_problem(**keys(script, **{key: "0.5"}))
+
+
+def test_a_training_that_is_ended_has_no_metric(script: Path) -> None:
+    """It reaches nothing that counts."""
+    assert "fix:     pulumi config rm metric" in only_problem(**keys(script, metric="loss", measureSteps="20"))
+
+
+def test_a_folder_full_of_data_is_refused(script: Path, tmp_path: Path) -> None:
+    """It would be hashed at every preview."""
+    with (tmp_path / "data.bin").open("wb") as data:
+        data.truncate(300 * 2**20)
+
+    (problem,) = problems(**keys(script, scriptFolder=str(tmp_path)))
+
+    assert "the largest data.bin: at most 256 MiB are hashed" in problem.why
+
+
+def measurement(*_: object, script: Path, **more: str) -> str:
+    """What all its runs belong to."""
+    return plan_runs(parse(keys(script, **more), machine()))[0].measurement
+
+
+def test_what_a_script_is_made_of_measures_again(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text, a module that it imports, a file of its folder, a version of its environment; and nothing else."""
+    first = measurement(script=script)
+    (script.parent / "unrelated.py").write_text("1")
+    (script.parent / "model.py").write_text("1")
+    beside = measurement(script=script)
+    folder = measurement(script=script, scriptFolder=str(script.parent))
+    script.write_text("import torch.distributed\nimport model\n")
+    changed = measurement(script=script)
+    (script.parent / "model.py").write_text("2")
+    imported = measurement(script=script)
+    (script.parent / "unrelated.py").write_text("2")
+    folder_changed = measurement(script=script, scriptFolder=str(script.parent))
+    versions = their_python.versions("python3")
+    monkeypatch.setattr(their_python, "versions", lambda _: {**versions, "ray": "9.9"})
+    upgraded = measurement(script=script)
+
+    assert first == beside
+    assert 6 == len({first, folder, changed, imported, folder_changed, upgraded})
+
+
+def test_where_it_lies_and_what_is_made_of_it_measure_nothing_again(script: Path, tmp_path: Path) -> None:
+    """A moved script, and the keys of its metric."""
+    elsewhere = tmp_path / "elsewhere" / "train.py"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(script.read_text())
+
+    named = measurement(script=script, metric="loss", metricMode="min", metricTarget="0.1", metricTolerance="1")
+
+    assert 1 == len({measurement(script=script), measurement(script=elsewhere), named})
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_what_git_ignores_is_no_part_of_a_folder(script: Path, tmp_path: Path, *, in_git: bool) -> None:
+    """Outside a repository what is hidden is none, and what Python compiled."""
+    ignored = tmp_path / ("data.csv" if in_git else ".data")
+    if in_git:
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+        (tmp_path / ".gitignore").write_text("*.csv\n")
+    ignored.write_text("1")
+    before = measurement(script=script, scriptFolder=str(tmp_path))
+    ignored.write_text("2")
+    after = measurement(script=script, scriptFolder=str(tmp_path))
+    (tmp_path / "more.txt").write_text("1")
+
+    assert before == after
+    assert before != measurement(script=script, scriptFolder=str(tmp_path))

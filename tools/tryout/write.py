@@ -1,0 +1,62 @@
+"""Writes what was tried into a stack's file, as the keys that `make up` measures it by; the rest of it stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from tools.setup.project import ToolError, project_name, stack_file, stack_text
+from tools.stack import config as stack_config
+
+VARIABLES = {
+    "SCRIPT": "script",
+    "ARGS": "scriptArguments",
+    "KIND": "scriptKind",
+    "PYTHON": "python",
+    "ENV": "environment",
+    "WORKERS": "workers",
+}
+"""By variable of `make try`: the key that means the same."""
+
+
+def keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """What was given, by key."""
+    given = {key: environment[name] for name, key in VARIABLES.items() if environment.get(name)}
+    return {"workload": "script"} | given
+
+
+def write(stack: str, values: Mapping[str, str]) -> Path:
+    """Put the values into the stack's file; ToolError where there is none, or nothing can be put into it."""
+    before = stack_config.config_of(stack)
+    path = stack_file(stack)
+    text = with_values(stack_text(stack), values, {key.rpartition(":")[2] for key in before})
+    wanted = before | {f"{project_name()}:{key}": value for key, value in values.items()}
+    if (yaml.safe_load(text) or {}).get("config") != wanted:
+        lines = "\n".join(_line(*item) for item in values.items())
+        raise ToolError(f"stacks/{path.name} has a form that is not written into; put these into its config:\n{lines}")
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _line(key: str, value: str) -> str:
+    return f"  {project_name()}:{key}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def with_values(text: str, values: Mapping[str, str], there: set[str]) -> str:
+    """The text of a stack's file with these values: instead of those that are `there`, or first in `config`."""
+    new = []
+    for key, value in values.items():
+        line = _line(key, value)
+        if key in there:
+            pattern = re.compile(rf"^ +(?:{re.escape(project_name())}:)?{key}:.*$", re.MULTILINE)
+            text = pattern.sub(lambda _, line=line: line, text, count=1)  # type: ignore[misc]  # bound now
+        else:
+            new.append(line)
+    head = re.compile(r"^config:.*$", re.MULTILINE)
+    if not head.search(text):
+        text = f"{text.rstrip()}\nconfig:\n".lstrip()
+    return head.sub(lambda _: "\n".join(["config:", *new]), text, count=1)
