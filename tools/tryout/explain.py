@@ -4,11 +4,11 @@ import re
 from dataclasses import dataclass
 
 from tools.tryout.run_arm import MOST_PRINTED, Outcome
+from training.launch.observed import MOST_PROCESSES
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.recognise import Script
 
 LINES = 12
-MANY_PROCESSES = 400
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
             f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended: a measurement would time its printing. "
         )
         return what + "Have it print less, once an epoch"
-    if outcome.end.get("processes", 0) > MANY_PROCESSES:
-        what = f"it started more than {MANY_PROCESSES} processes and was ended: "
+    if outcome.end.get("processes", 0) > MOST_PROCESSES:
+        what = f"it started more than {MOST_PROCESSES} processes and was ended: "
         return what + "does it start itself, without `if __name__ == '__main__'`?"
     if outcome.hung:
         return _hung(outcome, lines, limit_seconds)

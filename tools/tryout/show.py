@@ -73,6 +73,10 @@ def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
     for name, one in facts.items():
         if one.expected_ranks > 1:
             good += [f"{name}: {words}" for known, words in checks(one) if known]
+    if {one.expected_ranks for one in facts.values()} == {1}:
+        good.append(
+            "one worker shares its work with nobody: this says what Ray itself takes, and not what more workers gain"
+        )
     if both.ray_changed_nothing:
         good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
     return wrong + good

@@ -59,6 +59,8 @@ def test_an_absent_arm_says_why() -> None:
     """Never a command that can't work."""
     assert "Ray Data" in arms("ray-torch", modules=frozenset({"ray.data"}))["native"].absent
     assert "with one worker" in arms("torchrun", workers=1)["wide"].absent
+    assert "with one worker" in arms("other", workers=1)["ray"].absent
+    assert not arms("torchrun", workers=1)["ray"].absent
     assert "nothing here knows" in arms("other")["native"].absent
     assert not arms("other")["ray"].absent
     assert "imports no Ray" in arms("other", modules=frozenset({"torch"}))["ray"].absent

@@ -84,6 +84,16 @@ def test_a_padded_batch_is_no_sharing() -> None:
     assert facts.together({"baseline": BASELINE, "native": found}).same_rows_per_epoch[0]
 
 
+def test_one_worker_is_no_distribution() -> None:
+    """It runs, and what it is worth is said."""
+    arms = {name: arm(rank(0, 1, batch=64), name=name, expected=1) for name in ("baseline", "native", "ray")}
+
+    assert any("one worker shares its work with nobody" in said for said in show.findings(arms, facts.together(arms)))
+    assert not any(
+        "one worker" in said for said in show.findings({"baseline": BASELINE, "native": GOOD}, facts.together({}))
+    )
+
+
 def test_few_steps_on_everything_are_still_sharing() -> None:
     """Less than a global batch, but all that either had."""
     found = arm(rank(0, 2, rows=range(32)), rank(1, 2, rows=range(32)))

@@ -72,7 +72,7 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
 
 
 def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
-    if arm == "wide" and sizes.workers == 1:
+    if sizes.workers == 1 and (arm == "wide" or (arm == "ray" and script.kind == "other")):
         return "with one worker it is the baseline"
     if arm == "native" and script.kind == "other":
         return f"{WORDS['other']}: nothing here knows how its ranks find each other without Ray"

@@ -33,8 +33,9 @@ class Loader:
         self.dataset_rows = dataset_rows
         self.epoch_rows = epoch_rows
         self.epoch_batches = epoch_batches
-        self.steps = 0
         self.rows = 0
+        self.rows_at_step: list[int] = []
+        """Delivered up to the end of each step that this data set was read for."""
         self.passes = 0
         self.numbered = dataset_rows is not None and dataset_rows <= MOST_ROWS
         self.first_pass = bytearray(dataset_rows if self.numbered and dataset_rows else 0)
@@ -56,9 +57,9 @@ class State:
         self.pid = os.getpid()
         self.began = time.time()
         self.step_ends: list[float] = []
-        self.rows_at_step: list[int] = []
         self.loaders: dict[int, Loader] = {}
-        self.loader: Loader | None = None
+        self.read: list[Loader] = []
+        self.read_for_next = True
         self.clock_of: int | None = None
         self.rank, self.world = rank_of_environment()
         self.threads: int | None = None
@@ -75,6 +76,13 @@ class State:
         self.notes: list[str] = []
         self.written = False
 
+    def deliver(self, loader: Loader) -> None:
+        """`loader` has delivered a batch that the next step may be made of."""
+        if self.read_for_next:
+            self.read, self.read_for_next = [], False
+        if loader not in self.read:
+            self.read.append(loader)
+
     def step(self, clock: int) -> bool:
         """Count a step of the optimizer (or model) `clock`, the first of them alone; true if it was counted."""
         if self.clock_of is None:
@@ -83,9 +91,9 @@ class State:
         if clock != self.clock_of:
             return False
         self.step_ends.append(time.monotonic())
-        if self.loader:  # the loader that was asked last: one for validation delivers between steps
-            self.loader.steps += 1
-            self.rows_at_step.append(self.loader.rows)
+        for loader in self.read:  # several: a validation comes between steps, or there are two sets to learn from
+            loader.rows_at_step.append(loader.rows)
+        self.read_for_next = True
         return True
 
     def measured(self, name: str, value: float) -> None:
@@ -103,8 +111,8 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, camelCase, units in names; what is not known is null."""
-        loader = max(self.loaders.values(), key=lambda one: one.steps, default=None)
-        known = loader is not None and loader.steps > 0
+        loader = max(self.loaders.values(), key=lambda one: len(one.rows_at_step), default=None)
+        known = loader is not None and len(loader.rows_at_step) > 0
         return {
             "pid": self.pid,
             "rank": self.rank,
@@ -114,7 +122,7 @@ class State:
             "startSeconds": self.began,
             "stepEnds": self.step_ends,
             "clockOffset": time.time() - time.monotonic(),
-            "rowsAtStep": self.rows_at_step if known else None,
+            "rowsAtStep": loader.rows_at_step if known and loader else None,
             "rowsPerStepReported": self.rows_per_step,
             "datasetRows": loader.dataset_rows if known and loader else None,
             "epochRows": loader.epoch_rows if known and loader else None,

@@ -136,8 +136,8 @@ def _length(thing: Any) -> int | None:
 
 def _count(iterator: Any, batch: Any) -> None:
     loader = _loader_of(iterator)
-    now = state.current()
-    now.loader = loader
+    if sys.modules["torch"].is_grad_enabled():  # else nothing can be learned from the batch: it is for a validation
+        state.current().deliver(loader)
     drawn = iterator.__dict__.get("_observed_drawn")
     index = drawn.popleft() if drawn else None
     numbers = list(index) if isinstance(index, (list, tuple)) else [index]

@@ -5,13 +5,14 @@ Runs in the user's Python, 3.9 or newer, on its standard library. When a process
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+
+import variables  # type: ignore[import-not-found]  # beside this file, which is run as a command
 
 GRACE_SECONDS = 5.0
 
@@ -41,8 +42,7 @@ def _held() -> socket.socket:
 
 
 def _start(command: list[str], workers: list[str], index: int) -> subprocess.Popen[bytes]:
-    config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-    return subprocess.Popen([sys.executable, *command], env=dict(os.environ, TF_CONFIG=json.dumps(config)))
+    return subprocess.Popen([sys.executable, *command], env={**os.environ, **variables.tf_config(workers, index)})
 
 
 def _end(ranks: list[subprocess.Popen[bytes]]) -> None:

@@ -6,7 +6,6 @@ tf-config), and nothing else. Runs in the user's Python with the user's Ray (2.5
 
 from __future__ import annotations
 
-import json
 import os
 import runpy
 import sys
@@ -15,42 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ray.cloudpickle
 import ray.train
+import variables  # type: ignore[import-not-found]  # beside this file, which is run as a command
 from ray.train.backend import Backend, BackendConfig
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-
-def torchrun_variables(addresses: list[tuple[str, int]], rank: int) -> dict[str, str]:
-    """All that torchrun sets and a library may ask for; Lightning looks for the run's id. Ranks of one machine."""
-    world = str(len(addresses))
-    host, port = addresses[0]
-    return {
-        "MASTER_ADDR": host, "MASTER_PORT": str(port),
-        "RANK": str(rank), "LOCAL_RANK": str(rank), "ROLE_RANK": str(rank), "GROUP_RANK": "0",
-        "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "ROLE_WORLD_SIZE": world, "GROUP_WORLD_SIZE": "1",
-        "TORCHELASTIC_RUN_ID": "ray", "TORCHELASTIC_USE_AGENT_STORE": "False",
-    }  # fmt: skip
+VARIABLES = {"torchrun": variables.torchrun, "tf-config": variables.tf_config}
 
 
-def tf_config(addresses: list[tuple[str, int]], rank: int) -> dict[str, str]:
-    """What TensorFlow's guide has in TF_CONFIG."""
-    workers = [f"{host}:{port}" for host, port in addresses]
-    config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
-    return {"TF_CONFIG": json.dumps(config)}
-
-
-VARIABLES = {"torchrun": torchrun_variables, "tf-config": tf_config}
-
-
-def _address() -> tuple[str, int]:
+def _address() -> str:
     from ray.train._internal.utils import get_address_and_port
 
     host, port = get_address_and_port()
-    return str(host), int(port)
+    return f"{host}:{port}"
 
 
-def _set(variables: dict[str, str]) -> None:
-    os.environ.update(variables)  # by its module: `os.environ.update` itself would be sent as a copy
+def _set(values: dict[str, str]) -> None:
+    os.environ.update(values)  # by its module: `os.environ.update` itself would be sent as a copy
 
 
 @dataclass
@@ -88,6 +69,7 @@ def run_script(config: dict[str, Any]) -> None:
 def main() -> None:
     """Run the script in as many workers as were asked for."""
     sys.path[0] = ""  # this file's folder is none of the script's
+    ray.cloudpickle.register_pickle_by_value(variables)  # nor of Ray's workers
     workers, cpus, kind, *command = sys.argv[1:]
     DataParallelTrainer(
         run_script,
