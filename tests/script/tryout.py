@@ -16,6 +16,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLES = PROJECT / "examples"
 TORCH = os.environ.get("TRY_PYTHON", "")
 """The interpreter of an environment with PyTorch and Ray."""
+TREES = os.environ.get("TRY_TREES_PYTHON", "")
+"""The interpreter of an environment with XGBoost, LightGBM, pandas, pyarrow and Ray."""
+NO_TREES = "TRY_TREES_PYTHON names no interpreter of an environment with XGBoost, LightGBM and Ray"
 NO_TORCH = "TRY_PYTHON names no interpreter of an environment with PyTorch and Ray"
 
 

@@ -110,8 +110,8 @@ def _without_step(outcome: Outcome, script: Script) -> str:
     if not script.frameworks:
         return "it ended with 0 and imported no framework that trains: is this the file that trains?"
     return (
-        "it ended with 0 without a step that can be seen: steps of PyTorch's optimizers and of Keras' fit are. Own "
-        "training loops of TensorFlow, boosters and RLlib are not yet"
+        "it ended with 0 without a step that can be seen: steps of PyTorch's optimizers and of Keras' fit are, and "
+        "rounds of xgboost.train and lightgbm.train. Own training loops of TensorFlow, and RLlib, are not yet"
     )
 
 

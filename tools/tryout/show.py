@@ -10,8 +10,20 @@ from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts, Together
 from training.workloads.script.recognise import WORDS, Script
 
-SHOWN = ("python", "ray", "torch", "tensorflow", "tensorflow-cpu", "tf-keras", "keras")
+SHOWN = (
+    "python",
+    "ray",
+    "torch",
+    "tensorflow",
+    "tensorflow-cpu",
+    "tf-keras",
+    "keras",
+    "xgboost",
+    "xgboost-cpu",
+    "lightgbm",
+)
 LETTERS: dict[Claim, str] = {"same work": "A", "same result": "B", "same script": "C", "it finished": "D"}
+MUCH_REPORTING = 0.1
 REPEATS = 4
 """Of a full measurement, as the default has it."""
 
@@ -73,6 +85,12 @@ def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
     for name, one in facts.items():
         if one.expected_ranks > 1:
             good += [f"{name}: {words}" for known, words in checks(one) if known]
+    good += [
+        f"{name}: {100 * min(1.0, one.report_share):.0f} % of the time between its steps is in ray.train.report, "
+        f"{one.report_seconds:.2g} s a call: report less often"
+        for name, one in facts.items()
+        if one.report_share > MUCH_REPORTING
+    ]
     if {one.expected_ranks for one in facts.values()} == {1}:
         good.append(
             "one worker shares its work with nobody: this says what Ray itself takes, and not what more workers gain"

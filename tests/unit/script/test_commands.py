@@ -42,6 +42,18 @@ def test_a_script_that_knows_no_ray_gets_its_ranks_from_outside(kind: Kind, laun
     assert (str(commands.RANKS / "under_ray.py"), "3", "1", kind, "/mine/train.py") == found["ray"].command[1:6]
 
 
+@pytest.mark.parametrize("kind", ["ray-xgboost", "ray-lightgbm"])
+def test_boosters_find_each_other_without_ray(kind: Kind) -> None:
+    """Local mode in every process, which is told of the others as its kind needs it."""
+    found = arms(kind)
+
+    assert (str(commands.RANKS / "processes.py"), "3", kind, "/mine/train.py", "--n", "0") == found["native"].command[
+        1:7
+    ]
+    assert (PYTHON, "/mine/train.py", "--n", "3") == found["ray"].command[:4]
+    assert (PYTHON, "/mine/train.py", "--n", "0") == found["baseline"].command[:4]
+
+
 def test_every_arm_has_the_threads_and_cpus_of_its_role() -> None:
     """`wide` has those of all workers in one process, the others those of one worker in each; no arm has more CPUs."""
     found = arms("ray-tensorflow")

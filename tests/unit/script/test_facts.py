@@ -29,8 +29,8 @@ def rank(
         "stepEnds": [1.0 + step for step in range(steps)], "rowsAtStep": [batch * (step + 1) for step in range(steps)],
         "rowsPerStepReported": None, "epochRows": len(taken), "epochBatches": steps,
         "firstPassRows": base64.b64encode(zlib.compress(bytes(marks))).decode(), "weights": "w", "metrics": {},
-        "metricPoints": [], "reportSeconds": 0.0, "hookSeconds": 0.0, "peakMemoryBytes": None, "endedEarly": True,
-        "notes": [],
+        "metricPoints": [], "reports": 0, "reportSeconds": 0.0, "hookSeconds": 0.0, "peakMemoryBytes": None,
+        "endedEarly": True, "notes": [],
     }  # fmt: skip
     return parse(values | more)
 
@@ -92,6 +92,16 @@ def test_one_worker_is_no_distribution() -> None:
     assert not any(
         "one worker" in said for said in show.findings({"baseline": BASELINE, "native": GOOD}, facts.together({}))
     )
+
+
+def test_reports_that_take_the_time_of_the_steps_are_named() -> None:
+    """Ray's controller takes them every two seconds: a report a step makes that of each step."""
+    often = arm(rank(0, 2, reports=4, reportSeconds=2.9), rank(1, 2, reports=4, reportSeconds=2.8), name="ray")
+    seldom = arm(rank(0, 2, reports=1, reportSeconds=0.1), rank(1, 2), name="ray")
+
+    said = "ray: 97 % of the time between its steps is in ray.train.report, 0.72 s a call: report less often"
+    assert said in show.findings({"ray": often}, facts.together({}))
+    assert not any("report" in one for one in show.findings({"ray": seldom}, facts.together({})))
 
 
 def test_few_steps_on_everything_are_still_sharing() -> None:

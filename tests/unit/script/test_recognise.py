@@ -24,6 +24,9 @@ def script(folder: Path, text: str, name: str = "train.py") -> Path:
         ("import ray.train.torch", "ray-torch"),
         ("import torch, ray\nfrom ray import train\nray.train.torch.TorchTrainer", "ray-torch"),
         ("from ray.train.tensorflow import TensorflowTrainer\nimport tensorflow", "ray-tensorflow"),
+        ("import xgboost\nfrom ray.train.xgboost import XGBoostTrainer", "ray-xgboost"),
+        ("import ray.train.lightgbm", "ray-lightgbm"),
+        ("import xgboost", "other"),
         ("import torch.distributed as dist", "torchrun"),
         ("from torch.nn.parallel import DistributedDataParallel", "torchrun"),
         ("from accelerate import Accelerator", "torchrun"),
@@ -47,6 +50,7 @@ def test_the_kind_is_that_of_what_is_imported(tmp_path: Path, text: str, kind: s
         ("torch_ddp.py", "torchrun"),
         ("keras_ray.py", "ray-tensorflow"),
         ("keras_tf_config.py", "tf-config"),
+        ("trees.py", "ray-xgboost"),
     ],
 )
 def test_the_examples_are_recognised(name: str, kind: str) -> None:
@@ -55,6 +59,15 @@ def test_the_examples_are_recognised(name: str, kind: str) -> None:
 
     assert kind == recognise(path, WORKERS).kind
     assert not {"training", "tools", "compare"} & {name.partition(".")[0] for name in recognise(path, WORKERS).modules}
+
+
+def test_of_several_trainers_it_is_the_one_that_the_arguments_name() -> None:
+    """One script may have several, by argument."""
+    path = EXAMPLES / "trees.py"
+
+    assert "ray-lightgbm" == recognise(path, (*WORKERS, "--booster", "lightgbm")).kind
+    assert "ray-xgboost" == recognise(path, (*WORKERS, "--booster", "xgboost")).kind
+    assert "ray-lightgbm" == recognise(path, WORKERS, "ray-lightgbm").kind
 
 
 def test_neighbours_that_it_imports_are_read(tmp_path: Path) -> None:
@@ -73,7 +86,7 @@ def test_the_user_has_the_last_word(tmp_path: Path) -> None:
         recognise(path, (), "mpi")
 
 
-@pytest.mark.parametrize("kind", ["ray-torch", "ray-tensorflow", "other"])
+@pytest.mark.parametrize("kind", ["ray-torch", "ray-tensorflow", "ray-xgboost", "ray-lightgbm", "other"])
 def test_a_number_of_workers_that_reaches_nobody_is_refused(tmp_path: Path, kind: str) -> None:
     """All arms would be the same; torchrun and TF_CONFIG tell the ranks themselves."""
     path = script(tmp_path, "pass")

@@ -86,10 +86,10 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
 
 
 def _workers(arm: str, script: Script, sizes: Sizes) -> int:
-    """What {workers} is: in Ray Train 0 is local mode, which under torchrun or TF_CONFIG is one rank of several."""
+    """What {workers} is: in Ray Train 0 is local mode, which is one rank of several where variables say so."""
     if arm == "ray":
         return sizes.workers
-    if script.kind in ("ray-torch", "ray-tensorflow"):
+    if script.kind.startswith("ray-"):
         return 0
     return sizes.workers if arm == "native" else 1
 
@@ -101,7 +101,7 @@ def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
         count = ("--nproc-per-node", str(sizes.workers))
         return ["-m", "torch.distributed.run", *count, *MASTER, str(sizes.master_port)]
     if arm == "native":
-        return [str(RANKS / "processes.py"), str(sizes.workers)]
+        return [str(RANKS / "processes.py"), str(sizes.workers), script.kind]
     if arm == "ray" and script.kind in ("torchrun", "tf-config"):
         return [str(RANKS / "under_ray.py"), str(sizes.workers), str(sizes.worker_cpus), script.kind]
     return []

@@ -22,6 +22,10 @@ class ArmFacts:
     steps: int
     """Of the rank that made the fewest."""
     step_seconds: float | None
+    report_seconds: float
+    """Of one call of `ray.train.report`."""
+    report_share: float
+    """What reports were of the time between the first step's end and the last's."""
     rows_per_step: float | None
     """Over all ranks."""
     rows_known: str
@@ -50,6 +54,8 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
         expected_ranks=expected_ranks,
         steps=min(len(one.step_ends) for one in seen),
         step_seconds=max(times, default=None),
+        report_seconds=max(one.report_seconds / max(1, one.reports) for one in seen),
+        report_share=max(one.report_seconds / max(1e-9, one.step_ends[-1] - one.step_ends[0]) for one in seen),
         rows_per_step=rows if rows is not None else reported,
         rows_known="counted" if rows is not None else "reported" if reported else "unknown",
         rows_per_epoch=sum(known for known in epochs if known) if rows is not None and None not in epochs else None,

@@ -36,6 +36,8 @@ class Observation:
     metrics: dict[str, float]
     metric_points: tuple[tuple[float, str, float], ...]
     """Each number that the script reported: seconds of the wall clock, name, value."""
+    reports: int
+    """Calls of `ray.train.report`."""
     report_seconds: float
     hook_seconds: float
     peak_memory_bytes: int | None
@@ -94,6 +96,7 @@ def parse(data: dict[str, Any]) -> Observation:
         weights=data["weights"],
         metrics=data["metrics"],
         metric_points=tuple((at + data["clockOffset"], name, value) for at, name, value in data["metricPoints"]),
+        reports=data["reports"],
         report_seconds=data["reportSeconds"],
         hook_seconds=data["hookSeconds"],
         peak_memory_bytes=data["peakMemoryBytes"],

@@ -9,16 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-Kind = Literal["ray-torch", "torchrun", "ray-tensorflow", "tf-config", "other"]
+Kind = Literal["ray-torch", "torchrun", "ray-tensorflow", "tf-config", "ray-xgboost", "ray-lightgbm", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WORDS: dict[Kind, str] = {
     "ray-torch": "Ray Train for Torch",
     "torchrun": "PyTorch for torchrun",
     "ray-tensorflow": "Ray Train for TensorFlow",
     "tf-config": "TensorFlow with TF_CONFIG",
+    "ray-xgboost": "Ray Train for XGBoost",
+    "ray-lightgbm": "Ray Train for LightGBM",
     "other": "none of the kinds whose arms are known",
 }
-TRAINERS: dict[str, Kind] = {"ray.train.torch": "ray-torch", "ray.train.tensorflow": "ray-tensorflow"}
+TRAINERS: dict[str, Kind] = {
+    "ray.train.torch": "ray-torch",
+    "ray.train.tensorflow": "ray-tensorflow",
+    "ray.train.xgboost": "ray-xgboost",
+    "ray.train.lightgbm": "ray-lightgbm",
+}
 BY_TORCHRUN = ("torch.distributed", "torch.nn.parallel", "accelerate", "lightning", "pytorch_lightning", "transformers")
 """Modules of who takes ranks from torchrun's variables."""
 FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "ray")
@@ -70,9 +77,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
     tree = _read(path)
     files: set[Path] = {path}
     modules, names = frozenset(_imports(path, tree, files)), _names(tree)
-    script = Script(
-        path=path, kind=_kind(modules, names, kind), modules=modules, arguments=arguments, files=frozenset(files)
-    )
+    kind_of_it = _kind(modules, names, arguments, kind)
+    script = Script(path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files))
     _check_arguments(script)
     _check_text(script, tree)
     return script
@@ -91,12 +97,12 @@ def _read(path: Path) -> ast.Module:
         raise ScriptError("script", f"{path} is no Python: {error}") from None
 
 
-def _kind(modules: frozenset[str], names: frozenset[str], given: str) -> Kind:
+def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, ...], given: str) -> Kind:
     if given != "auto":
         return next(kind for kind in KINDS if kind == given)
-    for module, kind in TRAINERS.items():
-        if any(_is_in(name, module) for name in modules):
-            return kind
+    trainers = [kind for module, kind in TRAINERS.items() if any(_is_in(name, module) for name in modules)]
+    if trainers:  # of several the one that the arguments name
+        return next((kind for kind in trainers if kind.removeprefix("ray-") in arguments), trainers[0])
     if any(_is_in(name, "ray") for name in modules):
         return "other"
     if any(_is_in(name, module) for name in modules for module in BY_TORCHRUN):

@@ -12,7 +12,7 @@ from training.workloads.script.recognise import Script
 
 PACKAGES = (
     "ray", "torch", "tensorflow", "tensorflow-cpu", "tf-keras", "keras", "lightning", "accelerate", "transformers",
-    "xgboost", "lightgbm",
+    "xgboost", "xgboost-cpu", "lightgbm",
 )  # fmt: skip
 LEAST_PYTHON = (3, 9)
 LEAST = {"ray": (2, 51), "torch": (2, 1)}

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import keras_steps, ray_train, state, torch_steps
+from . import booster_rounds, keras_steps, ray_train, state, torch_steps
 
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 """Environment variable: after so many seconds a process writes where it is."""
@@ -23,6 +23,10 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "torch.utils.data.dataloader": torch_steps.observe_loaders,
     "keras": keras_steps.observe_models,
     "tf_keras": keras_steps.observe_models,
+    "xgboost.training": booster_rounds.observe_xgboost,
+    "lightgbm.engine": booster_rounds.observe_lightgbm,
+    "ray.train.xgboost.config": booster_rounds.join_xgboost,
+    "ray.train.lightgbm.config": booster_rounds.join_lightgbm,
     "ray.train.v2._internal.execution.worker_group.thread_runner": ray_train.observe_training_thread,
     "ray.train.v2._internal.execution.train_fn_utils": ray_train.give_local_mode_its_world,
     "ray.train.v2.api.train_fn_utils": ray_train.observe_reports,

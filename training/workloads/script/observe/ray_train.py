@@ -74,9 +74,9 @@ def end_driver_with_workers(module: Any) -> None:
 
 
 def give_local_mode_its_world(module: Any) -> None:
-    """Local mode (`num_workers=0`) under TF_CONFIG: Ray tells a script the world of torchrun alone, and 1 otherwise."""
+    """Local mode (`num_workers=0`) as one of several ranks: Ray tells a script of torchrun's alone, and 1 otherwise."""
     rank, world = state.current().rank, state.current().world
-    if world == 1 or "TF_CONFIG" not in os.environ:
+    if world == 1 or not {"TF_CONFIG", state.CLUSTER} & os.environ.keys():
         return
     init = module.LocalTrainFnUtils.__init__
 
@@ -86,3 +86,5 @@ def give_local_mode_its_world(module: Any) -> None:
         init(self, *args, **more)
 
     module.LocalTrainFnUtils.__init__ = init_in_world
+    if state.cluster():  # XGBoost's ranks are joined for a training that is distributed
+        module.LocalTrainFnUtils.is_distributed = lambda _: True

@@ -17,6 +17,8 @@ FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
 STEPS = "TRAINING_OBSERVE_STEPS"
 """Environment variable: every rank ends after so many steps; 0 or absent: with the script."""
+CLUSTER = "TRAINING_CLUSTER"
+"""Environment variable: the addresses of all ranks and which of them this one is, where no framework's own says it."""
 MOST_ROWS = 50_000_000
 """Of a data set whose rows are marked one by one, a byte each while the process lives."""
 _lock = threading.Lock()
@@ -141,13 +143,16 @@ class State:
 
 
 def rank_of_environment() -> tuple[int, int]:
-    """Rank and world as torchrun's variables or TF_CONFIG have them; 0 of 1 without."""
+    """Rank and world as TF_CONFIG, CLUSTER or torchrun's variables have them; 0 of 1 without."""
     if "TF_CONFIG" in os.environ:
         try:
             config = json.loads(os.environ["TF_CONFIG"])
             return int(config["task"]["index"]), len(config["cluster"]["worker"])
         except (ValueError, KeyError, TypeError):
             return 0, 1
+    told = cluster()
+    if told:
+        return told["rank"], len(told["addresses"])
     return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
 
 
@@ -158,6 +163,11 @@ def peak_memory_bytes() -> int | None:
     except ImportError:
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def cluster() -> dict[str, Any] | None:
+    """All ranks' addresses, this one's rank, and XGBoost's tracker; None where nothing is told by CLUSTER."""
+    return json.loads(os.environ[CLUSTER]) if CLUSTER in os.environ else None
 
 
 def _packed(marks: bytearray) -> str:

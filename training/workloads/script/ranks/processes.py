@@ -1,6 +1,7 @@
-"""N processes of this machine with TF_CONFIG, as TensorFlow's guide has it: python processes.py N script.py …
+"""N processes of this machine that find each other without Ray: python processes.py N KIND script.py …
 
-Runs in the user's Python, 3.9 or newer, on its standard library. When a process fails, the others are ended.
+KIND says how: by TF_CONFIG, by XGBoost's tracker, or by LightGBM's list of machines. Runs in the user's Python, 3.9 or
+newer, on its standard library (and XGBoost, whose tracker runs here). When a process fails, the others are ended.
 """
 
 from __future__ import annotations
@@ -10,19 +11,28 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import variables  # type: ignore[import-not-found]  # beside this file, which is run as a command
 
+BOOSTERS = ("ray-xgboost", "ray-lightgbm")
 GRACE_SECONDS = 5.0
 
 
 def main() -> int:
     """Start the processes, wait for them, and pass the first failure on."""
-    count, command = int(sys.argv[1]), sys.argv[2:]
+    count, kind, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     sockets = [_held() for _ in range(count)]
-    workers = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
-    ranks = [_start(command, workers, index) for index in range(count)]
+    addresses = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
+    if kind in BOOSTERS:
+        tracker = _tracker(count) if kind == "ray-xgboost" else None
+        by_rank = [variables.booster(addresses, rank, tracker) for rank in range(count)]
+        for held in sockets:
+            held.close()  # LightGBM shares no address
+    else:
+        by_rank = [variables.tf_config(addresses, rank) for rank in range(count)]
+    ranks = [subprocess.Popen([sys.executable, *command], env={**os.environ, **more}) for more in by_rank]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         while any(rank.poll() is None for rank in ranks) and not any(rank.returncode for rank in ranks):
@@ -41,8 +51,14 @@ def _held() -> socket.socket:
     return held
 
 
-def _start(command: list[str], workers: list[str], index: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, *command], env={**os.environ, **variables.tf_config(workers, index)})
+def _tracker(count: int) -> dict[str, str | int]:
+    """Start XGBoost's tracker, through which ranks find each other; gives its parameters."""
+    from xgboost.tracker import RabitTracker
+
+    tracker = RabitTracker(n_workers=count, host_ip="127.0.0.1", sortby="task")
+    tracker.start()
+    threading.Thread(target=tracker.wait_for, daemon=True).start()
+    return dict(tracker.worker_args())
 
 
 def _end(ranks: list[subprocess.Popen[bytes]]) -> None:

@@ -24,3 +24,8 @@ def tf_config(addresses: list[str], rank: int) -> dict[str, str]:
     """What TensorFlow's guide has in TF_CONFIG."""
     config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
     return {"TF_CONFIG": json.dumps(config)}
+
+
+def booster(addresses: list[str], rank: int, tracker: dict[str, str | int] | None = None) -> dict[str, str]:
+    """XGBoost and LightGBM have arguments for it, and no variables: the observer tells Ray's local mode of these."""
+    return {"TRAINING_CLUSTER": json.dumps({"addresses": addresses, "rank": rank, "tracker": tracker})}

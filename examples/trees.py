@@ -1,0 +1,101 @@
+"""Trains boosted trees on synthetic rows with Ray Train's XGBoostTrainer or LightGBMTrainer, as Ray's guides have it.
+
+Each worker reads parquet files of its own. Files that are not there yet are written first.
+
+python trees.py --num-workers 2 --rounds 50 --booster lightgbm
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import ray.train
+from ray.train.lightgbm import LightGBMTrainer
+from ray.train.xgboost import XGBoostTrainer
+
+PARTS = 8
+ROWS = 25_000
+"""Of one file."""
+
+
+def read(path: Path, seed: int) -> pd.DataFrame:
+    """The rows of one file, which is written when it is missing: noise, and a label that follows from some of it."""
+    if not path.exists():
+        generator = np.random.default_rng(seed)
+        rows = pd.DataFrame(generator.standard_normal((ROWS, 20)), columns=[f"x{number}" for number in range(20)])
+        rows["y"] = (rows.x0 * rows.x1 + rows.x2 + generator.standard_normal(ROWS) > 0).astype(int)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as whole:
+            rows.to_parquet(whole.name)
+        Path(whole.name).rename(path)
+    return pd.read_parquet(path)
+
+
+def train_and_test(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """This worker's share of the files, and the rows that every worker is tested on."""
+    context = ray.train.get_context()
+    mine = range(context.get_world_rank(), PARTS, context.get_world_size())
+    parts = [read(folder / f"part-{number}.parquet", seed=number) for number in mine]
+    return pd.concat(parts, ignore_index=True), read(folder / "test.parquet", seed=PARTS)
+
+
+def train_xgboost(config: dict[str, Any]) -> None:
+    """What each worker does with XGBoost."""
+    import xgboost
+    from ray.train.xgboost import RayTrainReportCallback
+
+    train, test = (xgboost.DMatrix(rows.drop(columns="y"), rows.y) for rows in train_and_test(config["data"]))
+    xgboost.train(
+        {"objective": "binary:logistic", "eval_metric": "logloss", "eta": config["rate"]},
+        train,
+        num_boost_round=config["rounds"],
+        evals=[(test, "test")],
+        verbose_eval=False,
+        callbacks=[RayTrainReportCallback()],
+    )
+
+
+def train_lightgbm(config: dict[str, Any]) -> None:
+    """What each worker does with LightGBM."""
+    import lightgbm
+    from ray.train.lightgbm import RayTrainReportCallback, get_network_params
+
+    train, test = (lightgbm.Dataset(rows.drop(columns="y"), rows.y) for rows in train_and_test(config["data"]))
+    network = {"tree_learner": "data_parallel", "pre_partition": True, **get_network_params()}
+    lightgbm.train(
+        {"objective": "binary", "metric": "binary_logloss", "learning_rate": config["rate"], "verbose": -1, **network},
+        train,
+        num_boost_round=config["rounds"],
+        valid_sets=[test],
+        valid_names=["test"],
+        callbacks=[RayTrainReportCallback()],
+    )
+
+
+def main() -> None:
+    """Start the workers."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--booster", choices=("xgboost", "lightgbm"), default="xgboost")
+    parser.add_argument("--num-workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--rate", type=float, default=0.1)
+    parser.add_argument("--data", type=Path, default=Path("data"), help="the folder of the parquet files")
+    parser.add_argument("--storage", help="where checkpoints go; Ray's own choice is ~/ray_results")
+    given = parser.parse_args()
+    trainer, train = (
+        (XGBoostTrainer, train_xgboost) if given.booster == "xgboost" else (LightGBMTrainer, train_lightgbm)
+    )
+    result = trainer(
+        train,
+        train_loop_config={"data": given.data.resolve(), "rounds": given.rounds, "rate": given.rate},
+        scaling_config=ray.train.ScalingConfig(num_workers=given.num_workers),
+        run_config=ray.train.RunConfig(storage_path=given.storage),
+    ).fit()
+    print(result.metrics)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Boosted trees, for real: every arm alike, and what is broken recognised. TRY_TREES_PYTHON names an environment."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.script.tryout import EXAMPLES, NO_TREES, TREES, run_one, try_script
+from training.workloads.script import facts
+
+pytestmark = pytest.mark.skipif(not TREES, reason=NO_TREES)
+ARGUMENTS = "--num-workers {workers} --rounds 50 --data {storage}/data --storage {storage} --booster "
+
+
+@pytest.mark.parametrize("booster", ["xgboost", "lightgbm"])
+def test_every_arm_does_the_same_work(booster: str) -> None:
+    """As many rows in every arm, trees that are equal bit for bit with and without Ray, and the metric of the test."""
+    tried = try_script(EXAMPLES / "trees.py", ARGUMENTS + booster, PYTHON=TREES, STEPS="8")
+
+    assert 0 == tried.code, tried.text
+    assert f"trees.py: Ray Train for {'XGBoost' if booster == 'xgboost' else 'LightGBM'}" in tried.text
+    assert "200000 (counted)" in tried.text
+    assert "rows a step equal in all arms" in tried.text
+    assert "native and ray ended with the same weights, bit for bit" in tried.text
+    assert "metrics: test-" in tried.text
+    assert "claim that can be reached: C, same script" in tried.text
+    assert "% of the time between its steps is in ray.train.report" in tried.text
+
+
+@pytest.mark.parametrize("booster", ["xgboost", "lightgbm"])
+def test_workers_that_read_every_file_are_seen(booster: str, tmp_path: Path) -> None:
+    """Twice the rows a round, with trees that are equal on all ranks."""
+    text = (EXAMPLES / "trees.py").read_text(encoding="utf-8")
+    own = "range(context.get_world_rank(), PARTS, context.get_world_size())"
+    assert own in text
+    path = tmp_path / "train.py"
+    path.write_text(text.replace(own, "range(PARTS)"), encoding="utf-8")
+    seen = {}
+    for arm in ("baseline", "native"):
+        (tmp_path / arm).mkdir()
+        seen[arm] = run_one(path, arm, tmp_path / arm, ARGUMENTS + booster, TREES)[1]
+
+    assert ("", 2, 20) == (seen["native"].problem, seen["native"].ranks, seen["native"].steps)
+    assert seen["native"].weights_equal[0]
+    assert facts.together(seen).same_rows_per_step[0] is False
+    assert 400_000 == seen["native"].rows_per_step

@@ -1,0 +1,139 @@
+"""Rounds of `xgboost.train` and `lightgbm.train`, and so of their scikit-learn classes, by a callback after its own.
+
+A round is a step: it goes over all rows of this rank, as many as the library's data set says. Rounds that a script
+makes itself by `Booster.update` are not seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import state
+
+
+def observe_xgboost(module: Any) -> None:
+    """Add the callback in every `train`. `module`: xgboost.training."""
+    module.train = _with_callback(module.train, _rounds_class(sys.modules["xgboost.callback"].TrainingCallback))
+
+
+def _rounds_class(base: Any) -> Any:
+    class Rounds(base):  # type: ignore[misc]
+        """Counts rounds, after the script's own callbacks: XGBoost calls no other after one that ends the training."""
+
+        def __init__(self, given: dict[str, Any]) -> None:
+            self.params, self.rows = given["params"], given["dtrain"].num_row()
+
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002 (XGBoost's name)
+            """A round is over; true if it was the last that is wanted."""
+            logs = ((f"{data}-{name}", values[-1]) for data, of in evals_log.items() for name, values in of.items())
+            return _round(model, self.rows, lambda: _begin_xgboost(model, self.params), logs)
+
+    return Rounds
+
+
+def observe_lightgbm(module: Any) -> None:
+    """Add the callback in every `train`. `module`: lightgbm.engine."""
+    enough = sys.modules["lightgbm.callback"].EarlyStopException
+
+    def rounds(_: dict[str, Any]) -> Callable[[Any], None]:
+        def after_round(env: Any) -> None:
+            logs = ((f"{one[0]}-{one[1]}", one[2]) for one in env.evaluation_result_list or ())
+            begin = functools.partial(_begin_lightgbm, env.model, env.params)
+            if _round(env.model, env.model.train_set.num_data(), begin, logs):
+                raise enough(env.iteration, env.evaluation_result_list or [])
+
+        after_round.order = sys.maxsize  # type: ignore[attr-defined]  # after the script's own
+        return after_round
+
+    module.train = _with_callback(module.train, rounds)
+
+
+def _with_callback(train: Callable[..., Any], callback: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
+    signature = inspect.signature(train)
+
+    @functools.wraps(train)
+    def train_observed(*args: Any, **more: Any) -> Any:
+        try:
+            given = signature.bind(*args, **more)
+            given.arguments["callbacks"] = [*(given.arguments.get("callbacks") or ()), callback(given.arguments)]
+        except Exception as error:  # noqa: BLE001 (a `train` that nobody tried: it trains, unobserved)
+            state.note(f"{train.__module__}.train can't be observed: {error!r}")
+            return train(*args, **more)
+        return train(*given.args, **given.kwargs)
+
+    return train_observed
+
+
+def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tuple[str, Any]]) -> bool:
+    """Count a round of a model over so many rows; whether it is the last that is wanted."""
+    began = time.perf_counter()
+    now = state.current()
+    try:
+        if not now.step_ends:
+            begin()
+        loader = now.loaders.setdefault(id(model), state.Loader(None, rows, None))
+        loader.deliver(rows, None)
+        now.deliver(loader)
+        now.metrics.update({name: float(value) for name, value in logs})
+        now.step(id(model))
+    except Exception as error:  # noqa: BLE001 (the script's round is done, and goes on)
+        state.note(f"a round could not be observed: {error!r}")
+    finally:
+        now.hook_seconds += time.perf_counter() - began
+    return now.is_enough()
+
+
+def _begin_xgboost(model: Any, params: dict[str, Any]) -> None:
+    collective = sys.modules["xgboost.collective"]
+    now = state.current()
+    now.framework, now.weights = "xgboost", functools.partial(_digest_xgboost, model)
+    now.rank, now.world = collective.get_rank(), collective.get_world_size()
+    now.threads = _threads(params, "nthread", "n_jobs")
+
+
+def _begin_lightgbm(model: Any, params: dict[str, Any]) -> None:
+    now = state.current()
+    now.framework, now.weights = "lightgbm", functools.partial(_digest_lightgbm, model)
+    now.world = int(params.get("num_machines", 1)) if model._network else 1
+    train = sys.modules.get("ray.train")
+    now.rank = train.get_context().get_world_rank() if train and now.world > 1 else now.rank
+    now.threads = _threads(params, "num_threads", "num_thread", "nthread", "n_jobs")
+
+
+def _threads(params: dict[str, Any], *names: str) -> int | None:
+    """As the script asks for; else those of OpenMP."""
+    asked = next((int(params[name]) for name in names if params.get(name)), 0)
+    return asked if asked > 0 else int(os.environ.get("OMP_NUM_THREADS") or 0) or None
+
+
+def _digest_xgboost(model: Any) -> str:
+    return hashlib.sha256(model.save_raw()).hexdigest()
+
+
+def _digest_lightgbm(model: Any) -> str:
+    """Of the trees alone: the parameters after them have each rank's own port."""
+    trees = model.model_to_string(num_iteration=-1).partition("\nparameters:")[0]
+    return hashlib.sha256(trees.encode()).hexdigest()
+
+
+def join_xgboost(module: Any) -> None:
+    """Tell local mode (`num_workers=0`) of the other ranks. `module`: ray.train.xgboost.config."""
+    cluster = state.cluster()
+    if cluster and cluster["tracker"]:
+        module._set_xgboost_args({**cluster["tracker"], "dmlc_task_id": f"{cluster['rank']:08}"})
+
+
+def join_lightgbm(module: Any) -> None:
+    """Tell local mode (`num_workers=0`) of the other ranks. `module`: ray.train.lightgbm.config."""
+    cluster = state.cluster()
+    if cluster:
+        addresses = cluster["addresses"]
+        port = int(addresses[cluster["rank"]].rpartition(":")[2])
+        module._set_network_params(len(addresses), port, ",".join(addresses))
