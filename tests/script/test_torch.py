@@ -5,18 +5,22 @@ from pathlib import Path
 import pytest
 
 from tests.script.tryout import EXAMPLES, NO_TORCH, TORCH, run_one, try_script
+from tools.tryout import explain
 from training.workloads.script import facts
 from training.workloads.script.facts import ArmFacts
+from training.workloads.script.recognise import recognise
 
 pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
 
 
-def broken(folder: Path, old: str, new: str) -> Path:
-    """A copy of the torchrun example with one change."""
-    text = (EXAMPLES / "torch_ddp.py").read_text(encoding="utf-8")
-    assert old in text
+def broken(folder: Path, *changes: tuple[str, str], example: str = "torch_ddp.py") -> Path:
+    """A copy of an example with changes, each of an old text to a new one."""
+    text = (EXAMPLES / example).read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
     path = folder / "train.py"
-    path.write_text(text.replace(old, new), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -41,7 +45,7 @@ def test_every_arm_of_an_example_does_the_same_work(script: str, arguments: str)
 
 def test_a_removed_ddp_wrapper_is_seen(tmp_path: Path) -> None:
     """Each rank steps by its own gradients: weights differ."""
-    found = native(broken(tmp_path, "model = DistributedDataParallel(model)", "pass"), tmp_path)
+    found = native(broken(tmp_path, ("model = DistributedDataParallel(model)", "pass")), tmp_path)
 
     assert found.weights_equal[0] is False
     assert found.rows_disjoint[0]
@@ -49,7 +53,7 @@ def test_a_removed_ddp_wrapper_is_seen(tmp_path: Path) -> None:
 
 def test_a_removed_sampler_is_seen(tmp_path: Path) -> None:
     """Every rank has all rows: twice the rows an epoch, and shared ones."""
-    path = broken(tmp_path, "DistributedSampler(data) if world > 1 else None", "None")
+    path = broken(tmp_path, ("DistributedSampler(data) if world > 1 else None", "None"))
     found = native(path, tmp_path)
 
     assert found.rows_disjoint[0] is False
@@ -58,7 +62,7 @@ def test_a_removed_sampler_is_seen(tmp_path: Path) -> None:
 
 def test_ranks_that_train_alone_are_seen(tmp_path: Path) -> None:
     """Nobody reads WORLD_SIZE: two trainings of everything."""
-    found = native(broken(tmp_path, 'int(os.environ.get("WORLD_SIZE", "1"))', "1"), tmp_path)
+    found = native(broken(tmp_path, ('int(os.environ.get("WORLD_SIZE", "1"))', "1")), tmp_path)
 
     assert "each alone" in found.problem
     assert found.rows_disjoint[0] is False
@@ -66,7 +70,7 @@ def test_ranks_that_train_alone_are_seen(tmp_path: Path) -> None:
 
 def test_a_batch_of_each_worker_is_named(tmp_path: Path) -> None:
     """Weak scaling."""
-    path = broken(tmp_path, "given.batch // world", "given.batch")
+    path = broken(tmp_path, ("given.batch // world", "given.batch"))
     (tmp_path / "b").mkdir()
     baseline = run_one(path, "baseline", tmp_path / "b", python=TORCH)[1]
     found = native(path, tmp_path)
@@ -75,22 +79,113 @@ def test_a_batch_of_each_worker_is_named(tmp_path: Path) -> None:
     assert facts.together({"baseline": baseline, "native": found}).weak_scaling
 
 
+def test_another_set_up_in_one_arm_is_named(tmp_path: Path) -> None:
+    """A learning rate that is scaled by the ranks, and threads of the script's own."""
+    path = broken(
+        tmp_path, ("lr=1e-3", "lr=1e-3 * world"), ("torch.manual_seed(1)", "torch.set_num_threads(2 * world)")
+    )
+    (tmp_path / "b").mkdir()
+    baseline = run_one(path, "baseline", tmp_path / "b", python=TORCH)[1]
+    both = facts.together({"baseline": baseline, "native": native(path, tmp_path)})
+
+    assert (False, "learning rates DIFFER: baseline 0.001, native 0.002") == both.same_learning_rate
+    assert "compute threads of a process DIFFER: baseline 2, native 4" in both.same_threads[1]
+
+
+def test_another_argument_on_one_rank_is_seen(tmp_path: Path) -> None:
+    """One rank learns twice as fast from the same gradients: its rate and its weights are its own."""
+    found = native(broken(tmp_path, ("lr=1e-3", "lr=1e-3 * (1 + int(os.environ['RANK']))")), tmp_path)
+
+    assert ((0.001, 0.001), (0.002, 0.002)) == found.learning_rates
+    assert found.weights_equal[0] is False
+
+
+def test_a_rank_that_ends_early_fails_the_arm(tmp_path: Path) -> None:
+    """The others wait for it in vain: the exit code is not 0, and the message has the last lines."""
+    path = broken(tmp_path, ("optimizer.step()", "optimizer.step()\n            if os.environ['RANK'] == '1': break"))
+    outcome = run_one(path, "native", tmp_path, python=TORCH)[0]
+    said = explain.problem(outcome, recognise(path, ()), 300)
+
+    assert said.startswith("it ended with exit code 1. What usually helps: a rank ended before the others")
+    assert "Connection closed by peer" in said
+
+
+def test_a_script_that_reads_its_checkpoint_ends_before(tmp_path: Path) -> None:
+    """Local mode has none for ranks other than 0: after the wanted steps nothing that follows `fit` is run."""
+    path = broken(
+        tmp_path, ("print(trainer.fit().metrics)", "print(trainer.fit().checkpoint.path)"), example="torch_ray.py"
+    )
+    outcome, found = run_one(path, "native", tmp_path, "--epochs 2 --num-workers {workers} --storage {storage}", TORCH)
+
+    assert (0, "", 20) == (outcome.code, found.problem, found.steps)
+
+
 @pytest.mark.parametrize(
-    ("old", "new"),
+    "changes",
     [
-        ("sampler=sampler,", "sampler=sampler, num_workers=1, persistent_workers=True,"),
-        ("        print(f", "        list(DataLoader(pictures(4096), batch_size=512))\n        print(f"),
-        (
-            "        for images, labels in loader:",
-            "        for _ in range(32):\n            images, labels = next(iter(loader))",
-        ),
+        [("sampler=sampler,", "sampler=sampler, num_workers=1,")],
+        [("sampler=sampler,", "sampler=sampler, num_workers=2, persistent_workers=True,")],
+        [("        print(f", "        list(DataLoader(pictures(4096), batch_size=512))\n        print(f")],
+        [
+            ("    for epoch in", "    test = DataLoader(pictures(512), batch_size=512)\n    for epoch in"),
+            ("loss.backward()", "list(test); loss.backward()"),
+        ],
+        [
+            (
+                "        for images, labels in loader:",
+                "        for _ in range(32):\n            images, labels = next(iter(loader))",
+            )
+        ],
     ],
-    ids=["loader processes", "validation on more rows", "an iterator a step"],
+    ids=[
+        "loader processes",
+        "persistent loader processes",
+        "validation on more rows",
+        "validation before the step",
+        "an iterator a step",
+    ],
 )
-def test_what_is_in_order_is_not_mistaken(tmp_path: Path, old: str, new: str) -> None:
-    """DataLoader processes draw ahead; a validation may read more than the training."""
-    found = native(broken(tmp_path, old, new), tmp_path)
+def test_what_is_in_order_is_not_mistaken(tmp_path: Path, changes: list[tuple[str, str]]) -> None:
+    """DataLoader processes draw ahead; a validation may read more than the training, and at any time."""
+    found = native(broken(tmp_path, *changes), tmp_path)
 
     assert "" == found.problem
     assert (True, True) == (found.weights_equal[0], found.rows_disjoint[0])
     assert (64, 2048) == (found.rows_per_step, found.rows_per_epoch)
+
+
+def test_a_short_last_batch_is_padded(tmp_path: Path) -> None:
+    """Both ranks have 301 of 601 rows, one of them twice; 9 whole batches and one of 13."""
+    found = native(broken(tmp_path, ("pictures(2048)", "pictures(601)")), tmp_path)
+
+    assert ("", 10) == (found.problem, found.steps)
+    assert (True, True) == (found.weights_equal[0], found.rows_disjoint[0])
+    assert (64, 602) == (found.rows_per_step, found.rows_per_epoch)
+
+
+def test_gradients_that_are_accumulated_are_one_step(tmp_path: Path) -> None:
+    """Of two batches: a step has the rows of both."""
+    path = broken(
+        tmp_path,
+        ("for images, labels in loader:", "for turn, (images, labels) in enumerate(loader):"),
+        ("optimizer.step()", "if turn % 2: optimizer.step()"),
+    )
+    found = native(path, tmp_path)
+
+    assert ("", 16) == (found.problem, found.steps)
+    assert (128, 2048) == (found.rows_per_step, found.rows_per_epoch)
+
+
+def test_rows_of_a_stream_have_no_numbers(tmp_path: Path) -> None:
+    """An IterableDataset: rows a step are counted, and whether ranks share rows is unknown."""
+    stream = (
+        "    class Stream(torch.utils.data.IterableDataset):\n"
+        "        def __iter__(self):\n"
+        "            return (data[row] for row in range(dist.get_rank(), len(data), world))\n"
+        "    loader = DataLoader(Stream(), batch_size=given.batch // world)\n    #"
+    )
+    found = native(broken(tmp_path, ("    loader =", stream)), tmp_path)
+
+    assert ("", 64, "counted", None) == (found.problem, found.rows_per_step, found.rows_known, found.rows_per_epoch)
+    assert (None, "rows have no numbers that all ranks share") == found.rows_disjoint
+    assert found.weights_equal[0]

@@ -70,6 +70,10 @@ CAUSES = (
     Cause(
         re.compile("PermissionError|Permission denied"), "it writes where it may not: give it a folder with {storage}"
     ),
+    Cause(
+        re.compile("Connection closed by peer|Connection reset by peer"),
+        "a rank ended before the others, which waited for it: all ranks have to make as many steps",
+    ),
 )
 
 
@@ -127,7 +131,7 @@ def last_lines(printed: str) -> str:
     if cut:
         before = [line for line in lines[:cut] if "elastic/multiprocessing" not in line]
         traceback_of_torchrun = [number for number, line in enumerate(before) if line.startswith("Traceback")]
-        lines = before[: traceback_of_torchrun[-1]] if len(traceback_of_torchrun) > 1 else before
+        lines = before[: traceback_of_torchrun[-1]] if any(traceback_of_torchrun) else before
     return "\n".join(line[:200] for line in lines[-LINES:])
 
 

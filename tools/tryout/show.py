@@ -81,6 +81,7 @@ def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
         )
     else:
         wrong += [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known is False]
+    wrong += [words for known, words in (both.same_threads, both.same_learning_rate) if known is False]
     good = [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known]
     for name, one in facts.items():
         if one.expected_ranks > 1:
@@ -111,6 +112,7 @@ def claim(facts: Mapping[str, ArmFacts], both: Together, complete: bool) -> str:
     known += [both.same_rows_per_step, both.same_rows_per_epoch]
     problems = [one.problem for one in facts.values() if one.problem]
     lacking = problems + [words for value, words in known if not value]
+    lacking += [words for value, words in (both.same_threads, both.same_learning_rate) if value is False]
     if complete and any(one.rows_known != "counted" for one in facts.values()):
         lacking.append("rows are not counted, but as the script says")
     reached = strongest_of(facts, lacking, complete)
@@ -129,9 +131,11 @@ def strongest_of(facts: Mapping[str, ArmFacts], lacking: Sequence[str], complete
 
 def metrics(outcomes: Mapping[str, Outcome]) -> str:
     """Names of the metrics that were seen, and how they can be named."""
-    names = sorted({name for outcome in outcomes.values() for one in outcome.seen for name in one.metrics})
+    of_arm = {arm: {name for one in outcome.seen for name in one.metrics} for arm, outcome in outcomes.items()}
+    names = sorted(set().union(*of_arm.values()))
     if names:
-        return f"metrics: {', '.join(names)}"
+        lacking = {name: ", ".join(arm for arm, seen in of_arm.items() if name not in seen) for name in names}
+        return f"metrics: {', '.join(f'{name} (not in {lacking[name]})' if lacking[name] else name for name in names)}"
     return "metrics: none seen in these steps (ray.train.report and the epochs of Keras' fit are looked at)"
 
 

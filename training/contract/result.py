@@ -221,7 +221,8 @@ class TrainingResult:
     curve: list[Point]
     """The score that training follows, after each epoch."""
     schedule: list[float]
-    """What training itself chose by that, epoch by epoch (the learning rate): arms may differ in it."""
+    """What training itself chose by that, epoch by epoch (the learning rate): arms may differ in it. Of a script the
+    learning rate of the first step and of the last, where all ranks have the same."""
     work: dict[str, float]
     """What all arms of a repeat must have alike, by name: sizes of model and data."""
     workers: list[Worker]

@@ -94,3 +94,12 @@ def test_torchrun_speaks_after_the_script() -> None:
     said = explain.last_lines(printed + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n=====\n")
 
     assert "ValueError: mine" in said.splitlines()[-1]
+
+
+def test_a_traceback_that_names_its_rank_is_the_scripts_own() -> None:
+    """PyTorch writes the rank before each line once a process has joined the others."""
+    printed = "[rank0]: Traceback (most recent call last):\n[rank0]: RuntimeError: Connection closed by peer\n"
+    printed += "Traceback (most recent call last):\n  torchrun\n    raise ChildFailedError(\n"
+
+    assert "[rank0]: RuntimeError: Connection closed by peer" == explain.last_lines(printed).splitlines()[-1]
+    assert "a rank ended before the others" in explain.problem(outcome(printed, 1), script("torch"), 90)

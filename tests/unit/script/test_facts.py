@@ -9,6 +9,7 @@ import pytest
 
 from compare import claims
 from tools.tryout import show
+from tools.tryout.run_arm import Outcome
 from training.workloads.script import facts
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.observations import Observation, parse
@@ -29,8 +30,8 @@ def rank(
         "stepEnds": [1.0 + step for step in range(steps)], "rowsAtStep": [batch * (step + 1) for step in range(steps)],
         "rowsPerStepReported": None, "epochRows": len(taken), "epochBatches": steps,
         "firstPassRows": base64.b64encode(zlib.compress(bytes(marks))).decode(), "weights": "w", "metrics": {},
-        "metricPoints": [], "reports": 0, "reportSeconds": 0.0, "hookSeconds": 0.0, "peakMemoryBytes": None,
-        "endedEarly": True, "notes": [],
+        "metricPoints": [], "learningRates": [1e-3, 1e-3], "reports": 0, "reportSeconds": 0.0, "hookSeconds": 0.0,
+        "peakMemoryBytes": None, "endedEarly": True, "notes": [],
     }  # fmt: skip
     return parse(values | more)
 
@@ -38,6 +39,13 @@ def rank(
 def arm(*ranks: Observation, name: str = "native", expected: int = 2) -> ArmFacts:
     """The facts of these."""
     return facts.of_arm(name, expected, ranks)
+
+
+def outcome(*ranks: Observation) -> Outcome:
+    """A run in which these were seen."""
+    return Outcome(
+        arm="ray", code=0, seconds=1.0, seen=list(ranks), printed="", printed_bytes=0, trace="", end={"began": 0.0}
+    )
 
 
 GOOD = arm(rank(0, 2), rank(1, 2))
@@ -102,6 +110,68 @@ def test_reports_that_take_the_time_of_the_steps_are_named() -> None:
     said = "ray: 97 % of the time between its steps is in ray.train.report, 0.72 s a call: report less often"
     assert said in show.findings({"ray": often}, facts.together({}))
     assert not any("report" in one for one in show.findings({"ray": seldom}, facts.together({})))
+
+
+def test_another_argument_on_one_rank() -> None:
+    """Its batch, its learning rate, or its seed: rows a step, the rate of one rank, shared rows."""
+    batch = facts.together({"baseline": BASELINE, "native": arm(rank(0, 2), rank(1, 2, batch=16))})
+    rate = facts.together({"baseline": BASELINE, "native": arm(rank(0, 2), rank(1, 2, learningRates=[2e-3, 2e-3]))})
+    seed = arm(rank(0, 2, rows=range(128)), rank(1, 2, rows=range(64, 192)))
+
+    assert (False, "rows a step DIFFER: baseline 64, native 48") == batch.same_rows_per_step
+    assert (False, "learning rates DIFFER: baseline 0.001, native 0.001 and 0.002") == rate.same_learning_rate
+    assert (False, "ranks SHARE 64 rows: each trains on data of the others") == seed.rows_disjoint
+
+
+def test_threads_that_differ() -> None:
+    """A script that sets its own number in one arm, or in all, so that `wide` has no more than the baseline."""
+    wide = arm(rank(0, 1, batch=64, threads=2), name="wide", expected=1)
+    right = {"baseline": BASELINE, "wide": wide, "native": GOOD}
+    own = {**right, "native": arm(rank(0, 2, threads=4), rank(1, 2, threads=4))}
+    fixed = {**right, "wide": arm(rank(0, 1, batch=64), name="wide", expected=1)}
+
+    assert facts.together(right).same_threads[0]
+    assert "DIFFER: baseline 1, wide 2, native 4;" in facts.together(own).same_threads[1]
+    assert "DIFFER: baseline 1, wide 1, native 1;" in facts.together(fixed).same_threads[1]
+    assert "compute threads" in show.findings(own, facts.together(own))[0]
+    assert "C, same script" in show.claim(own, facts.together(own), complete=True)
+
+
+def test_a_learning_rate_that_is_scaled_in_one_arm() -> None:
+    """At the first step, or by a schedule at the last; what is not known is no difference."""
+    scaled = arm(*(rank(number, 2, learningRates=[2e-3, 2e-3]) for number in (0, 1)))
+    schedule = arm(*(rank(number, 2, learningRates=[1e-3, 5e-4]) for number in (0, 1)))
+    unknown = arm(*(rank(number, 2, learningRates=[None, None]) for number in (0, 1)))
+    for found, words in (
+        (scaled, "baseline 0.001, native 0.002"),
+        (schedule, "baseline 0.001, native 0.001 to 0.0005"),
+    ):
+        arms = {"baseline": BASELINE, "native": found}
+
+        assert (False, f"learning rates DIFFER: {words}") == facts.together(arms).same_learning_rate
+        assert words in show.findings(arms, facts.together(arms))[0]
+        assert "C, same script" in show.claim(arms, facts.together(arms), complete=True)
+    arms = {"baseline": BASELINE, "native": unknown}
+
+    assert facts.together(arms).same_learning_rate[0] is None
+    assert "A, same work" in show.claim(arms, facts.together(arms), complete=True)
+
+
+def test_a_baseline_on_half_of_the_data() -> None:
+    """Its epoch is shorter, and so is all of it."""
+    half = arm(rank(0, 1, batch=64, rows=range(ROWS // 2)), name="baseline", expected=1)
+    both = facts.together({"baseline": half, "native": GOOD})
+
+    assert (False, "rows an epoch DIFFER: baseline 128, native 256") == both.same_rows_per_epoch
+    assert both.same_rows_per_step[0]
+
+
+def test_a_metric_that_never_comes() -> None:
+    """In no arm, or in some alone."""
+    seen = {name: outcome(rank(0, 1, metrics=metrics)) for name, metrics in (("baseline", {}), ("ray", {"loss": 1.0}))}
+
+    assert "metrics: loss (not in baseline)" == show.metrics(seen)
+    assert "metrics: none seen in these steps" in show.metrics({"baseline": seen["baseline"]})
 
 
 def test_few_steps_on_everything_are_still_sharing() -> None:

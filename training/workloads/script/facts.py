@@ -3,10 +3,11 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from training.workloads.script.observations import Observation
 
+T = TypeVar("T")
 Known = tuple[bool | None, str]
 """A fact with its words."""
 
@@ -36,6 +37,10 @@ class ArmFacts:
     rows_disjoint: Known
     weights: str | None
     """The digest that all ranks have."""
+    threads: tuple[int, ...]
+    """Compute threads of a process, each number once; empty where they are not known of every rank."""
+    learning_rates: tuple[tuple[float, float], ...]
+    """At the first step and at the last, each pair once; empty where they are not known of every rank."""
     problem: str
     """Why this is not the arm that was asked for; "" where it is."""
 
@@ -63,8 +68,20 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
         weights_equal=_weights_equal(seen),
         rows_disjoint=_rows_disjoint(seen, rows),
         weights=digests.pop() if len(digests) == 1 else None,
+        threads=_each_once([one.threads for one in seen]),
+        learning_rates=_each_once([_pair(one) for one in seen]),
         problem=_problem(expected_ranks, seen),
     )
+
+
+def _each_once(values: Sequence[T | None]) -> tuple[T, ...]:
+    return () if None in values else tuple(dict.fromkeys(value for value in values if value is not None))
+
+
+def _pair(one: Observation) -> tuple[float, float] | None:
+    """To nine digits: what a schedule computes in another order is the same."""
+    first, last = one.learning_rates
+    return None if first is None or last is None else (float(f"{first:.9g}"), float(f"{last:.9g}"))
 
 
 def _problem(expected: int, seen: Sequence[Observation]) -> str:
@@ -129,6 +146,18 @@ class Work(Protocol):
     def weights(self) -> str | None:
         """The digest that all ranks have."""
 
+    @property
+    def expected_ranks(self) -> int:
+        """Processes that should have trained."""
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """Compute threads of a process, each number once; empty where not all are known."""
+
+    @property
+    def learning_rates(self) -> tuple[tuple[float, float], ...]:
+        """At the first step and at the last, each pair once; empty where not all are known."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Together:
@@ -136,6 +165,8 @@ class Together:
 
     same_rows_per_step: Known
     same_rows_per_epoch: Known
+    same_threads: Known
+    same_learning_rate: Known
     weak_scaling: bool
     ray_changed_nothing: bool
     """Native's and Ray's weights are equal, bit for bit."""
@@ -151,6 +182,8 @@ def together(arms: Mapping[str, Work]) -> Together:
     return Together(
         same_rows_per_step=_alike("rows a step", rows, 0),
         same_rows_per_epoch=_alike("rows an epoch", epochs, batch),
+        same_threads=_same_threads(arms),
+        same_learning_rate=_same_learning_rate(arms),
         weak_scaling=_is_weak(baseline, ray or native),
         ray_changed_nothing=bool(native and ray and native.weights and native.weights == ray.weights),
     )
@@ -165,6 +198,34 @@ def _alike(what: str, values: Mapping[str, float | int | None], allowed: float) 
     return False, f"{what} DIFFER: " + ", ".join(
         f"{name} {value:g}" for name, value in values.items() if value is not None
     )
+
+
+def _same_threads(arms: Mapping[str, Work]) -> Known:
+    """Those of one worker in every process, and in that of `wide` those of all."""
+    threads = {name: one.threads for name, one in arms.items()}
+    workers = max((one.expected_ranks for one in arms.values()), default=1)
+    if not all(threads.values()) or workers == 1:
+        return None, "compute threads are not known in every arm"
+    of_a_worker = {count / (workers if name == "wide" else 1) for name, counts in threads.items() for count in counts}
+    if len(of_a_worker) == 1:
+        return True, "compute threads as every arm is given them"
+    said = ", ".join(f"{name} {' and '.join(map(str, counts))}" for name, counts in threads.items())
+    return False, f"compute threads of a process DIFFER: {said}; those of {workers} workers are for wide alone"
+
+
+def _same_learning_rate(arms: Mapping[str, Work]) -> Known:
+    rates = {name: one.learning_rates for name, one in arms.items()}
+    if not all(rates.values()) or not rates:
+        return None, "learning rates are not known in every arm"
+    if len({pair for pairs in rates.values() for pair in pairs}) == 1:
+        return True, "learning rate equal in all arms"
+    said = ", ".join(f"{name} {' and '.join(map(_rates, pairs))}" for name, pairs in rates.items())
+    return False, f"learning rates DIFFER: {said}"
+
+
+def _rates(pair: tuple[float, float]) -> str:
+    first, last = pair
+    return f"{first:g}" if first == last else f"{first:g} to {last:g}"
 
 
 def _is_weak(baseline: Work | None, distributed: Work | None) -> bool:

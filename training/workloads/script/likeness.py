@@ -20,6 +20,9 @@ class _Work:
     rows_per_step: float | None
     rows_per_epoch: int | None
     weights: str | None
+    expected_ranks: int
+    threads: tuple[int, ...]
+    learning_rates: tuple[tuple[float, float], ...]
 
 
 def same_work(results: Sequence[TrainingResult]) -> tuple[bool | None, str]:
@@ -35,6 +38,8 @@ def same_work(results: Sequence[TrainingResult]) -> tuple[bool | None, str]:
         return None, WEAK
     if of_step[0] is not True:
         return None, of_step[1]
+    if together.same_learning_rate[0] is False:
+        return None, together.same_learning_rate[1]
     if any(result.amount.known != "counted" for result in results):
         return None, "rows are not counted, but as the script says"
     return (True, "") if of_epoch[0] else of_epoch
@@ -47,4 +52,7 @@ def _work(result: TrainingResult) -> _Work:
         rows_per_step=result.amount.per_step,
         rows_per_epoch=None if rows is None else int(rows),
         weights=result.weights,
+        expected_ranks=len(result.workers),
+        threads=(),  # a check of every workload
+        learning_rates=((result.schedule[0], result.schedule[-1]),) if result.schedule else (),
     )

@@ -1,10 +1,12 @@
 """What the observer wrote, typed: one observation a rank. Pure but for `read`."""
 
 import base64
+import itertools
 import json
 import math
 import statistics
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ class Observation:
     first_pass: bytes | None
     """A byte a row of the data set: 1 where it was delivered in the first pass."""
     weights: str | None
+    learning_rates: tuple[float | None, float | None]
+    """At the first step and at the last."""
     metrics: dict[str, float]
     metric_points: tuple[tuple[float, str, float], ...]
     """Each number that the script reported: seconds of the wall clock, name, value."""
@@ -47,9 +51,7 @@ class Observation:
     @property
     def step_seconds(self) -> float | None:
         """The median step of the later half: the first ones warm up."""
-        times = [after - before for before, after in zip(self.step_ends, self.step_ends[1:], strict=False)]
-        settled = times[len(times) // 2 :] if len(times) >= 2 * LEAST_TIMED else times[1:]
-        return statistics.median(settled) if len(settled) >= LEAST_TIMED else None
+        return settled_step_seconds(self.step_ends)
 
     @property
     def steps_per_epoch(self) -> int | None:
@@ -70,6 +72,13 @@ class Observation:
             return None
         counted = [after - before for before, after in zip((0, *self.step_rows), self.step_rows, strict=False)]
         return statistics.median(counted)
+
+
+def settled_step_seconds(step_ends: Sequence[float]) -> float | None:
+    """The median step of the later half; None for too few."""
+    times = [after - before for before, after in itertools.pairwise(step_ends)]
+    settled = times[len(times) // 2 :] if len(times) >= 2 * LEAST_TIMED else times[1:]
+    return statistics.median(settled) if len(settled) >= LEAST_TIMED else None
 
 
 def read(folder: Path) -> list[Observation]:
@@ -94,6 +103,7 @@ def parse(data: dict[str, Any]) -> Observation:
         epoch_steps=data["epochBatches"],
         first_pass=zlib.decompress(base64.b64decode(rows)) if rows else None,
         weights=data["weights"],
+        learning_rates=(data["learningRates"][0], data["learningRates"][1]),
         metrics=data["metrics"],
         metric_points=tuple((at + data["clockOffset"], name, value) for at, name, value in data["metricPoints"]),
         reports=data["reports"],

@@ -96,7 +96,7 @@ def result(made: Made) -> TrainingResult:
         amount=_amount(made),
         scores={name: points[-1].value for name, points in _reported(made).items()},
         curve=[],
-        schedule=[],
+        schedule=list(known.learning_rates[0]) if known and len(known.learning_rates) == 1 else [],
         work={ROWS_PER_EPOCH: float(known.rows_per_epoch)} if known and known.rows_per_epoch else {},
         workers=[_worker(made, one) for one in made.seen] or [_worker(made, None)],
         checks=checks,

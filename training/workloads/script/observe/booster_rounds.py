@@ -96,6 +96,7 @@ def _begin_xgboost(model: Any, params: dict[str, Any]) -> None:
     now.framework, now.weights = "xgboost", functools.partial(_digest_xgboost, model)
     now.rank, now.world = collective.get_rank(), collective.get_world_size()
     now.threads = _threads(params, "nthread", "n_jobs")
+    now.learning_rate = lambda: params.get("eta", params.get("learning_rate"))
 
 
 def _begin_lightgbm(model: Any, params: dict[str, Any]) -> None:
@@ -105,6 +106,7 @@ def _begin_lightgbm(model: Any, params: dict[str, Any]) -> None:
     train = sys.modules.get("ray.train")
     now.rank = train.get_context().get_world_rank() if train and now.world > 1 else now.rank
     now.threads = _threads(params, "num_threads", "num_thread", "nthread", "n_jobs")
+    now.learning_rate = lambda: params.get("learning_rate", params.get("eta"))
 
 
 def _threads(params: dict[str, Any], *names: str) -> int | None:

@@ -76,6 +76,7 @@ def _callback_class(base: Any) -> Any:
                 now.rank, _ = state.rank_of_environment()
                 now.world = _replicas(self.model)
                 now.weights = functools.partial(_digest, self.model)
+                now.learning_rate = functools.partial(_learning_rate, self.model)
             counted = now.step(id(self.model))
             now.hook_seconds += time.perf_counter() - began
             if counted and now.is_enough():
@@ -92,6 +93,10 @@ def _callback_class(base: Any) -> Any:
 def _replicas(model: Any) -> int:
     """Over all processes, as the model's own strategy has them: what TF_CONFIG says need not be what was joined."""
     return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1))
+
+
+def _learning_rate(model: Any) -> Any:
+    return model.optimizer.learning_rate.numpy()
 
 
 def _digest(model: Any) -> str:

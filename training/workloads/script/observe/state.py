@@ -69,6 +69,8 @@ class State:
         self.rows_per_step: int | None = None
         self.epoch_steps: int | None = None
         self.weights: Callable[[], str | None] = lambda: None
+        self.learning_rate: Callable[[], Any] = lambda: None
+        self.first_learning_rate: float | None = None
         self.metrics: dict[str, float] = {}
         self.metric_points: list[tuple[float, str, float]] = []
         self.reports = 0
@@ -92,6 +94,8 @@ class State:
             _write_at_end()
         if clock != self.clock_of:
             return False
+        if not self.step_ends:
+            self.first_learning_rate = _number(self.learning_rate)
         self.step_ends.append(time.monotonic())
         for loader in self.read:  # several: a validation comes between steps, or there are two sets to learn from
             loader.rows_at_step.append(loader.rows)
@@ -131,6 +135,7 @@ class State:
             "epochBatches": loader.epoch_batches if known and loader else self.epoch_steps,
             "firstPassRows": _packed(loader.first_pass) if known and loader and loader.numbered else None,
             "weights": self.weights(),
+            "learningRates": [self.first_learning_rate, _number(self.learning_rate)],
             "metrics": self.metrics,
             "metricPoints": self.metric_points,
             "reports": self.reports,
@@ -163,6 +168,14 @@ def peak_memory_bytes() -> int | None:
     except ImportError:
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _number(ask: Callable[[], Any]) -> float | None:
+    """What is asked for as a number; None where it is none, or can't be asked for now."""
+    try:
+        return float(ask())
+    except Exception:  # noqa: BLE001 (of a framework that has it as something else)
+        return None
 
 
 def cluster() -> dict[str, Any] | None:

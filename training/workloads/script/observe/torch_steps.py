@@ -32,7 +32,7 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     now = state.current()
     try:
         if not now.step_ends:
-            _begin(now)
+            _begin(now, optimizer)
         if not any(optimizer is known for known in _optimizers):
             _optimizers.append(optimizer)
         counted = now.step(id(optimizer))
@@ -45,12 +45,13 @@ def _after_step(optimizer: Any, *_: Any) -> None:
         raise state.Enough(0)
 
 
-def _begin(now: state.State) -> None:
+def _begin(now: state.State, optimizer: Any) -> None:
     """What is known with the first step: by then a rank has joined the others."""
     torch = sys.modules["torch"]
     now.framework = "torch"
     now.threads = torch.get_num_threads()
     now.weights = digest
+    now.learning_rate = lambda: optimizer.param_groups[0]["lr"]
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         now.rank, now.world = distributed.get_rank(), distributed.get_world_size()
