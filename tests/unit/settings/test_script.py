@@ -150,23 +150,23 @@ def test_a_cluster_does_not_run_scripts_yet(script: Path) -> None:
 
 def test_a_secret_that_is_none_is_refused(script: Path) -> None:
     """And its value is in no message."""
-    (problem,) = problems(**keys(script, secretEnvironment="TOKEN=abc"))
+    (problem,) = problems(**keys(script, secretEnvironment="TOKEN=open-sesame"))
 
     assert ("pulumi config set --secret secretEnvironment",) == problem.fixes
-    assert "abc" not in str(problem)
+    assert "open-sesame" not in str(problem)
 
 
 def test_a_secret_decides_and_is_nowhere(script: Path) -> None:
     """Another value is another measurement; neither is in the settings' text, and two stacks have nothing in common."""
     plain = parse(keys(script), machine())
-    one = parse(keys(script, secretEnvironment="TOKEN=abc"), machine(secret=SECRET))
+    one = parse(keys(script, secretEnvironment="TOKEN=open-sesame"), machine(secret=SECRET))
     other = parse(keys(script, secretEnvironment="TOKEN=abd"), machine(secret=SECRET))
-    elsewhere = parse(keys(script, secretEnvironment="TOKEN=abc"), machine(stack="b", secret=SECRET))
+    elsewhere = parse(keys(script, secretEnvironment="TOKEN=open-sesame"), machine(stack="b", secret=SECRET))
 
     assert 4 == len({plan_runs(each)[0].measurement for each in (plain, one, other, elsewhere)})
-    assert "abc" not in repr(one)
-    assert "abc" not in repr(plan_runs(one))
-    assert {"TOKEN": "abc"} == one.secret_environment
+    assert "open-sesame" not in repr(one)
+    assert "open-sesame" not in repr(plan_runs(one))
+    assert {"TOKEN": "open-sesame"} == one.secret_environment
 
 
 def test_a_variable_stands_once(script: Path) -> None:
