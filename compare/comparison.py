@@ -61,6 +61,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         reasons=reasons,
         projection=findings.projection,
         workers_curve=findings.workers_curve,
+        passes=measurement.passes(measurement.epochs_trained[0]) if measurement.runs else "",
     )
 
 

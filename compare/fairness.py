@@ -79,7 +79,7 @@ def _first_broken(subjects: Iterable[Any], problem: Callable[[Any], str]) -> Che
 def _replicas(runs: Sequence[Run], recipe: Recipe) -> Check:
     unseen = [run.name for run in runs if run.result.world_size is None]
     if unseen:
-        return None, f"no step of {', '.join(unseen)} was seen"
+        return None, f"how many processes trained in {', '.join(unseen)} is not known"
     return _first_broken(runs, lambda run: _wrong_replicas(run, recipe))
 
 

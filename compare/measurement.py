@@ -171,7 +171,7 @@ class Measurement:
         """So many of what runs count, in words."""
         if self.has_whole_epochs:
             return f"{number} epoch{'s' if number != 1 else ''}"
-        return "the whole run" if number == 1 else f"{number} times as many steps"
+        return "the whole run" if number <= 1 else f"{number} times as many steps"
 
     @cached_property
     def epochs_trained(self) -> list[int]:

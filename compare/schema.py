@@ -176,6 +176,7 @@ class Comparison:
     reasons: Annotated[dict[str, str], "why a value is null, a check false, a repeat dropped or the verdict qualified"]
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
     workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
+    passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""
 
     def to_json(self) -> str:
         """Canonical JSON, without NaN: equal comparisons give equal text."""

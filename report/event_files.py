@@ -31,6 +31,10 @@ def _write(writer: SummaryWriter, result: TrainingResult) -> None:
     for epoch, seconds in _epochs(result):
         for tag, value in _scalars(epoch):
             writer.add_scalar(tag, value, epoch.epoch, walltime=began + seconds)
+    for name, points in result.reported.items():
+        for number, point in enumerate(points, start=1):
+            at = datetime.fromisoformat(result.started_at).timestamp() + point.seconds
+            writer.add_scalar(f"reported/{name}", point.value, number, walltime=at)
     ended = began + result.seconds.wall - (result.seconds.startup or 0.0)
     for tag, total in _totals(result):
         writer.add_scalar(tag, total, result.epochs_completed, walltime=ended)

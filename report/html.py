@@ -20,6 +20,7 @@ from report.plots import ShownRun
 from report.stored import SWEEP_PREFIX
 from training.contract.arms import ARMS
 from training.contract.result import ResultError, read
+from training.contract.workload import named
 from training.workloads.cnn.detail import CnnDetail
 
 CHECKS = {
@@ -52,6 +53,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
         .render(
             comparison=comparison,
             stack=stack,
+            trained=named(comparison.workload).words(comparison.recipe),
             arms=comparison.shown_arms(),
             detail=detail[:1].upper() + detail[1:],
             measures=[

@@ -36,7 +36,7 @@ def _heading(comparison: Comparison) -> str:
     trained = named(comparison.workload).words(recipe)
     workers = f"{_count(recipe['workers'], 'worker')} of {recipe['workerCpus']:g} CPU"
     repeats = _count(comparison.repeats, "repeat")
-    return f"{trained}\n{_count(recipe['epochs'], 'epoch')}, {workers}; medians of {repeats}"
+    return f"{trained}\n{comparison.passes or _count(recipe['epochs'], 'epoch')}, {workers}; medians of {repeats}"
 
 
 def _count(number: int, thing: str) -> str:

@@ -116,7 +116,7 @@ class Settings:
     secret_digest: str | None
     """By which a change of them is seen: salted, and slow to try values against; None: there are none."""
     commands: tuple[str, ...]
-    """What the arms run, for a review of a preview; empty where they run the project's own."""
+    """What each arm runs, or why it is absent, for who reviews a preview; empty where arms run the project's own."""
     given: dict[str, str]
     """The texts of the keys that are not their defaults; without secrets."""
     warnings: tuple[str, ...]
@@ -194,7 +194,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         recipe=recipe,
         secret_environment=secret,
         secret_digest=secret_digest(secret, draft.facts) if secret else None,
-        commands=tuple(named(recipe.workload).commands(recipe, [arm for arm in ARMS if arm not in absent])),
+        commands=_commands(recipe, absent),
         repeats=draft["repeats"],
         workers_curve=fewer_workers(draft),
         arms=tuple(arm for arm in ARMS if arm not in absent),
@@ -213,6 +213,13 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         refused_at_up=tuple(refused),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
     )
+
+
+def _commands(recipe: Recipe, absent: Mapping[str, str]) -> tuple[str, ...]:
+    command = named(recipe.workload).command
+    shown = {arm: command(recipe, arm) for arm in ARMS if arm not in absent}
+    lines = [f"{arm}: {text}" for arm, text in shown.items() if text]
+    return (*lines, *(f"{arm} is absent: {why}" for arm, why in absent.items())) if lines else ()
 
 
 def secret_digest(secret: Mapping[str, str], facts: Facts) -> str:

@@ -27,10 +27,12 @@ def project(new_project: NewProject) -> Project:
 def test_a_script_is_measured_as_it_stands(project: Project) -> None:
     """The preview shows every command; the update runs them; another argument measures again, a second `up` nothing."""
     shown = project.pulumi("preview")
+    inputs = [step["newState"]["inputs"] for step in project.preview_steps() if "training:Run" in step["urn"]]
     up = project.up()
 
     assert "train.py --epochs 1" in shown
     assert "under_ray.py 2 1 tf-config" in shown
+    assert 3 == sum("train.py --epochs 1" in given["command"] for given in inputs)
     found = project.comparison()
     assert ["baseline", "native", "ray"] == sorted(found["arms"])
     assert "same script" == found["claim"], found["verdict"]

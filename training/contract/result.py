@@ -211,7 +211,7 @@ class TrainingResult:
     started_at: str
     """UTC, ISO 8601."""
     world_size: int | None
-    """Replicas that the framework saw; null where no step was seen."""
+    """Replicas that the framework saw; null where no step was seen, or how many there are is not known."""
     epochs_completed: int
     seconds: Seconds
     steps: Steps

@@ -115,8 +115,8 @@ class Workload:
     """From a recipe: what its runs depend on beside the recipe and the project: versions, hashes of files."""
     why_not: Callable[[Any, str], str] = lambda *_: ""
     """From a recipe and the name of an arm: why it can't be run so; "": it can."""
-    commands: Callable[[Any, Sequence[str]], Sequence[str]] = _nothing
-    """From a recipe and names of arms: what a preview shows of them, a line each."""
+    command: Callable[[Any, str], str] = lambda *_: ""
+    """From a recipe and the name of an arm: what a preview shows of it, as one would type it; "": nothing."""
     target: "Callable[[Any], Target | None]" = lambda _: None
     """From a recipe: what its training is about; None: the scores say it, or nothing does."""
     work_checks: tuple[str, ...] = ("shardsCoverDataSet", "weightsEqual")

@@ -15,6 +15,7 @@ from infra.settings.key import Target
 from infra.settings.settings import Settings
 from training.contract.arms import ARMS
 from training.contract.recipe import canonical
+from training.contract.workload import named
 
 if TYPE_CHECKING:
     from infra.doctor import Finding
@@ -115,7 +116,9 @@ class LocalMeasurement(pulumi.ComponentResource):
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
     """What `TrainingRunProvider` reads. The recipe is one string, because Pulumi makes floats of numbers."""
     secret = pulumi.Output.secret(canonical(dict(settings.secret_environment))) if settings.secret_environment else None
+    command = named(plan.recipe.workload).command(plan.recipe, plan.arm)
     return {
+        **({"command": command} if command else {}),  # read by nobody: a preview shows what is to be run
         **({"secretEnvironment": secret} if secret else {}),
         "stack": settings.stack,
         "name": plan.name,

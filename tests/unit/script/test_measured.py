@@ -10,7 +10,7 @@ import pytest
 from compare.comparison import compare
 from compare.measurement import Context, Run
 from compare.schema import Comparison
-from report import table
+from report import html, table
 from tests.unit.script.test_facts import rank
 from training.launch.observed import End
 from training.workloads.script import summary
@@ -87,6 +87,19 @@ def test_the_same_work_is_claim_a(measured: Callable[..., Comparison]) -> None:
     assert "over 3 epochs, start to end, Ray as the script has it with 2 workers is" in found.verdict
     assert "As far as" not in found.verdict
     assert "rows/s" in table.render(found)
+
+
+def test_a_script_has_a_page(measured: Callable[..., Comparison], tmp_path: Path) -> None:
+    """Without the CNN's pictures and scores, and whatever was seen."""
+    everything: list[Seen] = [good, lambda _: []]
+    for seen in everything:
+        found = measured(seen)
+        page, text = html.render(found, "local", tmp_path), table.render(found)
+
+        assert "train.py --epochs 3" in text
+        assert "4 epochs" not in text
+        for word in ("accuracy", "Accuracy", "images"):
+            assert word not in page + text
 
 
 def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Callable[..., Comparison]) -> None:
@@ -220,7 +233,7 @@ def test_start_and_end_alone_are_claim_d(measured: Callable[..., Comparison]) ->
     for word in ("faster", "slower", "as fast", "orth it"):
         assert word not in found.verdict
     assert found.arms["ray"].median("startupSeconds") is None
-    assert table.render(found)
+    assert "the whole run" in table.render(found)
 
 
 def test_steps_that_were_asked_for_are_no_epoch(measured: Callable[..., Comparison]) -> None:

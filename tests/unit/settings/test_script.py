@@ -123,6 +123,9 @@ def test_an_arm_that_a_kind_cannot_have_is_absent_with_the_reason(script: Path) 
     assert ("baseline", "wide", "ray") == found.arms
     assert "Ray Data" in found.absent_arms["native"]
     assert any(line.startswith("native is absent: the script reads its data with Ray Data") for line in found.commands)
+    assert "tuned is absent: what is tuned is this project's own use of Ray, and a script has one of its own" in (
+        found.commands
+    )
 
 
 @pytest.mark.parametrize("key", ["globalBatchSize", "datasetPath", "tunedRay", "rayDashboard", "model"])
@@ -150,23 +153,23 @@ def test_a_cluster_does_not_run_scripts_yet(script: Path) -> None:
 
 def test_a_secret_that_is_none_is_refused(script: Path) -> None:
     """And its value is in no message."""
-    (problem,) = problems(**keys(script, secretEnvironment="TOKEN=open-sesame"))
+    (problem,) = problems(**keys(script, secretEnvironment="TOKEN=xyzzy"))
 
     assert ("pulumi config set --secret secretEnvironment",) == problem.fixes
-    assert "open-sesame" not in str(problem)
+    assert "xyzzy" not in str(problem)
 
 
 def test_a_secret_decides_and_is_nowhere(script: Path) -> None:
     """Another value is another measurement; neither is in the settings' text, and two stacks have nothing in common."""
     plain = parse(keys(script), machine())
-    one = parse(keys(script, secretEnvironment="TOKEN=open-sesame"), machine(secret=SECRET))
-    other = parse(keys(script, secretEnvironment="TOKEN=abd"), machine(secret=SECRET))
-    elsewhere = parse(keys(script, secretEnvironment="TOKEN=open-sesame"), machine(stack="b", secret=SECRET))
+    one = parse(keys(script, secretEnvironment="TOKEN=xyzzy"), machine(secret=SECRET))
+    other = parse(keys(script, secretEnvironment="TOKEN=xyzzz"), machine(secret=SECRET))
+    elsewhere = parse(keys(script, secretEnvironment="TOKEN=xyzzy"), machine(stack="b", secret=SECRET))
 
     assert 4 == len({plan_runs(each)[0].measurement for each in (plain, one, other, elsewhere)})
-    assert "open-sesame" not in repr(one)
-    assert "open-sesame" not in repr(plan_runs(one))
-    assert {"TOKEN": "open-sesame"} == one.secret_environment
+    assert "xyzzy" not in repr(one)
+    assert "xyzzy" not in repr(plan_runs(one))
+    assert {"TOKEN": "xyzzy"} == one.secret_environment
 
 
 def test_a_variable_stands_once(script: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,12 +101,7 @@ def why_not(recipe: ScriptRecipe, arm: str) -> str:
     return asked(recipe).arms(SHOWN_VALUES)[arm].absent
 
 
-def shown(recipe: ScriptRecipe, arms: Sequence[str]) -> list[str]:
-    """The whole command of each arm, for a review before anything is run."""
+def shown(recipe: ScriptRecipe, arm: str) -> str:
+    """The whole command of an arm, for a review before anything is run."""
     found = asked(recipe)
-    every = found.arms(SHOWN_VALUES)
-    return [
-        f"in {commands.folder(found.script)}:",
-        *(f"{name}: {every[name]}" for name in arms),
-        *(f"{name} is absent: {arm.absent}" for name, arm in every.items() if arm.absent),
-    ]
+    return f"cd {shlex.quote(str(commands.folder(found.script)))} && {found.arms(SHOWN_VALUES)[arm]}"

@@ -89,7 +89,7 @@ def result(made: Made) -> TrainingResult:
         recipe=made.asked.recipe.to_dict(),
         provenance=_provenance(made),
         started_at=datetime.fromtimestamp(made.end.began, UTC).isoformat(timespec="seconds"),
-        world_size=max(one.world for one in made.seen) if made.seen else None,
+        world_size=max(one.world for one in made.seen) if made.seen and made.asked.script.kind != "other" else None,
         epochs_completed=clock.epochs if clock else 0,
         seconds=_seconds(made),
         steps=_steps(clock),
