@@ -52,7 +52,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         absent=absent,
         ratios=findings.ratios,
         break_even={name: held.meets for name, held in findings.held.items()},
-        break_even_epochs=_break_even_epochs(findings.held, reasons),
+        break_even_epochs=_break_even_epochs(findings, reasons),
         idle_ray_cpus=findings.idle_ray_cpus,
         workload=context.recipe.workload,
         recipe=context.recipe.to_dict(),
@@ -116,10 +116,13 @@ def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repea
     return [repeats[number] for number, arms in lacking.items() if not arms], reasons
 
 
-def _break_even_epochs(held: Mapping[str, Held], reasons: dict[str, str]) -> int | None:
+def _break_even_epochs(findings: Findings, reasons: dict[str, str]) -> int | None:
     """From so many epochs on Ray surely takes less than each alternative; None, with a reason, where it never does."""
+    held = findings.held
     epochs = won_from(list(held.values()))
-    if epochs is None and held:
+    if findings.claim == "same result" and held:
+        reasons["breakEvenEpochs"] = "of the same result the time to it is compared, not epochs"
+    elif epochs is None and held:
         behind = [each for each in held.values() if each.won_from is None]
         reasons["breakEvenEpochs"] = "; ".join(_why_not_ahead(each) for each in behind)
     return epochs

@@ -12,6 +12,7 @@ from compare.measurement import Context, Run
 from compare.schema import Comparison
 from report import html, table
 from tests.unit.script.test_facts import rank
+from training.contract import provenance
 from training.launch.observed import End
 from training.workloads.script import summary
 from training.workloads.script.asked import Asked
@@ -66,7 +67,7 @@ def measured(tmp_path: Path) -> Callable[..., Comparison]:
                 asked = Asked(recipe=own, script=script, python="python", versions={"torch": "2.15", "ray": "2.60"})
                 later = 0.01 * repeat + (15.0 if arm == "ray" else 0.0)
                 end = End(code=0, began=100.0, ended=100.0 + wall + later, left=0, processes=1)
-                made = summary.Made(asked, asked.arms({})[arm], end, tuple(seen(arm)))
+                made = summary.Made(asked, asked.arms({})[arm], end, tuple(seen(arm)), provenance.host())
                 runs.append(Run(f"{arm}-{repeat}", repeat, summary.result(made)))
         return compare(runs, Context(recipe=recipe, target="local", repeats=repeats, arms=ARMS))
 
@@ -183,6 +184,7 @@ def test_a_target_that_every_run_reached_is_claim_b(measured: Callable[..., Comp
     assert "Only that every arm reached the same result is known" in found.verdict
     assert "Worth it" == found.answer
     assert found.ratios["efficiency"] is None
+    assert "of the same result the time to it is compared, not epochs" == found.reasons["breakEvenEpochs"]
 
 
 @pytest.mark.parametrize(

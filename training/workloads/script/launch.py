@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
+from training.contract import provenance
 from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import observed
@@ -36,7 +37,7 @@ def launch(request: Request, arm: str) -> TrainingResult:
     recipe = request.recipe
     assert isinstance(recipe, ScriptRecipe)  # noqa: S101 (the workload's own)
     secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
-    found, folder = asked(recipe), request.result.parent
+    found, folder, host = asked(recipe), request.result.parent, provenance.host()
     own, storage = folder / "observed", folder / "storage"
     for each in (own, storage):
         each.mkdir(mode=0o700, exist_ok=True)
@@ -55,7 +56,7 @@ def launch(request: Request, arm: str) -> TrainingResult:
         )
     shutil.rmtree(storage, ignore_errors=True)
     _refuse_failure(end, printed, arm)
-    return summary.result(summary.Made(found, command, end, tuple(observations.read(own))))
+    return summary.result(summary.Made(found, command, end, tuple(observations.read(own)), host))
 
 
 def _refuse_failure(end: observed.End, printed: "_Printed", arm: str) -> None:

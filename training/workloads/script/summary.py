@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from training.contract import provenance
+from training.contract.provenance import Host
 from training.contract.result import (
     Amount,
     Provenance,
@@ -51,6 +52,8 @@ class Made:
     end: End
     seen: tuple[Observation, ...]
     """By rank; empty where no rank was seen to make a step."""
+    host: Host
+    """As it was before the arm was bound to its CPUs."""
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
@@ -180,7 +183,7 @@ def _amount(made: Made) -> Amount:
 
 
 def _provenance(made: Made) -> Provenance:
-    host, versions = provenance.host(), dict(made.asked.versions)
+    host, versions = made.host, dict(made.asked.versions)
     return Provenance(
         code_hash=made.software.code_hash,
         dependencies_hash=hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest(),
@@ -200,7 +203,7 @@ def _worker(made: Made, one: Observation | None) -> Worker:
     return Worker(
         rank=one.rank if one else 0,
         node=provenance.node(),
-        cpu_model=provenance.host().cpu_model,
+        cpu_model=made.host.cpu_model,
         amount=one.rows if one else None,
         compute_threads=one.threads if one else None,
         affinity=affinity,

@@ -1,0 +1,68 @@
+"""A run of a script: what it prints reaches the log without secrets, and how it failed is one message."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from training.contract.provenance import PROJECT
+from training.launch.observed import End
+from training.workloads.script import launch
+
+
+def end(code: int = 0, processes: int = 3) -> End:
+    """Of a command."""
+    return End(code=code, began=0.0, ended=1.0, left=0, processes=processes)
+
+
+def test_a_secret_is_in_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """The longer one first, of which the shorter is a part; empty ones are none."""
+    printed = launch._Printed({"A": "token", "B": "token-of-mine", "C": ""})
+
+    assert printed.pass_on(io.BytesIO(b"with token-of-mine and token\nnothing\nlast token"))
+    assert b"with [secret] and [secret]\nnothing\nlast [secret]" == capfdbinary.readouterr().out
+
+
+def test_a_flood_is_ended(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """And the message says so."""
+    monkeypatch.setattr(launch, "MOST_PRINTED", 20)
+    printed = launch._Printed({})
+
+    assert not printed.pass_on(io.BytesIO(b"0123456789\n" * 3))
+    assert b"0123456789\n" == capfdbinary.readouterr().out
+    with pytest.raises(launch.ArmError, match="printed more than"):
+        launch._refuse_failure(end(-9), printed, "ray")
+
+
+@pytest.mark.parametrize(
+    ("ended", "message"),
+    [
+        (end(3), "ended with exit code 3 in the arm ray; its last lines are above"),
+        (end(-11), "ended with signal 11"),
+        (end(-9, 401), "started more than 400 processes"),
+    ],
+)
+def test_a_failed_arm_is_one_message(ended: End, message: str) -> None:
+    """What came before it in the log says why."""
+    with pytest.raises(launch.ArmError, match=message):
+        launch._refuse_failure(ended, launch._Printed({}), "ray")
+
+
+PROGRAM = """
+import sys
+from training.launch import observed
+end = observed.run([sys.executable, "-c", sys.argv[1]], ".", {"PATH": "/bin"}, 1, lambda out: len(out.read(5)) < 5)
+print(end.code, end.left)
+"""
+
+
+@pytest.mark.parametrize(
+    ("prints", "code"), [("print(1)", "0"), ("import time; print('12345', flush=True); time.sleep(60)", "-9")]
+)
+def test_a_reader_ends_what_it_does_not_want(prints: str, code: str) -> None:
+    """In a process of its own, which adopts and ends descendants."""
+    command = [sys.executable, "-c", PROGRAM, prints]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=30, check=True)
+
+    assert [code, "0"] == done.stdout.split()
