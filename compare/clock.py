@@ -83,7 +83,7 @@ def clock_of(result: TrainingResult) -> Clock:
     epochs, steps = result.epochs_completed, epoch_seconds(result)
     if steps is None or not epochs:
         return Clock(epochs, whole_seconds(result), None)
-    between = (result.seconds.validation + (result.seconds.report or 0.0)) / epochs
+    between = ((result.seconds.validation or 0.0) + (result.seconds.report or 0.0)) / epochs
     return Clock(epochs, whole_seconds(result), steps + between)
 
 

@@ -268,6 +268,7 @@ def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingRe
     assert found.seconds.train is not None
     assert found.seconds.startup is not None
     assert found.seconds.evaluation is not None
+    assert found.seconds.warmup is not None
     accounted = found.seconds.startup + found.seconds.warmup + found.seconds.train + found.seconds.evaluation
     assert found.seconds.wall > accounted
     assert 0 <= found.seconds.startup - sum(found.seconds.phases.values()) <= between * found.seconds.startup

@@ -136,9 +136,9 @@ class Seconds:
     """Start of the process or container to the first optimizer step; null where no step was seen."""
     phases: dict[str, float]
     """Of the start-up, by name."""
-    warmup: float
-    """First steps, which train but are not timed."""
-    validation: float
+    warmup: float | None
+    """First steps, which train but are not timed; null where no step was seen, as `validation`."""
+    validation: float | None
     """Evaluation within the epochs, and whatever else lies between a script's: more epochs take more of it."""
     evaluation: float | None
     """All evaluation: that, and the test at the end; null where it is not told from other work."""

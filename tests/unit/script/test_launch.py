@@ -3,10 +3,12 @@
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from training.contract.provenance import PROJECT
+from training.launch import entry
 from training.launch.observed import End
 from training.workloads.script import launch
 
@@ -47,6 +49,28 @@ def test_a_failed_arm_is_one_message(ended: End, message: str) -> None:
     """What came before it in the log says why."""
     with pytest.raises(launch.ArmError, match=message):
         launch._refuse_failure(ended, launch._Printed({}), "ray")
+
+
+@pytest.mark.parametrize(
+    ("arm", "flags", "message"),
+    [
+        ("tuned", ["--script=examples/keras_tf_config.py"], "a script has no arm tuned here: what is tuned is this"),
+        ("baseline", [], "no script is named"),
+        (
+            "native",
+            ["--script=examples/torch_ddp.py", "--script-kind=other", "--script-arguments={workers}"],
+            "no arm native",
+        ),
+    ],
+)
+def test_an_arm_that_there_is_not_is_one_message(tmp_path: Path, arm: str, flags: list[str], message: str) -> None:
+    """By hand, too, where no settings were looked at before."""
+    recipe = [f"--result={tmp_path / 'run' / 'result.json'}", "--workload=script", *flags]
+    request = entry.parse(arm, None, recipe)
+    request.result.parent.mkdir()
+
+    with pytest.raises(ValueError, match=message):
+        launch.launch(request, arm)
 
 
 PROGRAM = """

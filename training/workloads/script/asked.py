@@ -13,7 +13,7 @@ from training.contract.provenance import PROJECT
 from training.workloads.script import commands, source, their_python
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recipe import ScriptRecipe
-from training.workloads.script.recognise import Script, recognise
+from training.workloads.script.recognise import Script, ScriptError, recognise
 
 HERE = Path(__file__).resolve().parent
 IMPORTS = """
@@ -60,6 +60,8 @@ class Asked:
 
 def asked(recipe: ScriptRecipe) -> Asked:
     """Raises ScriptError and PythonError, each with what to do."""
+    if not recipe.script:
+        raise ScriptError("script", "no script is named: it is the file that trains, as ../mine/train.py")
     python = interpreter(recipe.python)
     script = recognise(path_of(recipe.script), tuple(shlex.split(recipe.script_arguments)), recipe.script_kind)
     versions = their_python.versions(python)

@@ -20,7 +20,7 @@ from training.launch.entry import Request
 from training.launch.environment import SECRET
 from training.machine.ports import held_ports
 from training.workloads.script import commands, observations, summary
-from training.workloads.script.asked import asked
+from training.workloads.script.asked import asked, why_not
 from training.workloads.script.environment import observed_by, short_folder, variables_of
 from training.workloads.script.recipe import ScriptRecipe, variables
 
@@ -39,12 +39,12 @@ def launch(request: Request, arm: str) -> TrainingResult:
     secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
     found, folder, host = asked(recipe), request.result.parent, provenance.host()
     own, storage = folder / "observed", folder / "storage"
+    if reason := why_not(recipe, arm):
+        raise ArmError(f"a script has no arm {arm} here: {reason}")
     for each in (own, storage):
         each.mkdir(mode=0o700, exist_ok=True)
     with held_ports(1) as (port,):
         command = found.arms({"storage": str(storage)}, port)[arm]
-    if command.absent:
-        raise ArmError(f"{arm} is absent: {command.absent}")
     Progress(folder).write("note", text=str(command))
     print(f"in {commands.folder(found.script)}: {command}", flush=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=short_folder()) as ray_folder:

@@ -40,6 +40,7 @@ UNIT = "rows"
 MOST_REPORTED = 1000
 """Of one number: it stays in Pulumi's state with its run."""
 CHECKS = ("rowsDisjoint", "stepsEqual", "weightsEqual")
+OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds")
 UNSEEN = "no step was seen: those of PyTorch's optimizers and of Keras' fit are, own loops of TensorFlow are not"
 
 
@@ -144,8 +145,8 @@ def _seconds(made: Made) -> Seconds:
         train=sum(clock.timed) if clock and clock.timed else None,
         startup=max(one.step_ends[0] for one in made.seen) - made.end.began if made.seen else None,
         phases={},
-        warmup=clock.warmup_seconds if clock else 0.0,
-        validation=clock.between_seconds if clock else 0.0,
+        warmup=clock.warmup_seconds if clock else None,
+        validation=clock.between_seconds if clock else None,
         evaluation=None,
         report=None,
         wall=made.end.ended - made.end.began,
@@ -258,7 +259,7 @@ def _reasons(made: Made) -> dict[str, str]:
     }
     if made.clock is None or not made.clock.timed:
         why = "it made too few steps" if made.clock else UNSEEN
-        reasons |= dict.fromkeys(("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds"), why)
+        reasons |= dict.fromkeys(OF_STEPS, why)
     elif made.facts and made.facts.rows_per_step is None:
         reasons["amount.perSecond"] = "the script's rows could not be counted"
     return reasons
