@@ -1,0 +1,135 @@
+"""What observing a script costs, against a clock of its own: python -m bench.observer EXAMPLE PYTHON [--repeats N]
+
+A copy of the example gets a clock after each step and runs in one process on one CPU, with the observer and without,
+which take turns at being first. Measures; passes no judgement. PYTHON is the interpreter of an environment with its
+framework.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compare.intervals import ratio_interval
+from training.contract import provenance
+from training.launch import environment
+from training.machine import machine_lock, topology
+from training.workloads.script.commands import threading
+from training.workloads.script.observations import read, settled_step_seconds
+
+EXAMPLES = provenance.PROJECT / "examples"
+SITE = provenance.PROJECT / "training" / "workloads" / "script" / "observe" / "path"
+CLOCK = """import atexit, json, os, time
+ticks = []
+tick = lambda: ticks.append(time.monotonic())
+atexit.register(lambda: open(os.environ["TICKS"], "w").write(json.dumps(ticks)))
+"""
+TICK = {
+    "torch_ddp.py": (
+        "            optimizer.step()\n",
+        "            optimizer.step(); tick()\n",
+    ),
+    "keras_tf_config.py": (
+        "verbose=2)",
+        "verbose=2, callbacks=[keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: tick())])",
+    ),
+}
+"""By example: where a step is over, and that with a clock."""
+EPOCHS, REPEATS = 4, 8
+TIMEOUT_SECONDS = 600
+MOST_SHOWN = 1000
+"""Characters of the end of what a run that failed printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """One run with the observer and one without; seconds of a step."""
+
+    observed: float
+    """By the observer."""
+    clock: float
+    """Of the same run, by its own clock."""
+    without: float
+    """Of the other run, by its own clock."""
+    hooks: float
+    hooks_share: float
+    """Of the time between the first step's end and the last's."""
+
+
+def with_clock(name: str) -> str:
+    """The text of an example with a clock. Raises ValueError where the example has changed."""
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    old, new = TICK[name]
+    if text.count(old) != 1:
+        raise ValueError(f"{name} has no longer one {old.strip()!r}")
+    return CLOCK + text.replace(old, new)
+
+
+def measure(name: str, python: str, number: int) -> Repeat:
+    """Both runs of a repeat."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, ticks = Path(folder, name), Path(folder, "ticks.json")
+        script.write_text(with_clock(name), encoding="utf-8")
+        steps = {}
+        for observed in ((True, False), (False, True))[number % 2]:
+            _run([python, str(script), "--epochs", str(EPOCHS)], ticks, Path(folder) if observed else None)
+            steps[observed] = settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
+        (seen,) = read(Path(folder))
+    return Repeat(
+        observed=seen.step_seconds or 0.0,
+        clock=steps[True],
+        without=steps[False],
+        hooks=seen.hook_seconds / len(seen.step_ends),
+        hooks_share=seen.hook_seconds / (seen.step_ends[-1] - seen.step_ends[0]),
+    )
+
+
+def _run(command: list[str], ticks: Path, observed_into: Path | None) -> None:
+    variables = environment.allowed(os.environ) | threading(1) | {"TICKS": str(ticks)}
+    if observed_into:
+        variables |= {"PYTHONPATH": str(SITE), "TRAINING_OBSERVE": str(observed_into)}
+    done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    if done.returncode:
+        sys.exit(f"error: {' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr[-MOST_SHOWN:]}")
+
+
+def said(repeats: Sequence[Repeat]) -> str:
+    """The figures, each with its spread over the repeats."""
+    off = [100 * abs(one.observed / one.clock - 1) for one in repeats]
+    shares = [100 * one.hooks_share for one in repeats]
+    ratios = [one.clock / one.without for one in repeats]
+    interval = ratio_interval(ratios)
+    sure = f", 95 % interval {interval.lower:.4f} to {interval.upper:.4f}" if interval else ""
+    return "\n".join(
+        [
+            f"a step of {1000 * statistics.median(one.clock for one in repeats):.2f} ms, {len(repeats)} repeats",
+            f"observed against its own clock: {statistics.median(off):.3f} % off, at most {max(off):.3f} %",
+            f"in hooks: {1e6 * statistics.median(one.hooks for one in repeats):.0f} µs a step, "
+            f"{statistics.median(shares):.3f} % of it ({min(shares):.3f} to {max(shares):.3f} %)",
+            f"a step with the observer to one without: {statistics.geometric_mean(ratios):.4f} "
+            f"({min(ratios):.4f} to {max(ratios):.4f}{sure})",
+        ]
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.observer", description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("example", choices=sorted(TICK))
+    parser.add_argument("python", help="the interpreter of an environment with its framework")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    asked = parser.parse_args()
+    machine_lock.hold(lambda text: print(text, file=sys.stderr))
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, environment.share_of_cpus(topology.order(provenance.allowed_cpus()), 0, 1))
+    print(said([measure(asked.example, asked.python, number) for number in range(asked.repeats)]))
+
+
+if __name__ == "__main__":
+    main()
