@@ -120,6 +120,18 @@ def test_a_script_that_reads_its_checkpoint_ends_before(tmp_path: Path) -> None:
     assert (0, "", 20) == (outcome.code, found.problem, found.steps)
 
 
+@pytest.mark.parametrize("arm", ["baseline", "native"])
+def test_a_checkpoint_can_be_read_after_a_whole_training(tmp_path: Path, arm: str) -> None:
+    """Without Ray, too, on every rank: the example deletes the folder that it reported."""
+    read = "print(sorted(torch.load(trainer.fit().checkpoint.path + '/model.pt')))"
+    path = broken(tmp_path, ("print(trainer.fit().metrics)", read), example="torch_ray.py")
+    arguments = "--epochs 1 --batch 256 --num-workers {workers} --storage {storage}"
+    outcome, found = run_one(path, arm, tmp_path, arguments, TORCH)
+
+    assert (0, "", 8) == (outcome.code, found.problem, found.steps)
+    assert found.ranks == outcome.printed.count("0.bias")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -33,6 +33,10 @@ CAUSES = (
         "it asks for a GPU, and no arm has one: take the device from torch.cuda.is_available(), and the backend 'gloo'",
     ),
     Cause(
+        re.compile("Failed to find IP address"),
+        "XGBoost before 3.0 can't start its tracker in a network of its own, which a run has: a newer one can",
+    ),
+    Cause(
         re.compile(
             "Name or service not known|Temporary failure in name resolution|Network is unreachable|URLError"
             "|ConnectionError|Failed to resolve|getaddrinfo"
@@ -45,7 +49,7 @@ CAUSES = (
     ),
     Cause(
         re.compile("result.checkpoint|'NoneType' object has no attribute '(to_directory|as_directory|path)'"),
-        "it reads result.checkpoint after fit(), which Ray's local mode leaves empty: read it only where there is one",
+        "it reads result.checkpoint after fit(), and no checkpoint was reported: read it only where there is one",
     ),
     Cause(
         re.compile("PerReplica"),

@@ -38,6 +38,7 @@ def outcome(printed: str = "", code: int = 0, **more: Any) -> Outcome:
         ("RuntimeError: No CUDA GPUs are available", "asks for a GPU"),
         ("ValueError: ProcessGroupNCCL is only supported with GPUs", "'gloo'"),
         ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", "download first"),
+        ("- [socket.h:89]: Failed to find IP address. system error:Network is unreachable", "XGBoost before 3.0"),
         ("train.py: error: unrecognized arguments: --num-workers 0", "its own --help"),
         ("AttributeError: 'NoneType' object has no attribute 'to_directory'", "read it only where there is one"),
         ("KeyError: 'WORLD_SIZE'", "with a default"),

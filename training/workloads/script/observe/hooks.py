@@ -28,7 +28,7 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "ray.train.xgboost.config": booster_rounds.join_xgboost,
     "ray.train.lightgbm.config": booster_rounds.join_lightgbm,
     "ray.train.v2._internal.execution.worker_group.thread_runner": ray_train.observe_training_thread,
-    "ray.train.v2._internal.execution.train_fn_utils": ray_train.give_local_mode_its_world,
+    "ray.train.v2._internal.execution.train_fn_utils": ray_train.observe_local_mode,
     "ray.train.v2.api.train_fn_utils": ray_train.observe_reports,
     "ray.train.v2.api.data_parallel_trainer": ray_train.end_driver_with_workers,
 }

@@ -1,16 +1,21 @@
-"""Ray Train (V2, Ray 2.51 and newer): training threads, reports, the end of a driver, and local mode's world."""
+"""Ray Train (V2, Ray 2.51 and newer): training threads, reports, a driver's end, local mode's world and checkpoints."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from . import state
+
+WAIT_SECONDS, MOST_WAIT_SECONDS = 0.02, 60.0
+"""For rank 0's checkpoint."""
 
 
 def observe_training_thread(module: Any) -> None:
@@ -61,10 +66,13 @@ def observe_reports(module: Any) -> None:
 def end_driver_with_workers(module: Any) -> None:
     """End the driver after a `fit` whose workers were ended: what follows reads a result that is empty then."""
     fit = module.DataParallelTrainer.fit
+    fits = itertools.count()
 
     @functools.wraps(fit)
     def fit_observed(self: Any, *args: Any, **more: Any) -> Any:
         result = fit(self, *args, **more)
+        if self.running_in_local_mode and state.current().world > 1:
+            _share_checkpoint(result, Path(os.environ[state.FOLDER], f"fit-{next(fits)}"))
         for path in Path(os.environ[state.FOLDER]).glob("rank-*.json"):
             if json.loads(path.read_text(encoding="utf-8"))["endedEarly"]:
                 raise state.Enough(0)
@@ -73,8 +81,54 @@ def end_driver_with_workers(module: Any) -> None:
     module.DataParallelTrainer.fit = fit_observed
 
 
-def give_local_mode_its_world(module: Any) -> None:
-    """Local mode (`num_workers=0`) as one of several ranks: Ray tells a script of torchrun's alone, and 1 otherwise."""
+def _share_checkpoint(result: Any, told: Path) -> None:
+    """What follows `fit` reads the checkpoint of rank 0, as in Ray's one driver; the file `told` has its folder."""
+    if state.current().rank == 0:
+        new = told.with_suffix(".new")
+        new.write_text(result.checkpoint.path if result.checkpoint else "", encoding="utf-8")
+        new.replace(told)
+        return
+    deadline = time.monotonic() + MOST_WAIT_SECONDS
+    while not told.exists():
+        if time.monotonic() > deadline:
+            return  # rank 0 failed, or sees another folder
+        time.sleep(WAIT_SECONDS)
+    path = told.read_text(encoding="utf-8")
+    result.checkpoint = sys.modules["ray.train"].Checkpoint.from_directory(path) if path else None
+
+
+def observe_local_mode(module: Any) -> None:
+    """Local mode (`num_workers=0`): tell it of other ranks, keep its checkpoints. `module`: Ray's train_fn_utils."""
+    _give_its_world(module)
+    report = module.LocalTrainFnUtils.report
+
+    @functools.wraps(report)
+    def report_kept(self: Any, metrics: Any, checkpoint: Any = None, *args: Any, **more: Any) -> Any:
+        return report(self, metrics, _kept(checkpoint), *args, **more)
+
+    module.LocalTrainFnUtils.report = report_kept
+
+
+def _kept(checkpoint: Any) -> Any:
+    """What is in it, without its folder, which a script deletes when it was reported: Ray has its storage for that."""
+    if checkpoint is None or not Path(checkpoint.path).is_dir():
+        return checkpoint
+    kept = Path(os.environ[state.FOLDER], f"checkpoint-{os.getpid()}")
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(checkpoint.path, kept, copy_function=_link)
+    return type(checkpoint).from_directory(str(kept))
+
+
+def _link(source: str, target: str) -> None:
+    """No time for a second copy: a training without Ray writes its checkpoint once."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _give_its_world(module: Any) -> None:
+    """As one of several ranks: Ray tells a script of torchrun's alone, and 1 otherwise."""
     rank, world = state.current().rank, state.current().world
     if world == 1 or not {"TF_CONFIG", state.CLUSTER} & os.environ.keys():
         return
