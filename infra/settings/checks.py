@@ -9,6 +9,7 @@ from pathlib import Path
 
 from infra.settings import script_checks
 from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.key import CLUSTER
 from infra.settings.table import AUTO, AUTO_DATASETS, KEYS
 from training.contract.workload import WORKLOADS, named
 from training.workloads.cnn.registry import DATASETS
@@ -196,7 +197,7 @@ def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
 
 
 def _workload_has_a_place(draft: Draft) -> Iterator[Problem]:
-    if named(draft["workload"]).here_only and draft.target != "local":
+    if named(draft["workload"]).here_only and draft.target in CLUSTER:
         yield Problem(
             f"{draft.shown('workload')} with {draft.shown('target')}",
             f"workload {WORKLOADS[0]} on a cluster",

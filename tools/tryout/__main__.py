@@ -91,7 +91,7 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
 
 def _written(asked: request.Request) -> str:
     path = write.write(asked.write_to, asked.keys)
-    measure = "make up" if asked.write_to == "local" else f"STACK={asked.write_to} make up"
+    measure = f"STACK={asked.write_to} make up"
     return f"\nwritten into stacks/{path.name}: {', '.join(asked.keys)}; `{measure}` measures it"
 
 
