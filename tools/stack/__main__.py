@@ -107,6 +107,7 @@ class Stack:
         self._pulumi("stack", "rm", "--yes", "--remove-backups", folder=stack_config.write_init_project())
 
     def _exists(self) -> bool:
+        self._restore_state()
         listed = json.loads(self._pulumi("stack", "ls", "--json"))
         return any(entry["name"].rpartition("/")[2] == self.name for entry in listed)
 
@@ -137,6 +138,15 @@ class Stack:
         if state.has_only_stale_locks(backend, project_name(), self.name):
             say(f"stack {self.name}: removing the lock of an update that was killed")
             self._pulumi("cancel", "--yes")
+
+    def _restore_state(self) -> None:
+        """Without it every later command says that the checkpoint ends too early."""
+        backend = state.file_backend(self.environment.get("PULUMI_BACKEND_URL", ""))
+        if backend and state.restore_cut_off(backend, project_name(), self.name):
+            say(
+                f"stack {self.name}: its state was cut off while it was written, as a full disk does; the state before"
+                " that step is back. Make room first; then `make up` goes on from there"
+            )
 
     def _clear_pending_creates(self, config: Path) -> None:
         """Drop what a killed update had begun; the refresh is held to the stack itself, so it asks no provider."""
@@ -177,7 +187,10 @@ class Stack:
         """A command that runs the program: live on the terminal, in a session of its own."""
         # The comparison among the outputs is hundreds of lines, and the table that follows says it in ten.
         command = ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
-        return session.run(command, self.environment, ROOT)
+        status = session.run(command, self.environment, ROOT)
+        if status:
+            self._restore_state()
+        return status
 
     def _pulumi(self, *arguments: str, folder: Path = ROOT) -> str:
         """The stdout of a short command; ToolError with what it said when it fails."""

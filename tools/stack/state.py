@@ -56,6 +56,36 @@ def _is_running_pulumi(pid: int) -> bool:
     return "pulumi" in listing and not listing.lstrip().startswith("Z")
 
 
+def restore_cut_off(backend: Path, project: str, stack: str) -> bool:
+    """Put back the state before the last, where a full disk cut that off while it was written; whether it was so.
+
+    A file backend empties the file that it writes, and has the one before it as `.bak`. Who holds the lock is writing.
+    """
+    if _locks(backend, project, stack) and not has_only_stale_locks(backend, project, stack):
+        return False
+    for ending in (".json", ".json.gz"):
+        file = backend / "stacks" / project / f"{stack}{ending}"
+        before = file.with_name(f"{file.name}.bak")
+        if file.is_file() and before.is_file() and not _is_whole(file) and _is_whole(before):
+            # Renamed, and not copied: there is no room
+            before.with_name(f"{before.name}.attrs").replace(file.with_name(f"{file.name}.attrs"))
+            before.replace(file)
+            return True
+    return False
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        return "checkpoint" in json.loads(_content(file))
+    except (OSError, EOFError, ValueError):
+        return False
+
+
+def _content(file: Path) -> bytes:
+    content = file.read_bytes()
+    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+
+
 def pending_creates(deployment: Mapping[str, Any]) -> list[str]:
     """The URNs in `pulumi stack export`'s deployment whose creation was begun and never ended."""
     operations = deployment.get("pending_operations") or []
@@ -78,8 +108,7 @@ def stacks_with_resources(backend: Path) -> dict[str, int]:
 
 
 def _resource_count(file: Path) -> int:
-    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    latest = json.loads(content)["checkpoint"].get("latest") or {}
+    latest = json.loads(_content(file))["checkpoint"].get("latest") or {}
     begun = pending_creates(latest)
     held = [item for item in latest.get("resources") or [] if not item["type"].startswith(_BOOKKEEPING)]
     return len(held) + len(begun)

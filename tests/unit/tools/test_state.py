@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,15 @@ CREATING = {"type": "creating", "resource": RESOURCE}
 @pytest.fixture
 def living_pulumi() -> Iterator[int]:
     """The number of a live process with pulumi in its command line."""
-    process = subprocess.Popen([sys.executable, "-c", "input()", "pulumi"], stdin=subprocess.PIPE)
+    program = "print(flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "pulumi"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()  # before that its command line may still be empty
     yield process.pid
     process.communicate()
 
@@ -85,6 +93,54 @@ def test_a_lock_of_another_machine_is_left_alone(tmp_path: Path, dead_pid: int) 
 
     assert state.running(tmp_path, "p", "local") is None
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
+
+
+def _state(backend: Path, name: str, content: bytes) -> Path:
+    file = backend / "stacks/p" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    file.with_name(f"{name}.attrs").write_text("{}")
+    return file
+
+
+WHOLE = json.dumps({"version": 3, "checkpoint": {"latest": {"resources": [ROOT]}}}).encode()
+
+
+@pytest.mark.parametrize("cut", [b"", WHOLE[:40]])
+@pytest.mark.parametrize(("ending", "packed"), [(".json", bytes), (".json.gz", gzip.compress)])
+def test_a_state_that_was_cut_off_is_the_one_before_it(
+    tmp_path: Path, cut: bytes, ending: str, packed: Callable[[bytes], bytes]
+) -> None:
+    """What a full disk leaves: every command would say that the checkpoint ends too early."""
+    file = _state(tmp_path, f"local{ending}", packed(WHOLE)[: len(cut)])
+    _state(tmp_path, f"local{ending}.bak", packed(WHOLE))
+
+    assert state.restore_cut_off(tmp_path, "p", "local")
+    assert packed(WHOLE) == file.read_bytes()
+    assert not state.restore_cut_off(tmp_path, "p", "local")
+
+
+def test_a_state_that_is_being_written_is_left_alone(tmp_path: Path, living_pulumi: int) -> None:
+    """Between emptying the file and writing it there is nothing in it, for a moment."""
+    file = _state(tmp_path, "local.json", b"")
+    _state(tmp_path, "local.json.bak", WHOLE)
+    _lock(tmp_path, living_pulumi)
+
+    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert b"" == file.read_bytes()
+
+
+@pytest.mark.parametrize(("now", "before"), [(WHOLE, WHOLE), (b"", b""), (b"", None)])
+def test_a_state_that_is_whole_or_has_none_before_it_is_left_alone(
+    tmp_path: Path, now: bytes, before: bytes | None
+) -> None:
+    """The newest that there is, and nothing where there is none."""
+    file = _state(tmp_path, "local.json", now)
+    if before is not None:
+        _state(tmp_path, "local.json.bak", before)
+
+    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert now == file.read_bytes()
 
 
 @pytest.mark.parametrize(
