@@ -133,11 +133,10 @@ def _to_target(run: Run, measurement: Measurement) -> float | None:
     return seconds_to_target(run.result, measurement.target)
 
 
-def _throughput(workload: Workload) -> Measure:
-    unit = workload.unit
+def _throughput(workload: Workload, unit: str) -> Measure:
     return Measure(
-        name=f"{unit}PerSecond", title=unit.capitalize(), unit="/s", digits=0, better="higher", column=f"{unit}/s",
-        because="amount.perSecond", of=lambda run, _: run.result.amount.per_second,
+        name=f"{workload.unit}PerSecond", title=unit.capitalize(), unit="/s", digits=0, better="higher",
+        column=f"{unit}/s", because="amount.perSecond", of=lambda run, _: run.result.amount.per_second,
         meaning=f"timed {unit} / trainSeconds",
     )  # fmt: skip
 
@@ -276,10 +275,13 @@ MORE = (
 )  # fmt: skip
 
 
-def measures_of(workload: str) -> tuple[Measure, ...]:
-    """Those of an arm that trained this, in the order in which they are shown: every workload's, and its own scores."""
+def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:
+    """Those of an arm that trained this, in the order in which they are shown: every workload's, and its own scores.
+
+    `unit`: what the work is called, where not as the workload has it.
+    """
     trained = named(workload)
-    every = (*PACE, _throughput(trained), *CLOCKS, *map(_of_score, trained.scores), *MORE)
+    every = (*PACE, _throughput(trained, unit or trained.unit), *CLOCKS, *map(_of_score, trained.scores), *MORE)
     return tuple(each for each in every if each.only(trained))
 
 

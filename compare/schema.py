@@ -200,6 +200,11 @@ class Comparison:
         except ResultError as error:
             raise CompareError(f"{error}: run `make up` to compare again") from None
 
+    @property
+    def unit(self) -> str:
+        """What a setting calls a unit of the work; "": as the workload does."""
+        return str(self.recipe.get("unit", ""))
+
     def shown_arms(self) -> list[str]:
         """The arms that were measured, in the order in which they are shown."""
         return [name for name in ARMS if name in self.arms]

@@ -58,7 +58,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             detail=detail[:1].upper() + detail[1:],
             measures=[
                 _measure_row(comparison, each)
-                for each in measures.measures_of(comparison.workload)
+                for each in measures.measures_of(comparison.workload, comparison.unit)
                 if _has_row(comparison, each)
             ],
             accuracy_reached=_accuracy_reached(comparison),

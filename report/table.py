@@ -24,7 +24,7 @@ def render(comparison: Comparison) -> str:
 
 
 def _arms(comparison: Comparison) -> str:
-    columns = [each for each in measures.measures_of(comparison.workload) if each.column]
+    columns = [each for each in measures.measures_of(comparison.workload, comparison.unit) if each.column]
     shown = [(name, comparison.arms[name]) for name in comparison.shown_arms()]
     rows = [["arm", *(each.column for each in columns)]]
     rows += [[name, *(_cell(summary, each) for each in columns)] for name, summary in shown]

@@ -32,6 +32,7 @@ REGISTRY = "registry.example.com/ray-worth-it"
 EVERYWHERE = (*STACKS, BUILT)
 OF_METRIC = ("metric", "metricMode", "metricTarget", "metricTolerance")
 CHANGES_NOTHING = {
+    "unit": EVERYWHERE,  # a word in tables
     **dict.fromkeys(OF_METRIC, EVERYWHERE),  # what the comparison makes of what was reported
     "target": EVERYWHERE,  # a stack has one; another is another place, whose hashes differ by the host or the pods
     "repeats": EVERYWHERE,  # more or fewer runs, each as it is
@@ -121,6 +122,7 @@ ANOTHER = {
     "secretEnvironment": "COLOUR=red",
     "measureSteps": "20",
     "metric": "loss",
+    "unit": "tokens",
     "metricMode": "min",
     "metricTarget": "0.1",
     "metricTolerance": "0.1",
@@ -171,7 +173,7 @@ def command(settings: Settings, plan: Any) -> list[str]:
     """The command of a run on this machine, without its deadline."""
     guarded = local_run._guard_command(local._properties(settings, plan), provenance.PROJECT / "runs")
     words = guarded[guarded.index("--") :]
-    return [word for word in words if not word.startswith("--metric")]  # which a run is told, and passes on
+    return [word for word in words if not word.startswith(("--metric", "--unit"))]  # which a run is told, and passes on
 
 
 def measurement(settings: Settings) -> str:

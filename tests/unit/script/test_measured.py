@@ -99,8 +99,17 @@ def test_a_script_has_a_page(measured: Callable[..., Comparison], tmp_path: Path
 
         assert "train.py --epochs 3" in text
         assert "4 epochs" not in text
+        assert "rows/s" in text
         for word in ("accuracy", "Accuracy", "images"):
             assert word not in page + text
+
+
+def test_rows_have_the_name_that_a_setting_gives_them(measured: Callable[..., Comparison], tmp_path: Path) -> None:
+    """In the table and on the page."""
+    found = measured(unit="tokens")
+
+    assert "tokens/s" in table.render(found)
+    assert "Tokens" in html.render(found, "local", tmp_path)
 
 
 def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Callable[..., Comparison]) -> None:

@@ -17,6 +17,7 @@ REFUSED = {
     "scriptKind": ["ray", "Torchrun"],
     "environment": ["A", "=1", "PYTHONPATH=/x", "'A=1"],
     "measureSteps": ["-1", "some"],
+    "unit": ["1", "a" * 40, "<b>"],
     "metricMode": ["up", "maximum"],
     "metricTarget": ["nan", "high"],
     "metricTolerance": ["-0.1", "inf"],

@@ -1,5 +1,6 @@
 """The recipe of somebody's own script: its settings beside those of every workload. Standard library only."""
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from training.contract.workload import WORKLOADS
 from training.workloads.script.recognise import KINDS
 
 AUTO = "auto"
+_UNIT = re.compile(r"[A-Za-z][A-Za-z -]{0,30}")
 ENVIRONMENT_WORDS = "NAME=value, several with blanks between, quoted as in a shell; PYTHONPATH is not allowed"
 """What variables for a script may be."""
 
@@ -36,6 +38,11 @@ def _readable_by(read: Any, allowed: str) -> Rule:
         return given.strip()
 
     return Rule(parse, allowed)
+
+
+def _word(given: str) -> None:
+    if not _UNIT.fullmatch(given.strip()):
+        raise ValueError(given)
 
 
 def environment_rule() -> Rule:
@@ -65,6 +72,12 @@ class ScriptRecipe(Recipe):
         "", text("an interpreter, 3.9 or newer"), "interpreter of the script's own environment", decides=False
     )
     environment: str = setting("", environment_rule(), "environment variables that the script needs")
+    unit: str = setting(
+        "rows",
+        _readable_by(_word, "a word, in the plural"),
+        "what a row of the script's data is called in tables",
+        decides=False,
+    )
     metric: str = setting(
         "", text("a name"), "number that the script reports and that its training is about", decides=False
     )

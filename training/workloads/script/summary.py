@@ -36,7 +36,6 @@ from training.workloads.script.recipe import variables
 from training.workloads.script.step_clock import StepClock, step_clock
 
 THREADS = "OMP_NUM_THREADS"
-UNIT = "rows"
 MOST_REPORTED = 1000
 """Of one number: it stays in Pulumi's state with its run."""
 CHECKS = ("rowsDisjoint", "stepsEqual", "weightsEqual")
@@ -174,12 +173,16 @@ def _distribution(steps: Sequence[float]) -> StepSeconds | None:
 
 
 def _amount(made: Made) -> Amount:
-    known, clock = made.facts, made.clock
+    known, clock, unit = made.facts, made.clock, made.asked.recipe.unit
     if known is None or known.rows_per_step is None or clock is None or not clock.timed:
-        return Amount(unit=UNIT, timed=None, per_second=None, per_step=None, known="unknown")
+        return Amount(unit=unit, timed=None, per_second=None, per_step=None, known="unknown")
     timed, per_step = round(known.rows_per_step * len(clock.timed)), round(known.rows_per_step)
     return Amount(
-        unit=UNIT, timed=timed, per_second=timed / sum(clock.timed), per_step=per_step, known=known.rows_known
+        unit=unit,
+        timed=timed,
+        per_second=timed / sum(clock.timed),
+        per_step=per_step,
+        known=known.rows_known,
     )
 
 
