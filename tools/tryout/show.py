@@ -109,7 +109,7 @@ def checks(facts: ArmFacts) -> tuple[tuple[bool | None, str], ...]:
 def claim(facts: Mapping[str, ArmFacts], both: Together, complete: bool) -> str:
     """The claim that can be reached, and what would raise it."""
     known = [check for one in facts.values() for check in checks(one)]
-    known += [both.same_rows_per_step, both.same_rows_per_epoch]
+    known += [both.same_rows_per_step, both.same_rows_per_epoch] if facts else []
     problems = [one.problem for one in facts.values() if one.problem]
     lacking = problems + [words for value, words in known if not value]
     lacking += [words for value, words in (both.same_threads, both.same_learning_rate) if value is False]
