@@ -40,7 +40,10 @@ MOST_REPORTED = 1000
 """Of one number: it stays in Pulumi's state with its run."""
 CHECKS = ("rowsDisjoint", "stepsEqual", "weightsEqual")
 OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds")
-UNSEEN = "no step was seen: those of PyTorch's optimizers and of Keras' fit are, own loops of TensorFlow are not"
+UNSEEN = (
+    "no step was seen: those of PyTorch's optimizers, of Keras' fit and of XGBoost's and LightGBM's train are, "
+    "own loops of TensorFlow are not"
+)
 
 
 @dataclass(frozen=True)

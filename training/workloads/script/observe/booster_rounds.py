@@ -81,7 +81,8 @@ def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tupl
         loader = now.loaders.setdefault(id(model), state.Loader(None, rows, None))
         loader.deliver(rows, None)
         now.deliver(loader)
-        now.metrics.update({name: float(value) for name, value in logs})
+        for name, value in logs:
+            now.measured(name, float(value))
         now.step(id(model))
     except Exception as error:  # noqa: BLE001 (the script's round is done, and goes on)
         state.note(f"a round could not be observed: {error!r}")
