@@ -68,7 +68,9 @@ def restore_cut_off(backend: Path, project: str, stack: str) -> bool:
         before = file.with_name(f"{file.name}.bak")
         if file.is_file() and before.is_file() and not _is_whole(file) and _is_whole(before):
             # Renamed, and not copied: there is no room
-            before.with_name(f"{before.name}.attrs").replace(file.with_name(f"{file.name}.attrs"))
+            attributes = before.with_name(f"{before.name}.attrs")
+            if attributes.is_file():  # with `metadata=skip` in the backend's address there are none
+                attributes.replace(file.with_name(f"{file.name}.attrs"))
             before.replace(file)
             return True
     return False

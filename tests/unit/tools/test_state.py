@@ -120,6 +120,16 @@ def test_a_state_that_was_cut_off_is_the_one_before_it(
     assert not state.restore_cut_off(tmp_path, "p", "local")
 
 
+def test_a_state_without_attributes_is_put_back_too(tmp_path: Path) -> None:
+    """Where the backend's address has metadata=skip."""
+    file, before = _state(tmp_path, "local.json", b""), _state(tmp_path, "local.json.bak", WHOLE)
+    for one in (file, before):
+        one.with_name(f"{one.name}.attrs").unlink()
+
+    assert state.restore_cut_off(tmp_path, "p", "local")
+    assert WHOLE == file.read_bytes()
+
+
 def test_a_state_that_is_being_written_is_left_alone(tmp_path: Path, living_pulumi: int) -> None:
     """Between emptying the file and writing it there is nothing in it, for a moment."""
     file = _state(tmp_path, "local.json", b"")
