@@ -21,10 +21,10 @@ from training.contract import provenance
 from training.launch import environment
 from training.machine import machine_lock, topology
 from training.workloads.script.commands import threading
+from training.workloads.script.environment import observed_by
 from training.workloads.script.observations import read, settled_step_seconds
 
 EXAMPLES = provenance.PROJECT / "examples"
-SITE = provenance.PROJECT / "training" / "workloads" / "script" / "observe" / "path"
 CLOCK = """import atexit, json, os, time
 ticks = []
 tick = lambda: ticks.append(time.monotonic())
@@ -93,7 +93,7 @@ def measure(name: str, python: str, number: int) -> Repeat:
 def _run(command: list[str], ticks: Path, observed_into: Path | None) -> None:
     variables = environment.allowed(os.environ) | threading(1) | {"TICKS": str(ticks)}
     if observed_into:
-        variables |= {"PYTHONPATH": str(SITE), "TRAINING_OBSERVE": str(observed_into)}
+        variables |= observed_by(observed_into, steps=0)
     done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if done.returncode:
         sys.exit(f"error: {' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr[-MOST_SHOWN:]}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from training.launch import environment
 from training.launch import ray_driver as ray_arm
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -39,7 +40,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     home, run = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("runs") / "run"
     run.mkdir()
     # As long as a folder may be before another is taken: the sockets in it are reached all the same.
-    temporary = Path("/tmp").joinpath("t" * (ray_arm.LONGEST_TEMPORARY - len("/tmp/")))  # noqa: S108
+    temporary = Path("/tmp").joinpath("t" * (environment.LONGEST_TEMPORARY - len("/tmp/")))  # noqa: S108
     temporary.mkdir(exist_ok=True)
     misleading = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "0" * 32, "RAY_ADDRESS": "192.0.2.9:6379"}
     try:
@@ -86,7 +87,7 @@ def test_ray_is_told_to_listen_on_loopback(seen: dict[str, Any]) -> None:
 def test_the_folder_s_limit_leaves_room_for_ray_s_longest_socket() -> None:
     """Under macOS's limit of 103 characters too, with the longest number that a process can have."""
     session = "session_2026-01-01_00-00-00_000000_4194304"
-    longest = ray_arm.LONGEST_TEMPORARY + len(f"/ray-xxxxxxxx/r/{session}/sockets/plasma_store")
+    longest = environment.LONGEST_TEMPORARY + len(f"/ray-xxxxxxxx/r/{session}/sockets/plasma_store")
 
     assert 103 >= longest
-    assert "/tmp" == ray_arm._short_folder() or len(tempfile.gettempdir()) <= ray_arm.LONGEST_TEMPORARY  # noqa: S108
+    assert "/tmp" == environment.short_folder() or len(tempfile.gettempdir()) <= environment.LONGEST_TEMPORARY  # noqa: S108

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from tools.tryout.run_arm import MOST_PRINTED, Outcome
-from training.launch.observed import MOST_PROCESSES
+from tools.tryout.run_arm import Outcome
+from training.launch.observed import MOST_PRINTED, MOST_PROCESSES
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.recognise import Script
 

@@ -18,12 +18,11 @@ from infra.places.local import guard
 from tools.tryout.request import Request
 from training.contract.provenance import PROJECT
 from training.launch import environment
+from training.launch.observed import MOST_PRINTED
 from training.workloads.script.commands import ArmCommand
-from training.workloads.script.environment import observed_by, short_folder, variables_of
+from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.observations import Observation, read
 
-MOST_PRINTED = 64 * 2**20
-"""Bytes. Who prints more in 20 steps would be measured printing."""
 KEPT = 2**16
 """Bytes of the end of what an arm prints."""
 TRACE_BEFORE_END_SECONDS = 5
@@ -61,7 +60,7 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome
     """Run `arm` in the folder `where`; its files are in a new private folder in `folder`."""
     own = folder / arm.arm
     own.mkdir(mode=0o700)
-    with tempfile.TemporaryDirectory(prefix="try-", dir=short_folder()) as ray_folder:
+    with tempfile.TemporaryDirectory(prefix="try-", dir=environment.short_folder()) as ray_folder:
         plan = own / "plan.json"
         plan.touch(mode=0o600)  # what ENV holds may be secret
         hang_seconds = request.limit_seconds - min(TRACE_BEFORE_END_SECONDS, request.limit_seconds // 2)

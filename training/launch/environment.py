@@ -6,6 +6,7 @@ The same in every arm. What of the caller's environment reaches a run is a list 
 import gc
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 
 from training.contract.provenance import allowed_cpus
@@ -27,6 +28,10 @@ OWN = re.compile("TRAINING_[A-Z_]+")
 
 SECRET = "TRAINING_SECRET_ENVIRONMENT"  # noqa: S105 (its name)
 """By which a run is told variables that nobody else may see, as a JSON object."""
+
+LONGEST_TEMPORARY = 24
+"""Characters. A socket's path ends at 107 (103 on macOS), and there follow 15 of ours and up to 64 of Ray's:
+`/ray-xxxxxxxx/r/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store`."""
 
 STEERING = re.compile(
     "TF_(ENABLE|DISABLE|XLA|NUM|ONEDNN|MKL|USE|SET_ONEDNN|DETERMINISTIC|CPU|EAGER|GRPC|AUTO_MIXED_PRECISION|SYNC_ON"
@@ -99,3 +104,8 @@ def resume_garbage_collection() -> None:
 def bound_cpus() -> list[int] | None:
     """The CPUs this process may use; None where the system has no affinity."""
     return allowed_cpus() if hasattr(os, "sched_getaffinity") else None
+
+
+def short_folder() -> str | None:
+    """The system's temporary folder, or /tmp where its name is too long for Ray's sockets."""
+    return None if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"  # noqa: S108

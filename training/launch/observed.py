@@ -30,6 +30,8 @@ PR_SET_CHILD_SUBREAPER = 36
 """Of prctl(2): <linux/prctl.h>."""
 MOST_PROCESSES = 400
 """Ray with a few workers has some 20; what has more starts itself again and again."""
+MOST_PRINTED = 64 * 2**20
+"""Bytes. Who prints more is measured printing."""
 POLL_SECONDS = 0.1
 COUNT_EVERY = 10
 """Polls between two counts of processes."""

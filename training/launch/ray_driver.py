@@ -29,9 +29,6 @@ from training.launch import entry, environment
 from training.launch.usage import container_cpu_since
 from training.machine import isolation, port_forward
 
-LONGEST_TEMPORARY = 24
-"""Characters. A socket's path ends at 107 (103 on macOS), and there follow 15 of ours and up to 64 of Ray's:
-`/ray-xxxxxxxx/r/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store`."""
 LOOPBACK = "127.0.0.2" if sys.platform.startswith("linux") else "127.0.0.1"
 """Where a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by the address that
 other machines reach (`ray._private.services.resolve_ip_for_localhost`), and keeps every other address of loopback."""
@@ -117,7 +114,7 @@ class OwnRay:
         Ray's own choice is ~/.ray/auth_token, readable by everybody. With no RAY_AUTH_MODE `ray.init` asks for a token.
         Source: https://docs.ray.io/en/latest/ray-security/token-auth.html
         """
-        own = cls(Path(tempfile.mkdtemp(prefix="ray-", dir=_short_folder())), request.result.parent / TOKEN)
+        own = cls(Path(tempfile.mkdtemp(prefix="ray-", dir=environment.short_folder())), request.result.parent / TOKEN)
         own.token.unlink(missing_ok=True)
         with os.fdopen(os.open(own.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as token:
             token.write(secrets.token_hex(32))
@@ -224,8 +221,3 @@ def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
         ray=config["cluster"],
     )
     return result.to_dict() if result else None
-
-
-def _short_folder() -> str | None:
-    """The system's temporary folder, or /tmp where its name is too long for Ray's sockets."""
-    return None if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"  # noqa: S108

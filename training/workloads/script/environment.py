@@ -3,7 +3,6 @@
 import os
 import secrets
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -46,8 +45,3 @@ def observed_by(own: Path, steps: int, hang_seconds: int = 0) -> dict[str, str]:
         "TRAINING_OBSERVE_STEPS": str(steps),
         "TRAINING_OBSERVE_HANG_SECONDS": str(hang_seconds),
     }
-
-
-def short_folder() -> str | None:
-    """Where a folder for Ray's files goes: its sockets leave few characters for the name."""
-    return None if len(tempfile.gettempdir()) <= 24 else "/tmp"  # noqa: S108

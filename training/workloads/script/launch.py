@@ -17,15 +17,13 @@ from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import observed
 from training.launch.entry import Request
-from training.launch.environment import SECRET
+from training.launch.environment import SECRET, short_folder
+from training.launch.observed import MOST_PRINTED
 from training.machine.ports import held_ports
 from training.workloads.script import commands, observations, summary
 from training.workloads.script.asked import asked, why_not
-from training.workloads.script.environment import observed_by, short_folder, variables_of
+from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.recipe import ScriptRecipe, variables
-
-MOST_PRINTED = 64 * 2**20
-"""Bytes. Who prints more is measured printing."""
 
 
 class ArmError(ValueError):
