@@ -60,8 +60,8 @@ tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder
 sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS, PRECISION, any key); KEEP=1: destroy nothing
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.sweep
 
-bench: ## measure the arms against this machine's limit (QUICK=1: 5 minutes; JSON=1: as JSON)
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(QUICK),--quick) $(if $(JSON),--json)
+bench: ## measure the arms against this machine's limit (QUICK=1: 5 minutes; ONLY="bfloat16": that column; JSON=1: as JSON)
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(QUICK),--quick) $(if $(JSON),--json) $(if $(ONLY),--only "$(ONLY)")
 
 env: ## print exports that let plain pulumi commands work on the same state (eval them)
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack.environment print

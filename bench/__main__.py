@@ -38,6 +38,8 @@ QUICK_IMAGES, FULL_IMAGES = 1280, 1536
 WARMUP_STEPS = 2
 REPEATS = 3
 TIMEOUT_SECONDS = 900
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 
 @dataclass(frozen=True)
@@ -107,35 +109,60 @@ def _made(case: Case, name: str) -> result.TrainingResult:
 
 
 def main() -> None:
-    """Measure, write benchmarks/, print the table, or with --json the object alone."""
+    """Measure, write benchmarks/ after every column, print the table, or with --json the object alone.
+
+    Ctrl-C keeps and prints the columns that are whole.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="float32 at batch 128, few steps, without documented Ray: 5 minutes"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object, and nothing else")
     parser.add_argument("--repeats", type=typed(whole(1, 100)), default=REPEATS)
+    parser.add_argument(
+        "--only", default="", metavar="COLUMNS", help="measure these alone, such as 'bfloat16 bfloat16/512'"
+    )
     given = parser.parse_args()
+    try:
+        chosen = _chosen(cases(quick=given.quick), given.only.split())
+    except ValueError as error:
+        sys.exit(f"error: {error}")
     if len(provenance.allowed_cpus()) < CnnRecipe().workers:
         sys.exit(f"error: the benchmark needs {CnnRecipe().workers} CPUs, and this process may use one")
     try:
         machine_lock.hold(_say)
     except machine_lock.LockError as error:
         sys.exit(f"error: {error}")
-    found = {}
-    for case in cases(quick=given.quick):
-        found[case.key] = summarise(measure(case, given.repeats, _say))
-    path = _write(found, given.repeats)
-    print(json.dumps(found) if given.json else f"{provenance.host().fingerprint()}\n{table(found)}\n{path}")
+    path = BENCHMARKS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
+    found: dict[str, Any] = {}
+    try:
+        for case in chosen:
+            found[case.key] = summarise(measure(case, given.repeats, _say))
+            _write(path, found, given.repeats)
+    except KeyboardInterrupt:
+        if not found:
+            sys.exit(INTERRUPTED)
+    shown = path.relative_to(provenance.PROJECT)
+    print(json.dumps(found) if given.json else f"{provenance.host().fingerprint()}\n{table(found)}\n{shown}")
+    if len(found) < len(chosen):
+        sys.exit(INTERRUPTED)
+
+
+def _chosen(of: Sequence[Case], columns: Sequence[str]) -> list[Case]:
+    """Those named, or all; raises ValueError where a name is of none."""
+    known = [case.key for case in of]
+    if unknown := sorted(set(columns) - set(known)):
+        raise ValueError(f"no column is called {', '.join(unknown)}; there are: {' '.join(known)}")
+    return [case for case in of if case.key in columns or not columns]
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _write(found: dict[str, Any], repeats: int) -> Path:
+def _write(path: Path, found: dict[str, Any], repeats: int) -> None:
     host = provenance.host()
     facts = {"cpuModel": host.cpu_model, "cpusAllowed": host.cpus_allowed, "memoryBytes": host.memory_bytes}
-    path = BENCHMARKS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
     content = {
         "host": facts,
         "repeats": repeats,
@@ -143,7 +170,6 @@ def _write(found: dict[str, Any], repeats: int) -> Path:
         "cases": found,
     }
     result.write_whole(path, json.dumps(content, indent=1) + "\n")
-    return path.relative_to(provenance.PROJECT)
 
 
 def _run(arm: str, recipe: CnnRecipe) -> result.TrainingResult:

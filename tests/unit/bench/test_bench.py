@@ -1,6 +1,9 @@
 """The benchmark's arithmetic: which ratio is of what. Its measurements are `make bench`'s own."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,6 +160,65 @@ def test_every_repeat_begins_with_another_arm(monkeypatch: pytest.MonkeyPatch) -
     assert [100.0] * 3 == [repeat.fit_images_per_second for repeat in repeats]
 
 
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[str]]:
+    """Run the command line where Ctrl-C comes in the column `ends_in`; returns the columns that were begun."""
+
+    def run(*flags: str, ends_in: str = "") -> list[str]:
+        begun: list[str] = []
+
+        def measure(case: bench.Case, *_: object) -> list[figures.Repeat]:
+            begun.append(case.key)
+            if case.key == ends_in:
+                raise KeyboardInterrupt
+            return [repeat(20, 10, 10.5, 10.6)]
+
+        monkeypatch.setattr(bench, "measure", measure)
+        monkeypatch.setattr(bench, "BENCHMARKS", tmp_path)
+        monkeypatch.setattr("training.contract.provenance.PROJECT", tmp_path)
+        monkeypatch.setattr("training.contract.provenance.allowed_cpus", lambda: [0, 1])
+        monkeypatch.setattr(machine_lock, "hold", lambda _: None)
+        monkeypatch.setattr("sys.argv", ["bench", *flags])
+        bench.main()
+        return begun
+
+    return run
+
+
+def test_columns_can_be_chosen(command: Callable[..., list[str]]) -> None:
+    """In the order of the table; a name that is of none is refused with those there are."""
+    assert ["float32/512", "bfloat16"] == command("--only", "bfloat16 float32/512")
+    with pytest.raises(
+        SystemExit, match="no column is called float64; there are: float32 float32/512 bfloat16 bfloat16/512"
+    ):
+        command("--only", "float64")
+    with pytest.raises(SystemExit, match=r"no column is called bfloat16; there are: float32$"):
+        command("--quick", "--only", "bfloat16")
+
+
+def test_ctrl_c_keeps_the_columns_that_are_whole(
+    command: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A column takes minutes: they are printed, and are in benchmarks/."""
+    with pytest.raises(SystemExit) as ended:
+        command(ends_in="bfloat16")
+
+    (kept,) = tmp_path.glob("*.json")
+    assert 130 == ended.value.code
+    assert ["float32", "float32/512"] == list(json.loads(kept.read_text())["cases"])
+    assert ["float32", "float32/512"] == capsys.readouterr().out.splitlines()[1].split()[-2:]
+
+
+def test_ctrl_c_in_the_first_column_prints_no_table(
+    command: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """And writes no file."""
+    with pytest.raises(SystemExit) as ended:
+        command(ends_in="float32")
+
+    assert (130, "", []) == (ended.value.code, capsys.readouterr().out, list(tmp_path.iterdir()))
+
+
 def test_the_benchmark_has_the_machine_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """From before its first run on: another measurement beside it would spoil both."""
     held: list[bool] = []
@@ -168,7 +230,7 @@ def test_the_benchmark_has_the_machine_to_itself(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bench, "measure", measure)
     monkeypatch.setattr("sys.argv", ["bench", "--quick"])
     monkeypatch.setattr("training.contract.provenance.allowed_cpus", lambda: [0, 1])
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit):
         bench.main()
 
     assert [True] == held
