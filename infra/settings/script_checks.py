@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.table import KEYS
-from training.workloads.script import asked, commands, source, their_python
+from training.workloads.script import asked, source, their_python
 from training.workloads.script.recipe import variables as recipe_variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
 
@@ -72,19 +72,17 @@ def has_python(draft: Draft) -> Iterator[Problem]:
     """Its interpreter answers, and has what the script imports, new enough to be observed; and Ray."""
     script, python = _recognised(draft), asked.interpreter(draft["python"])
     try:
-        versions = their_python.versions(python)
-        if script:
-            their_python.check(script, versions, python)
+        versions = their_python.checked(python, script)
     except their_python.PythonError as error:
-        yield Problem(
-            draft.shown("python"), KEYS["python"].rule.allowed, (set_line("python", KEYS["python"].example),),
-            why=str(error),
-        )  # fmt: skip
+        named = [set_line("python", error.interpreter or KEYS["python"].example)]
+        fix = " && ".join([error.fix, *named] if error.interpreter else [error.fix] if error.fix else named)
+        yield Problem(draft.shown("python"), KEYS["python"].rule.allowed, (fix,), why=error.why)
         return
     if script and "ray" not in versions:
         yield Problem(
             draft.shown("python"), "an environment with Ray: without the arm ray there is nothing to compare",
-            (commands.install_line(python),), why="the arm ray runs the script as Ray Train's training function",
+            (their_python.line_that_installs(["ray"], python),),
+            why="the arm ray runs the script as Ray Train's training function",
         )  # fmt: skip
 
 

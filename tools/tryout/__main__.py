@@ -22,16 +22,15 @@ def main() -> int:
     asked = request.read()
     try:
         script = recognise(asked.script, asked.arguments, asked.kind)
-        found = their_python.versions(asked.python)
-        their_python.check(script, found, asked.python)
+        found = their_python.checked(asked.python, script)
     except (ScriptError, their_python.PythonError) as error:
         raise ToolError(str(error)) from None
     terminal.write(show.recognised(script, found, str(commands.folder(script))))
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
         arms = _arms(script, asked, Path(folder), "ray" in found)
         terminal.write(f"\narms\n{show.command_lines(arms)}")
-        if line := explain.install_ray(script, arms, commands.install_line(asked.python)):
-            terminal.write(line)
+        if explain.lacks_ray(script, arms):
+            terminal.write(f"to have it: {their_python.line_that_installs(['ray'], asked.python)}")
         machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
         if reason := isolation.refusal():
             terminal.write(f"\nwithout a network of its own: {reason}")

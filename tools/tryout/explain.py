@@ -145,7 +145,7 @@ def _with_lines(message: str, lines: str) -> str:
     )
 
 
-def install_ray(script: Script, arms: list[ArmCommand], line: str) -> str:
-    """What to do where only Ray is missing for the arm `ray`; "" where nothing is."""
+def lacks_ray(script: Script, arms: list[ArmCommand]) -> bool:
+    """Whether only Ray is missing for the arm `ray`."""
     absent = next((arm.absent for arm in arms if arm.arm == "ray"), "")
-    return f"to have it: {line}" if "has no Ray" in absent and not script.needs_ray else ""
+    return "has no Ray" in absent and not script.needs_ray

@@ -42,6 +42,17 @@ def test_a_script_that_knows_no_ray_gets_its_ranks_from_outside(kind: Kind, laun
     assert (str(commands.RANKS / "under_ray.py"), "3", "1", kind, "/mine/train.py") == found["ray"].command[1:6]
 
 
+def test_a_script_that_can_not_tell_that_it_is_alone_is_a_world_of_one() -> None:
+    """It calls `init_process_group` in any case, as most of PyTorch's tutorials do."""
+    script = Script(path=PATH, kind="torchrun", modules=frozenset({"torch"}), arguments=(), trains_alone=False)
+    found = {arm.arm: arm for arm in commands.commands(script, PYTHON, Sizes(workers=3), {})}
+
+    for arm in ("baseline", "wide"):
+        assert (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "1") == found[arm].command[:5]
+        assert 1 == found[arm].ranks
+    assert "3" == found["native"].command[4]
+
+
 @pytest.mark.parametrize("kind", ["ray-xgboost", "ray-lightgbm"])
 def test_boosters_find_each_other_without_ray(kind: Kind) -> None:
     """Local mode in every process, which is told of the others as its kind needs it."""

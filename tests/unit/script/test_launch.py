@@ -58,7 +58,7 @@ def test_a_failed_arm_is_one_message(ended: End, message: str) -> None:
         ("baseline", [], "no script is named"),
         (
             "native",
-            ["--script=examples/torch_ddp.py", "--script-kind=other", "--script-arguments={workers}"],
+            ["--script=examples/keras_tf_config.py", "--script-kind=other", "--script-arguments={workers}"],
             "no arm native",
         ),
     ],

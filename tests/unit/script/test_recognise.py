@@ -61,6 +61,46 @@ def test_the_examples_are_recognised(name: str, kind: str) -> None:
     assert not {"training", "tools", "compare"} & {name.partition(".")[0] for name in recognise(path, WORKERS).modules}
 
 
+@pytest.mark.parametrize(
+    ("text", "loads"),
+    [
+        ("import torch.distributed as dist, numpy", {"torch"}),
+        ("from ray.train.torch import TorchTrainer", {"ray", "torch"}),
+        ("from ray.train import torch", {"ray", "torch"}),
+        ("try:\n    import torch\nexcept ImportError:\n    import tensorflow", set()),
+        ("def train():\n    import xgboost", set()),
+        ("import keras", set()),
+    ],
+)
+def test_what_it_can_not_do_without_is_what_it_imports_at_once(tmp_path: Path, text: str, loads: set[str]) -> None:
+    """Not what a condition or a function imports, nor a file of its own of that name."""
+    script(tmp_path, "", "keras.py")
+
+    assert loads == recognise(script(tmp_path, text), WORKERS).loads
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"),
+    [
+        ("dist.init_process_group('gloo')", False),
+        ("dist.init_process_group('gloo', world_size=int(os.environ['WORLD_SIZE']))", False),
+        ("local = int(os.environ.get('LOCAL_RANK', 0)); dist.init_process_group('gloo')", False),
+        ("if int(os.environ.get('WORLD_SIZE', '1')) > 1: dist.init_process_group('gloo')", True),
+        ("if 'RANK' in os.environ: dist.init_process_group('gloo')", True),
+        ("if os.getenv('RANK'): dist.init_process_group('gloo')", True),
+        ("if dist.is_torchelastic_launched(): dist.init_process_group('gloo')", True),
+        ("import accelerate", True),
+        ("import beside", True),
+    ],
+)
+def test_whether_it_asks_for_other_ranks_decides_how_it_runs_alone(tmp_path: Path, text: str, alone: bool) -> None:
+    """In it, or in a module beside it."""
+    script(tmp_path, "import os\nif 'WORLD_SIZE' not in os.environ: pass", "beside.py")
+    path = script(tmp_path, f"import os\nimport torch.distributed as dist\n{text}")
+
+    assert alone == recognise(path, ()).trains_alone
+
+
 def test_of_several_trainers_it_is_the_one_that_the_arguments_name() -> None:
     """One script may have several, by argument."""
     path = EXAMPLES / "trees.py"

@@ -89,13 +89,15 @@ def test_a_stack_file_in_another_form_is_left_alone(tmp_path: Path, monkeypatch:
     assert "config: {ray-worth-it:workers: '2'}\n" == file.read_text()
 
 
-def test_an_environment_without_ray_is_one_line(tmp_path: Path) -> None:
-    """A script that imports Ray; and versions that can't be observed, by name."""
+def test_an_environment_without_ray_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that imports Ray; and versions that can't be observed, by name. What uv made has no pip."""
+    monkeypatch.setattr(their_python, "modules", lambda python: frozenset({"pip"} if "pip" in python else ()))
     script = Script(path=tmp_path / "a.py", kind="ray-torch", modules=frozenset({"ray.train", "torch"}), arguments=())
 
-    with pytest.raises(
-        their_python.PythonError, match=r'its environment has none: /x/python -m pip install "ray\[train\]'
-    ):
+    lacks = "a.py imports ray, which its environment has not: "
+    with pytest.raises(their_python.PythonError, match=rf"{lacks}/pip/python -m pip install 'ray\[train\]>="):
+        their_python.check(script, {"python": "3.11.0"}, "/pip/python")
+    with pytest.raises(their_python.PythonError, match=rf"{lacks}\S*uv\S* pip install --python /x/python 'ray"):
         their_python.check(script, {"python": "3.11.0"}, "/x/python")
     with pytest.raises(their_python.PythonError, match=r"ray 2.49.2 .* 2.51 or newer"):
         their_python.check(script, {"python": "3.11.0", "ray": "2.49.2"}, "/x/python")

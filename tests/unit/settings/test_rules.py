@@ -8,7 +8,7 @@ from tests.unit.settings_machine import machine, only_problem, settings
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 
-A_SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py", "metric": "loss"}
+A_SCRIPT = {"workload": "script", "script": "examples/keras_tf_config.py", "metric": "loss"}
 A_SCRIPT_S_KEYS = set(ScriptRecipe.settings()) - set(CnnRecipe.settings())
 REFUSED = {
     "workersCurve": ["0", "1,x", "1;2", "1,,2"],

@@ -9,7 +9,9 @@ import pytest
 from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems
 from training.workloads.script import their_python
 
-RAY = "from ray.train.torch import TorchTrainer\nfrom ray.train import ScalingConfig\n"
+RAY = "from ray.train.tensorflow import TensorflowTrainer\nfrom ray.train import ScalingConfig\n"
+TORCHRUN = "def train():\n    import torch.distributed\n"
+"""Refused by no environment without PyTorch: it is imported later."""
 SECRET = frozenset({"secretEnvironment"})
 
 
@@ -17,7 +19,7 @@ SECRET = frozenset({"secretEnvironment"})
 def script(tmp_path: Path) -> Path:
     """One for torchrun, which takes its ranks from variables."""
     path = tmp_path / "train.py"
-    path.write_text("import torch.distributed\n")
+    path.write_text(TORCHRUN)
     return path
 
 
@@ -81,9 +83,10 @@ def test_epochs_that_reach_nobody_are_refused(script: Path) -> None:
 @pytest.mark.parametrize(
     ("installed", "text", "message"),
     [
-        ({"python": "3.11.0"}, RAY, "its environment has none: {python} -m pip install"),
-        ({"python": "3.11.0"}, "import torch.distributed", "without the arm ray there is nothing to compare"),
-        ({"python": "3.11.0", "ray": "2.40.0"}, RAY, "ray 2.40.0 in the script's environment: 2.51 or newer"),
+        ({"python": "3.11.0"}, RAY, "imports ray, which its environment has not"),
+        ({"python": "3.11.0"}, TORCHRUN, "without the arm ray there is nothing to compare"),
+        ({"python": "3.11.0", "ray": "2.40.0"}, RAY, "ray 2.40.0 in the script's environment, and 2.51 or newer"),
+        ({"python": "3.11.0", "ray": "2.60.0"}, "import torch.distributed", "imports torch, which its environment has"),
     ],
 )
 def test_an_environment_that_has_not_what_it_takes_is_one_line(
@@ -92,10 +95,46 @@ def test_an_environment_that_has_not_what_it_takes_is_one_line(
     """No Ray, or one that is too old: what installs it."""
     script.write_text(text)
     monkeypatch.setattr(their_python, "versions", lambda _: installed)
-    (problem,) = problems(**keys(script, scriptArguments="--num-workers {workers}", python="/x/python"))
+    monkeypatch.setattr(their_python, "modules", lambda _: frozenset({"pip", "ray", "tensorflow"}))
+    (problem,) = problems(**keys(script, scriptArguments="--num-workers {workers}", python="/bin/true"))
 
-    assert message.format(python="/x/python") in str(problem)
-    assert "pip install" in str(problem)
+    assert message in str(problem)
+    assert problem.fixes[0].startswith("/bin/true -m pip install ")
+
+
+def test_an_environment_that_is_not_there_is_one_line_that_makes_it(script: Path) -> None:
+    """With the requirements beside the script, or what it imports; nothing in it has to be looked for."""
+    (by_imports,) = problems(**keys(script, python="../mine/.venv/bin/python"))
+    (script.parent / "requirements.txt").write_text("torch\n")
+    (by_file,) = problems(**keys(script, python=str(script.parent / ".venv/bin/python")))
+
+    assert "there is no ../mine/.venv/bin/python" == by_imports.why
+    made, installed = by_imports.fixes[0].split(" && ")
+    assert ["venv", "--python", "3.11", "../mine/.venv"] == shlex.split(made)[1:]
+    assert shlex.split(installed)[1:] == [
+        *(
+            "pip",
+            "install",
+            "--python",
+            "../mine/.venv/bin/python",
+            "--torch-backend",
+            "cpu",
+            "ray[train]>=2.54",
+            "torch",
+        ),
+    ]
+    assert by_file.fixes[0].endswith(f"--torch-backend cpu -r {script.parent}/requirements.txt")
+
+
+def test_the_projects_own_environment_stays_as_it_is_locked(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it lacks goes into one of the script's own, which is named in the same line."""
+    monkeypatch.setattr(their_python, "modules", lambda _: frozenset({"ray"}))
+    script.write_text("import torch.distributed\n")
+    (problem,) = problems(**keys(script))
+
+    assert "imports torch, which the project's own environment has not" in problem.why
+    assert f" venv --python 3.11 {script.parent}/.venv && " in problem.fixes[0]
+    assert problem.fixes[0].endswith(f" && pulumi config set python {script.parent}/.venv/bin/python")
 
 
 def test_what_is_no_python_is_refused(script: Path) -> None:
@@ -212,7 +251,7 @@ def test_what_a_script_is_made_of_measures_again(script: Path, monkeypatch: pyte
     (script.parent / "model.py").write_text("1")
     beside = measurement(script=script)
     folder = measurement(script=script, scriptFolder=str(script.parent))
-    script.write_text("import torch.distributed\nimport model\n")
+    script.write_text(f"{TORCHRUN}import model\n")
     changed = measurement(script=script)
     (script.parent / "model.py").write_text("2")
     imported = measurement(script=script)

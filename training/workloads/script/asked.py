@@ -64,9 +64,7 @@ def asked(recipe: ScriptRecipe) -> Asked:
         raise ScriptError("script", "no script is named: it is the file that trains, as ../mine/train.py")
     python = interpreter(recipe.python)
     script = recognise(path_of(recipe.script), tuple(shlex.split(recipe.script_arguments)), recipe.script_kind)
-    versions = their_python.versions(python)
-    their_python.check(script, versions, python)
-    return Asked(recipe=recipe, script=script, python=python, versions=versions)
+    return Asked(recipe=recipe, script=script, python=python, versions=their_python.checked(python, script))
 
 
 def path_of(text: str) -> Path:

@@ -10,6 +10,7 @@ from training.workloads.script.recognise import WORDS, Script
 
 RANKS = PROJECT / "training" / "workloads" / "script" / "ranks"
 ARMS = ("baseline", "wide", "native", "ray")
+ALONE = ("baseline", "wide")
 MASTER = ("--master-addr", "127.0.0.1", "--master-port")
 VARIABLES_OF: dict[str, dict[str, str]] = {
     # Ray sets it in the workers of its TensorflowTrainer: the other arms import the same Keras
@@ -59,7 +60,7 @@ def commands(
 
 
 def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mapping[str, str]) -> ArmCommand:
-    alone = arm in ("baseline", "wide")
+    alone = arm in ALONE
     threads = sizes.workers * sizes.worker_cpus if arm == "wide" else sizes.worker_cpus
     command = [str(script.path), *arguments(script, {**values, "workers": str(_workers(arm, script, sizes))})]
     return ArmCommand(
@@ -97,8 +98,8 @@ def _workers(arm: str, script: Script, sizes: Sizes) -> int:
 def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
     """What stands between Python and the script."""
     is_torch = script.kind in ("ray-torch", "torchrun")
-    if arm == "native" and is_torch:
-        count = ("--nproc-per-node", str(sizes.workers))
+    if is_torch and (arm == "native" or (arm in ALONE and not script.trains_alone)):
+        count = ("--nproc-per-node", str(sizes.workers if arm == "native" else 1))
         return ["-m", "torch.distributed.run", *count, *MASTER, str(sizes.master_port)]
     if arm == "native":
         return [str(RANKS / "processes.py"), str(sizes.workers), script.kind]
@@ -124,11 +125,6 @@ def threading(threads: int) -> dict[str, str]:
         "TF_NUM_INTRAOP_THREADS": str(threads),
         "CUDA_VISIBLE_DEVICES": "-1",
     }
-
-
-def install_line(python: str) -> str:
-    """What puts Ray into the script's environment."""
-    return f'{shlex.quote(python)} -m pip install "ray[train]>=2.54"'
 
 
 def folder(script: Script) -> Path:

@@ -28,6 +28,8 @@ TRAINERS: dict[str, Kind] = {
 }
 BY_TORCHRUN = ("torch.distributed", "torch.nn.parallel", "accelerate", "lightning", "pytorch_lightning", "transformers")
 """Modules of who takes ranks from torchrun's variables."""
+ASK_THEMSELVES = BY_TORCHRUN[2:]
+"""Those of them that find out whether there are any."""
 FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "ray")
 PLACEHOLDERS = ("workers", "seed", "epochs", "storage")
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
@@ -53,6 +55,10 @@ class Script:
     """As given, with placeholders."""
     files: frozenset[Path] = frozenset()
     """It, and the modules beside it that it imports."""
+    loads: frozenset[str] = frozenset()
+    """Those of FRAMEWORKS that it imports as soon as it is started, so that it ends where they are missing."""
+    trains_alone: bool = True
+    """Whether it can tell that it has no other ranks; else even one process of it has to have torchrun's variables."""
 
     @property
     def needs_ray(self) -> bool:
@@ -78,7 +84,10 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
     files: set[Path] = {path}
     modules, names = frozenset(_imports(path, tree, files)), _names(tree)
     kind_of_it = _kind(modules, names, arguments, kind)
-    script = Script(path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files))
+    script = Script(
+        path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
+        loads=_loads(path, tree), trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
+    )  # fmt: skip
     _check_arguments(script)
     _check_text(script, tree)
     return script
@@ -110,6 +119,26 @@ def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, 
     if names & {"MultiWorkerMirroredStrategy", "TF_CONFIG"}:
         return "tf-config"
     return "other"
+
+
+def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:
+    """Whether it asks if there are other ranks, or leaves that to who does: not where it reads a variable outright."""
+    if any(_is_in(name, module) for name in modules for module in ASK_THEMSELVES):
+        return True
+    return any(_asks(node) for path in files for node in ast.walk(_read(path)))
+
+
+def _asks(node: ast.AST) -> bool:
+    """`os.environ.get("WORLD_SIZE", …)`, `os.getenv("RANK")`, `"RANK" in os.environ`."""
+    if isinstance(node, ast.Compare):
+        return any(isinstance(each, ast.In | ast.NotIn) for each in node.ops) and _is_rank_variable(node.left)
+    if isinstance(node, ast.Call):
+        return _last_name(node.func) in ("get", "getenv") and any(_is_rank_variable(each) for each in node.args[:1])
+    return isinstance(node, ast.Attribute) and node.attr == "is_torchelastic_launched"
+
+
+def _is_rank_variable(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in ("RANK", "WORLD_SIZE")
 
 
 def _check_arguments(script: Script) -> None:
@@ -155,11 +184,8 @@ def _imports(path: Path, tree: ast.Module, seen: set[Path]) -> set[str]:
     """Dotted names that a file imports, wherever they stand, and those of its neighbours, which go to `seen`."""
     names: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Attribute):  # `import ray.train` reaches ray.train.torch by its attribute
+        names |= _imported(node)
+        if isinstance(node, ast.Attribute):  # `import ray.train` reaches ray.train.torch by its attribute
             names.add(ast.unparse(node))
     for name in sorted(names):
         neighbour = path.parent / f"{name.replace('.', '/')}.py"
@@ -167,6 +193,25 @@ def _imports(path: Path, tree: ast.Module, seen: set[Path]) -> set[str]:
             seen.add(neighbour)
             names |= _imports(neighbour, _read(neighbour), seen)
     return names
+
+
+def _imported(node: ast.AST) -> set[str]:
+    """Dotted names that one statement imports."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return set()
+
+
+def _loads(path: Path, tree: ast.Module) -> frozenset[str]:
+    """Frameworks that are imported whatever happens: not in a function, a condition or a `try`, and by no neighbour."""
+    names = {name for node in tree.body for name in _imported(node)}
+    first = {name.partition(".")[0] for name in names}
+    own = {name for name in first if (path.parent / name).is_dir() or (path.parent / f"{name}.py").is_file()}
+    # Each of Ray's modules of a trainer imports that trainer's framework
+    trained = {module.rpartition(".")[2] for module in TRAINERS if any(_is_in(name, module) for name in names)}
+    return frozenset(first & set(FRAMEWORKS) - own | trained)
 
 
 def _names(tree: ast.Module) -> frozenset[str]:

@@ -1,45 +1,87 @@
-"""What is installed in a script's environment: asked of its own Python, which imports none of it."""
+"""What is installed in a script's environment: asked of its own Python, which imports none of it.
+
+And the lines to type that give it what it lacks; nothing is installed here.
+"""
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
+from typing import Any
 
+from training.contract.provenance import PROJECT
 from training.launch import environment
-from training.workloads.script.commands import install_line
-from training.workloads.script.recognise import Script
+from training.workloads.script.recognise import FRAMEWORKS, Script
 
 PACKAGES = (
     "ray", "torch", "tensorflow", "tensorflow-cpu", "tf-keras", "keras", "lightning", "accelerate", "transformers",
     "xgboost", "xgboost-cpu", "lightgbm",
 )  # fmt: skip
+PIP = "pip"
 LEAST_PYTHON = (3, 9)
 LEAST = {"ray": (2, 51), "torch": (2, 1)}
 """Older Ray has no Ray Train V2 by default, older PyTorch no hook after a step."""
+REQUIREMENTS = "requirements.txt"
+PACKAGE_OF = {"ray": "ray[train]>=2.54", "sklearn": "scikit-learn", "tf_keras": "tf-keras"}
+"""By name of a module, where the package that has it is called otherwise."""
 PROBE = """
-import json, platform
-from importlib import metadata
-found = {"python": platform.python_version()}
+import json, platform, sys
+from importlib import metadata, util
+sys.path = [path for path in sys.path if path]
+versions = {"python": platform.python_version()}
 for name in %r:
     try:
-        found[name] = metadata.version(name)
+        versions[name] = metadata.version(name)
     except metadata.PackageNotFoundError:
         pass
-print(json.dumps(found))
+print(json.dumps({"versions": versions, "modules": [name for name in %r if util.find_spec(name)]}))
 """
 
 
 class PythonError(ValueError):
-    """The script's Python can't be used; the message says what to do."""
+    """The script's Python can't be used: why, and the line that changes that; "" where there is none.
+
+    `interpreter` is the one to name afterwards, where that line makes another environment.
+    """
+
+    def __init__(self, why: str, fix: str = "", interpreter: str = "") -> None:
+        named = f", and name {interpreter} as its Python" if interpreter else ""
+        super().__init__(f"{why}: {fix}{named}" if fix else why)
+        self.why, self.fix, self.interpreter = why, fix, interpreter
+
+
+def checked(python: str, script: Script | None) -> dict[str, str]:
+    """Versions by package where the environment has what the script takes, new enough. Raises PythonError."""
+    if script and "/" in python and not Path(python).exists():
+        folder = Path(python).parent.parent
+        raise PythonError(f"there is no {near(python)}", line_that_makes(script, folder))
+    found = versions(python)
+    if script:
+        check(script, found, python)
+    return found
+
+
+def versions(python: str) -> dict[str, str]:
+    """Versions by package, and Python's own. Raises PythonError for what is no Python that can be observed."""
+    found: dict[str, str] = _asked(python)["versions"]
+    return found
+
+
+def modules(python: str) -> frozenset[str]:
+    """Frameworks that it can import, by the names of their modules; and `pip`. Raises PythonError likewise."""
+    return frozenset(_asked(python)["modules"])
 
 
 @cache
-def versions(python: str) -> dict[str, str]:
-    """Versions by package, and Python's own. Raises PythonError for what is no Python that can be observed."""
+def _asked(python: str) -> dict[str, Any]:
     try:
-        asked = subprocess.run(
-            [python, "-c", PROBE % (PACKAGES,)],
+        done = subprocess.run(
+            [python, "-c", PROBE % (PACKAGES, (*FRAMEWORKS, PIP))],
             env=environment.allowed(os.environ),
             capture_output=True,
             text=True,
@@ -52,27 +94,83 @@ def versions(python: str) -> dict[str, str]:
             "../mine/.venv/bin/python"
         ) from None
     try:
-        found: dict[str, str] = json.loads(asked.stdout)
+        found: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        raise PythonError(f"{python} is no Python: {(asked.stdout + asked.stderr).strip()[-200:]}") from None
-    if _numbers(found["python"]) < LEAST_PYTHON:
-        raise PythonError(f"{python} is Python {found['python']}: 3.9 is the oldest that can be observed")
+        raise PythonError(f"{python} is no Python: {(done.stdout + done.stderr).strip()[-200:]}") from None
+    version = found["versions"]["python"]
+    if _numbers(version) < LEAST_PYTHON:
+        raise PythonError(f"{python} is Python {version}: 3.9 is the oldest that can be observed")
     return found
 
 
 def check(script: Script, found: Mapping[str, str], python: str) -> None:
     """What the script imports is there, and new enough. Raises PythonError with the line that installs it."""
+    missing = {name for name in script.loads if name not in modules(python)}
     if script.needs_ray and "ray" not in found:
-        raise PythonError(f"{script.path.name} imports Ray, and its environment has none: {install_line(python)}")
+        missing.add("ray")
+    if missing:
+        raise _missing(script, missing, python)
     for name, least in LEAST.items():
         if name in found and name in script.frameworks and _numbers(found[name]) < least:
             needed = ".".join(map(str, least))
             raise PythonError(
-                f"{name} {found[name]} in the script's environment: {needed} or newer can be observed: "
-                f"{python} -m pip install --upgrade {name}"
+                f"{name} {found[name]} in the script's environment, and {needed} or newer can be observed",
+                line_that_installs([name], python, upgrade=True),
             )
+
+
+def _missing(script: Script, missing: set[str], python: str) -> PythonError:
+    what = f"{script.path.name} imports {' and '.join(sorted(missing))}"
+    if python != sys.executable:
+        return PythonError(f"{what}, which its environment has not", line_that_installs(missing, python))
+    folder = script.path.parent / ".venv"
+    return PythonError(
+        f"{what}, which the project's own environment has not: it stays as it is locked, and the script gets its own",
+        line_that_makes(script, folder),
+        near(folder / "bin" / "python"),
+    )
 
 
 def _numbers(version: str) -> tuple[int, int]:
     major, minor = ([*version.split("."), "0"])[:2]
     return int(major), int("".join(character for character in minor if character.isdecimal()) or 0)
+
+
+def line_that_makes(script: Script, folder: Path) -> str:
+    """What makes the environment `folder` with what the script imports, or with the requirements beside it.
+
+    Arms have no GPU, so PyTorch comes without what it needs for one, which is gigabytes.
+    """
+    beside = script.path.parent / REQUIREMENTS
+    names = {*script.frameworks, "ray"}
+    given = beside.read_text(encoding="utf-8", errors="replace") if beside.is_file() else ""
+    what = ["-r", near(beside)] if given else _packages(names)
+    backend = ["--torch-backend", "cpu"] if "torch" in names or "torch" in given else []
+    interpreter = near(folder / "bin" / "python")
+    made = [_uv(), "venv", "--python", "3.11", near(folder)]
+    return f"{shlex.join(made)} && {shlex.join([_uv(), 'pip', 'install', '--python', interpreter, *backend, *what])}"
+
+
+def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = False) -> str:
+    """What puts packages into an environment that there is; those that uv made have no pip."""
+    tool = (
+        [near(python), "-m", "pip", "install"]
+        if PIP in modules(python)
+        else [_uv(), "pip", "install", "--python", near(python)]
+    )
+    return shlex.join([*tool, *(["--upgrade"] if upgrade else []), *_packages(names)])
+
+
+def near(path: str | Path) -> str:
+    """A path as one would type it in the project's folder."""
+    return min(os.path.relpath(path, PROJECT), str(path), key=len)
+
+
+def _packages(names: Iterable[str]) -> list[str]:
+    return [PACKAGE_OF.get(name, name) for name in sorted(names)]
+
+
+def _uv() -> str:
+    """The one on PATH, or that which `make` installed."""
+    own = sorted((PROJECT / ".tools" / "uv").glob("uv-*"))
+    return near(own[-1]) if own and not shutil.which("uv") else "uv"
