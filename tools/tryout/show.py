@@ -113,13 +113,15 @@ def claim(facts: Mapping[str, ArmFacts], both: Together, complete: bool) -> str:
     problems = [one.problem for one in facts.values() if one.problem]
     lacking = problems + [words for value, words in known if not value]
     lacking += [words for value, words in (both.same_threads, both.same_learning_rate) if value is False]
+    if not complete:
+        lacking.insert(0, "not every arm trained")
     if complete and any(one.rows_known != "counted" for one in facts.values()):
         lacking.append("rows are not counted, but as the script says")
     reached = strongest_of(facts, lacking, complete)
     line = f"claim that can be reached: {LETTERS[reached]}, {reached}"
     if reached == "same work":
         return f"{line}: everything may be said, with efficiency and a verdict"
-    raised = "; ".join(dict.fromkeys(lacking)) or "every arm has to train"
+    raised = "; ".join(dict.fromkeys(lacking))
     needed = "B needs a metric that reaches a target in every arm"
     return f"{line}. {claims.WORDS[reached]}\nwhat keeps it from A: {raised}\n{needed}"
 
