@@ -12,26 +12,22 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tools.setup.project import (
     CLUSTER_TARGETS,
     ROOT,
     SMOKE,
     ToolError,
-    capture,
     checked_stack_name,
-    project_name,
     run_main,
     say,
     stack_text,
     target_of,
 )
 from tools.stack import config as stack_config
-from tools.stack import environment, session, state
+from tools.stack import environment, session
+from tools.stack.recovery import Recovery
 
-_HELM_RELEASE = "kubernetes:helm.sh/v3:Release::"
-"""In the URN of what Helm installs, of which Helm keeps a record of its own in the cluster."""
 _SMOKE_SETTINGS = {"epochs": "1", "repeats": "1", "trainImages": "256", "warmupSteps": "1"}
 
 
@@ -44,6 +40,8 @@ class Stack:
         self.settings = stack_text(name)
         self.target = overrides.get("target", target_of(self.settings))
         self.environment = environment.for_pulumi(os.environ, self.target)
+        self._recovery = Recovery(stack=self.name, target=self.target, environment=self.environment)
+        self._pulumi = self._recovery.pulumi
 
     def up(self) -> int:
         """Update, then show and publish the comparison; after a failure the last complete one."""
@@ -64,8 +62,7 @@ class Stack:
         """`pulumi up`, after what a killed one left was cleared."""
         self._create_if_missing()
         config = self._write_config()
-        self._remove_stale_lock()
-        self._clear_pending_creates(config)
+        self._recovery.clear(config, self.overrides)
         return self._run("up", "--yes", config=config)
 
     def preview(self) -> int:
@@ -80,8 +77,7 @@ class Stack:
             say(f"stack {self.name}: there is none, so nothing is left to destroy")
             return 0
         config = self._write_config()
-        self._remove_stale_lock()
-        self._clear_pending_creates(config)
+        self._recovery.clear(config, self.overrides)
         return self._run("destroy", "--yes", config=config)
 
     def outputs(self, *, as_json: bool) -> int:
@@ -107,7 +103,7 @@ class Stack:
         self._pulumi("stack", "rm", "--yes", "--remove-backups", folder=stack_config.write_init_project())
 
     def _exists(self) -> bool:
-        self._restore_state()
+        self._recovery.restore_state()
         listed = json.loads(self._pulumi("stack", "ls", "--json"))
         return any(entry["name"].rpartition("/")[2] == self.name for entry in listed)
 
@@ -124,48 +120,6 @@ class Stack:
         if self.overrides:
             self._pulumi(*stack_config.overrides_command(self.overrides), "--config-file", str(config))
         return config
-
-    def _remove_stale_lock(self) -> None:
-        """A killed pulumi leaves its lock in a file backend, and every later command refuses to run."""
-        backend = state.file_backend(self.environment.get("PULUMI_BACKEND_URL", ""))
-        if not backend:
-            return
-        if pid := state.running(backend, project_name(), self.name):
-            raise ToolError(
-                f"stack {self.name}: another pulumi works on it, process {pid}: wait for its end, or stop it with"
-                f" Ctrl-C where it runs or `kill -INT {pid}`; nothing was changed"
-            )
-        if state.has_only_stale_locks(backend, project_name(), self.name):
-            say(f"stack {self.name}: removing the lock of an update that was killed")
-            self._pulumi("cancel", "--yes")
-
-    def _restore_state(self) -> None:
-        """Without it every later command says that the checkpoint ends too early."""
-        backend = state.file_backend(self.environment.get("PULUMI_BACKEND_URL", ""))
-        if backend and state.restore_cut_off(backend, project_name(), self.name):
-            say(
-                f"stack {self.name}: its state was cut off while it was written, as a full disk does; the state before"
-                " that step is back. Make room first; then `make up` goes on from there"
-            )
-
-    def _clear_pending_creates(self, config: Path) -> None:
-        """Drop what a killed update had begun; the refresh is held to the stack itself, so it asks no provider."""
-        deployment = self._deployment()
-        begun = state.pending_creates(deployment)
-        if not begun:
-            return
-        say(f"stack {self.name}: dropping {len(begun)} resource(s) whose creation was interrupted")
-        root = state.root_urn(deployment)
-        targets = ["--target", root] if root else []
-        clear = ["refresh", "--yes", "--non-interactive", "--clear-pending-creates", *targets]
-        self._pulumi(*clear, "--config-file", str(config))
-        if self.target in CLUSTER_TARGETS and any(_HELM_RELEASE in urn for urn in begun):
-            from tools.look import update
-
-            update.mark_interrupted_release(self.name, self.overrides)
-
-    def _deployment(self) -> dict[str, Any]:
-        return dict(json.loads(self._pulumi("stack", "export")).get("deployment") or {})
 
     def show(self, comparison: str | None, *, failed: bool) -> None:
         """The table, and where the results are; for a failed update the table of the one before it."""
@@ -189,16 +143,8 @@ class Stack:
         command = ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
         status = session.run(command, self.environment, ROOT)
         if status:
-            self._restore_state()
+            self._recovery.restore_state()
         return status
-
-    def _pulumi(self, *arguments: str, folder: Path = ROOT) -> str:
-        """The stdout of a short command; ToolError with what it said when it fails."""
-        command = ["pulumi", *arguments, *([] if arguments[:2] == ("stack", "ls") else ["--stack", self.name])]
-        result = capture(command, folder, self.environment)
-        if result.returncode != 0:
-            raise ToolError(f"`{' '.join(command[:3])}`: {result.stderr.strip() or result.stdout.strip()}")
-        return result.stdout
 
 
 def smoke(overrides: dict[str, str]) -> int:

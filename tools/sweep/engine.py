@@ -17,11 +17,12 @@ from typing import Any
 from pulumi import automation
 from pulumi.automation import CommandError, CommandResult, LocalWorkspace, OnOutput, PulumiCommand, Stack
 
-from tools.setup.project import ROOT, ToolError, last_line, project_name, say
+from tools.setup.project import ROOT, ToolError, last_line
 from tools.stack import config as stack_config
-from tools.stack import environment, session, state
+from tools.stack import environment, session
+from tools.stack.recovery import Recovery
 
-_LIVE = ("up", "destroy", "refresh")
+_LIVE = ("up", "destroy")
 
 
 class Interrupted(Exception):  # noqa: N818 - nothing went wrong
@@ -88,11 +89,13 @@ class SweepStack:
         self.name = name
         self._settings = settings
         self._environment = environment.for_pulumi(os.environ, target)
-        self._stack = self._create_or_select()
-
-    def _create_or_select(self) -> Stack:
-        """In a folder of its own, where pulumi writes its salt and its selection."""
         folder = stack_config.write_init_project()
+        self._recovery = Recovery(stack=name, target=target, environment=self._environment, folder=folder)
+        self._recovery.restore_state()
+        self._stack = self._create_or_select(folder)
+
+    def _create_or_select(self, folder: Path) -> Stack:
+        """In a folder of its own, where pulumi writes its salt and its selection."""
         os.environ["PATH"] = self._environment["PATH"]  # PulumiCommand looks for the CLI there, and nowhere else
         workspace = LocalWorkspace(
             work_dir=str(folder), env_vars=dict(self._environment), pulumi_command=SessionCommand()
@@ -105,10 +108,11 @@ class SweepStack:
         Raises UpdateFailed and Interrupted.
         """
         config = self._write_config(overrides)
-        self._recover(config)
+        self._recovery.clear(config, dict(overrides))
         try:
             outputs = self._stack.up(config_file=str(config), suppress_outputs=True).outputs
         except CommandError as error:
+            self._recovery.restore_state()
             raise UpdateFailed(self._why_failed()) from error
         comparison = outputs.get("comparison")
         if comparison is None:
@@ -118,7 +122,7 @@ class SweepStack:
     def remove(self) -> None:
         """Destroy what the stack holds and forget it; raises UpdateFailed."""
         config = self._write_config({})
-        self._recover(config)
+        self._recovery.clear(config, {})
         try:
             self._stack.destroy(config_file=str(config), suppress_outputs=True)
         except CommandError as error:
@@ -134,26 +138,6 @@ class SweepStack:
             except CommandError as error:
                 raise ToolError(last_line(str(error))) from error
         return config
-
-    def _recover(self, config: Path) -> None:
-        """Clear what a killed update left: its lock, and the resources whose creation it had begun."""
-        try:
-            self._clear()
-            deployment = self._stack.export_stack().deployment or {}
-            if state.pending_creates(deployment):
-                say(f"stack {self.name}: dropping what an interrupted update had begun")
-                root = state.root_urn(deployment)
-                targets = [root] if root else None
-                self._stack.refresh(config_file=str(config), clear_pending_creates=True, target=targets)
-        except CommandError as error:  # the stack is locked by an update that runs, for one
-            said = [line.strip() for line in str(error).splitlines() if "error: " in line]
-            raise ToolError(f"stack {self.name}: {said[0] if said else last_line(str(error))}") from error
-
-    def _clear(self) -> None:
-        backend = state.file_backend(self._environment.get("PULUMI_BACKEND_URL", ""))
-        if backend and state.has_only_stale_locks(backend, project_name(), self.name):
-            say(f"stack {self.name}: removing the lock of an update that was killed")
-            self._stack.cancel()
 
     def _why_failed(self) -> str:
         return f"see pulumi's message above; its runs' logs are in runs/{self.name}/"

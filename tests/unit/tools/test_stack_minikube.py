@@ -1,5 +1,6 @@
 """What `make up` does around `pulumi up` for a Minikube stack, and what it says when that fails."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tools.look import update
 from tools.stack import environment
 from tools.stack.__main__ import Stack
+from tools.stack.recovery import Recovery
 from training.machine import machine_lock
 from training.machine.machine_lock import Holder
 
@@ -21,10 +23,16 @@ class Recorded:
         monkeypatch.setattr(environment, "for_pulumi", lambda *_: {})
         monkeypatch.setattr(update, "resume", lambda stack, _: self.note(f"resume {stack}"))
         monkeypatch.setattr(update, "mark_interrupted_release", lambda stack, _: self.note(f"release of {stack}"))
+        monkeypatch.setattr(Recovery, "pulumi", lambda _, *arguments, **__: self._answer(arguments))
+        self.deployment: dict[str, object] = {}
         self.stack = Stack(name, {})
         monkeypatch.setattr(self.stack, "update", self._fail_to_update)
         monkeypatch.setattr(self.stack, "comparison", lambda: None)
-        monkeypatch.setattr(self.stack, "_pulumi", lambda *arguments: self.note(arguments[0]))
+
+    def _answer(self, arguments: tuple[str, ...]) -> str:
+        if arguments != ("stack", "export"):
+            self.note(arguments[0])
+        return json.dumps({"deployment": self.deployment})
 
     def note(self, step: str) -> None:
         """Add a step; with a + when nobody else could measure meanwhile."""
@@ -71,7 +79,7 @@ def test_a_release_whose_creation_was_interrupted_is_taken_up(
     """Helm may have ended after Pulumi was killed, and would refuse the same name."""
     recorded = Recorded("ci", monkeypatch)
     operations = [{"type": "creating", "resource": {"urn": urn}} for urn in begun]
-    monkeypatch.setattr(recorded.stack, "_deployment", lambda: {"pending_operations": operations})
-    recorded.stack._clear_pending_creates(Path("config"))
+    recorded.deployment = {"pending_operations": operations}
+    recorded.stack._recovery.clear(Path("config"), {})
 
     assert expected == recorded.steps

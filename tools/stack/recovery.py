@@ -1,0 +1,82 @@
+"""Clears what an update that was killed, or a full disk, left of a stack: by pulumi's own commands, before the next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.setup.project import CLUSTER_TARGETS, ROOT, ToolError, capture, project_name, say
+from tools.stack import state
+
+_HELM_RELEASE = "kubernetes:helm.sh/v3:Release::"
+"""In the URN of what Helm installs, of which Helm keeps a record of its own in the cluster."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """A stack, how it is handled, and where its short commands run: pulumi may write a salt there."""
+
+    stack: str
+    target: str
+    environment: Mapping[str, str]
+    folder: Path = ROOT
+
+    def clear(self, config: Path, overrides: dict[str, str]) -> None:
+        """What a killed update left: its lock, what it had begun, and what Helm knows of that. Raises ToolError."""
+        self._remove_stale_lock()
+        begun = self._clear_pending_creates(config)
+        if self.target in CLUSTER_TARGETS and any(_HELM_RELEASE in urn for urn in begun):
+            from tools.look import update
+
+            update.mark_interrupted_release(self.stack, overrides)
+
+    def restore_state(self) -> None:
+        """Put the state before the last back, where that was cut off: without it every later command fails."""
+        if self._backend and state.restore_cut_off(self._backend, project_name(), self.stack):
+            say(
+                f"stack {self.stack}: its state was cut off while it was written, as a full disk does; the state before"
+                " that step is back. Make room first; then the same command goes on from there"
+            )
+
+    def _remove_stale_lock(self) -> None:
+        """A killed pulumi leaves its lock in a file backend, and every later command refuses to run."""
+        if not self._backend:
+            return
+        if pid := state.running(self._backend, project_name(), self.stack):
+            raise ToolError(
+                f"stack {self.stack}: another pulumi works on it, process {pid}: wait for its end, or stop it with"
+                f" Ctrl-C where it runs or `kill -INT {pid}`; nothing was changed"
+            )
+        if state.has_only_stale_locks(self._backend, project_name(), self.stack):
+            say(f"stack {self.stack}: removing the lock of an update that was killed")
+            self.pulumi("cancel", "--yes")
+
+    def _clear_pending_creates(self, config: Path) -> list[str]:
+        """Drop what a killed update had begun, and give its URNs.
+
+        The refresh is held to the stack itself, so it asks no provider.
+        """
+        deployment: Mapping[str, Any] = json.loads(self.pulumi("stack", "export")).get("deployment") or {}
+        begun = state.pending_creates(deployment)
+        if begun:
+            say(f"stack {self.stack}: dropping {len(begun)} resource(s) whose creation was interrupted")
+            root = state.root_urn(deployment)
+            targets = ["--target", root] if root else []
+            clear = ["refresh", "--yes", "--non-interactive", "--clear-pending-creates", *targets]
+            self.pulumi(*clear, "--config-file", str(config), folder=ROOT)  # it looks for the program
+        return begun
+
+    def pulumi(self, *arguments: str, folder: Path | None = None) -> str:
+        """The stdout of a short command; ToolError with what it said when it fails."""
+        command = ["pulumi", *arguments, *([] if arguments[:2] == ("stack", "ls") else ["--stack", self.stack])]
+        result = capture(command, folder or self.folder, self.environment)
+        if result.returncode != 0:
+            raise ToolError(f"`{' '.join(command[:3])}`: {result.stderr.strip() or result.stdout.strip()}")
+        return result.stdout
+
+    @property
+    def _backend(self) -> Path | None:
+        return state.file_backend(self.environment.get("PULUMI_BACKEND_URL", ""))
