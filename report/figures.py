@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from compare.measures import Measure, Ratio
-from compare.schema import Estimate, Spread
+from compare.measures import NOT_MEASURED, Measure, Ratio
+from compare.schema import Comparison, Estimate, Spread
 
 MISSING = "–"
 
@@ -32,6 +32,12 @@ def figure(value: Spread, entry: Measure | Ratio) -> Figure:
     return Figure(
         number(value.median), f"{number(value.lower or 0)} to {number(value.upper or 0)}" if interval else "", ends
     )
+
+
+def is_shown(comparison: Comparison, each: Measure) -> bool:
+    """What only some places and settings have (prices, idle pods, a metric) stands only where it was measured."""
+    is_optional = each.otherwise != NOT_MEASURED
+    return not is_optional or any(arm.measures.get(each.name) for arm in comparison.arms.values())
 
 
 def text(value: Spread | None, entry: Measure | Ratio, single: str = " (one repeat)") -> str:

@@ -14,7 +14,7 @@ from compare import measures
 from compare.schema import ArmSummary, Comparison, Estimate
 from report import curve, plots
 from report.commands import settings_text
-from report.figures import figure
+from report.figures import figure, is_shown
 from report.links import RunFile, run_files
 from report.plots import ShownRun
 from report.stored import SWEEP_PREFIX
@@ -33,6 +33,8 @@ CHECKS = {
     "platformsEqual": "Every worker had the same system, machine and C library",
     "environmentEqual": "The same variables steered the framework in every worker",
     "shardsCoverDataSet": "The workers' shards are disjoint and cover the data set",
+    "rowsDisjoint": "No two workers trained on the same rows, but for what makes their numbers even",
+    "stepsEqual": "Every worker of a run made as many steps",
     "weightsEqual": "All workers ended with the same weights",
 }
 PHASES = ("process", "launch", "ray", "tensorflow", "collectives", "data", "model", "tracing")
@@ -59,7 +61,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             measures=[
                 _measure_row(comparison, each)
                 for each in measures.measures_of(comparison.workload, comparison.unit)
-                if _has_row(comparison, each)
+                if each.on_page and is_shown(comparison, each)
             ],
             accuracy_reached=_accuracy_reached(comparison),
             ratios=[
@@ -108,12 +110,6 @@ def _accuracy_reached(comparison: Comparison) -> str:
     spreads = [summary.measures.get("bestValidationAccuracy") for summary in comparison.arms.values()]
     lowest = [value.low for value in spreads if value]
     return f"{100 * min(lowest):.1f} %" if lowest else ""
-
-
-def _has_row(comparison: Comparison, each: measures.Measure) -> bool:
-    """What only some places and settings have (prices, idle pods) stands there only where it was measured."""
-    is_optional = each.otherwise != measures.NOT_MEASURED
-    return each.on_page and (not is_optional or any(arm.measures.get(each.name) for arm in comparison.arms.values()))
 
 
 def _measure_row(comparison: Comparison, each: measures.Measure) -> dict[str, Any]:
@@ -173,6 +169,9 @@ def _pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, lis
             ],
             "classes": [("Accuracy by class", plots.class_accuracy(runs)), *_confusions(comparison, runs)],
         }
+    wanted = str(comparison.recipe.get("metric", ""))
+    if any(run.result.reported.get(wanted) for run in runs):
+        shown["metric"] = [(f"{wanted} over seconds", plots.metric(runs, wanted))]
     if any(worker.samples for run in runs for worker in run.result.workers):
         shown["machine"] = [
             ("CPUs in use, first repeat", plots.cpu_over_time(runs)),

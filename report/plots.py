@@ -69,6 +69,17 @@ def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callabl
     return picture.markup
 
 
+def metric(runs: Sequence[ShownRun], name: str) -> str:
+    """A number that a script reports, over seconds since its start, every run a line."""
+    with drawing("metric", f"{name} over seconds", ("seconds since the start", name)) as picture:
+        for run in runs:
+            points = run.result.reported.get(name, [])
+            _line(picture, run, [point.seconds for point in points], [point.value for point in points])
+        picture.axes.set_xlim(left=0)
+        picture.legend()
+    return picture.markup
+
+
 def class_accuracy(runs: Sequence[ShownRun]) -> str:
     """Mean accuracy of each class, arm by arm."""
     classes = _shown_names(detail_of(runs[0].result).class_names)

@@ -9,7 +9,7 @@ from compare.idle import NO_RAY_PODS, ONE_RAY_RUN
 from compare.scalars import OF_CURVE
 from compare.schema import ArmSummary, Comparison, Link
 from report import curve
-from report.figures import MISSING, figure
+from report.figures import MISSING, figure, is_shown
 from training.contract.arms import ARMS
 from training.contract.workload import named
 
@@ -24,7 +24,8 @@ def render(comparison: Comparison) -> str:
 
 
 def _arms(comparison: Comparison) -> str:
-    columns = [each for each in measures.measures_of(comparison.workload, comparison.unit) if each.column]
+    every = measures.measures_of(comparison.workload, comparison.unit)
+    columns = [each for each in every if each.column and is_shown(comparison, each)]
     shown = [(name, comparison.arms[name]) for name in comparison.shown_arms()]
     rows = [["arm", *(each.column for each in columns)]]
     rows += [[name, *(_cell(summary, each) for each in columns)] for name, summary in shown]

@@ -215,6 +215,18 @@ def test_a_target_that_some_run_did_not_reach_is_no_claim(
     assert found.ratios["timeToTargetSpeedup"] is None
 
 
+def test_a_metric_has_a_column_where_one_is_named(measured: Callable[..., Comparison]) -> None:
+    """No column of dashes where nobody asked for it, nor where it never came."""
+    headings = {
+        name: next(
+            line for line in table.render(measured(reaching, metric=name)).splitlines() if line.startswith("arm ")
+        )
+        for name in ("", "accuracy", "f1")
+    }
+
+    assert {"": False, "accuracy": True, "f1": False} == {name: "metric" in text for name, text in headings.items()}
+
+
 def test_a_metric_that_never_comes_is_told(measured: Callable[..., Comparison]) -> None:
     """With those that came."""
     found = measured(reaching, metric="f1", metric_target=0.9)
