@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_wiring import STACKS, record
+from tests.stacks import OF_PLACES
+from tests.unit.test_wiring import record
 
-CLUSTER_STACKS = [stack for stack in STACKS if stack != "local"]
+CLUSTER_STACKS = [stack for stack in OF_PLACES if stack != "local"]
 NAMESPACE = "ray-system"
 
 Manifest = dict[str, Any]

@@ -53,7 +53,7 @@ VERBS: dict[str, dict[str, set[str]]] = {
         verb: set() for verb in ("delete", "image", "ip", "logs", "node", "profile", "ssh", "start", "status", "stop")
     },
     "ray": {"job": {"list", "logs", "status", "stop"}, "list": {"actors", "nodes", "tasks"}, "status": set()},
-    "uv": {"lock": set(), "python": {"install", "list"}, "sync": set()},
+    "uv": {"lock": set(), "pip": {"install"}, "python": {"install", "list"}, "sync": set(), "venv": set()},
 }
 """Subcommands that the documents may use; an empty set: nothing is said about what follows."""
 PLAIN = frozenset(
@@ -69,6 +69,8 @@ PLAIN = frozenset(
             "mkdir",
             "nproc",
             "ps",
+            "rm",
+            "sed",
             "sort",
             "tail",
             "tar",
@@ -78,6 +80,8 @@ PLAIN = frozenset(
         ),
     }
 )
+OWN_STACK = "mine"
+"""A stack whose file a document has its reader make."""
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
 TRY_VARIABLES = {"SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT", "WRITE"}
 MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "CLUSTER_ENV"}
@@ -146,6 +150,8 @@ def _is_there(word: str) -> bool:
     first, _, rest = path.partition("/")
     if not re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*", path) or first in (*MADE, ".."):
         return True
+    if path == f"stacks/Pulumi.{OWN_STACK}.yaml" or path.startswith("examples/.venv/"):
+        return True
     if rest:
         return not (ROOT / first).is_dir() or any(ROOT.glob(path))
     return Path(path).suffix not in SUFFIXES or "*" in path or any(ROOT.glob(path)) or any(ROOT.glob(f"[!.]*/{path}"))
@@ -169,7 +175,7 @@ def _make(arguments: list[str], variables: dict[str, str]) -> list[str]:
 def _variables(given: dict[str, str]) -> list[str]:
     found = []
     stack = given.get("STACK", "local").removeprefix("sweep-")
-    if stack != SMOKE and not (ROOT / f"stacks/Pulumi.{stack}.yaml").is_file():
+    if stack not in (SMOKE, OWN_STACK) and not (ROOT / f"stacks/Pulumi.{stack}.yaml").is_file():
         found.append(f"STACK={stack}: there is no stacks/Pulumi.{stack}.yaml")
     try:
         overrides = stack_config.parse_overrides(given.get("SET", ""))

@@ -6,9 +6,8 @@ import pytest
 
 from policy.rules import RULES
 from tests.policy.conftest import Preview
-from tests.program.engine import ROOT, Project
-
-STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
+from tests.program.engine import Project
+from tests.stacks import STACKS
 
 LOOSENED = {
     "infra/places/cluster/pod_spec.py": {

@@ -27,6 +27,7 @@ COPIED = (
     "infra",
     "training",
     "stacks",
+    "examples",
 )
 UNWRITTEN = "PYTHONDONTWRITEBYTECODE"
 """Where it is set, a copy's modules would be compiled by every command anew."""
@@ -42,8 +43,10 @@ class Project:
         self.folder = folder / "p"
         self.folder.mkdir()
         for name in COPIED:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, self.folder / name)
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns(".venv"))
+            else:
+                shutil.copy(ROOT / name, self.folder / name)
         (self.folder / ".venv").symlink_to(ROOT / ".venv")
         (self.folder / "control").mkdir()
         for arm in ARMS if stub else ():

@@ -10,9 +10,10 @@ from tools.pull_request import __main__ as pull_request
 
 
 def previewed(project: Project, out: Path) -> Path:
-    """Previews of the project's stacks, less the clusters', whose plugins are not everywhere."""
-    for stack in ("ci", "kubernetes", "minikube"):
-        (project.folder / f"stacks/Pulumi.{stack}.yaml").unlink(missing_ok=True)
+    """Previews of the stack `local`, and of one whose environment is not there."""
+    for file in (project.folder / "stacks").iterdir():
+        if file.name not in ("Pulumi.local.yaml", "Pulumi.torch.yaml"):
+            file.unlink()
     pull_request.preview(out, project.folder)
     return out
 
@@ -39,8 +40,11 @@ def test_the_comment_shows_what_a_changed_stack_file_changes(
         shown.append(capsys.readouterr().out)
 
     assert settings == untouched
-    assert [] == [path for path in (project.folder / "stacks").iterdir() if path != stack_file]
+    left = {path.name for path in (project.folder / "stacks").iterdir()}
+    assert {"Pulumi.local.yaml", "Pulumi.torch.yaml"} == left
     assert "- **local**: no difference in" in shown[0]
+    without = "- **torch**: no preview, as in the base: there is no examples/.venv/bin/python"
+    assert 3 == sum(without in text for text in shown)
     assert "<b>local</b>: 16 changed, of 18 resources</summary>" in shown[1]
     assert 16 == shown[1].count("\n+   recipe.epochs: 5\n")
     assert "the preview of the head fails</summary>" in shown[2]

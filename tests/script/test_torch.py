@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.script.tryout import EXAMPLES, NO_TORCH, TORCH, run_one, try_script
+from tests.script.tryout import EXAMPLES, NO_TORCH, run_one, try_script
+from tests.stacks import TORCH
 from tools.tryout import explain
 from training.workloads.script import facts
 from training.workloads.script.facts import ArmFacts

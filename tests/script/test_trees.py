@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.script.tryout import EXAMPLES, NO_TREES, TREES, run_one, try_script
+from tests.script.tryout import EXAMPLES, NO_TREES, run_one, try_script
+from tests.stacks import TREES
 from training.workloads.script import facts
 
 pytestmark = pytest.mark.skipif(not TREES, reason=NO_TREES)

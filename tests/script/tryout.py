@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.stacks import OWN_PYTHON
 from tools.tryout import request
 from tools.tryout.run_arm import Outcome, run
 from training.workloads.script import commands, facts
@@ -14,12 +15,9 @@ from training.workloads.script.recognise import recognise
 
 PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLES = PROJECT / "examples"
-TORCH = os.environ.get("TRY_PYTHON", "")
-"""The interpreter of an environment with PyTorch and Ray."""
-TREES = os.environ.get("TRY_TREES_PYTHON", "")
-"""The interpreter of an environment with XGBoost, LightGBM, pandas, pyarrow and Ray."""
-NO_TREES = "TRY_TREES_PYTHON names no interpreter of an environment with XGBoost, LightGBM and Ray"
-NO_TORCH = "TRY_PYTHON names no interpreter of an environment with PyTorch and Ray"
+NO_ENVIRONMENT = f"there is no {OWN_PYTHON} (its line is in stacks/Pulumi.torch.yaml), and %s names no other with %s"
+NO_TREES = NO_ENVIRONMENT % ("TRY_TREES_PYTHON", "XGBoost, LightGBM and Ray")
+NO_TORCH = NO_ENVIRONMENT % ("TRY_PYTHON", "PyTorch and Ray")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,9 @@ from pulumi.runtime import mocks, stack
 from tests.unit.results import make_result
 from tools.setup.project import CLUSTER_TARGETS
 from training.contract import provenance
-from training.contract.recipe import canonical
+from training.contract.recipe import Recipe, canonical
+from training.contract.result import TrainingResult
+from training.contract.workload import recipe_of
 from training.machine import machine_lock
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -86,9 +88,26 @@ class Monitor(mocks.MockMonitor):
 def result_of(inputs: dict[str, Any]) -> str:
     """A summary that agrees with what the run was asked for."""
     repeat = int(inputs["name"].rpartition("-")[2])
-    recipe = CnnRecipe.from_dict(json.loads(inputs["recipe"]))
-    made = make_result(inputs["arm"], repeat, replace(recipe, seed=recipe.seed - repeat + 1))
+    recipe = recipe_of(json.loads(inputs["recipe"]))
+    if isinstance(recipe, CnnRecipe):
+        made = make_result(inputs["arm"], repeat, replace(recipe, seed=recipe.seed - repeat + 1))
+    else:
+        made = result_of_script(inputs["arm"], recipe)
     return canonical(made.summary(f"runs/{inputs['name']}/result.json", "0" * 64))
+
+
+def result_of_script(arm: str, recipe: Recipe) -> TrainingResult:
+    """Of ranks that did everything right. What it takes is no module that the program has loaded."""
+    from tests.unit.script.test_facts import rank
+    from training.launch.observed import End
+    from training.workloads.script import asked, summary
+    from training.workloads.script.recipe import ScriptRecipe
+
+    assert isinstance(recipe, ScriptRecipe)
+    found, end = asked.asked(recipe), End(code=0, began=100.0, ended=130.0, left=0, processes=1)
+    command = found.arms({})[arm]
+    seen = [rank(number, command.ranks, batch=64 // command.ranks) for number in range(command.ranks)]
+    return summary.result(summary.Made(found, command, end, tuple(seen), provenance.host()))
 
 
 def config_of(name: str, changes: dict[str, str]) -> dict[str, str]:

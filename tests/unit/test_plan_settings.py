@@ -2,6 +2,7 @@
 
 A ratio of runs whose pods or processes differ would say nothing about Ray, and nobody would be told. So a key is either
 among `CHANGES_NOTHING`, with its reason, or a change of it measures all arms again; a new key has to be put somewhere.
+The keys of a script are looked at in the stack `local`.
 """
 
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ from infra.places.local import place as local
 from infra.places.local import run as local_run
 from infra.settings.settings import Settings
 from infra.settings.table import KEYS
+from tests.stacks import OF_PLACES
 from tests.unit.program_recorder import config_of
 from tests.unit.settings_machine import machine, parse, plan_runs
-from tests.unit.test_wiring import STACKS, record
+from tests.unit.test_wiring import record
 from training.contract import provenance
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
@@ -29,7 +31,7 @@ from training.workloads.script.recipe import ScriptRecipe
 BUILT = "kubernetes, built here"
 """The stack of an existing cluster, with an image that is pushed instead of one that is there."""
 REGISTRY = "registry.example.com/ray-worth-it"
-EVERYWHERE = (*STACKS, BUILT)
+EVERYWHERE = (*OF_PLACES, BUILT)
 OF_METRIC = ("metric", "metricMode", "metricTarget", "metricTolerance")
 CHANGES_NOTHING = {
     "unit": EVERYWHERE,  # a word in tables
@@ -114,9 +116,9 @@ ANOTHER = {
     "kubeContext": "another",
     "nodeSelector": '{"pool": "training"}',
     "tolerations": '[{"key": "dedicated", "operator": "Exists"}]',
-    "script": "examples/keras_tf_config.py",
+    "script": "training/workloads/cnn/train.py",
     "scriptArguments": "--epochs 7",
-    "scriptKind": "tf-config",
+    "scriptKind": "torchrun",
     "scriptFolder": "examples",
     "environment": "COLOUR=red",
     "secretEnvironment": "COLOUR=red",
@@ -132,7 +134,7 @@ ANOTHER = {
 HAVE_ONE_VALUE = ("target", "workload", "python")
 """On one place, or with these settings: tests/unit/training/test_added.py asks for the hash of another workload, and
 tests/unit/settings/test_script.py changes what a Python has installed."""
-A_SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py"}
+A_SCRIPT = {"workload": "script", "script": "examples/keras_tf_config.py"}
 
 OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "secretEnvironment"}
 BESIDE = {"datasetPath": {"dataset": "cifar10"}, "imagePullSecrets": {"createNamespace": "false"}}
@@ -250,7 +252,7 @@ def test_another_registry_is_another_image() -> None:
     assert 3 == len({measurement(settings) for settings in (pushed, there, elsewhere)})
 
 
-@pytest.mark.parametrize("stack", [stack for stack in STACKS if stack != "local"])
+@pytest.mark.parametrize("stack", [stack for stack in OF_PLACES if stack != "local"])
 def test_what_is_hashed_is_what_is_declared(stack: str) -> None:
     """The real program's Jobs and RayCluster, but for the hashes themselves."""
     settings = parse(values_of(stack), machine(cores=64, gib=256))

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from infra.places.cluster.pod_spec import STACK_ANNOTATION
+from tests.stacks import OF_PLACES
 from tests.unit.program_recorder import LEFT_JOB, LEFT_SECRET
-from tests.unit.test_wiring import STACKS, record
+from tests.unit.test_wiring import record
 
-OWN_CLUSTERS = [stack for stack in STACKS if stack not in ("local", "kubernetes")]
+OWN_CLUSTERS = [stack for stack in OF_PLACES if stack not in ("local", "kubernetes")]
 TAKE_OVER = "pulumi.com/patchForce"
 
 

@@ -40,6 +40,8 @@ def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, lis
     if head is None:
         return "the head has no such stack", []
     if head.error:
+        if base and base.error == head.error:  # an example whose environment is not on this machine, for one
+            return f"no preview, as in the base: {_why(head.error)}", []
         also = " (as that of the base)" if base and base.error else ""
         return f"the preview of the head fails{also}", [["! " + line for line in head.error.splitlines()]]
     if base is None or base.error:
@@ -47,6 +49,12 @@ def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, lis
         return f"{why}; the head makes {len(head.resources)} resources", _blocks(difference(Preview({}), head))
     found = difference(base, head)
     return _counts(found, len(head.resources)), _blocks(found)
+
+
+def _why(error: str) -> str:
+    """The reason that it gives, or its first line."""
+    lines = [line.strip() for line in error.splitlines()]
+    return next((line.removeprefix("why:").strip() for line in lines if line.startswith("why:")), lines[0])
 
 
 def _counts(found: Difference, resources: int) -> str:

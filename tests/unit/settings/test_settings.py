@@ -3,7 +3,6 @@
 import json
 from contextlib import suppress
 from dataclasses import FrozenInstanceError, fields
-from pathlib import Path
 
 import pulumi
 import pytest
@@ -15,13 +14,12 @@ from infra.settings.draft import InvalidSettingsError, read
 from infra.settings.key import TARGETS, Key
 from infra.settings.settings import ClusterSettings, Settings, SettingsError, load
 from infra.settings.table import KEYS
+from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
 from training.contract.arms import ARMS
 from training.contract.recipe import camel
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
-
-STACK_FILES = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
 
 
 def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
@@ -177,14 +175,13 @@ def test_a_secret_is_never_shown() -> None:
     assert "[secret]" in shown
 
 
-@pytest.mark.parametrize("path", STACK_FILES, ids=lambda path: path.name)
-def test_every_stack_file_is_valid(path: Path) -> None:
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_stack_file_is_valid(stack: str) -> None:
     """The stacks in git work as they are, without a warning, on the machine they are meant for."""
-    stack = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    values = yaml.safe_load(path.read_text())["config"]
-    own = {key.removeprefix("ray-worth-it:"): value for key, value in values.items()}
+    values = yaml.safe_load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text())["config"]
+    own = given(stack)
 
-    found = parse(own, machine(8, 16, stack))
+    found = parse(own | environment_of(stack), machine(8, 16, stack))
 
     assert all(key.startswith("ray-worth-it:") for key in values)
     assert all(isinstance(value, str) for value in own.values())
@@ -193,17 +190,28 @@ def test_every_stack_file_is_valid(path: Path) -> None:
 
 def test_the_four_stacks_are_there() -> None:
     """Each target has a stack file, and CI has its own."""
-    assert {path.name[7:-5] for path in STACK_FILES} >= {"local", "minikube", "kubernetes", "ci"}
+    assert ["ci", "kubernetes", "local", "minikube"] == OF_PLACES
+
+
+def test_every_example_has_a_stack() -> None:
+    """Each is measured by `STACK=… make up`, with nothing to type but what its environment takes."""
+    scripts = [given(stack)["script"] for stack in OF_EXAMPLES]
+
+    assert sorted(str(path.relative_to(ROOT)) for path in (ROOT / "examples").glob("*.py")) == sorted(scripts)
+
+
+@pytest.mark.parametrize("stack", OF_EXAMPLES)
+def test_an_example_is_measured_in_every_arm(stack: str) -> None:
+    """For as many epochs as the key says, or as many rounds as its arguments do; none of them is one of a kind."""
+    found = parse(given(stack) | environment_of(stack), machine(8, 16, stack))
+
+    assert ("baseline", "wide", "native", "ray") == found.arms
+    assert ("--epochs 4" in found.commands[0]) != ("--rounds" in found.commands[0])
 
 
 def test_the_ci_stack_holds_three_workers() -> None:
     """What the cluster tests scale to has room on two nodes of a two-core machine."""
-    values = {
-        key.removeprefix("ray-worth-it:"): value
-        for key, value in yaml.safe_load((ROOT / "stacks/Pulumi.ci.yaml").read_text())["config"].items()
-    }
-
-    found = parse(values | {"workers": "3"}, machine(2, 16, "ci"))
+    found = parse(given("ci") | {"workers": "3"}, machine(2, 16, "ci"))
 
     assert found.refused_at_up == ()
     assert found.oversubscription is not None

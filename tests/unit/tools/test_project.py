@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.stacks import OF_EXAMPLES, STACKS
 from tools.setup import project
 from tools.setup.project import ToolError
 
@@ -38,11 +39,11 @@ def test_the_target_of_a_stack_file(settings: str, target: str) -> None:
 
 
 def test_every_stack_file_in_git_has_its_name_as_target() -> None:
-    """`ci` is Minikube on a small machine; the others are named after their target."""
-    files = project.STACKS.glob("Pulumi.*.yaml")
-    targets = {file.name.split(".")[1]: project.target_of(file.read_text(encoding="utf-8")) for file in files}
+    """`ci` is Minikube on a small machine; the others are named after their target, or train an example here."""
+    targets = {stack: project.target_of(project.stack_text(stack)) for stack in STACKS}
 
-    assert targets == {"local": "local", "minikube": "minikube", "kubernetes": "kubernetes", "ci": "minikube"}
+    of_places = {"local": "local", "minikube": "minikube", "kubernetes": "kubernetes", "ci": "minikube"}
+    assert targets == of_places | dict.fromkeys(OF_EXAMPLES, "local")
 
 
 def test_smoke_has_the_settings_of_local() -> None:

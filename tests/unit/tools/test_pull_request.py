@@ -146,7 +146,9 @@ def test_a_failing_preview_is_shown_with_its_error() -> None:
 
     assert "<b>local</b>: the preview of the head fails</summary>" in comment({"local": good}, {"local": bad})
     assert "! workers = 0\n!   pulumi config set workers 2" in comment({"local": good}, {"local": bad})
-    assert "the preview of the head fails (as that of the base)" in comment({"local": bad}, {"local": bad})
+    other = preview(errors=("workers = -1",))
+    assert "the preview of the head fails (as that of the base)" in comment({"local": other}, {"local": bad})
+    assert "- **local**: no preview, as in the base: workers = 0\n" in comment({"local": bad}, {"local": bad})
     assert "the preview of the base fails; the head makes 1 resources" in comment({"local": bad}, {"local": good})
 
 

@@ -1,0 +1,43 @@
+"""The stack files: those of places, and those of the examples with the environment that some of them need."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from training.workloads.script import asked, their_python
+from training.workloads.script.recipe import ScriptRecipe
+
+ROOT = Path(__file__).resolve().parents[1]
+OWN_PYTHON = "examples/.venv/bin/python"
+_OWN = str(ROOT / OWN_PYTHON) if (ROOT / OWN_PYTHON).exists() else ""
+TORCH = os.environ.get("TRY_PYTHON") or _OWN
+"""The interpreter of an environment with PyTorch and Ray; "" where none is at hand."""
+TREES = os.environ.get("TRY_TREES_PYTHON") or _OWN
+"""That of one with XGBoost, LightGBM, pandas, pyarrow and Ray."""
+
+
+def given(stack: str) -> dict[str, str]:
+    """The settings of a stack's file, by key."""
+    config = yaml.safe_load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
+    return {key.rpartition(":")[2]: value for key, value in config.items()}
+
+
+STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
+OF_EXAMPLES = [stack for stack in STACKS if given(stack).get("workload") == "script"]
+OF_PLACES = [stack for stack in STACKS if stack not in OF_EXAMPLES]
+
+
+def environment_of(stack: str) -> dict[str, str]:
+    """The key `python` of an example whose file names one, with an environment that is at hand; else skips the test."""
+    settings = given(stack)
+    if "python" not in settings:
+        return {}
+    own = {key: settings[key] for key in ("script", "scriptArguments")}
+    python = TREES if stack == "trees" else TORCH
+    try:
+        asked.asked(ScriptRecipe.from_dict(own | {"python": python or OWN_PYTHON}))
+    except their_python.PythonError as error:
+        pytest.skip(f"{error.why}; TRY_PYTHON and TRY_TREES_PYTHON name no other")
+    return {"python": python}
