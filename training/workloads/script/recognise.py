@@ -88,8 +88,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
         path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
         loads=_loads(path, tree), trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
     )  # fmt: skip
-    _check_arguments(script)
     _check_text(script, tree)
+    _check_arguments(script)
     return script
 
 
