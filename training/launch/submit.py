@@ -1,6 +1,6 @@
 """Submits the ray arm to a running Ray cluster and follows it to its end: the main process of that arm's Job.
 
-    python -m training.launch.submit --address http://HEAD:8265 --submission-id ID -- FLAGS…
+    python -m training.launch.submit --address http://HEAD:8265 --submission-id ID --stack STACK -- FLAGS…
 
 Speaks Ray's Job Submission API with the standard library alone: importing Ray would take longer than all it does. The
 driver runs on the cluster's head; its log is printed as it grows, and ends with the result.
@@ -15,12 +15,20 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 from training.contract.clock import process_start
 from training.launch import entry
+from training.launch.other_jobs import (
+    MEASUREMENT,
+    is_of_measurement,
+    is_unfinished,
+    job_name,
+    running_others,
+    said,
+)
 
 TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 (the variable's name)
 """Environment variable with the cluster's token, named as Ray names it."""
@@ -28,11 +36,16 @@ POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 60.0
 """A head that shares its CPU may not answer for some seconds; one that is silent for longer is gone."""
 REQUEST_SECONDS = 30.0
-UNFINISHED = ("PENDING", "RUNNING")
+LOOK_SECONDS = 20.0
+"""Between looks at what else runs on the cluster while a run goes on."""
 
 
 class SubmitError(Exception):
     """The run can't be submitted or followed; the message says what is known."""
+
+
+class OthersError(SubmitError):
+    """The cluster is not the run's alone."""
 
 
 def token() -> str:
@@ -51,12 +64,19 @@ class JobsApi:
     def __init__(self, address: str, token: str) -> None:
         self._address, self._token = address.rstrip("/"), token
 
-    def submit(self, submission_id: str, command: Sequence[str], environment: dict[str, str]) -> None:
+    def submit(
+        self,
+        submission_id: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
         """Have the cluster run `command` as `submission_id`."""
         body = {
             "entrypoint": shlex.join(command),
             "submission_id": submission_id,
-            "runtime_env": {"env_vars": environment},
+            "runtime_env": {"env_vars": dict(environment)},
+            "metadata": dict(metadata or {}),
         }
         self._request("POST", "", body)
 
@@ -68,10 +88,9 @@ class JobsApi:
         """The job's whole log so far."""
         return str(self._request("GET", f"{submission_id}/logs")["logs"])
 
-    def unfinished(self) -> list[str]:
-        """Jobs that wait or run."""
-        jobs = self._request("GET", "")
-        return [job["submission_id"] for job in jobs if job["status"] in UNFINISHED and job["submission_id"]]
+    def jobs(self) -> list[dict[str, Any]]:
+        """All that Ray knows of, ended ones and drivers that connected by themselves too."""
+        return list(self._request("GET", ""))
 
     def stop(self, submission_id: str) -> None:
         """Ask for the job's end."""
@@ -88,25 +107,73 @@ class JobsApi:
             return json.loads(answer.read() or b"null")
 
 
-def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[str, str]) -> None:
-    """Submit the arm and follow it; returns when it succeeded, raises SubmitError otherwise."""
-    stop_unfinished(api)
+def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[str, str], stack: str) -> None:
+    """Submit the arm and follow it; returns when it succeeded with the cluster to itself, else raises SubmitError."""
+    before = stop_unfinished(api, stack)
     command = ["python", "-m", "training.launch.pod", "ray", "--address=auto", *flags]
     signal.signal(signal.SIGTERM, _Stop(api, submission_id))
-    patiently(lambda: api.submit(submission_id, command, environment), "submit the run")
-    follow(api, submission_id)
+    patiently(lambda: api.submit(submission_id, command, environment, MEASUREMENT), "submit the run")
+    look = _Look(api, stack, before | {submission_id})
+    try:
+        follow(api, submission_id, look.now_and_then)
+        look.now()
+    except OthersError:
+        _stop(api, submission_id)
+        raise
 
 
-def stop_unfinished(api: JobsApi) -> None:
-    """End what an interrupted measurement left running: it would share the workers' CPUs."""
-    for job in patiently(api.unfinished, "ask for running jobs"):
-        print(f"Ray job {job} has not ended: stopping it", flush=True)
-        patiently(lambda job=job: api.stop(job), f"stop {job}")  # type: ignore[misc]
-        while patiently(lambda job=job: api.job(job), f"ask for {job}")["status"] in UNFINISHED:  # type: ignore[misc]
-            time.sleep(POLL_SECONDS)
+def stop_unfinished(api: JobsApi, stack: str) -> set[str]:
+    """End what an interrupted measurement left running, which would share the workers' CPUs; the names of all jobs.
+
+    Raises OthersError where somebody else's job runs: that is left alone.
+    """
+    jobs = patiently(api.jobs, "ask for running jobs")
+    if others := running_others(jobs):
+        raise OthersError(said(others, stack))
+    for job in filter(is_unfinished, jobs):
+        print(f"Ray job {job_name(job)} has not ended: stopping it", flush=True)
+        _stop(api, job_name(job))
+    return {job_name(job) for job in jobs}
 
 
-def follow(api: JobsApi, submission_id: str) -> None:
+class _Look:
+    """Sees what others start on the cluster while a run goes on, also what has ended again: by its name, which is new.
+
+    Not at every poll: the head that is asked shares its node's CPUs with the workers.
+    """
+
+    def __init__(self, api: JobsApi, stack: str, known: set[str]) -> None:
+        self._api, self._stack, self._known = api, stack, known
+        self._last = time.monotonic()
+
+    def now_and_then(self) -> None:
+        if time.monotonic() - self._last >= LOOK_SECONDS:
+            self.now()
+
+    def now(self) -> None:
+        """Raises OthersError."""
+        self._last = time.monotonic()
+        jobs = patiently(self._api.jobs, "ask for running jobs")
+        new = [job for job in jobs if job_name(job) not in self._known and not is_of_measurement(job)]
+        if not new:
+            return
+        if others := running_others(new):
+            raise OthersError(f"during this run, which does not count, {said(others, self._stack)}")
+        names = ", ".join(map(job_name, new))
+        raise OthersError(
+            f"during this run, which does not count, others ran on the Ray cluster of stack {self._stack} what has"
+            f" ended since: {names}. Measure again:\n  STACK={self._stack} make up"
+        )
+
+
+def _stop(api: JobsApi, submission_id: str) -> None:
+    """End a job, and wait until it has ended."""
+    patiently(lambda: api.stop(submission_id), f"stop {submission_id}")
+    while is_unfinished(patiently(lambda: api.job(submission_id), f"ask for {submission_id}")):
+        time.sleep(POLL_SECONDS)
+
+
+def follow(api: JobsApi, submission_id: str, meanwhile: Callable[[], None] = lambda: None) -> None:
     """Print the job's log as it grows until it succeeded; raises SubmitError when it did not."""
     shown = 0
     while True:
@@ -114,8 +181,9 @@ def follow(api: JobsApi, submission_id: str) -> None:
         log = patiently(lambda: api.log(submission_id), "read the run's log")
         print(log[shown:], end="", flush=True)
         shown = len(log)
-        if job["status"] not in UNFINISHED:
+        if not is_unfinished(job):
             break
+        meanwhile()
         time.sleep(POLL_SECONDS)
     if job["status"] != "SUCCEEDED":
         raise SubmitError(f"Ray job {submission_id} ended as {job['status']}: {job.get('message') or 'no message'}")
@@ -165,11 +233,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.launch.submit", description=__doc__)
     parser.add_argument("--address", required=True, help="http address of the cluster's dashboard")
     parser.add_argument("--submission-id", required=True, help="name of the Ray job")
+    parser.add_argument("--stack", required=True, help="whose measurement it is, for messages")
     parser.add_argument("flags", nargs="+", help="flags of training.ray, after --")
     given = parser.parse_args()
     try:
         api = JobsApi(given.address, token())
-        run(api, given.submission_id, given.flags, entry.pass_on_start(process_start()))
+        run(api, given.submission_id, given.flags, entry.pass_on_start(process_start()), given.stack)
     except SubmitError as error:
         sys.exit(f"error: {error}")
 

@@ -34,6 +34,7 @@ TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY, "optional": Tr
 class JobSettings:
     """What the Jobs of a measurement have in common."""
 
+    stack: str
     worker: Size
     wide: Size
     """Of the one pod of the wide arm: all workers' CPUs and memory."""
@@ -126,6 +127,7 @@ def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
             "training.launch.submit",
             f"--address={address}",
             "--submission-id=$(JOB_NAME)",
+            f"--stack={settings.stack}",
             "--",
             *flags,
         ]

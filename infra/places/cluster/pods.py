@@ -66,6 +66,7 @@ def pods_of(settings: Settings) -> Pods:
             environment=environment,
         ),
         jobs=JobSettings(
+            stack=settings.stack,
             worker=worker,
             wide=Size(worker.cpus * recipe.workers, str(recipe.workers * cluster.worker_memory.bytes)),
             placement=placement,

@@ -18,6 +18,7 @@ from training.workloads.cnn.recipe import CnnRecipe
 DATA = str(Path(__file__).parent)
 """A folder that is there, which the entry points look at."""
 SETTINGS = JobSettings(
+    stack="ci",
     worker=Size(0.4, "1Gi"),
     wide=Size(1.2, "3221225472"),
     placement=Placement("image:1"),
@@ -74,7 +75,7 @@ def test_the_ray_arm_submits_under_the_job_s_name() -> None:
     before, after = main["command"][: main["command"].index("--")], main["command"][main["command"].index("--") + 1 :]
 
     assert "training.launch.submit" in before
-    assert "--submission-id=$(JOB_NAME)" in before
+    assert {"--submission-id=$(JOB_NAME)", "--stack=ci"} <= set(before)
     assert RECIPE == entry.parse("ray", None, ["--result", "/results/r.json", *after]).recipe
     assert jobs_spec.SUBMITTER.resources() == main["resources"]
 

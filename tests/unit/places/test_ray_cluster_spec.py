@@ -110,7 +110,7 @@ def test_ray_s_workers_have_the_priority_that_ray_gives_them() -> None:
 def test_workers_are_placed_as_native_s_pods_are() -> None:
     """By what trains: counted with the head, both workers of two nodes could be on the one that the head is not on."""
     native = RunPlan(name="native-1", arm="native", repeat=1, recipe=CnnRecipe(), own_key="", measurement="")
-    settings = JobSettings(SETTINGS.worker, SETTINGS.worker, SETTINGS.placement, 60, (), {})
+    settings = JobSettings("ci", SETTINGS.worker, SETTINGS.worker, SETTINGS.placement, 60, (), {})
     (of_native,) = jobs_spec.job(native, settings)["template"]["spec"]["topologySpreadConstraints"]
     head, worker = (template["spec"] for template in templates())
     (of_ray,) = worker["topologySpreadConstraints"]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from training.launch import submit
-from training.launch.submit import JobsApi, SubmitError
+from training.launch.other_jobs import MEASUREMENT
+from training.launch.submit import JobsApi, OthersError, SubmitError
 
 TOKEN = "secret"  # noqa: S105 (the fake server's)
 
@@ -22,6 +23,12 @@ class FakeRay:
 
     states: dict[str, list[str]] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
+    marks: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Metadata of jobs."""
+    submitted: list[str] = field(default_factory=lambda: ["SUCCEEDED"])
+    """States of a job from when it is submitted on."""
+    drivers: list[dict[str, Any]] = field(default_factory=list)
+    """What connected by itself."""
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     failures: int = 0
     """So many requests are answered with 503 first."""
@@ -35,10 +42,16 @@ class FakeRay:
         parts = [part for part in path.removeprefix("/api/jobs").split("/") if part]
         if not parts:
             if method == "POST":
-                self.states.setdefault(body["submission_id"], ["SUCCEEDED"])
+                self.states[body["submission_id"]] = list(self.submitted)
+                self.marks[body["submission_id"]] = body["metadata"]
                 return 200, {"submission_id": body["submission_id"]}
-            return 200, [{"submission_id": name, "status": states[0]} for name, states in self.states.items()]
+            return 200, [*(self._listed(name) for name in self.states), *self.drivers]
         return self._of_job(*parts)
+
+    def _listed(self, name: str) -> dict[str, Any]:
+        entrypoint = f"python {name}.py"
+        marks = self.marks.get(name) or None  # as Ray has it where there is none
+        return {"submission_id": name, "status": self.states[name][0], "metadata": marks, "entrypoint": entrypoint}
 
     def _of_job(self, name: str, what: str = "") -> tuple[int, Any]:
         if name not in self.states:
@@ -90,7 +103,7 @@ def _in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_is_submitted_and_followed_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     """Under the Job's name, with the flags as they are; its log is printed once."""
-    ray = FakeRay({"job-1": ["PENDING", "RUNNING", "SUCCEEDED"]}, {"job-1": "one\ntwo\n"})
+    ray = FakeRay(logs={"job-1": "one\ntwo\n"}, submitted=["PENDING", "RUNNING", "SUCCEEDED"])
     with serving(ray) as address:
         api = JobsApi(address, TOKEN)
         api.submit("job-1", ["python", "-m", "training.launch.pod", "ray", "--epochs=1"], {"A": "b"})
@@ -102,14 +115,92 @@ def test_a_run_is_submitted_and_followed_to_its_end(capsys: pytest.CaptureFixtur
     assert "one\ntwo\n" == capsys.readouterr().out
 
 
-def test_what_an_interrupted_measurement_left_is_stopped_first() -> None:
-    """It would share the workers' CPUs with this run."""
-    ray = FakeRay({"old": ["RUNNING"], "done": ["SUCCEEDED"]})
-    with serving(ray) as address:
-        submit.run(JobsApi(address, TOKEN), "new", [], {})
+def changes(ray: FakeRay) -> list[str]:
+    """What was asked for that changes something."""
+    return [path for method, path, _ in ray.requests if method != "GET"]
 
-    changes = [(method, path) for method, path, _ in ray.requests if method == "POST"]
-    assert [("POST", "/api/jobs/old/stop"), ("POST", "/api/jobs/")] == changes
+
+def test_what_an_interrupted_measurement_left_is_stopped_first() -> None:
+    """It would share the workers' CPUs with this run. What others ran before has ended, and is nobody's concern."""
+    ray = FakeRay({"old": ["RUNNING"], "done": ["SUCCEEDED"], "theirs": ["FAILED"]}, marks={"old": MEASUREMENT})
+    with serving(ray) as address:
+        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+
+    assert ["/api/jobs/old/stop", "/api/jobs/"] == changes(ray)
+    assert MEASUREMENT == ray.marks["new"]
+
+
+DRIVER = {
+    "job_id": "03000000",
+    "submission_id": None,
+    "status": "RUNNING",
+    "metadata": {},
+    "entrypoint": "python -i",
+    "driver_info": {"id": "03000000", "node_ip_address": "10.244.0.7", "pid": "214"},
+}
+"""What `ray.init(address="auto")` in a shell of the head is to Ray."""
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+def test_somebody_else_s_job_is_never_stopped(state: str) -> None:
+    """The run is refused with the line that ends the job; also beside one that a measurement left."""
+    ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": MEASUREMENT, "theirs": {"by": "me"}})
+    with serving(ray) as address, pytest.raises(OthersError) as refused:
+        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+
+    assert [] == changes(ray)
+    assert "stack ci" in str(refused.value)
+    assert "theirs (python theirs.py)" in str(refused.value)
+    assert str(refused.value).endswith("end it:\n  STACK=ci make stop JOB=theirs")
+
+
+def test_a_driver_that_connected_by_itself_is_somebody_else_s_too() -> None:
+    """Ray stops none of those: it is said where it runs."""
+    ray = FakeRay(drivers=[DRIVER])
+    said = r"03000000 is a driver .*process 214 at 10\.244\.0\.7"
+    with serving(ray) as address, pytest.raises(OthersError, match=said):
+        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+
+    assert [] == changes(ray)
+
+
+def beginning(ray: FakeRay, state: str) -> None:
+    """Have somebody else's job come between when this run is asked for the first time."""
+    answer = ray.answer
+
+    def later(method: str, path: str, body: Any) -> tuple[int, Any]:
+        if path.endswith("/new/logs"):
+            ray.states.setdefault("theirs", [state])
+        return answer(method, path, body)
+
+    ray.answer = later  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("RUNNING", "STACK=ci make stop JOB=theirs"), ("SUCCEEDED", "what has ended since: theirs. Measure again")],
+)
+def test_a_run_beside_which_somebody_s_job_began_does_not_count(
+    state: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ended by then or not: nothing of the measurement goes on, and theirs is left alone."""
+    monkeypatch.setattr(submit, "LOOK_SECONDS", 0.0)
+    ray = FakeRay(submitted=["RUNNING"])
+    beginning(ray, state)
+    said = f"(?s)during this run, which does not count.*{said}"
+    with serving(ray) as address, pytest.raises(OthersError, match=said):
+        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+
+    assert ["/api/jobs/", "/api/jobs/new/stop"] == changes(ray)
+
+
+def test_a_job_that_began_at_the_very_end_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However seldom the head is asked meanwhile."""
+    monkeypatch.setattr(submit, "LOOK_SECONDS", 1000.0)
+    ray = FakeRay()
+    beginning(ray, "RUNNING")
+    with serving(ray) as address, pytest.raises(OthersError, match="theirs"):
+        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
 
 
 @pytest.mark.parametrize("state", ["FAILED", "STOPPED"])
@@ -123,7 +214,7 @@ def test_a_wrong_token_is_refused_at_once() -> None:
     """Asking again would not help."""
     ray = FakeRay()
     with serving(ray) as address, pytest.raises(SubmitError, match="token was refused"):
-        submit.run(JobsApi(address, "guess"), "job-1", [], {})
+        submit.run(JobsApi(address, "guess"), "job-1", [], {}, "ci")
 
     assert [] == ray.requests
 
@@ -157,7 +248,8 @@ def test_without_the_cluster_s_token_it_is_said_that_the_cluster_is_gone(
 ) -> None:
     """With the lines that make it again: the token goes with a RayCluster that somebody deletes."""
     monkeypatch.delenv(submit.TOKEN, raising=False)
-    monkeypatch.setattr("sys.argv", ["submit", "--address=http://127.0.0.1:9", "--submission-id=a", "--", "--epochs=1"])
+    flags = ["--address=http://127.0.0.1:9", "--submission-id=a", "--stack=ci", "--", "--epochs=1"]
+    monkeypatch.setattr("sys.argv", ["submit", *flags])
 
     with pytest.raises(SystemExit, match=r"(?s)no RayCluster: it was deleted.*pulumi refresh --yes\n  pulumi up"):
         submit.main()

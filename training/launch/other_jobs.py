@@ -1,0 +1,58 @@
+"""Whose a job of a Ray cluster is: a measurement's own, or somebody else's, which no measurement may stop.
+
+Jobs are as Ray's Job Submission API writes them: its submission jobs, and drivers that connected by themselves.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+UNFINISHED = ("PENDING", "RUNNING")
+MEASUREMENT = {"ray-worth-it": "measurement"}
+"""Metadata of a measurement's jobs. A job without it is somebody else's."""
+LONGEST_ENTRYPOINT = 80
+
+
+def is_unfinished(job: Mapping[str, Any]) -> bool:
+    """Whether it waits or runs."""
+    return job["status"] in UNFINISHED
+
+
+def is_of_measurement(job: Mapping[str, Any]) -> bool:
+    """Whether a run of this project submitted it."""
+    return MEASUREMENT.items() <= (job.get("metadata") or {}).items()
+
+
+def job_name(job: Mapping[str, Any]) -> str:
+    """Its submission id; of a driver that connected by itself, Ray's own id."""
+    return str(job.get("submission_id") or job["job_id"])
+
+
+def running_others(jobs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of these jobs those that run and that no measurement submitted."""
+    return [job for job in jobs if is_unfinished(job) and not is_of_measurement(job)]
+
+
+def said(others: Sequence[Mapping[str, Any]], stack: str) -> str:
+    """That these jobs of others run, and how each is ended."""
+    return (
+        f"on the Ray cluster of stack {stack} runs what no measurement submitted: {'; '.join(map(_shown, others))}."
+        " It would share the CPUs that are measured, and is not stopped for that. Let it end, or end it:\n"
+        + "\n".join(f"  {end_line(job, stack)}" for job in others)
+    )
+
+
+def _shown(job: Mapping[str, Any]) -> str:
+    command = str(job.get("entrypoint") or "no command")
+    short = command if len(command) <= LONGEST_ENTRYPOINT else f"{command[:LONGEST_ENTRYPOINT]}…"
+    return f"{job_name(job)} ({short})"
+
+
+def end_line(job: Mapping[str, Any], stack: str) -> str:
+    """What to type, or where to look, to end a job."""
+    if job.get("submission_id"):
+        return f"STACK={stack} make stop JOB={job['submission_id']}"
+    driver = job.get("driver_info") or {}
+    return (
+        f"where it was started: {job_name(job)} is a driver that connected by itself, process {driver.get('pid', '?')}"
+        f" at {driver.get('node_ip_address', 'an unknown address')}"
+    )
