@@ -7,6 +7,7 @@ driver runs on the cluster's head; its log is printed as it grows, and ends with
 """
 
 import argparse
+import hashlib
 import json
 import os
 import shlex
@@ -14,8 +15,11 @@ import signal
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -36,6 +40,8 @@ POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 60.0
 """A head that shares its CPU may not answer for some seconds; one that is silent for longer is gone."""
 REQUEST_SECONDS = 30.0
+MOST_PACKAGE_BYTES = 100 * 2**20
+"""Of what Ray's dashboard takes in one request (`DASHBOARD_CLIENT_MAX_SIZE`)."""
 LOOK_SECONDS = 20.0
 """Between looks at what else runs on the cluster while a run goes on."""
 
@@ -70,23 +76,46 @@ class JobsApi:
         command: Sequence[str],
         environment: Mapping[str, str],
         metadata: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:
-        """Have the cluster run `command` as `submission_id`."""
+        """Have the cluster run `command` as `submission_id`; `more`: the rest of Ray's runtime_env, as working_dir."""
         body = {
             "entrypoint": shlex.join(command),
             "submission_id": submission_id,
-            "runtime_env": {"env_vars": dict(environment)},
+            "runtime_env": {"env_vars": dict(environment), **more},
             "metadata": dict(metadata or {}),
         }
         self._request("POST", "", body)
 
+    def upload(self, package: bytes | Path) -> str:
+        """The URI of a package (a zip) on the cluster, for `working_dir`; sent unless one of that content is there.
+
+        Ray forgets a package with the last job that has it, and ten minutes after this where none does. Raises
+        SubmitError for one that is too large.
+        """
+        content = package if isinstance(package, bytes) else package.read_bytes()
+        if len(content) > MOST_PACKAGE_BYTES:
+            raise SubmitError(
+                f"the package has {len(content) / 2**20:.0f} MiB: at most {MOST_PACKAGE_BYTES // 2**20} MiB are"
+                " allowed, which is what Ray takes; data and checkpoints go into the folder's .gitignore"
+            )
+        name = f"_ray_pkg_{hashlib.sha256(content).hexdigest()}.zip"
+        path = f"/api/packages/gcs/{name}"
+        try:
+            self._send("GET", path)
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+            self._send("PUT", path, content)
+        return f"gcs://{name}"
+
     def job(self, submission_id: str) -> dict[str, Any]:
         """What Ray knows of a job."""
-        return dict(self._request("GET", submission_id))
+        return dict(self._request("GET", _quoted(submission_id)))
 
     def log(self, submission_id: str) -> str:
         """The job's whole log so far."""
-        return str(self._request("GET", f"{submission_id}/logs")["logs"])
+        return str(self._request("GET", f"{_quoted(submission_id)}/logs")["logs"])
 
     def jobs(self) -> list[dict[str, Any]]:
         """All that Ray knows of, ended ones and drivers that connected by themselves too."""
@@ -94,17 +123,28 @@ class JobsApi:
 
     def stop(self, submission_id: str) -> None:
         """Ask for the job's end."""
-        self._request("POST", f"{submission_id}/stop")
+        self._request("POST", f"{_quoted(submission_id)}/stop")
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        content = json.dumps(body).encode() if body is not None else None
+        return json.loads(self._send(method, f"/api/jobs/{path}", content) or b"null")
+
+    def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
+        """What the dashboard answers; raises urllib's HTTPError for a refusal, and OSError."""
         request = urllib.request.Request(  # noqa: S310 (the address is the cluster's, given by the program)
-            f"{self._address}/api/jobs/{path}",
-            method=method,
-            data=json.dumps(body).encode() if body is not None else None,
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+            f"{self._address}{path}", method=method, data=content, headers=headers(self._token)
         )
         with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:  # noqa: S310
-            return json.loads(answer.read() or b"null")
+            return bytes(answer.read())
+
+
+def headers(token: str) -> dict[str, str]:
+    """Of every request to Ray's dashboard."""
+    return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+
+def _quoted(submission_id: str) -> str:
+    return urllib.parse.quote(submission_id, safe="")
 
 
 def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[str, str], stack: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -201,6 +202,20 @@ def test_a_job_that_began_at_the_very_end_is_seen_too(monkeypatch: pytest.Monkey
     beginning(ray, "RUNNING")
     with serving(ray) as address, pytest.raises(OthersError, match="theirs"):
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+
+
+def test_a_package_over_the_limit_is_not_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ray's dashboard would refuse it after it was sent; bytes and a file alike."""
+    monkeypatch.setattr(submit, "MOST_PACKAGE_BYTES", 2**20)
+    large = tmp_path / "large.zip"
+    large.write_bytes(b"0" * (2 * 2**20))
+    ray = FakeRay()
+    with serving(ray) as address:
+        for package in (large, large.read_bytes()):
+            with pytest.raises(SubmitError, match=r"has 2 MiB: at most 1 MiB are allowed.*\.gitignore"):
+                JobsApi(address, TOKEN).upload(package)
+
+    assert [] == ray.requests
 
 
 @pytest.mark.parametrize("state", ["FAILED", "STOPPED"])

@@ -41,16 +41,21 @@ def files_of(folder: Path) -> list[Path]:
 
     Raises SourceError where they are more than `MOST_BYTES` together.
     """
-    listed = _by_git(folder)
-    files = sorted(_visible(folder) if listed is None else (path for path in listed if path.is_file()))
+    files = [path for path in listed(folder) if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     if size > MOST_BYTES:
         largest = max(files, key=lambda path: path.stat().st_size)
         raise SourceError(
             f"{folder} holds {size / 2**20:.0f} MiB in {len(files)} files, the largest {largest.relative_to(folder)}: "
-            f"at most {MOST_BYTES // 2**20} MiB are hashed; data and checkpoints go into its .gitignore"
+            f"at most {MOST_BYTES // 2**20} MiB are allowed; data and checkpoints go into its .gitignore"
         )
     return files
+
+
+def listed(folder: Path) -> list[Path]:
+    """What git does not ignore of a folder, links to folders too; outside a repository what is not hidden."""
+    by_git = _by_git(folder)
+    return sorted(set(_visible(folder) if by_git is None else by_git))
 
 
 def _by_git(folder: Path) -> list[Path] | None:
@@ -68,7 +73,8 @@ def _by_git(folder: Path) -> list[Path] | None:
 def _visible(folder: Path) -> Iterator[Path]:
     for top, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not _is_left_out(Path(top, name))]
-        yield from (Path(top, name) for name in names if not name.startswith(".") and Path(top, name).is_file())
+        yield from (path for name in folders if (path := Path(top, name)).is_symlink())
+        yield from (Path(top, name) for name in names if not name.startswith("."))
 
 
 def _is_left_out(folder: Path) -> bool:
