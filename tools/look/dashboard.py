@@ -9,12 +9,12 @@ import socket
 import threading
 from typing import Any
 
-from infra.places.cluster import dashboard_spec, kube
+from infra.places.cluster import dashboard_spec, kube, ray_api
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.port_forward import connection
+from infra.places.cluster.ray_api import RayError
 from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT
-from tools.look import cluster, ray_api
-from tools.look.ray_api import RayError
+from tools.look import cluster
 from tools.look.status import node_port_of
 from tools.setup.project import ToolError, run_main, say
 from tools.stack import settings as stack_settings
@@ -45,7 +45,7 @@ def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
             pod = ray_api.head(api, namespace)
             with connection(api, namespace, pod, DASHBOARD_PORT) as remote:
                 copy_both_ways(accepted, remote)
-        except (KubeError, RayError, ApiException, OSError) as error:
+        except (KubeError, ApiException, OSError) as error:
             say(f"a connection was closed: {error}")
 
 

@@ -21,13 +21,13 @@ import yaml
 
 from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
+from infra.places.cluster.ray_api import RayError
 from tools.look import cluster
 from tools.look.cluster import StackCluster
 from tools.look.diagnose_ours import Ours
 from tools.look.diagnose_ray import session_logs
 from tools.look.diagnose_secrets import scrubber_of
 from tools.look.diagnose_versions import versions
-from tools.look.ray_api import RayError
 from tools.look.scrub import Scrubber, without_data
 from tools.setup.project import ROOT, ToolError, capture, run_main, say
 from tools.stack import settings as stack_settings

@@ -8,8 +8,8 @@ import tarfile
 from collections.abc import Iterator
 from typing import Any
 
-from tools.look import ray_api
-from tools.look.ray_api import RayError
+from infra.places.cluster import ray_api
+from infra.places.cluster.ray_api import RayError
 
 LONGEST_BYTES = 2**20
 """Of each file, its end: that is where the reason stands."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from infra.places.cluster import dashboard_spec, kube
 from infra.places.cluster.kube import KubeError
+from infra.places.cluster.ray_api import ForwardedJobs
 from infra.places.cluster.ray_cluster_spec import NAME as RAY_CLUSTER
 from report import terminal
-from tools.look import cluster, ray_api
+from tools.look import cluster
 from tools.look.cluster import StackCluster
-from tools.look.ray_api import RayError
 from tools.look.status_view import Ray, render
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
@@ -46,8 +46,9 @@ def _ray(api: Any, namespace: str) -> Ray:
             raise
         return Ray(None, [], [], "there is no RayCluster yet")
     try:
-        return Ray(found, ray_api.nodes(api, namespace), ray_api.jobs(api, namespace), "")
-    except RayError as error:
+        asked = ForwardedJobs(api, namespace)
+        return Ray(found, asked.nodes(), asked.jobs(), "")
+    except OSError as error:
         return Ray(found, [], [], str(error))
 
 

@@ -103,6 +103,10 @@ def _current_job(jobs: Objects, now: datetime) -> str:
 
 def age(stamp: str, now: datetime) -> str:
     """Since a time as Kubernetes writes it, in the largest unit of which there are two."""
-    seconds = int((now - datetime.fromisoformat(stamp)).total_seconds())
+    return duration(int((now - datetime.fromisoformat(stamp)).total_seconds()))
+
+
+def duration(seconds: int) -> str:
+    """In the largest unit of which there are two."""
     units = (("d", 86400), ("h", 3600), ("min", 60))
     return next((f"{seconds // length} {unit}" for unit, length in units if seconds >= 2 * length), f"{seconds} s")

@@ -9,7 +9,7 @@ from typing import Any
 UNFINISHED = ("PENDING", "RUNNING")
 MEASUREMENT = {"ray-worth-it": "measurement"}
 """Metadata of a measurement's jobs. A job without it is somebody else's."""
-LONGEST_ENTRYPOINT = 80
+LONGEST_COMMAND = 80
 
 
 def is_unfinished(job: Mapping[str, Any]) -> bool:
@@ -34,17 +34,25 @@ def running_others(jobs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
 
 def said(others: Sequence[Mapping[str, Any]], stack: str) -> str:
     """That these jobs of others run, and how each is ended."""
+    return "\n  ".join([f"{reason(others, stack)}:", *(end_line(job, stack) for job in others)])
+
+
+def reason(others: Iterable[Mapping[str, Any]], stack: str) -> str:
+    """The same without the lines that end them."""
     return (
         f"on the Ray cluster of stack {stack} runs what no measurement submitted: {'; '.join(map(_shown, others))}."
-        " It would share the CPUs that are measured, and is not stopped for that. Let it end, or end it:\n"
-        + "\n".join(f"  {end_line(job, stack)}" for job in others)
+        " It would share the CPUs that are measured, and is not stopped for that. Let it end, or end it"
     )
 
 
 def _shown(job: Mapping[str, Any]) -> str:
-    command = str(job.get("entrypoint") or "no command")
-    short = command if len(command) <= LONGEST_ENTRYPOINT else f"{command[:LONGEST_ENTRYPOINT]}…"
-    return f"{job_name(job)} ({short})"
+    return f"{job_name(job)} ({command(job)})"
+
+
+def command(job: Mapping[str, Any]) -> str:
+    """What it runs, for a line of text."""
+    text = str(job.get("entrypoint") or "no command")
+    return text if len(text) <= LONGEST_COMMAND else f"{text[:LONGEST_COMMAND]}…"
 
 
 def end_line(job: Mapping[str, Any], stack: str) -> str:

@@ -226,7 +226,8 @@ def follow(api: JobsApi, submission_id: str, meanwhile: Callable[[], None] = lam
         meanwhile()
         time.sleep(POLL_SECONDS)
     if job["status"] != "SUCCEEDED":
-        raise SubmitError(f"Ray job {submission_id} ended as {job['status']}: {job.get('message') or 'no message'}")
+        why = str(job.get("message") or "no message").partition(", last available logs")[0]  # which were printed
+        raise SubmitError(f"Ray job {submission_id} ended as {job['status']}: {why}")
 
 
 def patiently(ask: Callable[[], Any], what: str) -> Any:
@@ -237,14 +238,15 @@ def patiently(ask: Callable[[], Any], what: str) -> Any:
             return ask()
         except (OSError, ValueError) as error:
             if isinstance(error, urllib.error.HTTPError) and error.code < 500:
-                raise SubmitError(f"could not {what}: {_explained(error)}") from None
+                raise SubmitError(f"could not {what}: {explained(error)}") from None
             if time.monotonic() > deadline:
                 raise SubmitError(f"could not {what}: Ray's head did not answer ({error})") from None
             print(f"Ray's head does not answer ({error}); trying again", file=sys.stderr, flush=True)
             time.sleep(POLL_SECONDS)
 
 
-def _explained(error: urllib.error.HTTPError) -> str:
+def explained(error: urllib.error.HTTPError) -> str:
+    """What a refusal means, and what Ray said."""
     text = error.read().decode(errors="replace").strip()[:2000]
     known = {
         401: "the cluster's token was refused",

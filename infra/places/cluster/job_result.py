@@ -9,6 +9,8 @@ import json
 import sys
 import time
 import uuid
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
 from pulumi.output import Unknown
 
-from infra.places.cluster import kube
+from infra.places.cluster import kube, ray_api
+from infra.places.cluster.kube import KubeError
 from infra.places.cluster.ray_start import with_cluster_start
 from training.contract import result
 from training.contract.provenance import PROJECT
@@ -63,6 +66,7 @@ class JobResultProvider(ResourceProvider):
         try:
             found = log_result.find_result(log)
             _refuse_other_recipe(found, props)
+            _refuse_company(props)
             found = with_cluster_start(found, props["kubeconfig"], props["namespace"])
             found.write(folder / result.NAME)
             summary = result.summarise(folder / result.NAME, PROJECT)
@@ -82,6 +86,25 @@ def _refuse_other_recipe(found: result.TrainingResult, props: dict[str, Any]) ->
             f"the log holds the result of another run: {found.arm}, different in {', '.join(wrong) or 'nothing'};"
             " the image was not made from this project as it is"
         )
+
+
+def _refuse_company(props: dict[str, Any]) -> None:
+    """What others ran on the RayCluster meanwhile shared the run's CPUs, whichever arm it is of.
+
+    The arm `ray` sees it by itself. Where the cluster or Ray can't be asked nothing is known, and nothing refused.
+    """
+    with suppress(KubeError):
+        api = kube.connect(props["kubeconfig"])
+        jobs = kube.items(api, f"/apis/batch/v1/namespaces/{props['namespace']}/jobs")
+        (times,) = [job["status"] for job in jobs if job["metadata"].get("uid") == props["uid"]] or [{}]
+        if not {"startTime", "completionTime"} <= times.keys():
+            return
+        began, ended = (datetime.fromisoformat(times[name]).timestamp() for name in ("startTime", "completionTime"))
+        if names := ray_api.others_between(api, props["namespace"], began, ended):
+            raise result.ResultError(
+                f"beside this run, which does not count, others ran on the Ray cluster what no measurement submitted:"
+                f" {', '.join(names)}. It shared the CPUs that were measured"
+            )
 
 
 def _read_log(props: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from infra.places.cluster import crds, kube, leftover_jobs
+from infra.places.cluster import crds, kube, leftover_jobs, ray_api
 from infra.places.cluster.fit import (
     RESERVED,
     arms_to_leave_out,
@@ -24,6 +24,7 @@ from infra.places.cluster.place import why_namespace_stays
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
 from infra.settings.draft import set_line
 from infra.settings.settings import ON, Settings
+from training.launch import other_jobs
 
 OPERATOR_SELECTOR = "app.kubernetes.io/name=kuberay-operator"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
@@ -90,6 +91,8 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
             f" interrupted, or that somebody else's stack {stack} makes; to end one that was left",
             tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in own),
         )
+    if not unfinished and (jobs := ray_api.jobs_of_others(api, namespace)):
+        yield Finding(other_jobs.reason(jobs, stack), tuple(other_jobs.end_line(job, stack) for job in jobs))
 
 
 def _operator(api: Any, settings: Settings) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import pulumi
 from infra.doctor import Finding
 from infra.image import base as image_base
 from infra.image import command as image_command
-from infra.places.cluster import helm_release, kube, leftover_jobs, operator_spec
+from infra.places.cluster import helm_release, kube, leftover_jobs, operator_spec, ray_api
 from infra.places.cluster.fit import (
     GIB,
     RESERVED,
@@ -34,6 +34,7 @@ from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profi
 from infra.settings.table import KEYS
 from training.contract.arms import ARMS, NATIVE, WIDE, Arm
 from training.contract.provenance import PROJECT
+from training.launch import other_jobs
 from training.machine import machine_lock
 
 if TYPE_CHECKING:
@@ -186,6 +187,9 @@ def _refuse_and_clear(settings: Settings) -> None:
         reason = why_namespace_stays(api, settings)
         if reason:
             raise pulumi.RunError(f"{reason}; nothing was changed:\n  {set_line('createNamespace', ON)}")
+        others = ray_api.jobs_of_others(api, settings.of_cluster.namespace)
+        if others:
+            raise pulumi.RunError(f"nothing was changed: {other_jobs.said(others, settings.stack)}")
         _clear(api, settings.of_cluster.namespace)
     except KubeError as error:
         if command.started(profile):

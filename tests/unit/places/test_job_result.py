@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ from pulumi.output import Unknown
 from infra.places.cluster import job_result
 from infra.places.cluster.crds import CrdsProvider
 from infra.places.cluster.job_result import JobResultProvider, NoResult
+from infra.places.cluster.ray_api import ForwardedJobs
 from infra.places.kubernetes.pinned_cluster import DestroyCheckProvider, PinnedClusterProvider
+from tests.unit.kube_api import NAMESPACE, serving
 from tests.unit.results import make_result
 from training.contract.recipe import canonical
 from training.launch import log_result
+from training.launch.other_jobs import MEASUREMENT
 from training.workloads.cnn.recipe import CnnRecipe
 
 RESULT = make_result("ray", 1, CnnRecipe())
@@ -82,3 +86,39 @@ def test_another_job_has_another_result(uid: Any, changes: bool) -> None:
 def test_a_provider_in_the_state_is_a_name(provider: Any) -> None:
     """Code in the state would be this version's for ever."""
     assert 100 > len(pickle.dumps(provider))
+
+
+BEGAN, ENDED = "2025-03-01T12:00:10Z", "2025-03-01T12:00:50Z"
+
+
+def at(seconds: int) -> int:
+    """A time in that minute as Ray has it."""
+    return int(datetime.fromisoformat("2025-03-01T12:00:00Z").timestamp() + seconds) * 1000
+
+
+@pytest.mark.parametrize(
+    ("job", "refused"),
+    [
+        ({"start_time": at(0), "end_time": at(5), "status": "SUCCEEDED"}, False),
+        ({"start_time": at(0), "end_time": at(15), "status": "STOPPED"}, True),
+        ({"start_time": at(20), "end_time": at(25), "status": "SUCCEEDED"}, True),
+        ({"start_time": at(40), "end_time": None, "status": "RUNNING"}, True),
+        ({"start_time": at(55), "end_time": None, "status": "RUNNING"}, False),
+        ({"start_time": at(20), "end_time": at(25), "status": "SUCCEEDED", "metadata": MEASUREMENT}, False),
+    ],
+    ids=["before", "into it", "within", "out of it", "after", "a run of the measurement"],
+)
+def test_a_run_beside_which_others_ran_does_not_count(
+    project: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any], refused: bool
+) -> None:
+    """Of whatever arm, by the Job's own times; with the line that makes it again."""
+    monkeypatch.setattr(ForwardedJobs, "jobs", lambda _: [{"submission_id": "train-1", "metadata": {}} | job])
+    with serving(project) as (api, kubeconfig):
+        times = {"startTime": BEGAN, "completionTime": ENDED}
+        api.put("/apis/batch/v1", "jobs", {"metadata": {"name": "native-1-x", "uid": "1"}, "status": times}, NAMESPACE)
+        props = PROPS | {"kubeconfig": kubeconfig}
+        if refused:
+            with pytest.raises(NoResult, match=r"(?s)no measurement submitted: train-1\. .*--target-replace 'urn:"):
+                JobResultProvider().create(props)
+        else:
+            assert JobResultProvider().create(props).id

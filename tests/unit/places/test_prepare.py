@@ -7,7 +7,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from infra.places.cluster import helm_release, kube, operator_spec
+from infra.places.cluster import helm_release, kube, operator_spec, ray_api
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
 from infra.places.kubernetes.place import ExistingCluster
 from infra.places.minikube import command, place
@@ -255,3 +255,38 @@ def test_a_minikube_that_does_not_answer(
     else:
         MinikubePlace().prepare(wanted)
         assert ["debug"] == [line.partition(":")[0] for line in said]
+
+
+THEIRS = [{"submission_id": "train-1", "status": "RUNNING", "entrypoint": "python train.py"}]
+
+
+def test_an_update_beside_somebody_s_ray_job_is_refused_on_minikube(
+    api: Api, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a run is ended, or measured beside it; with the line that ends the job."""
+    monkeypatch.setattr(command, "trouble", lambda _: "")
+    monkeypatch.setattr(ray_api, "jobs_of_others", lambda *_: THEIRS)
+    monkeypatch.setattr(place, "PROJECT", tmp_path)
+    monkeypatch.setattr(kube, "PROJECT", tmp_path)
+    own = tmp_path / kube.own_path("ci")
+    own.parent.mkdir(parents=True)
+    own.write_bytes((tmp_path / "kubeconfig").read_bytes())
+    api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", active=1), NAMESPACE)
+
+    refused = r"(?s)nothing was changed.*train-1 \(python.*STACK=ci make stop JOB=train-1"
+    with pytest.raises(pulumi.RunError, match=refused):
+        MinikubePlace().prepare(minikube(minikubeProfile="test"))
+
+    assert not [line for line in api.asked if not line.startswith("GET")]
+    assert [] == said
+
+
+@pytest.mark.usefixtures("api")
+def test_an_update_beside_somebody_s_ray_job_is_refused_elsewhere(
+    said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all else that stands in the way."""
+    monkeypatch.setattr(ray_api, "jobs_of_others", lambda *_: THEIRS)
+
+    with pytest.raises(pulumi.RunError, match=r"(?s)nothing was changed.*train-1 \(python.*make stop JOB=train-1"):
+        ExistingCluster().prepare(existing())

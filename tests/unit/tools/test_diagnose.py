@@ -14,12 +14,12 @@ import pytest
 from infra.places.cluster import kube
 from infra.places.cluster.operator_spec import RELEASE
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
+from infra.places.cluster.ray_api import RayError
 from tests.unit.kube_api import NAMESPACE, TOKEN, Api, node, pod, secret, serving
 from tests.unit.secret_corpus import CASES, IN_OBJECT, KNOWN, OBJECT
 from tools.look import cluster, diagnose
 from tools.look.cluster import StackCluster
 from tools.look.diagnose_ray import unpacked
-from tools.look.ray_api import RayError
 from tools.look.scrub import REPLACEMENT
 
 LOGS = f"/api/v1/namespaces/{NAMESPACE}/pods/head/log"

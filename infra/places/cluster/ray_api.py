@@ -1,0 +1,100 @@
+"""Ray's dashboard asked through the API server: works wherever kubectl does. The token is never shown."""
+
+import base64
+import http.client
+import io
+import json
+import urllib.error
+from collections.abc import Mapping
+from typing import Any
+
+from infra.places.cluster import kube
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.port_forward import connection
+from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
+from training.launch import submit
+from training.launch.other_jobs import is_of_measurement, is_unfinished, job_name, running_others
+from training.launch.submit import JobsApi
+
+SECONDS = 10
+UPLOAD_SECONDS = 120
+"""For an answer, and for one to what was sent: a package of 100 MiB goes through three processes of the head."""
+
+
+class RayError(OSError):
+    """Why Ray's dashboard can't be asked."""
+
+
+def head(api: Any, namespace: str) -> str:
+    """The name of the head's pod that runs; raises RayError when there is none, and KubeError."""
+    selector = ",".join(f"{key}={value}" for key, value in HEAD_LABELS.items())
+    pods = kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=selector)
+    running = [str(pod["metadata"]["name"]) for pod in pods if pod["status"].get("phase") == "Running"]
+    if not running:
+        raise RayError("no pod of Ray's head runs")
+    return running[0]
+
+
+class ForwardedJobs(JobsApi):
+    """Ray's Job Submission API of the RayCluster in a namespace; each request has a connection of its own.
+
+    So a head that was restarted is found again.
+    """
+
+    def __init__(self, api: Any, namespace: str) -> None:
+        super().__init__("", "")
+        self._api, self._namespace = api, namespace
+
+    def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
+        """What the dashboard answers; raises RayError, and urllib's HTTPError for a refusal."""
+        from kubernetes.client.exceptions import ApiException
+
+        try:
+            pod, token = head(self._api, self._namespace), _token(self._api, self._namespace)
+            with connection(self._api, self._namespace, pod, DASHBOARD_PORT) as socket:
+                socket.settimeout(SECONDS if content is None else UPLOAD_SECONDS)
+                dashboard = http.client.HTTPConnection("localhost", DASHBOARD_PORT)
+                dashboard.sock = socket
+                dashboard.request(method, path, content, submit.headers(token) | {"Connection": "close"})
+                answer = dashboard.getresponse()
+                body = answer.read()
+        except (KubeError, ApiException, OSError, http.client.HTTPException) as error:
+            raise RayError(f"Ray's dashboard can't be asked ({error})") from None
+        if answer.status != http.HTTPStatus.OK:
+            said = f"Ray's dashboard answers {path} with {answer.reason}"
+            raise urllib.error.HTTPError(path, answer.status, said, answer.headers, io.BytesIO(body))
+        return body
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Ray's nodes, dead ones too; raises as all others do."""
+        return list(json.loads(self._send("GET", "/api/v0/nodes"))["data"]["result"]["result"])
+
+
+def jobs_of_others(api: Any, namespace: str) -> list[Mapping[str, Any]]:
+    """What runs on the RayCluster and no measurement submitted; nothing where no head can be asked."""
+    try:
+        return running_others(ForwardedJobs(api, namespace).jobs())
+    except OSError:
+        return []
+
+
+def others_between(api: Any, namespace: str, began: float, ended: float) -> list[str]:
+    """The names of what no measurement submitted and what ran between these times of day, in seconds.
+
+    Nothing where no head can be asked; one that was restarted has forgotten what ran before.
+    """
+    try:
+        jobs = ForwardedJobs(api, namespace).jobs()
+    except OSError:
+        return []
+    others = [job for job in jobs if not is_of_measurement(job) and job.get("start_time")]
+    return [
+        job_name(job)
+        for job in others
+        if job["start_time"] / 1000 < ended and (is_unfinished(job) or (job.get("end_time") or 0) / 1000 > began)
+    ]
+
+
+def _token(api: Any, namespace: str) -> str:
+    secret = kube.get(api, f"/api/v1/namespaces/{namespace}/secrets/{TOKEN_SECRET}")
+    return base64.b64decode(secret["data"][TOKEN_KEY]).decode()
