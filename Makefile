@@ -10,7 +10,7 @@ BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview smoke destroy outputs try doctor status diagnose dashboard report history watch tensorboard sweep bench env test test-cluster check clean
+.PHONY: help up preview smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop report history watch tensorboard sweep bench env test test-cluster check clean
 
 help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -44,6 +44,18 @@ diagnose: ## all that is known of a cluster stack in one archive, without secret
 
 dashboard: ## where Ray's dashboard of a cluster stack answers, forwarded to this machine where it must be
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.dashboard
+
+submit: ## run a script of your own on the Ray cluster of a cluster stack and follow it: SCRIPT=train.py ARGS="--num-workers {workers}" (FOLDER, ENV, PIP, DETACH=1)
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs submit
+
+jobs: ## list the jobs of that Ray cluster
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs jobs
+
+logs: ## follow the log of one of them: JOB=train-1
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs logs
+
+stop: ## end one of them: JOB=train-1
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs stop
 
 report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
 	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open

@@ -84,6 +84,12 @@ OWN_STACK = "mine"
 """A stack whose file a document has its reader make."""
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
 TRY_VARIABLES = {"SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT", "WRITE"}
+JOB_VARIABLES = {
+    "submit": {"SCRIPT", "ARGS", "FOLDER", "ENV", "PIP", "DETACH"},
+    "jobs": set[str](),
+    "logs": {"JOB"},
+    "stop": {"JOB"},
+}
 MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "CLUSTER_ENV"}
 
 SUFFIXES = (".md", ".py", ".yaml", ".toml", ".lock")
@@ -164,6 +170,7 @@ def _make(arguments: list[str], variables: dict[str, str]) -> list[str]:
     wanted = [word for word in words if not _ASSIGNMENT.fullmatch(word)]
     found = [f"make has no target {target}" for target in wanted if target not in targets]
     known = MAKE_VARIABLES | (TRY_VARIABLES if "try" in wanted else set())
+    known |= {name for target in wanted for name in JOB_VARIABLES.get(target, ())}
     others = {name: value for name, value in assigned.items() if name not in known}
     if "sweep" in wanted and others:
         found += _axes([f"{name}={value}" for name, value in others.items()])

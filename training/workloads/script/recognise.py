@@ -80,7 +80,7 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
     """The script at `path`; `kind` is one of KINDS, or `auto`. Raises ScriptError."""
     if kind not in ("auto", *KINDS):
         raise ScriptError("kind", f"no script is of kind {kind!r}: allowed are auto, {', '.join(KINDS)}")
-    tree = _read(path)
+    tree = parsed(path)
     files: set[Path] = {path}
     modules, names = frozenset(_imports(path, tree, files)), _names(tree)
     kind_of_it = _kind(modules, names, arguments, kind)
@@ -93,7 +93,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
     return script
 
 
-def _read(path: Path) -> ast.Module:
+def parsed(path: Path) -> ast.Module:
+    """The file's text as Python reads it; raises ScriptError for one that is none."""
     if path.is_dir():
         raise ScriptError("script", f"{path} is a folder: name the file in it that trains")
     if not path.is_file():
@@ -191,7 +192,7 @@ def _imports(path: Path, tree: ast.Module, seen: set[Path]) -> set[str]:
         neighbour = path.parent / f"{name.replace('.', '/')}.py"
         if neighbour.is_file() and neighbour not in seen:
             seen.add(neighbour)
-            names |= _imports(neighbour, _read(neighbour), seen)
+            names |= _imports(neighbour, parsed(neighbour), seen)
     return names
 
 

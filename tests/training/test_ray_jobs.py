@@ -1,0 +1,368 @@
+"""Ray's own Job Submission API, for real: packages, logs as they grow, stops, and whose a job is. One head for all."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from socket import create_connection, create_server
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+from infra.places.cluster import kube, ray_api
+from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
+from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
+from tools.jobs import __main__ as tool
+from tools.look import cluster
+from tools.setup.project import ToolError
+from tools.stack import environment as stack_environment
+from training.launch import environment, submit
+from training.launch.other_jobs import MEASUREMENT, is_unfinished
+from training.launch.ray_driver import LOOPBACK
+from training.launch.submit import JobsApi, OthersError, SubmitError
+from training.workloads.script import package
+
+TOKEN = "0123456789abcdef" * 4
+HERE = "127.0.0.1"
+START_SECONDS = 90
+SLEEPER = "import time; print('begun', flush=True); time.sleep(600)"
+
+
+class Head(NamedTuple):
+    """A Ray head that runs."""
+
+    dashboard: int
+    address: str
+    """For drivers that connect by themselves."""
+    environment: dict[str, str]
+
+    def api(self, token: str = TOKEN) -> JobsApi:
+        """Its Job Submission API."""
+        return JobsApi(f"http://{HERE}:{self.dashboard}", token)
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Head]:
+    """A head of this module's own on loopback, with a token, in a session that ends with it."""
+    with ExitStack() as held:
+        folder = held.enter_context(tempfile.TemporaryDirectory(dir=environment.short_folder(), prefix="ray-"))
+        servers = [held.enter_context(create_server((HERE, 0))) for _ in range(7)]
+        ports = [server.getsockname()[1] for server in servers]
+        for server in servers:
+            server.close()
+        flags = ("dashboard-port", "port", "ray-client-server-port", "dashboard-agent-listen-port",
+                 "dashboard-agent-grpc-port", "runtime-env-agent-port", "metrics-export-port")  # fmt: skip
+        command = [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=1"),
+            *(f"--node-ip-address={LOOPBACK}", f"--dashboard-host={HERE}", f"--temp-dir={folder}/r"),
+            *("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats"),
+            *(f"--{flag}={port}" for flag, port in zip(flags, ports, strict=True)),
+        ]
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+        variables = plain | token | {"HOME": folder, "PATH": path}
+        log = held.enter_context(Path(folder, "start.txt").open("w+"))
+        running = subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
+        found = Head(ports[0], f"{LOOPBACK}:{ports[1]}", variables)
+        try:
+            wait_for(lambda: answers(found, running, Path(log.name)), START_SECONDS)
+            yield found
+        finally:
+            end(running)
+
+
+def answers(head: Head, running: "subprocess.Popen[bytes]", log: Path) -> bool:
+    """Whether its dashboard does."""
+    assert running.poll() is None, log.read_text()[-3000:]
+    try:
+        head.api().jobs()
+    except OSError:
+        return False
+    return True
+
+
+def end(running: "subprocess.Popen[bytes]") -> None:
+    """All that it started, which is in several sessions."""
+    started = psutil.Process(running.pid).children(recursive=True)
+    running.terminate()
+    try:
+        running.wait(20)
+    except subprocess.TimeoutExpired:
+        running.kill()
+    for process in psutil.wait_procs(started, timeout=5)[1]:
+        process.kill()
+
+
+def wait_for(seen: Callable[[], Any], seconds: float = 60) -> Any:
+    """What `seen` gives as soon as that is something."""
+    deadline = time.monotonic() + seconds
+    while not (value := seen()):
+        assert time.monotonic() < deadline, "not seen in time"
+        time.sleep(0.2)
+    return value
+
+
+@pytest.fixture
+def api(head: Head, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobsApi]:
+    """The head's, which runs nothing before and after."""
+    monkeypatch.setattr(submit, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 5.0)
+    yield head.api()
+    for job in filter(is_unfinished, head.api().jobs()):
+        head.api().stop(job["submission_id"])
+        wait_for(partial(has_ended, head.api(), job["submission_id"]))
+
+
+def state(api: JobsApi, name: str) -> str:
+    """A job's."""
+    return str(api.job(name)["status"])
+
+
+def has_ended(api: JobsApi, name: str) -> bool:
+    """Whether a job has."""
+    return not is_unfinished(api.job(name))
+
+
+def begin(api: JobsApi, name: str, metadata: dict[str, str] | None = None) -> None:
+    """A job that does not end by itself, running."""
+    api.submit(name, ["python", "-c", SLEEPER], {}, metadata)
+    wait_for(lambda: "begun" in api.log(name))
+
+
+class Counting(JobsApi):
+    """Keeps what was sent."""
+
+    def __init__(self, head: Head) -> None:
+        super().__init__(f"http://{HERE}:{head.dashboard}", TOKEN)
+        self.sent: list[str] = []
+
+    def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
+        self.sent.append(method)
+        return super()._send(method, path, content)
+
+
+LOOK = """
+import os, sys
+print("folder", sorted(name for name in os.listdir() if not name.startswith(".")))
+print("variable", os.environ["GIVEN"], "runs", os.access("start.sh", os.X_OK), "arguments", sys.argv[1:])
+from parts import net
+print("module", net.SIZE)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A script with a module beside it."""
+    made = tmp_path / "mine"
+    (made / "parts").mkdir(parents=True)
+    (made / "look.py").write_text(LOOK)
+    (made / "parts" / "net.py").write_text("SIZE = 3\n")
+    (made / "start.sh").write_text("#!/bin/sh\n")
+    (made / "start.sh").chmod(0o755)
+    return made
+
+
+def test_a_folder_is_sent_once_and_a_job_starts_in_it(
+    head: Head, api: JobsApi, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its modules, modes and variables; Ray itself unpacks it. The same content is not sent again, another is."""
+    counting = Counting(head)
+    uri = counting.upload(package.of_folder(folder))
+    assert ["GET", "PUT"] == counting.sent
+    assert uri == counting.upload(package.of_folder(folder))
+    assert ["GET", "PUT", "GET"] == counting.sent
+
+    api.submit("look-1", ["python", "look.py", "--text", "two words"], {"GIVEN": "it is"}, working_dir=uri)
+    submit.follow(api, "look-1")
+    shown = capsys.readouterr().out
+    (folder / "parts" / "net.py").write_text("SIZE = 4\n")
+
+    assert "folder ['look.py', 'parts', 'start.sh']" in shown
+    assert "variable it is runs True arguments ['--text', 'two words']" in shown
+    assert "module 3" in shown
+    assert uri != counting.upload(package.of_folder(folder))
+    assert ["GET", "PUT"] == counting.sent[3:]
+
+
+def test_a_log_is_shown_as_it_grows(api: JobsApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The job goes on when its first line has been read, and its last comes after that. Each is shown once."""
+    go = tmp_path / "go"
+    begins = "import os, time\nprint('first', flush=True)\n"
+    wait = f"{begins}while not os.path.exists({str(go)!r}): time.sleep(.1)\nprint('last')"
+    seen: list[str] = []
+
+    def meanwhile() -> None:
+        seen.append(capsys.readouterr().out)
+        if "first\n" in "".join(seen):
+            go.touch()
+
+    api.submit("grows", ["python", "-c", wait], {})
+    submit.follow(api, "grows", meanwhile)
+    seen.append(capsys.readouterr().out)
+    lines = "".join(seen).splitlines()
+
+    assert (1, 1) == (lines.count("first"), lines.count("last"))
+    assert lines.index("first") < lines.index("last")
+
+
+def test_a_job_that_fails_says_why_once(api: JobsApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ray's message repeats the log, which was shown."""
+    api.submit("fails", ["python", "-c", "raise SystemExit('no such data')"], {})
+    with pytest.raises(SubmitError) as failed:
+        submit.follow(api, "fails")
+
+    assert "no such data" in capsys.readouterr().out
+    assert "Ray job fails ended as FAILED: Job entrypoint command failed with exit code 1" == str(failed.value)
+
+
+def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi) -> None:
+    """What `ray job submit` made runs on beside a refused run; without it what a measurement left is ended."""
+    address = f"http://{HERE}:{head.dashboard}"
+    by_hand = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", f"--address={address}", "--no-wait",
+               "--submission-id=theirs", "--", "python", "-c", shlex.quote(SLEEPER)]  # fmt: skip
+    done = subprocess.run(by_hand, env=head.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert 0 == done.returncode, done.stderr
+    begin(api, "left", MEASUREMENT)
+    with pytest.raises(OthersError, match=r"theirs \(python -c .*STACK=ci make stop JOB=theirs"):
+        submit.run(api, "measured", [], {}, "ci")
+    assert ("RUNNING", "RUNNING") == (state(api, "theirs"), state(api, "left"))
+    assert "measured" not in {job["submission_id"] for job in api.jobs()}
+
+    api.stop("theirs")
+    wait_for(lambda: state(api, "theirs") == "STOPPED")
+    submit.stop_unfinished(api, "ci")
+    assert "STOPPED" == state(api, "left")
+
+
+def test_a_driver_that_connects_by_itself_is_seen(head: Head, api: JobsApi) -> None:
+    """As from a shell of the head's pod. It is nobody's job, and shares the CPUs all the same."""
+    program = f"import ray, sys; ray.init({head.address!r}); print('in', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=head.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as driver:  # fmt: skip
+        assert driver.stdout is not None
+        assert b"in\n" == driver.stdout.readline()
+        with pytest.raises(OthersError, match=f"a driver that connected by itself, process {driver.pid} at {LOOPBACK}"):
+            submit.stop_unfinished(api, "ci")
+        driver.communicate()
+    wait_for(lambda: submit.stop_unfinished(api, "ci"))
+
+
+def test_a_wrong_token_is_refused_by_ray(head: Head) -> None:
+    """For an upload as for a question."""
+    wrong = head.api("f" * 64)
+    for ask in (wrong.jobs, lambda: wrong.upload(b"x")):
+        with pytest.raises(SubmitError, match="the cluster's token was refused"):
+            submit.patiently(ask, "ask")
+
+
+@pytest.fixture
+def kubernetes(head: Head, api: JobsApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """The API server of a cluster of stack `ci`, whose head is this one; nothing is measured there."""
+
+    @contextmanager
+    def connection(*_: Any) -> Iterator[Any]:
+        with create_connection((HERE, head.dashboard)) as connected:
+            yield connected
+
+    with serving(tmp_path) as (served, kubeconfig):
+        monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
+        monkeypatch.setattr(ray_api, "connection", connection)
+        backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}"}
+        monkeypatch.setattr(stack_environment, "state_variables", lambda _: backend)
+        monkeypatch.setenv("STACK", "ci")
+        served.put("/api/v1", "pods", pod("head", labels=HEAD_LABELS), NAMESPACE)
+        served.put("/api/v1", "secrets", secret(TOKEN_SECRET, {TOKEN_KEY: TOKEN}), NAMESPACE)
+        yield served
+
+
+def make(monkeypatch: pytest.MonkeyPatch, verb: str, **variables: str) -> int:
+    """`make` with these variables."""
+    monkeypatch.setattr("sys.argv", ["jobs", verb])
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return tool.main()
+
+
+@pytest.mark.usefixtures("kubernetes")
+def test_the_commands_from_a_script_to_its_end(
+    api: JobsApi, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Submitted and followed; listed; its log again; another that is left running, and stopped."""
+    script = (folder / "look.py").rename(folder / "my look.py")
+    given = {"SCRIPT": str(script), "ENV": "GIVEN='a word'", "ARGS": "--num-workers {workers}"}
+    assert 0 == make(monkeypatch, "submit", **given)
+    shown = capsys.readouterr()
+    assert "variable a word runs True arguments ['--num-workers', '2']" in shown.out
+    assert "my-look-1: submitted to the Ray cluster of stack ci" in shown.err
+
+    script.write_text(SLEEPER)
+    assert 0 == make(monkeypatch, "submit", DETACH="1")
+    assert capsys.readouterr().err.startswith("my-look-2: submitted")
+    assert 0 == make(monkeypatch, "jobs")
+    listed = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "succeeded" in listed["my-look-1"]
+    assert listed["my-look-1"].endswith("submitted  python 'my look.py' --num-workers 2")
+    assert 0 == make(monkeypatch, "stop", JOB="my-look-2")
+    assert "my-look-2 ended as STOPPED\n" == capsys.readouterr().err
+    assert "STOPPED" == state(api, "my-look-2")
+    assert 0 == make(monkeypatch, "stop", JOB="my-look-2")
+    assert "my-look-2 has ended already, as STOPPED\n" == capsys.readouterr().err
+    assert 0 == make(monkeypatch, "logs", JOB="my-look-1")
+    assert "module 3" in capsys.readouterr().out
+    with pytest.raises(ToolError, match=r"JOB=x: Ray knows no such job; there are .*my-look-1.*make logs JOB="):
+        make(monkeypatch, "logs", JOB="x")
+
+
+@pytest.mark.usefixtures("kubernetes")
+def test_ctrl_c_leaves_the_job_running(
+    api: JobsApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And says so, with the lines that follow it again and end it."""
+    begin(api, "stays")
+    seen = ray_api.jobs_of_others(cluster.connect(cluster.find("ci", {})), NAMESPACE)
+    assert ["stays"] == [job["submission_id"] for job in seen]
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(monkeypatch, "logs", JOB="stays")
+    monkeypatch.undo()
+    said = capsys.readouterr()
+
+    assert "begun\n" in said.out
+    assert "stays goes on. To follow it again:  STACK=ci make logs JOB=stays\n" in said.err
+    assert said.err.endswith("To end it:  STACK=ci make stop JOB=stays\n")
+    assert "RUNNING" == state(api, "stays")
+
+
+@pytest.mark.usefixtures("kubernetes")
+def test_nothing_is_submitted_beside_what_a_measurement_left(
+    api: JobsApi, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the line that ends that, which does."""
+    begin(api, "ray-1-left", MEASUREMENT)
+    with pytest.raises(ToolError, match=r"nothing was submitted; .*STACK=ci make stop JOB=ray-1-left"):
+        make(monkeypatch, "submit", SCRIPT=str(folder / "look.py"))
+    assert 0 == make(monkeypatch, "stop", JOB="ray-1-left")
+
+    assert "STOPPED" == state(api, "ray-1-left")
+
+
+def test_a_token_that_was_changed_afterwards_is_said_so(kubernetes: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the line that starts Ray with what the Secret holds now."""
+    kubernetes.put("/api/v1", "secrets", secret(TOKEN_SECRET, {TOKEN_KEY: "f" * 64}), NAMESPACE)
+
+    with pytest.raises(ToolError, match=r"(?s)token was refused.*delete pods --selector=ray.io/cluster=ray-training"):
+        make(monkeypatch, "jobs")

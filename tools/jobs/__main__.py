@@ -1,0 +1,253 @@
+"""`make submit`, `jobs`, `logs`, `stop`: scripts of one's own on a stack's Ray cluster while nothing is measured.
+
+Through the API server, as `make dashboard`: no port of the cluster is open for it. Ray's token is never shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import urllib.error
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+from infra.places.cluster import ray_api
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.ray_api import ForwardedJobs
+from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
+from report import terminal
+from report.text_table import columns
+from tools.jobs import measuring, request
+from tools.look import cluster
+from tools.look.cluster import StackCluster
+from tools.look.status_view import duration
+from tools.setup.project import CLUSTER_TARGETS, ToolError, run_main, say
+from tools.stack import config as stack_config
+from tools.stack import settings as stack_settings
+from training.launch.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
+from training.launch.submit import SubmitError, explained, follow
+
+STOP_SECONDS = 30.0
+"""Ray asks a job to end, and kills it after 3 seconds."""
+POLL_SECONDS = 0.5
+NAMES_TRIED = 5
+
+
+@dataclass(frozen=True)
+class Ray:
+    """The Ray cluster of a stack, and how it is asked."""
+
+    found: StackCluster
+    kube: Any
+    jobs: ForwardedJobs
+
+    def make(self, rest: str) -> str:
+        """A line to type."""
+        return f"STACK={self.found.stack} make {rest}"
+
+
+def reach(found: StackCluster) -> Ray:
+    """The Ray cluster, whose head runs. Raises ToolError."""
+    api = cluster.connect(found)
+    try:
+        ray_api.head(api, found.namespace)
+    except (KubeError, OSError) as error:
+        raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
+    return Ray(found, api, ForwardedJobs(api, found.namespace))
+
+
+@contextmanager
+def asking(found: StackCluster) -> Iterator[None]:
+    """What the cluster, Ray or the way to it refuse, as a ToolError."""
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        advice = _start_again(found) if error.code in (401, 403) else ""
+        raise ToolError(f"stack {found.stack}: {explained(error)}{advice}") from None
+    except (KubeError, OSError) as error:
+        raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
+
+
+def _start_again(found: StackCluster) -> str:
+    """KubeRay makes the pods again, and each finds the Secret's token then."""
+    selector = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
+    return (
+        "; its Secret was changed after Ray had started. To start Ray with what it holds now:\n"
+        f"  {found.kubectl} delete pods --selector={selector}"
+    )
+
+
+def submit(found: StackCluster) -> int:
+    """Send the folder, start the script, and follow it."""
+    asked = request.read(found.settings.recipe.workers)
+    package = asked.package()
+    ray = reach(found)
+    with asking(found):
+        refuse_beside_measurement(ray, "nothing was submitted")
+        try:
+            working_dir = ray.jobs.upload(package)
+        except SubmitError as error:
+            raise ToolError(f"FOLDER={asked.folder}: {error}") from None
+        more: dict[str, Any] = {"pip": list(asked.packages)} if asked.packages else {}
+        name = _start(ray, asked, working_dir=working_dir, **more)
+        _give_way(ray, name)
+    say(f"{name}: submitted to the Ray cluster of stack {found.stack}, {len(package) / 1024:.0f} KiB of {asked.folder}")
+    if asked.packages:
+        say("Ray installs PIP's packages first; pods reach an index only where a NetworkPolicy of yours lets them")
+    return 0 if os.environ.get("DETACH") == "1" else _follow(ray, name)
+
+
+def _start(ray: Ray, asked: request.Request, **runtime_env: Any) -> str:
+    """Submit it under the script's name and the next number; another `make submit` may have taken that meanwhile."""
+    taken = {job_name(job) for job in ray.jobs.jobs()}
+    names = (name for number in count(1) if (name := f"{asked.name}-{number}") not in taken)
+    for _ in range(NAMES_TRIED):
+        name = next(names)
+        try:
+            ray.jobs.submit(name, asked.command, asked.variables, **runtime_env)
+        except urllib.error.HTTPError as error:
+            said = explained(error)
+            if "already exists" not in said:
+                raise ToolError(f"stack {ray.found.stack}: {said}") from None
+            continue
+        return name
+    raise ToolError(f"others submit {asked.name} just now: {ray.make('jobs')}, and then again")
+
+
+def refuse_beside_measurement(ray: Ray, otherwise: str) -> None:
+    """Raises ToolError where a measurement has the cluster."""
+    reason = measuring.update_or_run(ray.found, ray.kube) or measuring.left_over(ray.jobs.jobs(), ray.found.stack)
+    if reason:
+        raise ToolError(
+            f"stack {ray.found.stack} is measured, and a job would share the CPUs that are: {otherwise}; {reason}"
+        )
+
+
+def _give_way(ray: Ray, name: str) -> None:
+    """Stop the job again where a measurement began while it was sent."""
+    try:
+        refuse_beside_measurement(ray, f"{name} was stopped again")
+    except ToolError:
+        ray.jobs.stop(name)
+        raise
+
+
+def jobs(found: StackCluster) -> int:
+    """Print all jobs, the newest last."""
+    ray = reach(found)
+    with asking(found):
+        listed = sorted(ray.jobs.jobs(), key=lambda job: job.get("start_time") or 0)
+    if not listed:
+        say(f"no job yet on the Ray cluster of stack {found.stack}: {ray.make('submit SCRIPT=…')}")
+        return 0
+    now = datetime.now(UTC)
+    terminal.write("\n".join(columns(("job", "state", "began", "took", "whose", "command"),
+                                     [_row(job, now) for job in listed])))  # fmt: skip
+    return 0
+
+
+def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    began = (job.get("start_time") or 0) / 1000
+    ended = (job.get("end_time") or 0) / 1000 or now.timestamp()
+    whose = "a measurement's" if is_of_measurement(job) else "submitted" if job.get("submission_id") else "a driver"
+    return (
+        job_name(job),
+        str(job["status"]).lower(),
+        datetime.fromtimestamp(began).astimezone().strftime("%Y-%m-%d %H:%M") if began else "–",
+        duration(int(ended - began)) if began else "–",
+        whose,
+        command(job),
+    )
+
+
+def logs(found: StackCluster) -> int:
+    """Print the log of JOB as it grows, to the job's end."""
+    ray = reach(found)
+    job = _chosen(ray, "logs")
+    if not job.get("submission_id"):
+        raise ToolError(f"JOB={job_name(job)}: Ray keeps the output of submitted jobs alone; this one is to be seen"
+                        f" {end_line(job, found.stack)}")  # fmt: skip
+    return _follow(ray, job_name(job))
+
+
+def _follow(ray: Ray, name: str) -> int:
+    try:
+        follow(ray.jobs, name)
+    except KeyboardInterrupt:
+        say(
+            f"\n{name} goes on. To follow it again:  {ray.make(f'logs JOB={name}')}\n"
+            f"To end it:  {ray.make(f'stop JOB={name}')}"
+        )
+        raise
+    except SubmitError as error:
+        raise ToolError(f"stack {ray.found.stack}: {error}") from None
+    return 0
+
+
+def stop(found: StackCluster) -> int:
+    """End JOB."""
+    ray = reach(found)
+    job = _chosen(ray, "stop")
+    name = job_name(job)
+    if not is_unfinished(job):
+        say(f"{name} has ended already, as {job['status']}")
+        return 0
+    if not job.get("submission_id"):
+        raise ToolError(f"JOB={name} is ended {end_line(job, found.stack)}")
+    with asking(found):
+        if is_of_measurement(job) and (reason := measuring.update_or_run(found, ray.kube)):
+            raise ToolError(
+                f"JOB={name} is a run that is measured, and ends with its measurement (Ctrl-C where `make up` runs):"
+                f" it was left alone; {reason}"
+            )
+        ray.jobs.stop(name)
+        deadline = time.monotonic() + STOP_SECONDS
+        while is_unfinished(now := ray.jobs.job(name)) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+    if is_unfinished(now):
+        raise ToolError(f"{name} was asked to end and has not: Ray may be installing its packages; {ray.make('jobs')}")
+    say(f"{name} ended as {now['status']}")
+    return 0
+
+
+def _chosen(ray: Ray, verb: str) -> Mapping[str, Any]:
+    """The job that JOB names. Raises ToolError."""
+    with asking(ray.found):
+        known = {job_name(job): job for job in ray.jobs.jobs()}
+    name = os.environ.get("JOB", "")
+    if name in known:
+        return known[name]
+    there = f"there are {', '.join(known)}" if known else "there is no job at all"
+    given = f"JOB={name}: Ray knows no such job" if name else "JOB is missing"
+    example = ray.make(f"{verb} JOB={next(reversed(known), '…')}")
+    raise ToolError(f"stack {ray.found.stack}: {given}; {there}:  {example}")
+
+
+VERBS = {"submit": submit, "jobs": jobs, "logs": logs, "stop": stop}
+
+
+def main() -> int:
+    """One verb for the Ray cluster of STACK."""
+    parser = argparse.ArgumentParser(prog="python -m tools.jobs", description=__doc__)
+    parser.add_argument("verb", choices=VERBS)
+    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
+    given = parser.parse_args()
+    overrides = stack_config.parse_overrides(given.set)
+    target = stack_settings.load(given.stack, overrides).target
+    if target not in CLUSTER_TARGETS:
+        raise ToolError(
+            f"stack {given.stack} has target {target}, where a Ray starts with each run and ends with it: there is none"
+            f" to submit to. A stack with target {' or '.join(CLUSTER_TARGETS)} has one:"
+            f"  STACK=minikube make {given.verb}"
+        )
+    return VERBS[given.verb](cluster.find(given.stack, overrides))
+
+
+if __name__ == "__main__":
+    run_main(main)

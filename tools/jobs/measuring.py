@@ -1,0 +1,41 @@
+"""Whether a measurement has a stack's Ray cluster just now. Reads; changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.places.cluster import leftover_jobs
+from tools.look.cluster import StackCluster
+from tools.setup.project import project_name
+from tools.stack import environment, state
+from training.launch.other_jobs import is_of_measurement, is_unfinished, job_name
+
+
+def update_or_run(found: StackCluster, api: Any) -> str:
+    """What says that a measurement goes on: pulumi on this machine, or a Job of a run; "" where nothing does.
+
+    Raises KubeError.
+    """
+    variables = {**os.environ, **environment.state_variables(os.environ)}
+    backend = state.file_backend(variables.get("PULUMI_BACKEND_URL", ""))
+    if backend and (process := state.running(backend, project_name(), found.stack)):
+        return (
+            f"pulumi works on the stack, process {process}: wait for its end, which `STACK={found.stack} make watch`"
+            " shows"
+        )
+    for name, owner in leftover_jobs.unfinished(api, found.namespace).items():
+        return (
+            f"the run {name} of stack {owner or 'unknown'} goes on: wait for its end. Where an interrupted update left"
+            f" it, `STACK={found.stack} make up` ends it, or says how"
+        )
+    return ""
+
+
+def left_over(jobs: Sequence[Mapping[str, Any]], stack: str) -> str:
+    """What says that an interrupted measurement left a Ray job running; "" where none is."""
+    for job in jobs:
+        if is_unfinished(job) and is_of_measurement(job):
+            return f"an interrupted one left its Ray job {job_name(job)}: STACK={stack} make stop JOB={job_name(job)}"
+    return ""
