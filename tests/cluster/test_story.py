@@ -3,14 +3,21 @@
 import json
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from compare.idle import ONE_RAY_RUN
+from infra.places.cluster import kube
 from infra.places.cluster.network_spec import OURS
+from infra.places.cluster.ray_api import ForwardedJobs
 from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
 from tests.cluster.shop import Shop
-from tests.cluster.story import NAMESPACE, PROFILE, ClusterProject
+from tests.cluster.story import NAMESPACE, PROFILE, STACK, ClusterProject
+from tests.program.engine import wait_for
+from training.launch import submit
+from training.launch.other_jobs import is_unfinished
+from training.workloads.script import package
 
 pytestmark = pytest.mark.usefixtures("project")
 ARMS = ("baseline", "native", "ray")
@@ -23,6 +30,12 @@ for target in sys.argv[1:]:
         print(target, "open")
     except OSError as error:
         print(target, "closed")
+"""
+WHERE = """
+import os, ray, socket
+ray.init()
+there = ray.get(ray.remote(num_cpus=0.1)(socket.gethostname).remote())
+print(f"{os.environ['GIVEN']}, on a worker: {'worker' in there}")
 """
 SUBMISSION = """
 import sys, urllib.error, urllib.request
@@ -89,6 +102,27 @@ def test_the_dashboard_asks_for_the_token(project: ClusterProject) -> None:
     assert status_of(url) == 401
     assert status_of(url, "wrong") in {401, 403}
     assert status_of(url, project.token()) == 200
+
+
+def test_a_script_from_outside_runs_on_the_ray_cluster(
+    project: ClusterProject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sent through the API server, past policies that let no other pod near; and no update goes on beside it."""
+    (tmp_path / "where.py").write_text(WHERE)
+    jobs = ForwardedJobs(kube.connect(str(project.kubeconfig)), NAMESPACE)
+    sent = jobs.upload(package.of_folder(tmp_path))
+    jobs.submit("where-1", ["python", "where.py"], {"GIVEN": "two words"}, working_dir=sent)
+    submit.follow(jobs, "where-1")
+    assert "two words, on a worker: True" in capsys.readouterr().out
+
+    jobs.submit("sleep-1", ["sleep", "600"], {})
+    refused = project.up(ok=False)
+    assert f"STACK={STACK} make stop JOB=sleep-1" in refused
+    assert "nothing was changed" in refused
+    assert is_unfinished(jobs.job("sleep-1"))
+    jobs.stop("sleep-1")
+    wait_for("the job has ended", lambda: not is_unfinished(jobs.job("sleep-1")))
+    assert "unchanged" in project.up()
 
 
 def test_other_pods_reach_no_port_of_ray(project: ClusterProject) -> None:

@@ -42,6 +42,8 @@ PATIENCE_SECONDS = 60.0
 REQUEST_SECONDS = 30.0
 MOST_PACKAGE_BYTES = 100 * 2**20
 """Of what Ray's dashboard takes in one request (`DASHBOARD_CLIENT_MAX_SIZE`)."""
+MOST_LINES = 10
+"""Of why a job failed."""
 LOOK_SECONDS = 20.0
 """Between looks at what else runs on the cluster while a run goes on."""
 
@@ -226,8 +228,13 @@ def follow(api: JobsApi, submission_id: str, meanwhile: Callable[[], None] = lam
         meanwhile()
         time.sleep(POLL_SECONDS)
     if job["status"] != "SUCCEEDED":
-        why = str(job.get("message") or "no message").partition(", last available logs")[0]  # which were printed
-        raise SubmitError(f"Ray job {submission_id} ended as {job['status']}: {why}")
+        raise SubmitError(f"Ray job {submission_id} ended as {job['status']}: {_why(job)}")
+
+
+def _why(job: Mapping[str, Any]) -> str:
+    """Ray's message without the log, which was printed, and of a traceback its beginning and its end."""
+    lines = str(job.get("message") or "no message").partition(", last available logs")[0].splitlines()
+    return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[:2], "…", *lines[2 - MOST_LINES :]])
 
 
 def patiently(ask: Callable[[], Any], what: str) -> Any:

@@ -225,6 +225,29 @@ def test_a_run_that_did_not_succeed_says_how_it_ended(state: str) -> None:
         submit.follow(JobsApi(address, TOKEN), "job-1")
 
 
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("it ended with code 1, last available logs (truncated to 20,000 chars):\nloss 3", "it ended with code 1"),
+        (
+            "set-up failed\nof node\n" + "  deep\n" * 50 + "No module named pip",
+            r"set-up failed\nof node\n…\n.*named pip",
+        ),
+    ],
+)
+def test_why_a_job_failed_is_said_shortly(message: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log was printed already, and a traceback's reason stands at its end."""
+    ray = FakeRay({"job-1": ["FAILED"]})
+    monkeypatch.setattr(JobsApi, "job", lambda *_: {"status": "FAILED", "message": message})
+    with (
+        serving(ray) as address,
+        pytest.raises(SubmitError, match=f"(?s)^Ray job job-1 ended as FAILED: {said}$") as why,
+    ):
+        submit.follow(JobsApi(address, TOKEN), "job-1")
+
+    assert submit.MOST_LINES + 1 >= len(str(why.value).splitlines())
+
+
 def test_a_wrong_token_is_refused_at_once() -> None:
     """Asking again would not help."""
     ray = FakeRay()
