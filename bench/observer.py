@@ -1,7 +1,8 @@
 """What observing a script costs, against a clock of its own: python -m bench.observer EXAMPLE PYTHON [--repeats N]
 
 A copy of the example gets a clock after each step and runs in one process on one CPU, with the observer and without,
-which take turns at being first. Measures; passes no judgement. PYTHON is the interpreter of an environment with its
+which take turns at being first. Two runs of one program differ more than their steps do: many pairs of short runs say
+more than few of long ones. Measures; passes no judgement. PYTHON is the interpreter of an environment with its
 framework.
 """
 
@@ -41,7 +42,7 @@ TICK = {
     ),
 }
 """By example: where a step is over, and that with a clock."""
-EPOCHS, REPEATS = 4, 8
+EPOCHS, REPEATS = 2, 24
 TIMEOUT_SECONDS = 600
 MOST_SHOWN = 1000
 """Characters of the end of what a run that failed printed."""
@@ -71,14 +72,14 @@ def with_clock(name: str) -> str:
     return CLOCK + text.replace(old, new)
 
 
-def measure(name: str, python: str, number: int) -> Repeat:
+def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
     """Both runs of a repeat."""
     with tempfile.TemporaryDirectory() as folder:
         script, ticks = Path(folder, name), Path(folder, "ticks.json")
         script.write_text(with_clock(name), encoding="utf-8")
         steps = {}
         for observed in ((True, False), (False, True))[number % 2]:
-            _run([python, str(script), "--epochs", str(EPOCHS)], ticks, Path(folder) if observed else None)
+            _run([python, str(script), "--epochs", str(epochs)], ticks, Path(folder) if observed else None)
             steps[observed] = settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
         (seen,) = read(Path(folder))
     return Repeat(
@@ -91,7 +92,7 @@ def measure(name: str, python: str, number: int) -> Repeat:
 
 
 def _run(command: list[str], ticks: Path, observed_into: Path | None) -> None:
-    variables = environment.allowed(os.environ) | threading(1) | {"TICKS": str(ticks)}
+    variables = environment.allowed(os.environ) | threading(1) | {"TICKS": str(ticks), "PYTHONHASHSEED": "0"}
     if observed_into:
         variables |= observed_by(observed_into, steps=0)
     done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
@@ -123,12 +124,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.observer", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("example", choices=sorted(TICK))
     parser.add_argument("python", help="the interpreter of an environment with its framework")
-    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="pairs of runs")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="of each run")
     asked = parser.parse_args()
     machine_lock.hold(lambda text: print(text, file=sys.stderr))
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, environment.share_of_cpus(topology.order(provenance.allowed_cpus()), 0, 1))
-    print(said([measure(asked.example, asked.python, number) for number in range(asked.repeats)]))
+    measure(asked.example, asked.python, 0, epochs=1)  # reads files for the first time
+    print(said([measure(asked.example, asked.python, number, asked.epochs) for number in range(asked.repeats)]))
 
 
 if __name__ == "__main__":
