@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.follow.source import News
-from training.contract.progress import describe
+from training.contract.progress import describe, epoch_of
 
 _STYLES = {"running": "bold cyan", "finished": "green", "failed": "bold red"}
 
@@ -51,6 +51,8 @@ class Board:
                 view.note = describe(event)
             elif event.get("event") in ("start", "epoch"):
                 setattr(view, str(event["event"]), event)
+            elif event.get("event") == "steps":
+                view.epoch = event | {"epoch": epoch_of(event)}
         if its.state not in (view.state, "running"):
             lines.append(f"{its.run}: {its.state}" + (f", see {its.log}" if its.state == "failed" else ""))
         view.state, view.log = its.state, its.log
@@ -80,15 +82,35 @@ class Board:
 
 
 def _row(view: RunView) -> list[RenderableType]:
-    epoch, epochs = view.epoch.get("epoch", 0), view.epoch.get("epochs") or view.start.get("epochs")
-    bar = ProgressBar(total=epochs or 1, completed=epoch, width=12, pulse=view.state == "running" and not view.epoch)
+    done, total = _how_far(view)
+    bar = ProgressBar(total=total or 1, completed=done if total else 0, width=12, pulse=_is_pulsing(view, total))
     return [
         Text(view.run, style=_STYLES[view.state]),
         bar,
-        f"{epoch}/{epochs}" if epochs else "starting" if view.state == "running" else "–",
+        _epoch(view),
         *(_number(view.epoch.get(key), form) for key, form in _COLUMNS),
         _left(view),
     ]
+
+
+def _how_far(view: RunView) -> tuple[int, int | None]:
+    """What is done of what: steps of a script, else epochs."""
+    if "step" in view.epoch:
+        return view.epoch["step"], view.epoch.get("steps")
+    return view.epoch.get("epoch", 0), view.epoch.get("epochs") or view.start.get("epochs")
+
+
+def _is_pulsing(view: RunView, total: int | None) -> bool:
+    return view.state == "running" and (not view.epoch or not total)
+
+
+def _epoch(view: RunView) -> str:
+    epoch, epochs = view.epoch.get("epoch") or 0, view.epoch.get("epochs") or view.start.get("epochs")
+    if epochs:
+        return f"{epoch}/{epochs}"
+    if "step" in view.epoch:
+        return str(epoch) if epoch else f"step {view.epoch['step']}"
+    return "starting" if view.state == "running" else "–"
 
 
 _COLUMNS = (("loss", ".4f"), ("accuracy", ".3f"), ("validationAccuracy", ".3f"), ("imagesPerSecond", ",.0f"))

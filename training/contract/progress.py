@@ -4,6 +4,7 @@ Rank 0 writes; whoever wants to show progress reads. A line is one of
   {"event": "start", "arm", "epochs", "stepsPerEpoch", "images", "workers"}
   {"event": "epoch", "epoch", "epochs", "loss", "accuracy", "validationLoss", "validationAccuracy",
    "imagesPerSecond", "secondsLeft"}
+  {"event": "steps", "step", "steps", "stepsPerEpoch", "epochs", "secondsLeft"}: of a script, what is not known null
   {"event": "note", "text"}
 """
 
@@ -64,9 +65,27 @@ def describe(event: dict[str, Any]) -> str:
             + (f"  {event['imagesPerSecond']:,.0f} images/s" if event.get("imagesPerSecond") else "  warm-up")
             + f"  {event['secondsLeft']:.0f} s left"
         )
+    if event.get("event") == "steps":
+        left = event.get("secondsLeft")
+        return ", ".join(_how_far(event)) + (f"  {left:.0f} s left" if left is not None else "")
     if event.get("event") == "start":
         return (
             f"{event['workers']} worker(s), {event['images']:,} images, {event['stepsPerEpoch']} steps an epoch, "
             f"{event['epochs']} epoch(s)"
         )
     return str(event.get("text", ""))
+
+
+def epoch_of(event: dict[str, Any]) -> int | None:
+    """Of an event `steps`: which epoch its last step is of, from 1; None where that is not known."""
+    per_epoch = event.get("stepsPerEpoch")
+    return -(-event["step"] // per_epoch) if per_epoch else None
+
+
+def _how_far(event: dict[str, Any]) -> Iterator[str]:
+    """`epoch 2/3` and `step 40/64`, or `step 104/192` alone where no epochs are known."""
+    epoch, step, steps = epoch_of(event), event["step"], event.get("steps")
+    if epoch:
+        step, steps = step - (epoch - 1) * event["stepsPerEpoch"], event["stepsPerEpoch"]
+        yield f"epoch {epoch}" + (f"/{event['epochs']}" if event.get("epochs") else "")
+    yield f"step {step}" + (f"/{steps}" if steps else "")

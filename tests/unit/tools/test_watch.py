@@ -210,6 +210,22 @@ def test_the_table_has_a_row_a_run() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("event", "epoch", "left"),
+    [
+        ({"step": 40, "steps": 96, "stepsPerEpoch": 32, "epochs": 3, "secondsLeft": 7.0}, "2/3", ["7", "s"]),
+        ({"step": 40, "steps": None, "stepsPerEpoch": 32, "epochs": None, "secondsLeft": None}, "2", []),
+        ({"step": 40, "steps": 50, "stepsPerEpoch": None, "epochs": None, "secondsLeft": 7.0}, "step 40", ["7", "s"]),
+    ],
+)
+def test_a_script_has_a_row_by_its_steps(event: dict[str, Any], epoch: str, left: list[str]) -> None:
+    """Which epoch it is in, where that is known."""
+    board = Board()
+    board.take([news("ray-1", "running", {"event": "steps", **event})])
+
+    assert ["ray-1", *epoch.split(), "–", "–", "–", "–", *left] == _words(shown(board).splitlines()[1])
+
+
 def _words(line: str) -> list[str]:
     return [word for word in line.split() if word.strip("━╸╺ ")]
 
