@@ -22,7 +22,9 @@ Check = tuple[bool | None, str]
 THREADS = "OMP_NUM_THREADS"
 _TRUE: Check = (True, "")
 
-CPUS_DISJOINT = "cpusDisjoint"
+CPUS_DISJOINT, CPUS_AS_ASKED = "cpusDisjoint", "cpusAsAsked"
+OF_CPUS = (CPUS_DISJOINT, CPUS_AS_ASKED)
+"""The one is asked of ranks that are bound one by one, the other of arms that have their CPUs as a whole."""
 
 
 def refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
@@ -51,7 +53,7 @@ def verify(measurement: Measurement) -> dict[str, Check]:
     checks: dict[str, Check] = {
         "replicasAsAsked": _replicas(runs, recipe),
         "threadsAsAsked": _threads(runs, recipe),
-        CPUS_DISJOINT: _cpus_disjoint(runs, recipe),
+        **_of_cpus(measurement.workload, runs, recipe),
         "sameWork": _same_work_of(measurement.workload, repeats),
         "hashesEqual": _hashes(repeats, runs),
         "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),
@@ -103,6 +105,53 @@ def _threads(runs: Sequence[Run], recipe: Recipe) -> Check:
         elif threads != wanted:
             return False, f"rank {worker.rank} of {run.name} had {threads} compute threads, not {wanted}"
     return (None, uncounted) if uncounted else _TRUE
+
+
+def _of_cpus(workload: Workload, runs: Sequence[Run], recipe: Recipe) -> dict[str, Check]:
+    if workload.binds_ranks:
+        return {CPUS_DISJOINT: _cpus_disjoint(runs, recipe)}
+    return {CPUS_AS_ASKED: _cpus_as_asked(runs, recipe)}
+
+
+def _cpus_as_asked(runs: Sequence[Run], recipe: Recipe) -> Check:
+    """The ranks of every run had the CPUs of their arm together, with room for each, and every run had the same ones:
+    those of the baseline are among those of the others."""
+    for run, worker in _workers(runs):
+        if worker.pod:
+            return None, f"in pods, as those of {run.name}, a limit holds ranks to their CPUs, and nothing binds them"
+        if worker.affinity is None:
+            return None, run.result.reasons.get("workers.affinity", f"the system of {run.name} has no CPU affinity")
+    asked = _first_broken(runs, lambda run: _wrong_cpus(run, recipe))
+    if asked[0] is False:
+        return asked
+    most = max(runs, key=lambda run: len(_cpus_of(run)))
+    return _first_broken(runs, lambda run: _other_cpus(run, most))
+
+
+def _wrong_cpus(run: Run, recipe: Recipe) -> str:
+    threads, had = ARMS[run.arm].compute_threads(recipe), _cpus_of(run)
+    asked, allowed = threads * ARMS[run.arm].processes(recipe), run.result.provenance.cpus_allowed
+    if len(had) != min(asked, allowed):
+        return f"the ranks of {run.name} had {len(had)} CPUs ({_numbers(had)}), not {min(asked, allowed)}"
+    for cpus in {frozenset(worker.affinity or ()) for worker in run.result.workers}:
+        ranks = [worker.rank for worker in run.result.workers if cpus.issuperset(worker.affinity or ())]
+        if len(cpus) < len(ranks) * threads <= allowed:
+            who = f"ranks {_numbers(ranks)}" if len(ranks) > 1 else f"rank {ranks[0]}"
+            return f"{who} of {run.name} had {len(cpus)} CPUs ({_numbers(cpus)}), not {len(ranks) * threads}"
+    return ""
+
+
+def _other_cpus(run: Run, most: Run) -> str:
+    other = _cpus_of(run) - _cpus_of(most)
+    return f"{run.name} had CPUs that {most.name} had not: {_numbers(other)}" if other else ""
+
+
+def _cpus_of(run: Run) -> set[int]:
+    return {cpu for worker in run.result.workers for cpu in worker.affinity or ()}
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
 
 
 def _cpus_disjoint(runs: Sequence[Run], recipe: Recipe) -> Check:

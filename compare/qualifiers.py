@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from compare import placement
 from compare.clock import seconds_to_score
-from compare.fairness import CPUS_DISJOINT, Check
+from compare.fairness import OF_CPUS, Check
 from compare.measurement import Measurement, Repeat, Run
 from compare.ratios import spread
 from compare.schema import Estimate, Spread
@@ -98,7 +98,12 @@ def _tolerated_seconds(run: Run) -> float:
 
 def _no_affinity(measurement: Measurement) -> str:
     """On a cluster the quota holds a worker to its CPUs; on this machine only affinity does."""
-    unbound = any(worker.affinity is None for run in measurement.runs for worker in run.result.workers)
+    unbound = any(
+        worker.affinity is None
+        for run in measurement.runs
+        for worker in run.result.workers
+        if "workers.affinity" not in run.result.reasons
+    )
     if measurement.context.target != "local" or not unbound:
         return ""
     return "This system has no CPU affinity, so nothing held the arms to their CPUs"
@@ -136,18 +141,27 @@ def _duration(seconds: float) -> str:
 
 
 def _different_epochs(measurement: Measurement) -> str:
-    """Early stopping and `plateau` follow each arm's own validation loss, so arms may end up with other schedules."""
+    """Early stopping and `plateau` follow each arm's own validation loss, so arms may end up with other schedules.
+
+    What a script's own schedule is, and whether arms have the same, is a matter of the claim.
+    """
+    if not measurement.workload.scores:
+        several = len(measurement.epochs_trained) > 1
+        return f"The arms stopped at different epochs ({_epochs(measurement)})" if several else ""
     schedules = [[_schedule(run) for run in repeat.values()] for repeat in measurement.repeats]
     if all(schedule == of_repeat[0] for of_repeat in schedules for schedule in of_repeat):
         return ""
     if len(measurement.epochs_trained) > 1:
-        trained = " and ".join(
-            f"{arm} {_list([run.result.epochs_completed for run in measurement.of(arm)])}" for arm in measurement.arms
-        )
-        what = f"stopped at different epochs ({trained} of {measurement.recipe.epochs})"
+        what = f"stopped at different epochs ({_epochs(measurement)} of {measurement.recipe.epochs})"
     else:
         what = "reduced the learning rate at different epochs"
     return f"The arms {what}, so the speedup is per epoch; {_time_to_accuracy(measurement)}"
+
+
+def _epochs(measurement: Measurement) -> str:
+    return " and ".join(
+        f"{arm} {_list([run.result.epochs_completed for run in measurement.of(arm)])}" for arm in measurement.arms
+    )
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -218,6 +232,6 @@ def _equal_weights(measurement: Measurement) -> str:
 
 def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
     """One worker has nobody to be compared with; in pods a quota holds processes to CPUs, and nothing binds them."""
-    expected = () if measurement.context.target == "local" else (CPUS_DISJOINT,)
+    expected = () if measurement.context.target == "local" else OF_CPUS
     unverified = [name for name, (passed, _) in checks.items() if passed is None and name not in expected]
     return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""

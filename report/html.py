@@ -27,6 +27,7 @@ CHECKS = {
     "replicasAsAsked": "The framework saw as many replicas as were asked for",
     "threadsAsAsked": "Every worker computed with as many threads as it has CPUs, as counted in its process",
     "cpusDisjoint": "No two workers were bound to one CPU",
+    "cpusAsAsked": "Every arm computed on its CPUs, with room for each worker, and on the same in every repeat",
     "sameWork": "Every arm made the same steps on the same data",
     "hashesEqual": "Code, locked dependencies and data are the same in every run",
     "versionsEqual": "Every worker had the same versions installed",
@@ -36,6 +37,8 @@ CHECKS = {
     "rowsDisjoint": "No two workers trained on the same rows, but for what makes their numbers even",
     "stepsEqual": "Every worker of a run made as many steps",
     "weightsEqual": "All workers ended with the same weights",
+    "rowsDisjoint": "No two workers trained on the same rows, but for padding",
+    "stepsEqual": "All workers made the same number of steps",
 }
 PHASES = ("process", "launch", "ray", "tensorflow", "collectives", "data", "model", "tracing")
 """Start-up phases in the order in which they happen; others follow."""

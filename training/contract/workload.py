@@ -109,6 +109,8 @@ class Workload:
     this machine reaches no network, so that is called before it."""
     remarks: Callable[[Any], Mapping[str, str]] = lambda _: {}
     """From a recipe: sentences that qualify the verdict, by name."""
+    binds_ranks: bool = True
+    """Each rank is bound to CPUs of its own, in every arm; else its ranks share those that an arm has as a whole."""
     here_only: bool = False
     """What it runs is on this machine, and in no pod."""
     inputs: Callable[[Any], Mapping[str, Any]] = lambda _: {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compare import fairness
 from compare.comparison import compare
 from compare.measurement import Run
 from tests.unit.results import make_context, make_recipe, make_run, make_runs, replaced
@@ -137,6 +138,47 @@ def test_pods_on_two_nodes_may_have_the_same_cpu_numbers() -> None:
     runs = with_worker(make_runs(), "ray-1", 1, node="another", affinity=[0])
 
     assert checks(runs)[0]["cpusDisjoint"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "affinities", "said"),
+    [
+        ("", [], ""),
+        ("native-1", [[0], [1], [2]], ""),
+        ("native-1", [[0, 1, 2], [0, 1, 2], [2]], ""),
+        ("native-1", [[0], [0], [0, 1, 2]], "ranks 0, 1 of native-1 had 1 CPUs (0), not 2"),
+        ("native-1", [[0, 1], [0, 1], [0, 1]], "the ranks of native-1 had 2 CPUs (0, 1), not 3"),
+        ("ray-2", [[0, 1, 2, 3]] * 3, "the ranks of ray-2 had 4 CPUs (0, 1, 2, 3), not 3"),
+        ("ray-2", [[1, 2, 3]] * 3, "ray-2 had CPUs that native-1 had not: 3"),
+        ("baseline-2", [[3]], "baseline-2 had CPUs that native-1 had not: 3"),
+    ],
+)
+def test_an_arm_that_is_not_bound_by_rank_has_its_cpus_as_a_whole(
+    name: str, affinities: list[list[int]], said: str
+) -> None:
+    """As many as it should, with room for each rank, and in every run the same ones."""
+    recipe = make_recipe(workers=3)
+    runs = []
+    for run in make_runs(recipe):
+        own = affinities if run.name == name else [[0]] if run.arm == "baseline" else [[0, 1, 2]] * 3
+        pairs = zip(run.result.workers, own, strict=True)
+        runs.append(replaced(run, workers=[replace(worker, affinity=cpus, bound=False) for worker, cpus in pairs]))
+
+    assert (not said, said) == fairness._cpus_as_asked(runs, recipe)
+
+
+def test_pods_and_more_ranks_than_cpus_are_not_wrong() -> None:
+    """Where a limit holds ranks nothing is known of CPUs; six ranks on four CPUs share all of them."""
+    recipe = make_recipe(workers=6)
+    shared = [
+        replaced(run, workers=[replace(worker, affinity=[0, 1, 2, 3]) for worker in run.result.workers])
+        for run in make_runs(recipe)
+        if run.arm != "baseline"
+    ]
+    in_pods = with_worker(shared, "ray-1", 0, pod="worker-0")
+
+    assert (True, "") == fairness._cpus_as_asked(shared, recipe)
+    assert fairness._cpus_as_asked(in_pods, recipe)[0] is None
 
 
 @pytest.mark.parametrize("count", [1, 2])
