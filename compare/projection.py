@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compare.clock import step_seconds
-from compare.measurement import Context, Measurement, Repeat
+from compare.measurement import Context, Measurement, Repeat, why_absent
 from compare.schema import Link, Projection
 from training.contract.arms import BASELINE, NATIVE
 from training.contract.recipe import Recipe, batch_split
@@ -31,8 +31,9 @@ ETHERNET_LATENCY_SECONDS = 50e-6
 """Assumed α of Ethernet: a TCP message within one rack, through the kernel of both sides."""
 
 ETHERNET_GIGABITS = (1, 10, 100)
-LEAST_SHARE = 8
-"""Images a worker below which strong scaling is not projected: there a step is overhead."""
+LEAST_SHARE, MOST_WORKERS = 8, 1024
+"""Images (or what else a step takes) a worker below which strong scaling is not projected, because a step is overhead
+there; and what is projected at most."""
 
 NEAR_BEST = 0.99
 _P95 = statistics.NormalDist().inv_cdf(0.95)
@@ -89,7 +90,7 @@ class Model:
 def project(measurement: Measurement, reasons: dict[str, str]) -> Projection | None:
     """The projection of complete repeats; None, and why in `reasons`, without a native arm, workers or a probe."""
     repeats, recipe = measurement.repeats, measurement.recipe
-    missing = _missing(repeats, recipe)
+    missing = _missing(measurement)
     if missing:
         reasons["projection"] = missing
         return None
@@ -105,7 +106,7 @@ def project(measurement: Measurement, reasons: dict[str, str]) -> Projection | N
         exposed_share=model.exposed_share,
         straggler_seconds=model.straggler_seconds(recipe.workers),
         links=[_predict(model, *link, measurement.context) for link in _links(ring)],
-        assumptions=_assumptions(ring),
+        assumptions=_assumptions(ring, repeats[0][NATIVE.name].result.amount.unit),
     )
 
 
@@ -129,24 +130,28 @@ def fit(repeats: Sequence[Repeat], recipe: Recipe, ring: Ring) -> tuple[Model, f
     return Model(batch, baseline_step, without.spread_seconds, size, exposed), native_step
 
 
-def _missing(repeats: Sequence[Repeat], recipe: Recipe) -> str:  # noqa: PLR0911 (one return a reason)
+def _missing(measurement: Measurement) -> str:  # noqa: PLR0911 (one return a reason)
+    repeats = measurement.repeats
     if not repeats:
         return "no repeat has a run of every arm"
-    if NATIVE.name not in repeats[0] or BASELINE.name not in repeats[0]:
-        return f"{NATIVE.switch} is off, and the model is fitted to its runs"
-    if recipe.workers < 2:
+    if NATIVE.name not in repeats[0]:
+        return f"{why_absent(NATIVE.name, measurement.context)}, and the model is fitted to its runs"
+    if measurement.recipe.workers < 2:
         return "one worker exchanges nothing that a model could be fitted to"
-    native = repeats[0][NATIVE.name].result
-    if not native.amount.per_step or not native.steps.exchanged_bytes:
-        return "what a step does and what its workers exchange is not known"
+    baseline, native = (repeats[0][arm.name].result for arm in (BASELINE, NATIVE))
     probe = _median_probe(repeats)
     if len(probe) < 2:
-        why = repeats[0][NATIVE.name].result.reasons.get("allReduce")
+        why = native.reasons.get("allReduce")
         return "the native runs have no all-reduce probe at two sizes" + (f": {why}" if why else "")
+    if not native.amount.per_step or not native.steps.exchanged_bytes:
+        return "what a step does and what its workers exchange is not known"
+    if baseline.amount.per_step != native.amount.per_step:
+        return "a step of one process has not the work of one of all workers, and the model is of strong scaling"
     if not probe[min(probe, key=int)] < probe[max(probe, key=int)]:
         return "the probe's larger all-reduce took no longer than its smaller one, so it has no bandwidth"
     steps = [step_seconds(repeat[arm.name].result) for repeat in repeats for arm in (BASELINE, NATIVE)]
-    return "" if all(steps) else "a run has no timed step"
+    spreads = [repeat[BASELINE.name].result.steps.seconds for repeat in repeats]
+    return "" if all(steps) and any(spreads) else "a run has no timed step"
 
 
 def _median_probe(repeats: Sequence[Repeat]) -> dict[str, float]:
@@ -166,7 +171,7 @@ def _spread_seconds(repeats: Sequence[Repeat]) -> float:
 
 
 def _most_workers(model: Model, recipe: Recipe) -> int:
-    return max(recipe.workers, model.batch // LEAST_SHARE)
+    return max(recipe.workers, min(MOST_WORKERS, model.batch // LEAST_SHARE))
 
 
 def _links(measured: Ring) -> list[tuple[str, bool, Ring]]:
@@ -201,9 +206,9 @@ def _predict(model: Model, name: str, measured: bool, ring: Ring, context: Conte
     )
 
 
-def _assumptions(measured: Ring) -> list[str]:
+def _assumptions(measured: Ring, unit: str) -> list[str]:
     return [
-        "compute is proportional to the largest worker's images: no fixed cost a step, one worker a core or more",
+        f"compute is proportional to the largest worker's {unit}: no fixed cost a step, one worker a core or more",
         "the part of the all-reduce that a step waits for is the same at every number of workers and on every link",
         "the spread of a worker's step shrinks with its share of the batch",
         f"Ethernet: nominal bandwidth, {ETHERNET_LATENCY_SECONDS * 1e6:.0f} µs a message (assumed, not measured), and "

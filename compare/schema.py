@@ -109,7 +109,7 @@ class Projection:
     """The scaling model of compare.projection, fitted to these runs."""
 
     workers: Annotated[int, "workers of the native arm that it is fitted to"]
-    max_workers: Annotated[int, "globalBatchSize / 8: strong scaling ends there"]
+    max_workers: Annotated[int, "rows (images) of a step / 8: strong scaling ends there; at most 1,024"]
     baseline_step_seconds: Annotated[float, "measured mean step of one process"]
     native_step_seconds: Annotated[float, "measured mean step of the native arm"]
     gradient_bytes: Annotated[int, "exchanged a step"]
