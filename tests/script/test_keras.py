@@ -19,6 +19,7 @@ def test_both_arms_with_two_ranks_do_the_same(script: str, tmp_path: Path) -> No
         assert (2, 20) == (found.ranks, found.steps)
         assert found.weights_equal[0]
         assert ("reported", 64) == (found.rows_known, found.rows_per_step)
+        assert (1,) == found.threads
     assert facts.together(arms).ray_changed_nothing
 
 

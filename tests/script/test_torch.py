@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.script.tryout import EXAMPLES, NO_TORCH, run_one, try_script
+from tests.script.tryout import EXAMPLES, NO_TORCH, measure_one, run_one, try_script
 from tests.stacks import TORCH
 from tools.tryout import explain
+from training.contract.progress import describe, read_new
+from training.contract.provenance import allowed_cpus
 from training.workloads.script import facts
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.recognise import recognise
@@ -202,3 +204,99 @@ def test_rows_of_a_stream_have_no_numbers(tmp_path: Path) -> None:
     assert ("", 64, "counted", None) == (found.problem, found.rows_per_step, found.rows_known, found.rows_per_epoch)
     assert (None, "rows have no numbers that all ranks share") == found.rows_disjoint
     assert found.weights_equal[0]
+
+
+LEAVE = "        dist.destroy_process_group()"
+RAY = "--script-arguments=--epochs 1 --num-workers {workers} --storage {storage}"
+
+
+@pytest.mark.parametrize(
+    ("script", "flags"),
+    [
+        ("torch_ddp.py", ["--script-arguments=--epochs 1"]),
+        ("torch_ddp.py", ["--script-arguments=--epochs 1", "--measure-steps=20"]),
+        ("torch_ray.py", [RAY, "--measure-steps=20"]),
+    ],
+    ids=["to its end", "20 steps", "20 steps of local mode"],
+)
+def test_the_link_is_probed_after_the_last_step(script: str, flags: list[str], tmp_path: Path) -> None:
+    """By all ranks, in no clock, and without a trace in what they learned."""
+    found = measure_one(EXAMPLES / script, "native", tmp_path, *flags, python=TORCH)
+    parameters = (3 * 9 + 1) * 16 + (16 * 9 + 1) * 16 + (16 * 28 * 28 + 1) * 2
+
+    assert found.all_reduce is not None, found.reasons
+    assert "allReduce" not in found.reasons
+    assert ["65536", str(4 * parameters), "8388608"] == sorted(found.all_reduce, key=int)
+    assert 0 < found.all_reduce["65536"] < found.all_reduce["8388608"] < 1
+    assert 4 * parameters == found.steps.exchanged_bytes
+    assert 0 < found.seconds.probe < 5
+    assert not any(rank.notes for rank in found.detail.ranks)
+    if "--measure-steps=20" in flags:
+        (tmp_path / "b").mkdir()
+        arguments = flags[0].partition("=")[2]
+        assert run_one(EXAMPLES / script, "native", tmp_path / "b", arguments, TORCH)[1].weights == found.weights
+
+
+def test_a_script_that_never_leaves_its_group_is_probed(tmp_path: Path) -> None:
+    """At the end of its processes."""
+    path = broken(tmp_path, (LEAVE, "        pass"))
+    found = measure_one(path, "native", tmp_path, "--script-arguments=--epochs 1", python=TORCH)
+
+    assert found.all_reduce is not None, found.reasons
+
+
+@pytest.mark.parametrize("late", ["0", "1"])
+def test_a_rank_that_comes_late_is_not_waited_for(late: str, tmp_path: Path) -> None:
+    """There is no probe then; every rank ends as it would, and no wait is subtracted that the run did not have."""
+    wait = f"        if os.environ['RANK'] == '{late}': __import__('time').sleep(9)\n"
+    path = broken(tmp_path, (LEAVE, wait + LEAVE))
+    found = measure_one(path, "native", tmp_path, "--script-arguments=--epochs 1", python=TORCH)
+
+    assert found.all_reduce is None
+    assert f"rank {late} did not end within 5 s of another" == found.reasons["allReduce"]
+    assert found.seconds.probe < 2
+    assert [32, 32] == [rank.steps for rank in found.detail.ranks]
+
+
+def test_a_rank_that_leaves_is_no_hang(tmp_path: Path) -> None:
+    """One makes fewer steps than the other and is gone without a word: the other's probe is not waited for."""
+    gone = "        if os.environ['RANK'] == '1': os._exit(0)\n"
+    path = broken(tmp_path, (LEAVE, gone + LEAVE))
+    found = measure_one(path, "native", tmp_path, "--script-arguments=--epochs 1", python=TORCH)
+
+    assert found.all_reduce is None
+    assert "rank 1 did not end within 5 s of another" == found.reasons["allReduce"]
+
+
+def test_cpus_are_those_of_the_threads_that_computed(tmp_path: Path) -> None:
+    """Both ranks may use both CPUs of their arm; with OpenMP's threads bound both compute on the first of them."""
+    if len(allowed_cpus()) < 2:
+        pytest.skip("two workers need two CPUs")
+    seen = {}
+    for name, environment in (("free", ""), ("bound", "OMP_PROC_BIND=true")):
+        (tmp_path / name).mkdir()
+        flags = ["--script-arguments=--epochs 2", f"--environment={environment}"]
+        found = measure_one(EXAMPLES / "torch_ddp.py", "native", tmp_path / name, *flags, python=TORCH)
+        seen[name] = [worker.affinity or [] for worker in found.workers]
+
+    assert 2 == len(seen["free"][0])
+    assert seen["free"][0] == seen["free"][1]
+    assert 1 == len(seen["bound"][0])
+    assert seen["bound"][0] == seen["bound"][1]
+
+
+@pytest.mark.parametrize("arm", ["baseline", "ray"])
+def test_a_run_tells_what_it_used_and_how_far_it_is(arm: str, tmp_path: Path) -> None:
+    """CPU time, memory, samples and throttling of each rank, and its epochs."""
+    flags = ["--script-arguments=--epochs {epochs} --batch 32", "--epochs=4"]
+    found = measure_one(EXAMPLES / "torch_ddp.py", arm, tmp_path, *flags, python=TORCH)
+    told = [describe(event) for event in read_new(tmp_path / "progress.jsonl", 0)[0] if event["event"] == "steps"]
+
+    assert (1 if arm == "baseline" else 2) == len(found.workers)
+    for worker in found.workers:
+        assert 0 < (worker.mean_cpus or 0) < 1.3
+        assert (worker.peak_memory_bytes or 0) > 50 * 2**20
+        assert worker.throttled_seconds is not None
+    assert any(worker.samples for worker in found.workers)
+    assert "epoch 4/4, step 64/64  0 s left" == told[-1]
+    assert "only the native arm probes the link" == found.reasons["allReduce"]

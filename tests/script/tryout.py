@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.stacks import OWN_PYTHON
 from tools.tryout import request
 from tools.tryout.run_arm import Outcome, run
+from training.contract import result
+from training.contract.result import TrainingResult
 from training.workloads.script import commands, facts
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.recognise import recognise
@@ -53,3 +55,14 @@ def run_one(
     outcome = run(command, asked, folder, path.parent)
     assert outcome.seen, outcome.printed[-3000:]
     return outcome, facts.of_arm(arm, command.ranks, outcome.seen)
+
+
+def measure_one(path: Path, arm: str, folder: Path, *flags: str, python: str = sys.executable) -> TrainingResult:
+    """One run as an update makes it; its files are in `folder`."""
+    command = [sys.executable, "-m", f"training.{arm}", "--workload=script", f"--result={folder / 'result.json'}"]
+    done = subprocess.run(
+        [*command, f"--script={path}", f"--python={python}", *flags],
+        cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert 0 == done.returncode, (done.stdout + done.stderr)[-3000:]
+    return result.read(folder / "result.json")

@@ -65,16 +65,17 @@ class Worker:
     compute_threads: int | None
     """Threads that the framework computes with, counted in the process; null where the system does not list them."""
     affinity: list[int] | None
-    """CPUs the process may use; null where the system has no affinity."""
+    """CPUs the process may use, of a script's rank those of the threads that did its work; null where the system has no
+    affinity."""
     bound: bool
     """The run bound it to its own CPUs; in a pod the CPU limit holds it instead."""
     cpus: list[Cpu] | None
-    """Where those CPUs are: core, kind of core, NUMA node; of a script's rank those of its whole arm. Null where it was
-    not bound or the system says nothing."""
+    """Where those CPUs are: core, kind of core, NUMA node. Null where a rank that is bound was not, or the system says
+    nothing."""
     software: Software
     peak_memory_bytes: int | None
     mean_cpus: float | None
-    """CPU seconds a second, over the timed steps."""
+    """CPU seconds a second, over the timed steps; of a script without the processes that a rank starts itself."""
     throttled_seconds: float | None
     """Time the cgroup held this process back during the run."""
     samples: list[list[float]] = field(default_factory=list)

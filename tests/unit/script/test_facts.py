@@ -31,7 +31,9 @@ def rank(
         "rowsPerStepReported": None, "epochRows": len(taken), "epochBatches": steps,
         "firstPassRows": base64.b64encode(zlib.compress(bytes(marks))).decode(), "weights": "w", "metrics": {},
         "metricPoints": [], "learningRates": [1e-3, 1e-3], "reports": 0, "reportSeconds": 0.0, "hookSeconds": 0.0,
-        "peakMemoryBytes": None, "endedEarly": True, "notes": [],
+        "ownSeconds": 0.0, "cpuAtStep": [0.5 * (step + 1) for step in range(steps)], "samples": [],
+        "threadCpus": [[list(range(world)), 1.0]], "peakMemoryBytes": None, "gradientBytes": None, "allReduce": None,
+        "noAllReduce": "", "endedEarly": True, "notes": [],
     }  # fmt: skip
     return parse(values | more)
 
@@ -247,3 +249,19 @@ def test_a_step_is_the_median_of_the_later_half() -> None:
 
     assert 2.0 == rank(0, 1, steps=9, stepEnds=ends).step_seconds
     assert rank(0, 1, steps=3, stepEnds=[0.0, 1.0, 2.0]).step_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpus"),
+    [
+        ([[[0, 1], 4.0]], (0, 1)),
+        ([[[0, 1], 0.2], [[0], 4.0]], (0,)),
+        ([[[0], 2.0], [[1], 2.0], [[0, 1, 2, 3], 0.1]], (0, 1)),
+        ([[[0, 1], 0.0]], (0, 1)),
+        (None, None),
+    ],
+    ids=["free", "a thread that is bound", "two of them", "no time that could be counted", "a system without affinity"],
+)
+def test_cpus_are_those_of_the_threads_that_work(threads: Any, cpus: tuple[int, ...] | None) -> None:
+    """OpenMP binds threads one by one, and what the others of a process may use is no place where it computes."""
+    assert cpus == rank(0, 1, threadCpus=threads).affinity

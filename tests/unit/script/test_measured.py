@@ -1,6 +1,7 @@
 """From observations to results, and what a comparison of them may claim: A to D, each by what was seen."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from compare.schema import Comparison
 from report import html, table
 from tests.unit.script.test_facts import rank
 from training.contract import provenance
+from training.contract.result import TrainingResult, summarise
 from training.launch.observed import End
 from training.workloads.script import summary
 from training.workloads.script.asked import Asked
@@ -52,24 +54,37 @@ def changed(arm: str, *, seen: Seen = good, **fields: Any) -> Seen:
 
 
 @pytest.fixture
-def measured(tmp_path: Path) -> Callable[..., Comparison]:
-    """The comparison of four repeats of which this was seen."""
+def results(tmp_path: Path) -> Callable[..., TrainingResult]:
+    """The result of a run of which this was seen."""
     path = tmp_path / "train.py"
     path.write_text("import torch.distributed\n")
+    script = Script(path=path, kind="torchrun", modules=frozenset({"torch"}), arguments=(), files=frozenset({path}))
+    host = replace(provenance.host(), cpus_allowed=4, cpu_quota=None)
 
-    def measure(seen: Seen = good, wall: float = 20.0, repeats: int = 4, **keys: Any) -> Comparison:
-        recipe = ScriptRecipe(script=str(path), script_arguments="--epochs 3", **keys)
-        script = Script(path=path, kind="torchrun", modules=frozenset({"torch"}), arguments=(), files=frozenset({path}))
-        runs = []
-        for repeat in range(1, repeats + 1):
-            for arm in ARMS:
-                own = replace(recipe, seed=repeat)
-                asked = Asked(recipe=own, script=script, python="python", versions={"torch": "2.15", "ray": "2.60"})
-                later = 0.01 * repeat + (15.0 if arm == "ray" else 0.0)
-                end = End(code=0, began=100.0, ended=100.0 + wall + later, left=0, processes=1)
-                made = summary.Made(asked, asked.arms({})[arm], end, tuple(seen(arm)), provenance.host())
-                runs.append(Run(f"{arm}-{repeat}", repeat, summary.result(made)))
-        return compare(runs, Context(recipe=recipe, target="local", repeats=repeats, arms=ARMS))
+    def result(arm: str, seen: Seen = good, repeat: int = 1, wall: float = 20.0, **keys: Any) -> TrainingResult:
+        own = ScriptRecipe(script=str(path), script_arguments="--epochs 3", seed=repeat, **keys)
+        asked = Asked(recipe=own, script=script, python="python", versions={"torch": "2.15", "ray": "2.60"})
+        later = 0.01 * repeat + (15.0 if arm == "ray" else 0.0)
+        end = End(code=0, began=100.0, ended=100.0 + wall + later, left=0, processes=1)
+        return summary.result(summary.Made(asked, asked.arms({})[arm], end, tuple(seen(arm)), host, 0.0))
+
+    return result
+
+
+@pytest.fixture
+def measured(results: Callable[..., TrainingResult], tmp_path: Path) -> Callable[..., Comparison]:
+    """The comparison of four repeats of which this was seen."""
+
+    def measure(seen: Seen = good, repeats: int = 4, absent: Mapping[str, str] = {}, **keys: Any) -> Comparison:
+        arms = tuple(arm for arm in ARMS if arm not in absent)
+        runs = [
+            Run(f"{arm}-{repeat}", repeat, results(arm, seen, repeat, **keys))
+            for repeat in range(1, repeats + 1)
+            for arm in arms
+        ]
+        recipe = ScriptRecipe(script=str(tmp_path / "train.py"), script_arguments="--epochs 3", **keys)
+        context = Context(recipe=recipe, target="local", repeats=repeats, arms=arms, absent=absent)
+        return compare(runs, context)
 
     return measure
 
@@ -88,6 +103,28 @@ def test_the_same_work_is_claim_a(measured: Callable[..., Comparison]) -> None:
     assert "over 3 epochs, start to end, Ray as the script has it with 2 workers is" in found.verdict
     assert "As far as" not in found.verdict
     assert "rows/s" in table.render(found)
+
+
+def test_what_can_be_verified_of_a_script_is_verified(measured: Callable[..., Comparison]) -> None:
+    """No check is left open: ranks are bound by nobody, and the CPUs of their arm are looked at instead."""
+    found = measured()
+
+    assert {True} == set(found.checks.values())
+    assert "cpusAsAsked" in found.checks
+    assert "cpusDisjoint" not in found.checks
+    assert "Not verified" not in found.verdict
+
+
+def test_cpus_that_are_not_known_are_not_verified(measured: Callable[..., Comparison]) -> None:
+    """A system without affinity is said; a script of which no step was seen says nothing of the system."""
+    without = measured(changed("ray", affinity=None))
+    unseen = measured(lambda _: [])
+
+    assert without.checks["cpusAsAsked"] is None
+    assert "This system has no CPU affinity" in without.verdict
+    assert unseen.checks["cpusAsAsked"] is None
+    assert "no step was seen" in unseen.reasons["checks.cpusAsAsked"]
+    assert "no CPU affinity" not in unseen.verdict
 
 
 def test_a_script_has_a_page(measured: Callable[..., Comparison], tmp_path: Path) -> None:
@@ -132,6 +169,7 @@ def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Callab
         (changed("ray", first_pass=None), "rowsDisjoint"),
         (lambda arm: weak() if arm == "baseline" else good(arm), "weak scaling: each worker"),
         (changed("ray", step_rows=tuple(31 * step for step in range(1, STEPS + 1))), "rows a step DIFFER"),
+        (changed("ray", learning_rates=(2e-3, 2e-3)), "learning rates DIFFER: baseline 0.001, native 0.001, ray 0.002"),
     ],
 )
 def test_what_is_not_known_is_claim_c(measured: Callable[..., Comparison], seen: Seen, why: str) -> None:
@@ -142,6 +180,7 @@ def test_what_is_not_known_is_claim_c(measured: Callable[..., Comparison], seen:
     assert "As far as the runs say: not verified: " in found.verdict
     assert why in found.verdict
     assert "same work" not in found.verdict
+    assert "learning rate at different epochs" not in found.verdict
     assert found.ratios["speedup"] is not None
     assert found.ratios["efficiency"] is None
     assert "the claim is `same script`" in found.reasons["efficiency"]
@@ -158,6 +197,9 @@ def test_what_is_not_known_is_claim_c(measured: Callable[..., Comparison], seen:
         (changed("native", world=1), "native-1 trained with 1 replica(s) where 2 were expected"),
         (lambda arm: good(arm)[:1], "native-1 has reports of 1 worker(s) where 2 were expected"),
         (changed("ray", threads=2), "had 2 compute threads, not 1"),
+        (changed("ray", affinity=(1,)), "the ranks of ray-1 had 1 CPUs (1), not 2"),
+        (changed("baseline", affinity=(0, 1)), "the ranks of baseline-1 had 2 CPUs (0, 1), not 1"),
+        (changed("baseline", affinity=(3,)), "baseline-1 had CPUs that native-1 had not: 3"),
         (
             lambda arm: [replace(one, step_ends=one.step_ends[: STEPS - one.rank]) for one in good(arm)],
             "ranks made different numbers of steps: 11, 12",
@@ -322,3 +364,95 @@ def test_a_step_may_take_several_batches() -> None:
     accumulated = rank(0, 1, batch=64, steps=4, epochBatches=16)
 
     assert 4 == accumulated.steps_per_epoch
+
+
+PROBE = {"65536": 0.0005, "1000000": 0.002, "8388608": 0.01}
+
+
+def probed(arm: str) -> list[Observation]:
+    """As PyTorch's ranks are seen, whose link was probed in the native arm; the second waited for the first."""
+    found = []
+    for one in good(arm):
+        own: dict[str, Any] = {"own_seconds": 1.0 + one.rank, "all_reduce": PROBE if arm == "native" else None}
+        samples = ((1.0, 0.9, 5e8), (2.0, 1.1, 6e8))
+        found.append(replace(one, gradient_bytes=1_000_000, samples=samples, peak_memory_bytes=7 * 2**20, **own))
+    return found
+
+
+def test_more_workers_are_projected(measured: Callable[..., Comparison]) -> None:
+    """Of PyTorch, by what its gradients take on the link between its ranks; what the probe took is in no clock."""
+    found = measured(probed)
+    plain = measured()
+
+    assert found.projection is not None, found.reasons
+    assert (2, 1_000_000, 8) == (
+        found.projection.workers, found.projection.gradient_bytes, found.projection.max_workers,
+    )  # fmt: skip
+    assert "By the model, not measured, 8 workers on this link" in found.verdict
+    assert "rows" in found.projection.assumptions[0]
+    walls = [one.arms["native"].median("wallSeconds") or 0.0 for one in (plain, found)]
+    assert 1.0 == pytest.approx(walls[0] - walls[1])
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (changed("native", seen=probed, all_reduce=None, no_all_reduce="rank 1 did not end"), "rank 1 did not end"),
+        (
+            changed("native", seen=probed, all_reduce=None, framework="keras"),
+            "only a process group of PyTorch is probed",
+        ),
+        (changed("native", seen=probed, gradient_bytes=None), "what its workers exchange is not known"),
+        (lambda arm: weak() if arm == "baseline" else probed(arm), "the model is of strong scaling"),
+        (lambda _: [], "no step was seen"),
+    ],
+)
+def test_nothing_is_projected_without_what_it_needs(measured: Callable[..., Comparison], seen: Seen, why: str) -> None:
+    """With its reason."""
+    found = measured(seen)
+
+    assert found.projection is None
+    assert why in found.reasons["projection"]
+
+
+def test_a_script_without_the_native_arm_says_why_nothing_is_projected(measured: Callable[..., Comparison]) -> None:
+    """The script has none, and no setting is off."""
+    result = measured(probed, absent={"native": "the script reads its data with Ray Data"})
+
+    assert result.reasons["projection"].startswith("the script reads its data with Ray Data, and the model")
+
+
+def test_cpu_time_and_memory_are_those_of_each_rank(measured: Callable[..., Comparison]) -> None:
+    """CPU seconds a second over the timed steps, of half a second of CPU time each; the highest of the memory."""
+    found = measured(probed)
+    means = {arm: found.arms[arm].median("meanCpus") for arm in ARMS}
+
+    assert pytest.approx({"baseline": 1.25, "native": 2.5, "ray": 2.5}) == means
+    assert 7 * 2**20 == found.arms["ray"].median("peakMemoryBytes")
+    assert 0.0 == found.arms["ray"].median("throttledSeconds")
+    assert (found.arms["ray"].median("cpuHours") or 0) > 0
+
+
+def test_samples_are_in_the_result_of_a_run(results: Callable[..., TrainingResult]) -> None:
+    """As the CNN has them, and its report draws them."""
+    run = results("native", probed)
+
+    assert [[1.0, 0.9, 5e8], [2.0, 1.1, 6e8]] == run.workers[1].samples
+    assert [[0, 1], [0, 1]] == [worker.affinity for worker in run.workers]
+    assert (PROBE, 1.0) == (run.all_reduce, run.seconds.probe)
+    assert "only the native arm probes the link" == results("ray", probed).reasons["allReduce"]
+
+
+def test_cpus_and_memory_are_drawn(results: Callable[..., TrainingResult], tmp_path: Path) -> None:
+    """On the page, from the files of the runs."""
+    runs = []
+    for arm in ARMS:
+        path = tmp_path / arm / "result.json"
+        results(arm, probed).write(path)
+        runs.append(Run.from_summary(f"{arm}-1", 1, json.loads(summarise(path, tmp_path))))
+    recipe = ScriptRecipe(script=str(tmp_path / "train.py"), script_arguments="--epochs 3")
+    page = html.render(compare(runs, Context(recipe=recipe, target="local", repeats=1, arms=ARMS)), "local", tmp_path)
+
+    assert "CPUs in use, first repeat" in page
+    assert "Memory, first repeat" in page
+    assert "No two workers trained on the same rows" in page

@@ -1,7 +1,16 @@
 """Which data set a script is trained on, where it reads several: what reaches it, and when, decides."""
 
+import json
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from training.contract.progress import describe, read_new
+from training.launch import usage as of_the_project
+from training.workloads.script.observe import live, state, usage
 from training.workloads.script.observe.state import Loader, State
 
 TRAIN, TEST, MORE = 32, 100, 8
@@ -38,3 +47,186 @@ def test_rows_are_those_of_the_training(epoch: list[int | str], rows: int) -> No
 
     assert 6 * rows == counted[-1]
     assert len(state.step_ends) == len(counted)
+
+
+class Clock:
+    """Stands for the module `time`: a monotonic clock that goes on by what a step takes."""
+
+    def __init__(self, step_seconds: float) -> None:
+        self.now, self.step_seconds = 100.0, step_seconds
+
+    def monotonic(self) -> float:
+        """A step later."""
+        self.now += self.step_seconds
+        return self.now
+
+    def time(self) -> float:
+        """Of the wall."""
+        return self.now
+
+    def process_time(self) -> float:
+        """Half a CPU is in use."""
+        return self.now / 2
+
+
+def between(times: list[float]) -> list[float]:
+    """Each less the one before."""
+    return [after - before for before, after in pairwise(times)]
+
+
+@pytest.fixture
+def half_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step takes half a second, and half of that on a CPU."""
+    clock = Clock(0.5)
+    for module in (state, usage):
+        monkeypatch.setattr(module, "time", clock)
+
+
+@pytest.mark.usefixtures("half_seconds")
+def test_cpu_time_is_sampled_once_a_second() -> None:
+    """And read at every step."""
+    observed = State()
+    for _ in range(9):
+        observed.step(0)
+
+    assert pytest.approx([0.25] * 8) == between(observed.usage.cpu_at_step)
+    assert [1.0, 2.0, 3.0, 4.0] == [at for at, _, _ in observed.usage.samples]
+    assert {0.5} == {cpus for _, cpus, _ in observed.usage.samples}
+    assert all(resident > 1e6 for _, _, resident in observed.usage.samples)
+
+
+@pytest.mark.usefixtures("half_seconds")
+def test_a_long_training_has_fewer_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the whole of it."""
+    monkeypatch.setattr(usage, "MOST_SAMPLES", 8)
+    observed = State()
+    for _ in range(200):
+        observed.step(0)
+    times = [at for at, _, _ in observed.usage.samples]
+
+    assert 4 <= len(times) <= 8
+    assert times[-1] > 80
+
+
+def test_the_peak_of_memory_is_what_the_project_says_of_its_own_processes() -> None:
+    """The observer has nothing of the project in the user's Python."""
+    assert of_the_project.peak_memory_bytes() == usage.peak_memory_bytes()
+
+
+def test_the_threads_of_a_process_are_told_by_their_cpus() -> None:
+    """With the CPU time of those that may use the same ones."""
+    began = time.process_time()
+    while time.process_time() - began < 0.05:
+        pass
+    found = usage.thread_cpus() or []
+
+    assert sum(seconds for _, seconds in found) >= 0.03
+    assert all(cpus == sorted(cpus) for cpus, _ in found)
+
+
+@pytest.mark.usefixtures("half_seconds")
+def test_what_is_done_at_the_end_is_in_no_step() -> None:
+    """Once, without the script's clock: a training after it goes on where the last step was."""
+    observed, probed = State(), []
+    observed.probe = lambda: probed.append(observed.peak_memory_bytes)
+    for _ in range(3):
+        observed.step(0)
+    observed.end_training()
+    observed.end_training()
+    observed.step(0)
+
+    assert 1 == len(probed)
+    assert probed[0] is not None, "memory is what it was before the probe"
+    assert 0.5 == pytest.approx(observed.own_seconds)
+    assert pytest.approx([0.5, 0.5, 1.0]) == between(observed.step_ends), "the end itself looks at the clock twice"
+
+
+def test_a_probe_that_fails_hurts_nothing() -> None:
+    """It is said."""
+    observed = state.current()
+    observed.step(0)
+
+    def fail() -> None:
+        raise RuntimeError("no link")
+
+    observed.probe = fail
+    observed.end_training()
+
+    assert "no link" in str(observed.notes)
+
+
+@pytest.fixture
+def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that progress is written into."""
+    monkeypatch.setenv(live.PROGRESS, str(tmp_path / "progress.jsonl"))
+    return tmp_path / "progress.jsonl"
+
+
+def described(lines: Path) -> list[str]:
+    """What people read."""
+    return [describe(event) for event in read_new(lines, 0)[0]]
+
+
+@pytest.mark.usefixtures("half_seconds")
+@pytest.mark.parametrize(
+    ("epochs", "wanted", "expected"),
+    [
+        ("3", "", ["epoch 1/3, step 5/8  10 s left", "epoch 2/3, step 1/8  8 s left", "epoch 2/3, step 4/8  7 s left"]),
+        ("", "", ["epoch 1, step 5/8", "epoch 2, step 1/8", "epoch 2, step 4/8"]),
+        ("", "16", ["epoch 1, step 5/8  6 s left", "epoch 2, step 1/8  4 s left", "epoch 2, step 4/8  2 s left"]),
+    ],
+)
+def test_progress_is_told_by_epochs(
+    lines: Path, monkeypatch: pytest.MonkeyPatch, epochs: str, wanted: str, expected: list[str]
+) -> None:
+    """Every other second at first, of rank 0, whose loader says how long an epoch is."""
+    monkeypatch.setenv(live.EPOCHS, epochs)
+    monkeypatch.setenv(state.STEPS, wanted)
+    observed = State()
+    loader = observed.loaders.setdefault(0, Loader(256, 256, 8))
+    for _ in range(12):
+        loader.deliver(32, None)
+        observed.deliver(loader)
+        observed.step(0)
+
+    assert expected[:2] == described(lines)[:2]
+    observed.end_training()
+    assert expected[2] == described(lines)[-1]
+
+
+@pytest.mark.usefixtures("half_seconds")
+def test_progress_is_told_by_steps_where_no_epoch_is_known(lines: Path) -> None:
+    """Of a stream of rows, and of boosters, whose step is an epoch."""
+    observed = State()
+    for _ in range(5):
+        observed.step(0)
+    observed.loaders[0] = Loader(None, 100, None)
+    observed.all_steps = 10
+    for _ in range(4):
+        observed.loaders[0].deliver(100, None)
+        observed.deliver(observed.loaders[0])
+        observed.step(0)
+
+    assert ["step 5", "step 9/10  0 s left"] == described(lines)
+
+
+@pytest.mark.usefixtures("half_seconds")
+def test_other_ranks_tell_nothing(lines: Path) -> None:
+    """Of a run that has one file."""
+    observed = State()
+    observed.rank = 1
+    for _ in range(30):
+        observed.step(0)
+
+    assert not lines.exists()
+
+
+def test_a_step_counts_where_progress_cannot_be_written(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rank has to end after the same one, and rank 0 alone writes."""
+    lines.mkdir()
+    monkeypatch.setattr(live, "SHORTEST_PAUSE", 0.0)
+    monkeypatch.setattr(live, "LONGEST_PAUSE", 0.0)
+    observed: Any = State()
+
+    assert [True] * 3 == [observed.step(0) for _ in range(3)]
+    assert 3 == len(json.loads(json.dumps(observed.to_dict()))["stepEnds"])

@@ -45,3 +45,15 @@ def observed_by(own: Path, steps: int, hang_seconds: int = 0) -> dict[str, str]:
         "TRAINING_OBSERVE_STEPS": str(steps),
         "TRAINING_OBSERVE_HANG_SECONDS": str(hang_seconds),
     }
+
+
+def measured_into(progress: Path, *, epochs: int, probe: bool) -> dict[str, str]:
+    """What a measurement wants beside that: lines of its progress, and a probe of the link between ranks.
+
+    `epochs`: how many the script was told to make; 0: it was told nothing.
+    """
+    return {
+        "TRAINING_OBSERVE_PROGRESS": str(progress),
+        "TRAINING_OBSERVE_EPOCHS": str(epochs),
+        "TRAINING_OBSERVE_PROBE": "1" if probe else "",
+    }

@@ -12,17 +12,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from training.contract import provenance
+from training.contract import progress, provenance
+from training.contract.arms import NATIVE
 from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import observed
 from training.launch.entry import Request
 from training.launch.environment import SECRET, short_folder
 from training.launch.observed import MOST_PRINTED
+from training.launch.usage import Usage
 from training.machine.ports import held_ports
 from training.workloads.script import commands, observations, summary
 from training.workloads.script.asked import asked, why_not
-from training.workloads.script.environment import observed_by, variables_of
+from training.workloads.script.environment import measured_into, observed_by, variables_of
 from training.workloads.script.recipe import ScriptRecipe, variables
 
 
@@ -48,13 +50,16 @@ def launch(request: Request, arm: str) -> TrainingResult:
     with tempfile.TemporaryDirectory(prefix="run-", dir=short_folder()) as ray_folder:
         given = {**variables(recipe.environment), **secret}
         environment = variables_of(command, given, Path(ray_folder)) | observed_by(own, recipe.measure_steps)
-        printed = _Printed(secret)
+        epochs = recipe.epochs if "{epochs}" in recipe.script_arguments else 0
+        environment |= measured_into(folder / progress.NAME, epochs=epochs, probe=arm == NATIVE.name)
+        printed, usage = _Printed(secret), Usage()
         end = observed.run(
             command.command, str(commands.folder(found.script)), environment, command.cpus, printed.pass_on
         )
     shutil.rmtree(storage, ignore_errors=True)
     _refuse_failure(end, printed, arm)
-    return summary.result(summary.Made(found, command, end, tuple(observations.read(own)), host))
+    seen = tuple(observations.read(own))
+    return summary.result(summary.Made(found, command, end, seen, host, usage.throttled()))
 
 
 def _refuse_failure(end: observed.End, printed: "_Printed", arm: str) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 LEAST_TIMED = 3
 """Steps whose median is a step's time."""
+MOST_WORK = 0.9
+"""Of a process's CPU seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,20 @@ class Observation:
     """Calls of `ray.train.report`."""
     report_seconds: float
     hook_seconds: float
+    own_seconds: float
+    """What the observer took after the training, or between two trainings: a digest, a probe and the wait for it."""
+    cpu_at_step: tuple[float, ...]
+    """CPU seconds of this process so far, at the end of each step."""
+    samples: tuple[tuple[float, float, float], ...]
+    """Seconds since the first step, CPUs in use, resident bytes."""
+    affinity: tuple[int, ...] | None
+    """CPUs that the threads may use which did nearly all of its work; None where the system does not say."""
     peak_memory_bytes: int | None
+    gradient_bytes: int | None
+    all_reduce: dict[str, float] | None
+    """Seconds by the bytes of a buffer."""
+    no_all_reduce: str
+    """Why there is none, where there should be one."""
     ended_early: bool
     notes: tuple[str, ...]
 
@@ -74,6 +89,20 @@ class Observation:
         return statistics.median(counted)
 
 
+def cpus_at_work(thread_cpus: Sequence[tuple[Sequence[int], float]]) -> tuple[int, ...]:
+    """The CPUs of threads by the CPU seconds that they used, until these make up MOST_WORK.
+
+    A thread that OpenMP bound to one CPU computes there, and that others which hardly work may use more says nothing.
+    """
+    total, done, cpus = sum(seconds for _, seconds in thread_cpus), 0.0, set[int]()
+    for allowed, seconds in sorted(thread_cpus, key=lambda one: -one[1]):
+        if cpus and done >= MOST_WORK * total:
+            break
+        cpus.update(allowed)
+        done += seconds
+    return tuple(sorted(cpus))
+
+
 def settled_step_seconds(step_ends: Sequence[float]) -> float | None:
     """The median step of the later half; None for too few."""
     times = [after - before for before, after in itertools.pairwise(step_ends)]
@@ -90,7 +119,7 @@ def read(folder: Path) -> list[Observation]:
 
 def parse(data: dict[str, Any]) -> Observation:
     """One observation from its file."""
-    rows = data["firstPassRows"]
+    rows, thread_cpus = data["firstPassRows"], data["threadCpus"]
     return Observation(
         rank=data["rank"],
         world=data["world"],
@@ -109,7 +138,14 @@ def parse(data: dict[str, Any]) -> Observation:
         reports=data["reports"],
         report_seconds=data["reportSeconds"],
         hook_seconds=data["hookSeconds"],
+        own_seconds=data["ownSeconds"],
+        cpu_at_step=tuple(data["cpuAtStep"]),
+        samples=tuple((at, cpus, resident) for at, cpus, resident in data["samples"]),
+        affinity=cpus_at_work(thread_cpus) if thread_cpus else None,
         peak_memory_bytes=data["peakMemoryBytes"],
+        gradient_bytes=data["gradientBytes"],
+        all_reduce=data["allReduce"],
+        no_all_reduce=data["noAllReduce"],
         ended_early=data["endedEarly"],
         notes=tuple(data["notes"]),
     )

@@ -24,6 +24,8 @@ class StepClock:
     warmup_seconds: float
     timed: list[float]
     """Seconds of each later step but the first of an epoch, which validation, reports and checkpoints come before."""
+    timed_steps: list[int]
+    """Which these are: 1 is the second step, whose length is the time since the first."""
     between_seconds: float
     """What lay before the first steps of epochs, beside a step each."""
 
@@ -36,7 +38,8 @@ def step_clock(ends: Sequence[float], steps_per_epoch: int | None, *, ended_earl
     whole = bool(steps_per_epoch) and total % known == 0 and not ended_early
     first_steps = {number for number in range(len(lengths)) if (number + 1) % known == 0}
     settled = _settled(lengths)
-    timed = [length for number, length in enumerate(lengths) if number >= settled and number not in first_steps]
+    timed_steps = [number + 1 for number in range(settled, len(lengths)) if number not in first_steps]
+    timed = [lengths[number - 1] for number in timed_steps]
     step = statistics.fmean(timed) if timed else 0.0
     return StepClock(
         epochs=total // known if whole else 1,
@@ -45,6 +48,7 @@ def step_clock(ends: Sequence[float], steps_per_epoch: int | None, *, ended_earl
         settled_after=settled,
         warmup_seconds=sum(length for number, length in enumerate(lengths[:settled]) if number not in first_steps),
         timed=timed,
+        timed_steps=timed_steps,
         between_seconds=sum(max(0.0, lengths[number] - step) for number in first_steps),
     )
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from training.contract import provenance
+from training.contract.arms import NATIVE
 from training.contract.provenance import Host
 from training.contract.result import (
     Amount,
@@ -39,7 +40,7 @@ THREADS = "OMP_NUM_THREADS"
 MOST_REPORTED = 1000
 """Of one number: it stays in Pulumi's state with its run."""
 CHECKS = ("rowsDisjoint", "stepsEqual", "weightsEqual")
-OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds")
+OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds", "meanCpus")
 UNSEEN = (
     "no step was seen: those of PyTorch's optimizers, of Keras' fit and of XGBoost's and LightGBM's train are, "
     "own loops of TensorFlow are not"
@@ -57,6 +58,8 @@ class Made:
     """By rank; empty where no rank was seen to make a step."""
     host: Host
     """As it was before the arm was bound to its CPUs."""
+    throttled_seconds: float | None
+    """That a quota held the whole run back."""
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
@@ -98,7 +101,7 @@ def result(made: Made) -> TrainingResult:
         world_size=max(one.world for one in made.seen) if made.seen and made.asked.script.kind != "other" else None,
         epochs_completed=clock.epochs if clock else 0,
         seconds=_seconds(made),
-        steps=_steps(clock),
+        steps=_steps(made),
         amount=_amount(made),
         scores={name: points[-1].value for name, points in _reported(made).items()},
         curve=[],
@@ -108,6 +111,7 @@ def result(made: Made) -> TrainingResult:
         checks=checks,
         reported=_reported(made),
         weights=known.weights if known else None,
+        all_reduce=made.seen[0].all_reduce if made.seen else None,
         detail=_detail(made),
         reasons=reasons | _reasons(made),
     )
@@ -152,17 +156,19 @@ def _seconds(made: Made) -> Seconds:
         evaluation=None,
         report=None,
         wall=made.end.ended - made.end.began,
+        probe=min((one.own_seconds for one in made.seen), default=0.0),  # the others waited for the last one
     )
 
 
-def _steps(clock: StepClock | None) -> Steps:
+def _steps(made: Made) -> Steps:
+    clock = made.clock
     if clock is None:
         return Steps(timed=0, per_epoch=0, seconds=None, exchanged_bytes=None, whole_epochs=False)
     return Steps(
         timed=len(clock.timed),
         per_epoch=clock.per_epoch,
         seconds=_distribution(clock.timed),
-        exchanged_bytes=None,
+        exchanged_bytes=made.seen[0].gradient_bytes,
         trace=clock.timed,
         whole_epochs=clock.whole_epochs,
     )
@@ -205,8 +211,8 @@ def _provenance(made: Made) -> Provenance:
 
 
 def _worker(made: Made, one: Observation | None) -> Worker:
-    """A rank; where none was seen, one that stands for the command."""
-    affinity = environment.bound_cpus()
+    """A rank, with the CPUs that its own threads had; where none was seen, one that stands for the command."""
+    affinity = list(one.affinity) if one and one.affinity else None
     return Worker(
         rank=one.rank if one else 0,
         node=provenance.node(),
@@ -218,9 +224,19 @@ def _worker(made: Made, one: Observation | None) -> Worker:
         cpus=topology.read(affinity) if affinity else None,
         software=made.software,
         peak_memory_bytes=one.peak_memory_bytes if one else None,
-        mean_cpus=None,
-        throttled_seconds=None,
+        mean_cpus=_mean_cpus(one, made.clock) if one and made.clock else None,
+        throttled_seconds=made.throttled_seconds,
+        samples=[list(sample) for sample in one.samples] if one else [],
     )
+
+
+def _mean_cpus(one: Observation, clock: StepClock) -> float | None:
+    """CPU seconds a second of one process, over the steps that are timed; of a rank with fewer those that it made."""
+    last = min(len(one.step_ends), len(one.cpu_at_step))
+    steps = [step for step in clock.timed_steps if step < last]
+    seconds = sum(one.step_ends[step] - one.step_ends[step - 1] for step in steps)
+    used = sum(one.cpu_at_step[step] - one.cpu_at_step[step - 1] for step in steps)
+    return used / seconds if seconds else None
 
 
 def _detail(made: Made) -> ScriptDetail:
@@ -256,16 +272,31 @@ def _reasons(made: Made) -> dict[str, str]:
         "seconds.report": "it is part of what lies between epochs",
         "ray": "a Ray that the script starts is its own",
         "evaluationSeconds": "it is not told from what else lies between epochs",
-        "allReduce": "a script's link is not probed",
         "provenance.datasetHash": "the script reads its data itself",
         "workers.cpus": "the system does not say which CPUs are of one core",
         "workers.computeThreads": "its framework does not say how many threads compute",
-        "meanCpus": "not sampled in a script's processes",
-        "throttledSeconds": "not read in a script's processes",
+        "throttledSeconds": "the system does not count it",
     }
+    if not (made.seen and made.seen[0].all_reduce):
+        reasons["allReduce"] = _why_not_probed(made)
+    if not made.seen:
+        reasons |= dict.fromkeys(("workers.affinity", "peakMemoryBytes"), UNSEEN)
+    if made.host.cpu_quota is None:
+        reasons["provenance.cpuQuota"] = "no CPU quota holds this run"
     if made.clock is None or not made.clock.timed:
         why = "it made too few steps" if made.clock else UNSEEN
         reasons |= dict.fromkeys(OF_STEPS, why)
     elif made.facts and made.facts.rows_per_step is None:
         reasons["amount.perSecond"] = "the script's rows could not be counted"
     return reasons
+
+
+def _why_not_probed(made: Made) -> str:
+    if made.command.arm != NATIVE.name:
+        return "only the native arm probes the link"
+    if not made.seen:
+        return UNSEEN
+    first = made.seen[0]
+    if first.framework != "torch":
+        return f"only a process group of PyTorch is probed: nobody else can use that of {first.framework}"
+    return first.no_all_reduce or "the probe was not made"

@@ -47,6 +47,7 @@ WORKLOAD = Workload(
     words=words,
     scores=(),
     remarks=remarks,
+    binds_ranks=False,
     here_only=True,
     inputs=asked.inputs,
     why_not=asked.why_not,

@@ -29,11 +29,12 @@ def _rounds_class(base: Any) -> Any:
 
         def __init__(self, given: dict[str, Any]) -> None:
             self.params, self.rows = given["params"], given["dtrain"].num_row()
+            self.rounds = given["num_boost_round"]
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002 (XGBoost's name)
             """A round is over; true if it was the last that is wanted."""
             logs = ((f"{data}-{name}", values[-1]) for data, of in evals_log.items() for name, values in of.items())
-            return _round(model, self.rows, lambda: _begin_xgboost(model, self.params), logs)
+            return _round(model, self.rows, lambda: _begin_xgboost(model, self.params, self.rounds), logs)
 
     return Rounds
 
@@ -45,7 +46,8 @@ def observe_lightgbm(module: Any) -> None:
     def rounds(_: dict[str, Any]) -> Callable[[Any], None]:
         def after_round(env: Any) -> None:
             logs = ((f"{one[0]}-{one[1]}", one[2]) for one in env.evaluation_result_list or ())
-            begin = functools.partial(_begin_lightgbm, env.model, env.params)
+            rounds = env.end_iteration - env.begin_iteration
+            begin = functools.partial(_begin_lightgbm, env.model, env.params, rounds)
             if _round(env.model, env.model.train_set.num_data(), begin, logs):
                 raise enough(env.iteration, env.evaluation_result_list or [])
 
@@ -57,12 +59,14 @@ def observe_lightgbm(module: Any) -> None:
 
 def _with_callback(train: Callable[..., Any], callback: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
     signature = inspect.signature(train)
+    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
 
     @functools.wraps(train)
     def train_observed(*args: Any, **more: Any) -> Any:
         try:
             given = signature.bind(*args, **more)
-            given.arguments["callbacks"] = [*(given.arguments.get("callbacks") or ()), callback(given.arguments)]
+            added = callback({**defaults, **given.arguments})
+            given.arguments["callbacks"] = [*(given.arguments.get("callbacks") or ()), added]
         except Exception as error:  # noqa: BLE001 (a `train` that nobody tried: it trains, unobserved)
             state.note(f"{train.__module__}.train can't be observed: {error!r}")
             return train(*args, **more)
@@ -91,17 +95,19 @@ def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tupl
     return now.is_enough()
 
 
-def _begin_xgboost(model: Any, params: dict[str, Any]) -> None:
+def _begin_xgboost(model: Any, params: dict[str, Any], rounds: int) -> None:
     collective = sys.modules["xgboost.collective"]
     now = state.current()
+    now.all_steps = now.all_steps or rounds
     now.framework, now.weights = "xgboost", functools.partial(_digest_xgboost, model)
     now.rank, now.world = collective.get_rank(), collective.get_world_size()
     now.threads = _threads(params, "nthread", "n_jobs")
     now.learning_rate = lambda: params.get("eta", params.get("learning_rate"))
 
 
-def _begin_lightgbm(model: Any, params: dict[str, Any]) -> None:
+def _begin_lightgbm(model: Any, params: dict[str, Any], rounds: int) -> None:
     now = state.current()
+    now.all_steps = now.all_steps or rounds
     now.framework, now.weights = "lightgbm", functools.partial(_digest_lightgbm, model)
     now.world = int(params.get("num_machines", 1)) if model._network else 1
     train = sys.modules.get("ray.train")

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import booster_rounds, keras_steps, ray_train, state, torch_steps
+from . import booster_rounds, keras_steps, ray_train, state, torch_probe, torch_steps
 
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 """Environment variable: after so many seconds a process writes where it is."""
@@ -21,6 +21,7 @@ HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 OBSERVERS: dict[str, Callable[[Any], None]] = {
     "torch.optim.optimizer": torch_steps.observe_optimizers,
     "torch.utils.data.dataloader": torch_steps.observe_loaders,
+    "torch.distributed.distributed_c10d": torch_probe.observe_groups,
     "keras": keras_steps.observe_models,
     "tf_keras": keras_steps.observe_models,
     "xgboost.training": booster_rounds.observe_xgboost,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import os
+import sys
 import time
 from typing import Any
 
@@ -72,7 +74,8 @@ def _callback_class(base: Any) -> Any:
             now = state.current()
             if not now.step_ends:
                 now.framework, now.rows_per_step = base.__module__.partition(".")[0], self.rows
-                now.epoch_steps = self.params.get("steps")
+                now.epoch_steps, now.epochs = self.params.get("steps"), self.params.get("epochs")
+                now.threads = _threads(base.__module__)
                 now.rank, _ = state.rank_of_environment()
                 now.world = _replicas(self.model)
                 now.weights = functools.partial(_digest, self.model)
@@ -93,6 +96,15 @@ def _callback_class(base: Any) -> Any:
 def _replicas(model: Any) -> int:
     """Over all processes, as the model's own strategy has them: what TF_CONFIG says need not be what was joined."""
     return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1))
+
+
+def _threads(module: str) -> int | None:
+    """Intra-op threads as the script asks TensorFlow for, else as its variable says; None with another backend."""
+    tensorflow, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")
+    if tensorflow is None or (module.startswith("keras.") and keras and keras.backend.backend() != "tensorflow"):
+        return None
+    asked = tensorflow.config.threading.get_intra_op_parallelism_threads()
+    return int(asked or os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or None
 
 
 def _learning_rate(model: Any) -> Any:

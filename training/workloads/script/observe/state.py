@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import sys
 import threading
@@ -12,6 +13,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from .live import EPOCHS, Live
+from .usage import Usage, peak_memory_bytes, thread_cpus
 
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
@@ -59,6 +63,9 @@ class State:
         self.pid = os.getpid()
         self.began = time.time()
         self.step_ends: list[float] = []
+        """Seconds of the monotonic clock, without `own_seconds`."""
+        self.usage = Usage()
+        self.live = Live()
         self.loaders: dict[int, Loader] = {}
         self.read: list[Loader] = []
         self.read_for_next = True
@@ -68,6 +75,8 @@ class State:
         self.framework: str | None = None
         self.rows_per_step: int | None = None
         self.epoch_steps: int | None = None
+        self.epochs = int(os.environ.get(EPOCHS) or 0) or None
+        self.all_steps = int(os.environ.get(STEPS) or 0) or None
         self.weights: Callable[[], str | None] = lambda: None
         self.learning_rate: Callable[[], Any] = lambda: None
         self.first_learning_rate: float | None = None
@@ -76,6 +85,16 @@ class State:
         self.reports = 0
         self.report_seconds = 0.0
         self.hook_seconds = 0.0
+        self.own_seconds = 0.0
+        """What the observer took between two steps or after the last, beside the hooks."""
+        self.gradient_bytes: Callable[[], int | None] = lambda: None
+        self.probe: Callable[[], None] = lambda: None
+        """Called once, when this rank makes no more steps."""
+        self.all_reduce: dict[str, float] | None = None
+        self.no_all_reduce = ""
+        self.peak_memory_bytes: int | None = None
+        self._ended_after = 0
+        """Steps."""
         self.ended_early = False
         self.notes: list[str] = []
         self.written = False
@@ -96,11 +115,50 @@ class State:
             return False
         if not self.step_ends:
             self.first_learning_rate = _number(self.learning_rate)
-        self.step_ends.append(time.monotonic())
+        now = time.monotonic()
+        self.step_ends.append(now - self.own_seconds)
         for loader in self.read:  # several: a validation comes between steps, or there are two sets to learn from
             loader.rows_at_step.append(loader.rows)
         self.read_for_next = True
+        try:
+            self.usage.step(now)
+            if self.rank == 0 and self.live.is_due(now, len(self.step_ends)):
+                self._tell(now)
+        except Exception as error:  # noqa: BLE001 (the step is counted: every rank has to end after the same one)
+            note(f"CPU time or progress could not be observed: {error!r}")
         return True
+
+    def _tell(self, now: float) -> None:
+        self.live.write(now, len(self.step_ends), self._steps_per_epoch(), self.epochs, self.all_steps)
+
+    def _training(self) -> Loader | None:
+        """The data set with the most steps, where any has one."""
+        loader = max(self.loaders.values(), key=lambda one: len(one.rows_at_step), default=None)
+        return loader if loader and loader.rows_at_step else None
+
+    def _steps_per_epoch(self) -> int | None:
+        """By what is known so far: a step may take several batches. None where a step is an epoch, as of boosters."""
+        loader, steps = self._training(), self.epoch_steps
+        counted = loader.rows_at_step if loader else []
+        if loader and loader.epoch_rows and len(counted) > 1 and counted[-1] > counted[0]:
+            steps = math.ceil(loader.epoch_rows * (len(counted) - 1) / (counted[-1] - counted[0]))
+        return steps if steps and steps > 1 else None
+
+    def end_training(self) -> None:
+        """What is done when no more steps are expected, and is no part of the script's time."""
+        if self._ended_after == len(self.step_ends):
+            return
+        self._ended_after = len(self.step_ends)
+        began, probe, self.probe = time.monotonic(), self.probe, lambda: None
+        try:
+            self.peak_memory_bytes = peak_memory_bytes()
+            if self.rank == 0 and self.live.path:
+                self._tell(began)
+            probe()
+        except Exception as error:  # noqa: BLE001 (the script goes on, and its observation is written)
+            note(f"the end of the training could not be observed: {error!r}")
+        finally:
+            self.own_seconds += time.monotonic() - began
 
     def measured(self, name: str, value: float) -> None:
         """The script says how well it does."""
@@ -117,8 +175,10 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, camelCase, units in names; what is not known is null."""
-        loader = max(self.loaders.values(), key=lambda one: len(one.rows_at_step), default=None)
-        known = loader is not None and len(loader.rows_at_step) > 0
+        loader = self._training()
+        began = time.monotonic()
+        weights = self.weights()
+        self.own_seconds += time.monotonic() - began
         return {
             "pid": self.pid,
             "rank": self.rank,
@@ -128,20 +188,27 @@ class State:
             "startSeconds": self.began,
             "stepEnds": self.step_ends,
             "clockOffset": time.time() - time.monotonic(),
-            "rowsAtStep": loader.rows_at_step if known and loader else None,
+            "rowsAtStep": loader.rows_at_step if loader else None,
             "rowsPerStepReported": self.rows_per_step,
-            "datasetRows": loader.dataset_rows if known and loader else None,
-            "epochRows": loader.epoch_rows if known and loader else None,
-            "epochBatches": loader.epoch_batches if known and loader else self.epoch_steps,
-            "firstPassRows": _packed(loader.first_pass) if known and loader and loader.numbered else None,
-            "weights": self.weights(),
+            "datasetRows": loader.dataset_rows if loader else None,
+            "epochRows": loader.epoch_rows if loader else None,
+            "epochBatches": loader.epoch_batches if loader else self.epoch_steps,
+            "firstPassRows": _packed(loader.first_pass) if loader and loader.numbered else None,
+            "weights": weights,
             "learningRates": [self.first_learning_rate, _number(self.learning_rate)],
             "metrics": self.metrics,
             "metricPoints": self.metric_points,
             "reports": self.reports,
             "reportSeconds": self.report_seconds,
             "hookSeconds": self.hook_seconds,
-            "peakMemoryBytes": peak_memory_bytes(),
+            "ownSeconds": self.own_seconds,
+            "cpuAtStep": self.usage.cpu_at_step,
+            "samples": self.usage.samples,
+            "threadCpus": thread_cpus(),
+            "peakMemoryBytes": self.peak_memory_bytes,
+            "gradientBytes": self.gradient_bytes(),
+            "allReduce": self.all_reduce,
+            "noAllReduce": self.no_all_reduce,
             "endedEarly": self.ended_early,
             "notes": self.notes,
         }
@@ -159,15 +226,6 @@ def rank_of_environment() -> tuple[int, int]:
     if told:
         return told["rank"], len(told["addresses"])
     return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
-
-
-def peak_memory_bytes() -> int | None:
-    """The most memory that this process had resident; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _number(ask: Callable[[], Any]) -> float | None:
@@ -212,6 +270,7 @@ def write() -> None:
             return
         state.written = True
     try:
+        state.end_training()
         folder = Path(os.environ[FOLDER])
         path = folder / f"rank-{state.rank}-{state.pid}.json"
         temporary = path.with_suffix(".new")

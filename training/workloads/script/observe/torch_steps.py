@@ -13,7 +13,7 @@ import time
 from collections import deque
 from typing import Any
 
-from . import state
+from . import state, torch_probe
 
 _optimizers: list[Any] = []
 
@@ -52,6 +52,7 @@ def _begin(now: state.State, optimizer: Any) -> None:
     now.threads = torch.get_num_threads()
     now.weights = digest
     now.learning_rate = lambda: optimizer.param_groups[0]["lr"]
+    now.gradient_bytes, now.probe = gradient_bytes, functools.partial(torch_probe.probe, gradient_bytes)
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         now.rank, now.world = distributed.get_rank(), distributed.get_world_size()
@@ -63,15 +64,29 @@ def digest() -> str | None:
     """SHA-256 of all parameters of all optimizers that stepped; None where a rank holds a part of them alone."""
     torch = sys.modules["torch"]
     total = hashlib.sha256()
-    for optimizer in _optimizers:
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if type(getattr(parameter, "data", None)).__name__ == "DTensor":
-                    state.note("weights are sharded over the ranks: no digest says whether they are equal")
-                    return None
-                plain = parameter.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-                total.update(bytes(plain.numpy()) if _has_numpy() else bytes(plain.tolist()))
+    for parameter in _parameters():
+        if _is_sharded(parameter):
+            state.note("weights are sharded over the ranks: no digest says whether they are equal")
+            return None
+        plain = parameter.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        total.update(bytes(plain.numpy()) if _has_numpy() else bytes(plain.tolist()))
     return total.hexdigest()
+
+
+def gradient_bytes() -> int | None:
+    """What the gradients of these parameters take, each once; None where a rank holds a part of them alone."""
+    trained = {id(parameter): parameter for parameter in _parameters() if parameter.requires_grad}
+    if any(_is_sharded(parameter) for parameter in trained.values()):
+        return None
+    return sum(int(parameter.numel() * parameter.element_size()) for parameter in trained.values())
+
+
+def _parameters() -> list[Any]:
+    return [each for optimizer in _optimizers for group in optimizer.param_groups for each in group["params"]]
+
+
+def _is_sharded(parameter: Any) -> bool:
+    return type(getattr(parameter, "data", None)).__name__ == "DTensor"
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,0 +1,46 @@
+"""How far the training is, while it goes on: a line of the run's progress every few seconds, written by rank 0."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+PROGRESS = "TRAINING_OBSERVE_PROGRESS"
+"""Environment variable: the file that lines are appended to; absent: none."""
+EPOCHS = "TRAINING_OBSERVE_EPOCHS"
+"""Environment variable: the number of epochs, where the arguments of the script say it."""
+SHORTEST_PAUSE, LONGEST_PAUSE, SHARE = 2.0, 30.0, 20
+"""Seconds between two lines: one of so many parts of the time so far, within these two."""
+
+
+class Live:
+    """Appends lines; the first step is where it begins."""
+
+    def __init__(self) -> None:
+        self.path = os.environ.get(PROGRESS)
+        self._began = self._last = 0.0
+
+    def is_due(self, now: float, step: int) -> bool:
+        """Whether it is time for a line: not yet at the first step, which is where the clock begins."""
+        if step == 1:
+            self._began = self._last = now
+        pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (now - self._began) / SHARE))
+        return bool(self.path) and now - self._last >= pause
+
+    def write(self, now: float, step: int, per_epoch: int | None, epochs: int | None, steps: int | None) -> None:
+        """So many steps are done. `per_epoch`: steps of an epoch; `steps`: of all; None: not known."""
+        self._last = now
+        total = steps or (per_epoch * epochs if per_epoch and epochs else None)
+        so_far = (now - self._began) / (step - 1) if step > 1 else None
+        line: dict[str, Any] = {
+            "event": "steps",
+            "step": step,
+            "steps": total,
+            "stepsPerEpoch": per_epoch,
+            "epochs": epochs if per_epoch else None,
+            "secondsLeft": so_far * (total - step) if total and so_far is not None and total >= step else None,
+        }
+        with Path(str(self.path)).open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line) + "\n")

@@ -1,0 +1,136 @@
+"""An all-reduce over the ranks of a PyTorch script, timed after its last step: what a projection of more workers needs.
+
+It is made where every rank has come to its end after as many steps, and has said so by a file: a rank that never came
+would be waited for, and one that still trains would take the probe for its own exchange. The first to find that out
+decides for all. The probe has a process group of its own, over the same ranks, whose operations have a deadline:
+nothing that the script has is touched.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from . import state
+
+PROBE = "TRAINING_OBSERVE_PROBE"
+"""Environment variable: whether this arm's link is probed."""
+SMALL_BYTES, LARGE_BYTES = 64 * 1024, 8 * 1024 * 1024
+"""Probed beside the size of the gradients: what a message takes is told from what a byte takes by two sizes."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Of a buffer: beyond, a byte takes what it takes."""
+REPEATS = 5
+WAIT_SECONDS, DEADLINE_SECONDS, POLL_SECONDS = 5.0, 10.0, 0.02
+GO = "go"
+
+
+def observe_groups(module: Any) -> None:
+    """End the training before the script leaves its process group. `module`: torch.distributed.distributed_c10d."""
+    destroy = module.destroy_process_group
+
+    @functools.wraps(destroy)
+    def destroy_observed(group: Any = None) -> Any:
+        if (group is None or group is module.GroupMember.WORLD) and state.current().step_ends:
+            state.current().end_training()
+        return destroy(group)
+
+    module.destroy_process_group = destroy_observed
+
+
+def probe(gradient_bytes: Callable[[], int | None]) -> None:
+    """Time it, where this arm is asked for it; or say why not."""
+    if not os.environ.get(PROBE):
+        return
+    now, exchanged = state.current(), gradient_bytes()
+    distributed = sys.modules.get("torch.distributed")
+    now.no_all_reduce = _refusal(distributed, exchanged)
+    if now.no_all_reduce or distributed is None or exchanged is None:
+        return
+    try:
+        ranks = distributed.get_rank(), distributed.get_world_size()
+        said = _agreed(Path(os.environ[state.FOLDER]), *ranks, len(now.step_ends))
+        if said == GO:
+            now.all_reduce = _measure(distributed, exchanged)
+        else:
+            now.no_all_reduce = said
+    except Exception as error:  # noqa: BLE001 (a rank failed meanwhile, or the disk is full: the script goes on)
+        now.no_all_reduce = f"the probe failed: {error!r}"
+
+
+def _refusal(distributed: Any, exchanged: int | None) -> str:
+    """Why there is nothing to probe, or nobody to do it with; "" otherwise."""
+    if hasattr(sys, "last_type"):
+        return "the script failed"
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return "the script has no process group at its end"
+    if distributed.get_world_size() == 1:
+        return "one rank exchanges nothing"
+    backend = str(distributed.get_backend_config())
+    if "cpu:gloo" not in backend:
+        return f"the process group is of {backend}, and gloo's alone are probed"
+    return "" if exchanged else "the size of the gradients is not known: the weights are sharded over the ranks"
+
+
+def _agreed(folder: Path, rank: int, world: int, made: int) -> str:
+    """GO where every rank is here after as many steps, else why not. What was decided first holds for every rank."""
+    _write(folder / f"probe-{rank}", str(made))
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        steps = [_read(folder / f"probe-{other}") for other in range(world)]
+        if None not in steps:
+            same = len(set(steps)) == 1
+            return _decided(folder, rank, GO if same else f"ranks ended after {' and '.join(map(str, steps))} steps")
+        if time.monotonic() > deadline:
+            late = f"rank {steps.index(None)} did not end within {WAIT_SECONDS:.0f} s of another"
+            return _decided(folder, rank, late)
+        if said := _read(folder / "probe-decision"):
+            return said
+        time.sleep(POLL_SECONDS)
+
+
+def _decided(folder: Path, rank: int, words: str) -> str:
+    """These, unless another rank was first. A link is made whole, or not at all."""
+    own, decision = folder / f"probe-words-{rank}", folder / "probe-decision"
+    _write(own, words)
+    with suppress(FileExistsError):
+        os.link(own, decision)
+    return _read(decision) or "the ranks could not agree on it"
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _measure(distributed: Any, exchanged: int) -> dict[str, float]:
+    """Seconds of an all-reduce by the size of its buffer in bytes: the median of a few."""
+    torch, found = sys.modules["torch"], {}
+    group = distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=DEADLINE_SECONDS))
+    try:
+        for size in sorted({SMALL_BYTES, min(exchanged, MOST_BYTES), LARGE_BYTES}):
+            buffer, times = torch.zeros(max(1, size // 4), dtype=torch.float32, device="cpu"), []
+            distributed.all_reduce(buffer, group=group)
+            for _ in range(REPEATS):
+                began = time.monotonic()
+                distributed.all_reduce(buffer, group=group)
+                times.append(time.monotonic() - began)
+            found[str(size)] = statistics.median(times)
+    finally:
+        distributed.destroy_process_group(group)
+    return found
