@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.script.tryout import EXAMPLES, run_one, try_script
+from tests.script.tryout import EXAMPLES, measure_one, run_one, try_script
+from training.contract.progress import describe, read_new
 from training.workloads.script import facts
 
 
@@ -32,3 +33,16 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     assert "claim that can be reached: C, same script" in tried.text
     assert "rows are not counted, but as the script says" in tried.text
     assert "a full measurement of 4 repeats" in tried.text
+
+
+def test_a_run_tells_how_far_it_is_and_what_it_used(tmp_path: Path) -> None:
+    """Epochs as `fit` was told, CPUs and CPU time of each rank; and why nothing says what its link takes."""
+    flags = ["--script-arguments=--epochs 2", "--measure-steps=40"]
+    found = measure_one(EXAMPLES / "keras_tf_config.py", "native", tmp_path, *flags)
+    told = [describe(event) for event in read_new(tmp_path / "progress.jsonl", 0)[0] if event["event"] == "steps"]
+
+    assert told[-1].startswith("epoch 2/2, step 8/32")
+    assert [(0, 2), (1, 2)] == [(rank.rank, rank.world) for rank in found.detail.ranks]
+    assert all((worker.mean_cpus or 0) > 0 and worker.affinity for worker in found.workers)
+    assert [1, 1] == [worker.compute_threads for worker in found.workers]
+    assert "only a process group of PyTorch is probed" in found.reasons["allReduce"]
