@@ -2,7 +2,7 @@
 
 The language host left the module `sdk/v3` after v3.78, and no later one is a module of its own: hence two small
 modules under tools/, each with its own go.sum. The shims are plain files of the newer `sdk/v3`. That old host asks
-`python -m pip` for the packages installed; uv leaves pip out of .venv, so it gets one beside it.
+`python -m pip` for the packages installed: `pip_list` beside it answers, because uv leaves pip out of .venv.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.setup import uv
-from tools.setup.project import ROOT, TOOLS, VENV, ToolError, capture, last_line, retry, say
+from tools.setup import pip_list
+from tools.setup.project import ROOT, TOOLS, ToolError, capture, last_line, retry, say
 
-_PIP = ROOT / "tools/setup/pip.txt"
-"""pip's version with its hashes, made as training/image/uv.txt is."""
 _CLI_MODULE = ROOT / "tools/setup/pulumi-cli"
 _CLI_PACKAGE = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 _HOST_MODULE = ROOT / "tools/setup/pulumi-language-python"
@@ -48,7 +46,7 @@ def build(folder: Path) -> None:
     _compile(_CLI_MODULE, _CLI_PACKAGE, programs / "pulumi")
     _compile(_HOST_MODULE, _HOST_PACKAGE, programs / "pulumi-language-python-host")
     _install(_HOST_MODULE / "pulumi-language-python", programs)
-    _install_pip(folder / "pip")
+    install_pip_list(folder / "pip")
     sdk = Path(_go(_CLI_MODULE, "list", "-m", "-f", "{{.Dir}}", _SDK))
     for shim in _SHIMS:
         _install(sdk / shim, programs)
@@ -62,13 +60,10 @@ def _compile(module: Path, package: str, program: Path) -> None:
     _go(module, "build", "-ldflags", stamp, "-o", str(program), package)
 
 
-def _install_pip(folder: Path) -> None:
-    """pip as a plain folder, which the language host's shim puts on the host's own module path."""
-    target = ["--target", str(folder), "--python", str(VENV / "bin" / "python")]
-    command = [str(uv.find_uv()), "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:"]
-    result = capture([*command, *target, "--requirement", str(_PIP)])
-    if result.returncode != 0:
-        raise ToolError(f"pip: {last_line(result.stderr)}")
+def install_pip_list(folder: Path) -> None:
+    """As a package pip in a folder that the language host's shim puts on the host's own module path."""
+    (folder / "pip").mkdir(parents=True)
+    shutil.copyfile(pip_list.__file__, folder / "pip" / "__main__.py")
 
 
 def _install(source: Path, programs: Path) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -164,3 +168,32 @@ def test_the_version_built_is_at_least_the_minimum() -> None:
     built = next(line.split()[1] for line in module.splitlines() if "pulumi/pulumi/pkg/v3 v" in line)
 
     assert pulumi_cli.parse_version(built) >= pulumi_cli.MINIMUM
+
+
+def test_what_the_language_host_asks_of_pip_is_answered(tmp_path: Path) -> None:
+    """As it asks: every package installed with its version, and the folder in which it looks for a plugin's name."""
+    pulumi_build.install_pip_list(tmp_path)
+    command = [sys.executable, "-m", "pip", "list", "-v", "--format", "json"]
+
+    asked = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+
+    found = {package["name"]: package for package in json.loads(asked.stdout)}
+    assert version("pulumi") == found["pulumi"]["version"]
+    assert (Path(found["pulumi"]["location"]) / "pulumi").is_dir()
+    assert len(found) > 20
+
+
+def test_it_passes_for_no_pip(tmp_path: Path) -> None:
+    """Who asks it to install something is told what does."""
+    pulumi_build.install_pip_list(tmp_path)
+
+    asked = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "x"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert 2 == asked.returncode
+    assert "`uv` installs them" in asked.stderr
