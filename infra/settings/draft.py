@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.settings.key import Target
-from infra.settings.table import KEYS
-from training.contract.workload import WORKLOADS, named
+from infra.settings.key import Key, Target
+from infra.settings.table import keys_of
+from training.contract.workload import WORKLOADS
 
 _LONGEST_SHOWN = 200
 _ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
@@ -36,6 +36,8 @@ class Facts:
     """CPUs that a quota of this machine or container allows; None: none does."""
     cores_by_kind: tuple[int, ...] = ()
     """Physical cores of the allowed CPUs, by kind, the fastest first; empty where the system does not say."""
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """The keys that Pulumi.yaml declares with their defaults, which the engine gives as if they had been set."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,25 @@ class Draft:
     facts: Facts
     target: Target
     given: Mapping[str, str]
+    keys: Mapping[str, Key]
+    """Of the workload that is chosen."""
     values: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
         return self.values[key]
 
+    def get(self, key: str) -> Any:
+        """None also for a key that the workload does not have."""
+        return self.values.get(key)
+
     def shown(self, key: str) -> str:
         """`key = value` as given, or the default."""
-        default = KEYS[key].default_for(self.target)
+        default = self.keys[key].default_for(self.target)
         text = self.given.get(key, "").strip() or default
         if key in self.facts.secret_keys:
             return f"{key} = [secret]"
         if not text:
-            return f"{key} not set ({KEYS[key].derived})"
+            return f"{key} not set ({self.keys[key].derived})"
         return f"{key} = {_shown(text)}" + (" (the default)" if text == default else "")
 
     def changed(self, *, secret: bool = False) -> dict[str, str]:
@@ -108,11 +116,11 @@ class Draft:
 
         `secret`: with them.
         """
-        texts = {key: text for key in KEYS if (text := self.given.get(key, "").strip())}
+        texts = {key: text for key in self.keys if (text := self.given.get(key, "").strip())}
         return {
             key: text
             for key, text in texts.items()
-            if text != KEYS[key].default_for(self.target)
+            if text != self.keys[key].default_for(self.target)
             and (secret or (key not in self.facts.secret_keys and not _ADDRESS_WITH_PASSWORD.search(text)))
         }
 
@@ -131,15 +139,12 @@ def _shown(text: str) -> str:
 
 def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]:
     """Parse every key by its own rule. A key whose text is empty counts as not set: Pulumi.yaml declares it so."""
-    problems = [_unknown(key, values[key], facts) for key in sorted(set(values) - set(KEYS))]
-    draft = Draft(facts, _target(values), values)
-    others = _keys_of_others(values)
-    problems += [_of_another_workload(key, draft) for key in sorted(others & set(draft.changed(secret=True)))]
-    for name, key in KEYS.items():
-        if name in others and not key.workload:
-            continue  # of another recipe: no check looks at it
-        text = "" if name in others else values.get(name, "").strip()
-        text = text or key.default_for(draft.target)
+    draft = Draft(facts, _target(values), values, keys_of(_workload(values)))
+    others = sorted(set(values) - set(draft.keys))
+    problems = [_unknown(key, draft) for key in others if key not in facts.declared]
+    problems += [_of_another_workload(key, draft) for key in others if _is_set(key, draft)]
+    for name, key in draft.keys.items():
+        text = values.get(name, "").strip() or key.default_for(draft.target)
         try:
             draft.values[name] = key.rule.parse(text) if text else key.unset
         except ValueError:
@@ -148,9 +153,15 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
     return draft, problems
 
 
+def _workload(values: Mapping[str, str]) -> str:
+    """The workload whose keys hold; a wrong one is reported with the other keys."""
+    given = values.get("workload", "").strip()
+    return given if given in WORKLOADS else WORKLOADS[0]
+
+
 def _target(values: Mapping[str, str]) -> Target:
     """The target whose defaults hold; a wrong one is reported with the other keys."""
-    key = KEYS["target"]
+    key = keys_of(_workload(values))["target"]
     try:
         target: Target = key.rule.parse(values.get("target", "").strip() or key.default)
     except ValueError:
@@ -158,34 +169,34 @@ def _target(values: Mapping[str, str]) -> Target:
     return target
 
 
-def _keys_of_others(values: Mapping[str, str]) -> set[str]:
-    """The keys of other workloads, which mean nothing here; a wrong one is reported with the other keys."""
-    chosen = values.get("workload", "").strip() or WORKLOADS[0]
-    of_workload = {
-        name: {*named(name).recipe.settings(), *(key.name for key in KEYS.values() if key.workload == name)}
-        for name in WORKLOADS
-    }
-    return set().union(*of_workload.values()) - of_workload.get(chosen, of_workload[WORKLOADS[0]])
+def _is_set(key: str, draft: Draft) -> bool:
+    """Whether a key of the project that this workload does not have was set: its declared default was not."""
+    declared = draft.facts.declared
+    return key in declared and draft.given[key].strip() not in ("", declared[key])
 
 
 def _of_another_workload(key: str, draft: Draft) -> Problem:
     return Problem(
-        draft.shown(key),
-        f"not with workload {draft.given.get('workload') or WORKLOADS[0]}",
+        _given(key, draft),
+        f"not with workload {_workload(draft.given)}",
         (f"pulumi config rm {key}",),
         why="it is a setting of another workload, so it would have no effect",
     )
 
 
-def _unknown(key: str, value: str, facts: Facts) -> Problem:
-    known = {name.lower(): name for name in KEYS}
+def _given(key: str, draft: Draft) -> str:
+    """`key = value`, of a key that has no rule here."""
+    return f"{key} = {'[secret]' if key in draft.facts.secret_keys else _shown(draft.given[key].strip())}"
+
+
+def _unknown(key: str, draft: Draft) -> Problem:
+    known = {name.lower(): name for name in (*draft.keys, *draft.facts.declared)}
     close = [known[name] for name in difflib.get_close_matches(key.lower(), known, n=1)]
-    shown = "[secret]" if key in facts.secret_keys else _shown(value)
-    allowed = f"a known key; did you mean {close[0]}?" if close else f"a known key: {', '.join(KEYS)}"
-    instead = [set_line(close[0], value)] if close and key not in facts.secret_keys else []
+    allowed = f"a known key; did you mean {close[0]}?" if close else f"a known key: {', '.join(known.values())}"
+    instead = [set_line(close[0], draft.given[key])] if close and key not in draft.facts.secret_keys else []
     remove = f"pulumi config rm {shlex.quote(key)}"
     return Problem(
-        f"{key} = {shown}",
+        _given(key, draft),
         allowed,
         (" && ".join([remove, *instead]),),
         why=f"{key} is not known, so it would have no effect",

@@ -32,8 +32,6 @@ class Key:
     """The value when there is neither a setting nor a default."""
     targets: tuple[Target, ...] = TARGETS
     """The targets for which the key means something."""
-    workload: str = ""
-    """The workload for which it means something, where that is one and its recipe does not have it; "": every one."""
 
     def default_for(self, target: Target) -> str:
         """The default as text; empty when it is derived or there is none."""

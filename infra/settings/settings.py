@@ -8,23 +8,24 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
 import pulumi
+import yaml
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
-from infra.settings.checks import CHECKS, Check, dataset_of, fewer_workers, path_of, run_checks
+from infra.settings.checks import CHECKS, Check, fewer_workers, path_of, run_checks
 from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read
 from infra.settings.key import CLUSTER, Target
 from infra.settings.rules import Quantity
-from infra.settings.table import KEYS
+from infra.settings.table import of_workload
 from training.contract import provenance
 from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe, camel, canonical
 from training.contract.workload import named
 from training.machine import topology
-from training.workloads.script.recipe import variables
 
 ON, OFF = "true", "false"
 """Of `wideArm`, which `auto` leaves to the place."""
@@ -138,7 +139,7 @@ def load(choose: Callable[[Target], Judge]) -> Settings:
     config = pulumi.Config()
     prefix = f"{config.name}:"
     given = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
-    values = {key: text for key in given | set(KEYS) if (text := config.get(key)) is not None}
+    values = {key: text for key in given if (text := config.get(key)) is not None}
     try:
         settings = parse(values, _facts(), choose)
     except InvalidSettingsError as error:
@@ -169,14 +170,21 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Fact
         dashboard_installed=find_spec("aiohttp_cors") is not None,
         cpu_quota=host.cpu_quota,
         cores_by_kind=topology.cores_by_kind(topology.read(provenance.allowed_cpus()) or ()),
+        declared=declared(provenance.PROJECT),
     )
+
+
+def declared(folder: Path) -> dict[str, str]:
+    """The keys that the Pulumi.yaml in a folder declares, with their defaults."""
+    config = yaml.safe_load((folder / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    return {key: str(entry["default"]) for key, entry in config.items() if isinstance(entry, dict)}
 
 
 def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Judge]) -> Settings:
     """Settings from config texts by key (no namespace). Raises InvalidSettingsError that lists all problems."""
     draft, problems = read(values, facts)
     place = choose(draft.target)
-    problems += run_checks(draft, CHECKS + place.checks)
+    problems += run_checks(draft, CHECKS + of_workload(draft.get("workload")).checks + place.checks)
     if problems:
         raise InvalidSettingsError(facts.stack, problems)
     return _settings(draft, place)
@@ -187,7 +195,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
     permitted = [shortage.what for shortage in unfit if shortage.liftable and allowed]
     refused = [str(shortage) for shortage in unfit if not (shortage.liftable and allowed)]
     dataset_path = path_of(draft, "datasetPath")
-    recipe, secret = recipe_of(draft), variables(draft["secretEnvironment"])
+    recipe, secret = recipe_of(draft), of_workload(draft["workload"]).secrets(draft)
     return Settings(
         stack=draft.facts.stack,
         target=draft.target,
@@ -202,7 +210,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         keep_baseline=draft["keepBaseline"],
         run_timeout_minutes=draft["runTimeoutMinutes"],
         allow_oversubscription=allowed,
-        ray_dashboard=draft["rayDashboard"],
+        ray_dashboard=bool(draft.get("rayDashboard")),
         price_cpu_hour=draft["priceCpuHour"],
         price_gib_hour=draft["priceGibHour"],
         dataset_path=str(dataset_path) if dataset_path else None,
@@ -244,7 +252,7 @@ def _why_absent(arm: Arm, draft: Draft, place: Judge) -> str:
         return ""
     if arm.all_cpus:
         return _why_not_with_all_cpus(arm, draft, place)
-    return place.why_not(arm.name, draft) or ("" if draft[arm.switch] else f"{arm.switch} is off")
+    return place.why_not(arm.name, draft) or ("" if draft.get(arm.switch) else f"{arm.switch} is off")
 
 
 def _why_not_with_all_cpus(arm: Arm, draft: Draft, place: Judge) -> str:
@@ -259,11 +267,7 @@ def recipe_of(draft: Draft) -> Recipe:
     """What is trained, with everything derived."""
     kind = named(draft["workload"]).recipe
     values = {key: draft[key] for key in kind.settings()}
-    if "dataset" in values:
-        # A gradient computed in bfloat16 has no more digits to send, so workers exchange what they compute in
-        values["gradientPrecision"] = draft["gradientPrecision"] or draft["precision"]
-        values["dataset"] = dataset_of(draft)
-    return kind.from_dict(values)
+    return kind.from_dict({**values, **of_workload(draft["workload"]).recipe(draft)})
 
 
 def cluster_of(draft: Draft) -> ClusterSettings:

@@ -1,55 +1,57 @@
 """Every config key: its rule, its default for each target, what it means, and a value that works.
 
 The config table in README and the declarations in Pulumi.yaml are made from this. What a recipe's keys may hold and
-mean is said in `training.contract.recipe`; what must agree between keys, in `infra.settings.checks`.
+mean is said in its workload; what else settings know of a workload, in `OF_WORKLOAD`; what must agree between keys, in
+`infra.settings.checks`.
 """
 
-from dataclasses import MISSING, Field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from infra.settings.cluster_table import CLUSTER_KEYS
-from infra.settings.key import CLUSTER, LOCAL, TARGETS, Key, Target
+from infra.settings.key import LOCAL, TARGETS, Key, Target
 from infra.settings.rules import listed, quantity
-from training.contract.rules import boolean, choice, number, text, whole
+from training.contract.recipe import Recipe
+from training.contract.rules import boolean, choice, number, whole
 from training.contract.workload import WORKLOADS, named
-from training.workloads.cnn import registry
-from training.workloads.script.recipe import environment_rule
 
-AUTO = "auto"
-_DEFAULTS_BY_TARGET: dict[str, dict[Target, str]] = {
-    "trainImages": dict.fromkeys(CLUSTER, "2560"),
-}
-"""Recipe keys whose default is another than the recipe's own on some target.
+if TYPE_CHECKING:
+    from infra.settings.checks import Check
+    from infra.settings.draft import Draft
 
-On clusters: an epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty.
-"""
-AUTO_DATASETS: dict[Target, str] = {"local": "digits", **dict.fromkeys(CLUSTER, "cifar10")}
-"""What `auto` means without a datasetPath."""
-_EXAMPLES = {
-    "trainImages": "1024",
-    "gradientPrecision": "float32",
-    "script": "../mine/train.py",
-    "scriptArguments": "--epochs 1 --num-workers {workers}",
-    "scriptFolder": "../mine",
-    "python": "../mine/.venv/bin/python",
-    "metric": "val_accuracy",
-    "metricTarget": "0.9",
-    "metricTolerance": "0.01",
-    "environment": "DATA=/data HF_HOME=/models",
-}
-_DERIVED: dict[str, tuple[str, Any]] = {
-    "trainImages": ("all", 0),
-    "gradientPrecision": ("that of precision", None),
-    "script": ("none", ""),
-    "scriptArguments": ("none", ""),
-    "scriptFolder": ("the script, and modules beside it that it imports", ""),
-    "python": ("the project's own", ""),
-    "environment": ("none", ""),
-    "metric": ("none", ""),
-    "metricTarget": ("none", None),
-    "metricTolerance": ("none", None),
-}
-"""Recipe keys without a default: what holds then, in words, and as a value (None: `settings` knows it)."""
+OF_WORKLOAD = {"cnn": "infra.settings.cnn", "script": "infra.settings.script"}
+"""Modules with what settings know of a workload beside its recipe, `OWN`: of the chosen one alone it is loaded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfWorkload:
+    """What settings know of a workload beside its recipe."""
+
+    keys: tuple[Key, ...] = ()
+    """Beside its recipe's; one of the same name stands for that."""
+    derived: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
+    """Recipe keys without a default: what holds then, in words, and as a value (None: `recipe` knows it)."""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """Of recipe keys whose default is no example."""
+    defaults: Mapping[str, Mapping[Target, str]] = field(default_factory=dict)
+    """Recipe keys whose default is another than the recipe's own on some target."""
+    local_only: tuple[str, ...] = ()
+    """Recipe keys that mean nothing on a cluster."""
+    checks: "tuple[Check, ...]" = ()
+    """What must agree between its keys."""
+    recipe: "Callable[[Draft], Mapping[str, Any]]" = lambda _: {}
+    """Recipe keys whose value other keys decide."""
+    secrets: "Callable[[Draft], Mapping[str, str]]" = lambda _: {}
+    """Variables of its runs that nobody else may see."""
+
+
+def of_workload(name: str) -> OfWorkload:
+    """What there is of the workload of that name: of one that is not in `OF_WORKLOAD` there is nothing more."""
+    own: OfWorkload = import_module(OF_WORKLOAD[name]).OWN if name in OF_WORKLOAD else OfWorkload()
+    return own
 
 
 def _as_text(value: Any) -> str:
@@ -58,20 +60,21 @@ def _as_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _recipe_key(name: str, its: Field[Any], *, here_only: bool) -> Key:
+def _recipe_key(name: str, its: Field[Any], own: OfWorkload, *, here_only: bool) -> Key:
     """A recipe's field as a config key; `here_only`: of a workload that is measured on this machine alone."""
     assert its.default is not MISSING  # noqa: S101 - every field of a recipe has a default
-    derived, unset = _DERIVED.get(name, ("", None))
+    derived, unset = own.derived.get(name, ("", None))
+    of_all = name in Recipe.settings()
     return Key(
         name=name,
         rule=its.metadata["rule"],
         help=its.metadata["help"],
         default="" if derived else _as_text(its.default),
-        defaults=_DEFAULTS_BY_TARGET.get(name, {}),
-        example=_EXAMPLES.get(name, ""),
+        defaults=own.defaults.get(name, {}),
+        example=own.examples.get(name, ""),
         derived=derived,
         unset=unset,
-        targets=LOCAL if name == "saveModel" or here_only else TARGETS,
+        targets=LOCAL if name in own.local_only or (here_only and not of_all) else TARGETS,
     )
 
 
@@ -80,21 +83,8 @@ def _price(name: str, example: str, help_text: str) -> Key:
 
 
 _TARGET = Key(name="target", rule=choice(TARGETS), default="local", help="where training runs")
-_DATASET = Key(
-    name="dataset",
-    rule=choice([AUTO], registry.DATASETS),
-    default=AUTO,
-    help="data set to train on; auto: digits on local, cifar10 on clusters and wherever datasetPath is set",
-)
+_WORKLOAD = Key(name="workload", rule=choice(WORKLOADS), default=WORKLOADS[0], help="what is trained")
 _RUNS = (
-    Key(
-        name="datasetPath",
-        workload="cnn",
-        rule=text("a folder cifar-10-batches-py"),
-        example="data/cifar-10-batches-py",
-        derived="none",
-        help="folder with the files of CIFAR-10, instead of downloading them",
-    ),
     Key(
         name="repeats",
         rule=whole(1, 100),
@@ -116,14 +106,6 @@ _RUNS = (
     ),
     Key(name="nativeArm", rule=boolean(), default="true", help="also measure the framework's own distribution"),
     Key(
-        name="tunedRay",
-        workload="cnn",
-        rule=boolean(),
-        default="false",
-        targets=LOCAL,
-        help="also measure Ray with everything left out that a run on one machine does not need",
-    ),
-    Key(
         name="keepBaseline",
         rule=boolean(),
         default="false",
@@ -142,43 +124,40 @@ _RUNS = (
         help="measure although workers share cores; the verdict then says so",
     ),
     Key(
-        name="rayDashboard",
-        workload="cnn",
-        rule=boolean(),
-        default="false",
-        targets=LOCAL,
-        help="start Ray's dashboard on loopback during a ray run",
-    ),
-    Key(
         name="workerMemory",
         rule=quantity("512Mi"),
         default="1536Mi",
         help="memory of each worker, and of the baseline; wide has that of all workers; not enforced on local",
-    ),
-    Key(
-        name="secretEnvironment",
-        workload="script",
-        targets=LOCAL,
-        rule=environment_rule(),
-        derived="none",
-        example="HF_TOKEN=hf_x",
-        unset="",
-        help="likewise, set with --secret: in no log, result or plain state",
     ),
     _price("priceCpuHour", "0.048", "what one CPU costs an hour, in any currency: the comparison then has the cost"),
     _price("priceGibHour", "0.0053", "what one GiB of memory costs an hour, in the same currency"),
 )
 
 
-def _all_keys() -> dict[str, Key]:
-    recipe: dict[str, Key] = {}
-    for name in WORKLOADS:
-        trained = named(name)
-        for key, its in trained.recipe.settings().items():
-            recipe.setdefault(key, _recipe_key(key, its, here_only=trained.here_only))
-    recipe |= {"dataset": _DATASET}
-    return {"target": _TARGET} | recipe | {key.name: key for key in (*_RUNS, *CLUSTER_KEYS)}
+_COMMON = {key.name: key for key in (*_RUNS, *CLUSTER_KEYS)}
 
 
-KEYS = _all_keys()
-"""Every key by name, in the order of the docs."""
+def _own_keys(workload: str) -> dict[str, Key]:
+    """Those of a recipe, and of nothing else but its workload."""
+    own, trained = of_workload(workload), named(workload)
+    recipe = {
+        name: _recipe_key(name, its, own, here_only=trained.here_only)
+        for name, its in trained.recipe.settings().items()
+    }
+    return recipe | {"workload": _WORKLOAD} | {key.name: key for key in own.keys}
+
+
+@cache
+def keys_of(workload: str) -> Mapping[str, Key]:
+    """The keys of a stack that trains this workload, by name; nothing of another workload is loaded."""
+    return {"target": _TARGET} | _own_keys(workload) | _COMMON
+
+
+@cache
+def every_key() -> Mapping[str, Key]:
+    """Every key by name, in the order of the docs."""
+    own: dict[str, Key] = {}
+    for workload in WORKLOADS:
+        own = _own_keys(workload) | own
+    in_order = {name: own[name] for workload in WORKLOADS for name in _own_keys(workload)}
+    return {"target": _TARGET} | in_order | _COMMON

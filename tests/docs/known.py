@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from infra.settings.table import KEYS
+from infra.settings.table import every_key
 from tests.docs.markdown import ROOT
 from tools.setup.project import SMOKE, ToolError
 from tools.stack import config as stack_config
@@ -201,12 +201,12 @@ def _axes(words: list[str]) -> list[str]:
 
 def wrong_value(key: str, value: str) -> list[str]:
     """Why a setting cannot have this value, by its own rule."""
-    if key not in KEYS:
+    if key not in every_key():
         return [f"{key} is no setting"]
     try:
-        KEYS[key].rule.parse(value)
+        every_key()[key].rule.parse(value)
     except ValueError:
-        return [f"{key} = {value}: allowed is {KEYS[key].rule.allowed}"]
+        return [f"{key} = {value}: allowed is {every_key()[key].rule.allowed}"]
     return []
 
 
@@ -219,7 +219,7 @@ def _pulumi(arguments: list[str], _: dict[str, str]) -> list[str]:
         is_asked_for = "--secret" in arguments  # Pulumi asks for the value then
         found += ["a key and a value are needed"] if len(words) == 3 and not is_asked_for else []
     if words[:2] in (["config", "rm"], ["config", "get"]):
-        found += [f"{key} is no setting" for key in words[2:] if key not in KEYS]
+        found += [f"{key} is no setting" for key in words[2:] if key not in every_key()]
     return found
 
 

@@ -16,13 +16,14 @@ from training.workloads.cnn.recipe import CnnRecipe
 
 GIB = 2**30
 ROOT = Path(__file__).resolve().parents[2]
+DECLARED = reader.declared(ROOT)
 
 
 def machine(
     cores: int = 8, gib: int = 16, stack: str = "local", folder: Path = ROOT, secret: frozenset[str] = frozenset()
 ) -> Facts:
     """The facts of a machine whose cores are all allowed."""
-    return Facts("ray-worth-it", stack, folder, cores, cores, gib * GIB, secret)
+    return Facts("ray-worth-it", stack, folder, cores, cores, gib * GIB, secret, declared=DECLARED)
 
 
 def parse(values: Mapping[str, str], facts: Facts) -> Settings:

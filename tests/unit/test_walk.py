@@ -1,9 +1,12 @@
 """How many files of the project take part in one `pulumi up`: what somebody opens who follows it to the last output.
 
-Counted from what is loaded: the modules of the program, and those that the processes of a measurement can import. Empty
-`__init__.py` are nobody's reading.
+Counted from what is loaded: the modules of the program, and those that the processes of a measurement of the CNN can
+import, its own training among them. Empty `__init__.py` are nobody's reading.
 """
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +25,16 @@ MINIKUBE = (
     *(f"training.{arm}" for arm in ARMS if arm != "tuned"),
 )
 """What a measurement starts as processes, and pods."""
+BODY = "training.workloads.cnn.train"
+LOADS = """
+import json, sys
+from infra.places.place import choose
+from infra.plan import plan_runs
+from infra.settings.settings import machine_facts, parse
+settings = parse(json.loads(sys.argv[1]), machine_facts("ray-worth-it", "local", frozenset()), choose)
+runs = plan_runs(settings, choose("local"))
+print(json.dumps([module for module in sys.modules if module.partition(".")[0] in ("infra", "training")]))
+"""
 
 
 def program(stack: str) -> set[str]:
@@ -55,16 +68,30 @@ def is_of_program(file: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 15, 76), ("minikube", MINIKUBE, 46, 114)]
+    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 15, 73), ("minikube", MINIKUBE, 44, 106)]
 )
 def test_an_update_is_followed_through_few_files(
     stack: str, entries: tuple[str, ...], declares: int, everything: int
 ) -> None:
     """The numbers are to fall: a module that could stand in its only importer belongs there."""
-    walk = program(stack) | processes(*entries)
+    walk = program(stack) | processes(*entries, BODY)
 
     assert declares >= len([file for file in walk if is_of_program(file)]), sorted(filter(is_of_program, walk))
-    assert everything >= len(walk), sorted(walk)
+    assert everything >= len(walk), (len(walk), sorted(walk))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "other"),
+    [({"workload": "cnn"}, "script"), ({"workload": "script", "script": "examples/keras_tf_config.py"}, "cnn")],
+)
+def test_a_workload_loads_nothing_of_the_others(chosen: dict[str, str], other: str) -> None:
+    """Neither its recipe nor its settings: they are found by its name, as places are."""
+    command = [sys.executable, "-c", LOADS, json.dumps(chosen | {"workers": "1"})]
+    loaded = json.loads(subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout)
+
+    assert f"training.workloads.{chosen['workload']}.workload" in loaded
+    of_other = (f"training.workloads.{other}", f"infra.settings.{other}")
+    assert [] == [name for name in loaded if name.startswith(of_other)]
 
 
 def test_a_place_loads_nothing_of_the_others() -> None:

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from infra.settings.key import TARGETS, Key
-from infra.settings.table import KEYS
+from infra.settings.table import every_key
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def table() -> str:
     """The config table, in Markdown."""
-    rows = [_row(key) for key in KEYS.values()]
+    rows = [_row(key) for key in every_key().values()]
     return "\n".join(["| key | default | allowed | meaning |", "|---|---|---|---|", *rows])
 
 
@@ -48,7 +48,7 @@ def declarations() -> str:
     """The keys as Pulumi.yaml declares them, without types: JSON strings are YAML strings."""
     return "\n".join(
         f"  {key.name}:\n    description: {_quoted(key.help)}\n    default: {_quoted(key.declared_default())}"
-        for key in KEYS.values()
+        for key in every_key().values()
     )
 
 

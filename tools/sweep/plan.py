@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from infra.settings.table import KEYS
+from infra.settings.table import every_key
 from report.sweep import Point
 from tools.setup.project import ToolError
 from training.contract.recipe import canonical
@@ -57,8 +57,8 @@ def _assignments(words: Sequence[str]) -> dict[str, str]:
 
 def _key(name: str) -> str:
     """The config key of a name: an alias, the key itself, or the key in capitals (LEARNING_RATE)."""
-    capitals = {re.sub(r"(?=[A-Z])", "_", key).upper(): key for key in KEYS}
-    known = {**{key: key for key in KEYS}, **capitals, **ALIASES}
+    capitals = {re.sub(r"(?=[A-Z])", "_", key).upper(): key for key in every_key()}
+    known = {**{key: key for key in every_key()}, **capitals, **ALIASES}
     if name not in known:
         close = get_close_matches(name, known, n=1)
         raise ToolError(f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "") + f" Write {_EXAMPLE}")

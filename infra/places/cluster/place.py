@@ -20,7 +20,6 @@ from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import Settings
-from infra.settings.table import KEYS
 
 if TYPE_CHECKING:  # they load the providers' packages, which take seconds
     from infra.places.cluster.access import Access
@@ -184,7 +183,7 @@ def _namespace_is_ours(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("namespace"),
             f"any namespace but {', '.join(_RESERVED_NAMESPACES)}",
-            (set_line("namespace", KEYS["namespace"].default),),
+            (set_line("namespace", draft.keys["namespace"].default),),
             why="everything in it is made, restricted and removed by this stack",
         )
 
@@ -195,7 +194,7 @@ def _chart_is_there(draft: Draft) -> Iterator[Problem]:
     if draft["operator"] == "install" and is_path and not is_readable(path):
         yield Problem(
             draft.shown("kuberayChart"),
-            KEYS["kuberayChart"].rule.allowed,
-            (set_line("kuberayChart", KEYS["kuberayChart"].default),),
+            draft.keys["kuberayChart"].rule.allowed,
+            (set_line("kuberayChart", draft.keys["kuberayChart"].default),),
             why=f"there is no file or folder {path}",
         )

@@ -16,7 +16,6 @@ from infra.places.kubernetes.kubeconfig import NotHereError, Selected
 from infra.settings.checks import Check, path_of
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.settings import ON, Settings
-from infra.settings.table import KEYS
 
 if TYPE_CHECKING:
     from infra.places.cluster.access import Access
@@ -123,7 +122,7 @@ def _image_is_known(draft: Draft) -> Iterator[Problem]:
         ways: tuple[str, ...] = ("pulumi config rm imageRegistry", "pulumi config rm image")
         why = "image is used as it is, imageRegistry has one built and pushed: only one can be meant"
     else:
-        ways = tuple(set_line(key, KEYS[key].example) for key in ("image", "imageRegistry"))
+        ways = tuple(set_line(key, draft.keys[key].example) for key in ("image", "imageRegistry"))
         why = "the cluster pulls the training image from a registry; with imageRegistry it is built and pushed there"
     yield Problem(
         f"{draft.shown('image')} and {draft.shown('imageRegistry')}", "one of the two on target kubernetes", ways, why
@@ -136,8 +135,8 @@ def _context_is_named(draft: Draft) -> Iterator[Problem]:
         current = kubeconfig.current_context(str(path) if path else None)
         yield Problem(
             "kubeContext not set",
-            f"{KEYS['kubeContext'].rule.allowed} on target kubernetes",
-            (set_line("kubeContext", current or KEYS["kubeContext"].example),),
+            f"{draft.keys['kubeContext'].rule.allowed} on target kubernetes",
+            (set_line("kubeContext", current or draft.keys["kubeContext"].example),),
             why="a stack belongs to one cluster, and the current context may be another tomorrow"
             + (f"; today it is {current}" if current else ""),
         )

@@ -31,7 +31,6 @@ from infra.programs import Failure
 from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profile_of, recipe_of
-from infra.settings.table import KEYS
 from training.contract.arms import ARMS, NATIVE, WIDE, Arm
 from training.contract.provenance import PROJECT
 from training.launch import other_jobs
@@ -208,7 +207,7 @@ def _clear(api: Any, namespace: str) -> None:
 
 
 def _profile_has_a_name(draft: Draft) -> Iterator[Problem]:
-    rule, name = KEYS["minikubeProfile"].rule, profile_of(draft)
+    rule, name = draft.keys["minikubeProfile"].rule, profile_of(draft)
     try:
         rule.parse(name)
     except ValueError:
@@ -225,8 +224,8 @@ def _network_is_there(draft: Draft) -> Iterator[Problem]:
     if network.endswith((".yaml", ".yml")) and not is_readable(path):
         yield Problem(
             draft.shown("minikubeCni"),
-            KEYS["minikubeCni"].rule.allowed,
-            (set_line("minikubeCni", KEYS["minikubeCni"].default),),
+            draft.keys["minikubeCni"].rule.allowed,
+            (set_line("minikubeCni", draft.keys["minikubeCni"].default),),
             why=f"there is no file {str(path)!r}, or it can't be read",
         )
 

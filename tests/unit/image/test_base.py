@@ -13,7 +13,7 @@ from infra.image.base import built_from, identity, pinned
 from infra.image.spec import Content
 from infra.programs import Failure
 from infra.settings.settings import Settings
-from infra.settings.table import KEYS
+from infra.settings.table import every_key
 from tests.unit.settings_machine import settings
 
 OLD, NEW, ID = (f"sha256:{character * 64}" for character in "abc")
@@ -105,7 +105,7 @@ def test_another_image_under_the_name_gives_another_tag(docker: Docker) -> None:
 
 def test_a_digest_asks_nobody(docker: Docker) -> None:
     """The default is one: a preview needs no engine."""
-    default = KEYS["baseImage"].default
+    default = every_key()["baseImage"].default
 
     assert default == identity(default, pull=True) == built_from(default)
     assert "@sha256:" in default
@@ -168,4 +168,4 @@ def test_it_is_looked_up_only_where_an_image_is_built(docker: Docker, dry_run: l
     assert named == pinned(named)
     assert built == replace(pinned(built), cluster=built.cluster)
     assert 1 == len(set(docker.asked()))
-    assert image_base.ID not in KEYS["baseImage"].rule.allowed
+    assert image_base.ID not in every_key()["baseImage"].rule.allowed

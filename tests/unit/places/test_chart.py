@@ -15,7 +15,7 @@ import pytest
 
 from infra.places.cluster import chart
 from infra.places.cluster.chart import DIGESTS, ChartError, Source, crds_digest, find
-from infra.settings.table import KEYS
+from infra.settings.table import every_key
 
 CRD = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.ray.io}\n"
 FILES = {"Chart.yaml": "name: kuberay-operator\nversion: 1.6.2\n", "crds/things.yaml": CRD, "values.yaml": "{}"}
@@ -133,7 +133,7 @@ def test_the_default_version_is_compared_with_the_digest_in_the_program(
     repository |= {"/index.yaml": index(SHA, "a.tgz", "1.6.2"), "/a.tgz": archive()}
     source = replace(repository.source(), version="1.6.2")
 
-    assert (KEYS["kuberayChart"].default, KEYS["kuberayVersion"].default) in DIGESTS
+    assert (every_key()["kuberayChart"].default, every_key()["kuberayVersion"].default) in DIGESTS
     with pytest.raises(ChartError, match="and this program says " + DIGESTS["kuberay-operator", "1.6.2"]):
         find(source, tmp_path)
     monkeypatch.setitem(DIGESTS, ("kuberay-operator", "1.6.2"), SHA)

@@ -7,8 +7,8 @@ import pytest
 
 from infra.places.cluster.place import ClusterPlace
 from infra.places.place import PLACES, choose, cluster_of
+from infra.settings.cnn import AUTO_DATASETS
 from infra.settings.key import CLUSTER, TARGETS
-from infra.settings.table import AUTO_DATASETS
 from tools.follow.watch import SOURCES
 from tools.setup.project import CLUSTER_TARGETS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings.checks import CIFAR10_FILES
+from infra.settings.cnn import CIFAR10_FILES
 from tests.unit.settings_machine import cnn, machine, only_problem, problems, settings
 
 
@@ -155,7 +155,7 @@ def test_a_path_starts_at_the_project(tmp_path: Path) -> None:
 
 def test_the_split_is_the_one_that_training_makes() -> None:
     """What is said about images at preview holds when they are loaded."""
-    from infra.settings.checks import _after_validation
+    from infra.settings.cnn import _after_validation
     from training.workloads.cnn.dataset import VALIDATION_SHARE
 
     for images in (10, 71, 72, 640, 1437, 2560, 45_678, 50_000):

@@ -13,7 +13,7 @@ from infra.settings import settings as module
 from infra.settings.draft import InvalidSettingsError, read
 from infra.settings.key import TARGETS, Key
 from infra.settings.settings import ClusterSettings, Settings, SettingsError, load
-from infra.settings.table import KEYS
+from infra.settings.table import every_key, keys_of
 from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
 from training.contract.arms import ARMS
@@ -34,7 +34,7 @@ def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
 
 def test_what_pulumi_yaml_declares_changes_nothing() -> None:
     """Declared defaults arrive as values that are set, and mean the same as nothing set, for every target."""
-    declared = {name: key.declared_default() for name, key in KEYS.items()}
+    declared = {name: key.declared_default() for name, key in every_key().items()}
 
     for target in TARGETS:
         own = {"target": target} | ({"image": "a/b:1", "kubeContext": "staging"} if target == "kubernetes" else {})
@@ -57,15 +57,16 @@ def test_every_key_is_typed_somewhere() -> None:
     names = {camel(field.name) for part in parts for field in fields(part)}
     read_otherwise = {"workerMemory", *(arm.switch for arm in ARMS.values())}
 
-    assert set(KEYS) - read_otherwise <= names
+    assert set(every_key()) - read_otherwise <= names
 
 
 def test_every_setting_that_is_not_its_default_is_told() -> None:
     """So that a report can say what measures again: each key alone, in the text that was given."""
-    for name, key in KEYS.items():
+    for name, key in every_key().items():
+        beside = {} if name in keys_of("cnn") else {"workload": "script"}
         text = _another(key)
-        assert read({name: text}, machine())[0].changed() == {name: text}
-        assert read({name: key.default_for("local")}, machine())[0].changed() == {}
+        assert read(beside | {name: text}, machine())[0].changed() == beside | {name: text}
+        assert read(beside | {name: key.default_for("local")}, machine())[0].changed() == beside
 
 
 def _another(key: Key) -> str:
@@ -156,7 +157,7 @@ def test_an_unknown_key_like_no_other_is_refused_with_all_keys() -> None:
     """Where nothing is close, the valid keys are listed."""
     found = only_problem(frobnicate="1")
 
-    assert all(name in found for name in KEYS)
+    assert all(name in found for name in every_key())
     assert "fix:     pulumi config rm frobnicate" in found
 
 
@@ -280,4 +281,4 @@ def test_facts_are_this_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_fix_is_what_a_user_can_type() -> None:
     """JSON in a fix is quoted for the shell."""
-    assert applied({}, str(problems(tolerations="{}")[0].fixes[0]))["tolerations"] == KEYS["tolerations"].example
+    assert applied({}, str(problems(tolerations="{}")[0].fixes[0]))["tolerations"] == every_key()["tolerations"].example

@@ -45,7 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     for name in ("training", "compare", "infra"):
         shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("uv.lock", "pyproject.toml", ".python-version"):
+    for name in ("uv.lock", "pyproject.toml", ".python-version", "Pulumi.yaml"):
         shutil.copy(PROJECT / name, folder / name)
     workloads, arms = folder / "training/contract/workload.py", folder / "training/contract/arms.py"
     workloads.write_text(workloads.read_text().replace('WORKLOADS = ("cnn",', 'WORKLOADS = ("cnn", "sums",', 1))

@@ -1,16 +1,18 @@
-"""What must agree between the settings of somebody's own script: the file, its arguments, its environment, its folder.
+"""The settings of somebody's own script beside its recipe, and what must agree: the file, its arguments, its folder.
 
 All is found out at preview, from texts and from what the script's Python says is installed; nothing of it is run.
 """
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.table import KEYS
-from training.workloads.script import asked, source, their_python
-from training.workloads.script.recipe import variables as recipe_variables
+from infra.settings.key import LOCAL, Key
+from infra.settings.table import OfWorkload
+from training.workloads.script import asked, commands, source, their_python
+from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
 
 SCRIPT_KEYS = ("script", "scriptArguments", "scriptKind")
@@ -22,7 +24,7 @@ def is_recognised(draft: Draft) -> Iterator[Problem]:
     """The script is there, is Python, and takes its number of workers from outside."""
     if not draft["script"]:
         yield Problem(
-            draft.shown("script"), "the file that trains", (set_line("script", KEYS["script"].example),),
+            draft.shown("script"), "the file that trains", (set_line("script", draft.keys["script"].example),),
             why="workload script measures a script of your own",
         )  # fmt: skip
         return
@@ -52,18 +54,18 @@ def _not_recognised(draft: Draft, error: ScriptError) -> Problem:
     if error.about == "arguments":
         given: str = _UNKNOWN_PLACEHOLDER.sub(r"\1", draft["scriptArguments"])
         fix = given if "{workers}" in given else f"{given} {_TAKES_WORKERS}".strip()
-        allowed = KEYS["scriptArguments"].rule.allowed
+        allowed = draft.keys["scriptArguments"].rule.allowed
         return Problem(draft.shown("scriptArguments"), allowed, (set_line("scriptArguments", fix),), why=str(error))
     return Problem(draft.shown("script"), "a Python file that trains in every arm", (), why=str(error))
 
 
 def settings_reach_it(draft: Draft) -> Iterator[Problem]:
     """`epochs` reaches a script by its placeholder alone; without it, it would change nothing."""
-    if draft["epochs"] != int(KEYS["epochs"].default) and "{epochs}" not in draft["scriptArguments"]:
+    if draft["epochs"] != int(draft.keys["epochs"].default) and "{epochs}" not in draft["scriptArguments"]:
         yield Problem(
             f"{draft.shown('epochs')} with {draft.shown('scriptArguments')}",
             "another number of epochs where scriptArguments has {epochs}",
-            (set_line("epochs", KEYS["epochs"].default),),
+            (set_line("epochs", draft.keys["epochs"].default),),
             why="the script trains as many epochs as its arguments say",
         )
 
@@ -74,9 +76,10 @@ def has_python(draft: Draft) -> Iterator[Problem]:
     try:
         versions = their_python.checked(python, script)
     except their_python.PythonError as error:
-        named = [set_line("python", error.interpreter or KEYS["python"].example)]
+        key = draft.keys["python"]
+        named = [set_line("python", error.interpreter or key.example)]
         fix = " && ".join([error.fix, *named] if error.interpreter else [error.fix] if error.fix else named)
-        yield Problem(draft.shown("python"), KEYS["python"].rule.allowed, (fix,), why=error.why)
+        yield Problem(draft.shown("python"), key.rule.allowed, (fix,), why=error.why)
         return
     if script and "ray" not in versions:
         yield Problem(
@@ -123,7 +126,7 @@ def metric_is_named(draft: Draft) -> Iterator[Problem]:
         if draft[key] is not None and not draft["metric"]:
             yield Problem(
                 f"{draft.shown(key)} with {draft.shown('metric')}", "a metric that it is of",
-                (set_line("metric", KEYS["metric"].example), f"pulumi config rm {key}"),
+                (set_line("metric", draft.keys["metric"].example), f"pulumi config rm {key}"),
             )  # fmt: skip
     if draft["metric"] and draft["measureSteps"]:
         yield Problem(
@@ -146,7 +149,7 @@ def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
 
 def each_variable_once(draft: Draft) -> Iterator[Problem]:
     """Which of two values of one variable holds would be a guess."""
-    twice = set(recipe_variables(draft["environment"])) & set(recipe_variables(draft["secretEnvironment"]))
+    twice = set(variables(draft["environment"])) & set(variables(draft["secretEnvironment"]))
     if twice:
         name = sorted(twice)[0]
         yield Problem(
@@ -156,4 +159,56 @@ def each_variable_once(draft: Draft) -> Iterator[Problem]:
 
 
 def _without(given: str, name: str) -> str:
-    return shlex.join(f"{key}={value}" for key, value in recipe_variables(given).items() if key != name)
+    return shlex.join(f"{key}={value}" for key, value in variables(given).items() if key != name)
+
+
+def secrets(draft: Draft) -> Mapping[str, str]:
+    """Those of `secretEnvironment`."""
+    return variables(draft["secretEnvironment"])
+
+
+_KEYS = (
+    Key(
+        name="secretEnvironment",
+        targets=LOCAL,
+        rule=environment_rule(),
+        derived="none",
+        example="HF_TOKEN=hf_x",
+        unset="",
+        help="likewise, set with --secret: in no log, result or plain state",
+    ),
+)
+OWN = OfWorkload(
+    keys=_KEYS,
+    derived={
+        "script": ("none", ""),
+        "scriptArguments": ("none", ""),
+        "scriptFolder": ("the script, and modules beside it that it imports", ""),
+        "python": ("the project's own", ""),
+        "environment": ("none", ""),
+        "metric": ("none", ""),
+        "metricTarget": ("none", None),
+        "metricTolerance": ("none", None),
+    },
+    examples={
+        "script": "../mine/train.py",
+        "scriptArguments": "--epochs 1 --num-workers {workers}",
+        "scriptFolder": "../mine",
+        "python": "../mine/.venv/bin/python",
+        "metric": "val_accuracy",
+        "metricTarget": "0.9",
+        "metricTolerance": "0.01",
+        "environment": "DATA=/data HF_HOME=/models",
+    },
+    checks=(
+        Check(is_recognised, SCRIPT_KEYS),
+        Check(settings_reach_it, ("epochs", "scriptArguments")),
+        Check(has_python, (*SCRIPT_KEYS, "python")),
+        Check(has_ray_arm, SCRIPT_KEYS),
+        Check(folder_is_small, ("scriptFolder",)),
+        Check(metric_is_named, ("metric", "metricTarget", "metricTolerance", "measureSteps")),
+        Check(secrets_are_secret, ("scriptFolder", "secretEnvironment")),
+        Check(each_variable_once, ("environment", "secretEnvironment")),
+    ),
+    secrets=secrets,
+)

@@ -1,0 +1,195 @@
+"""The settings of the CNN beside its recipe: its data set and its arms' switches, and what must agree between them."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from infra.settings.checks import Check, is_readable_folder, path_of
+from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.key import CLUSTER, LOCAL, Key, Target
+from infra.settings.table import OfWorkload
+from training.contract.rules import boolean, choice, text
+from training.workloads.cnn.registry import DATASETS
+
+AUTO = "auto"
+AUTO_DATASETS: dict[Target, str] = {"local": "digits", **dict.fromkeys(CLUSTER, "cifar10")}
+"""What `auto` means without a datasetPath."""
+CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+_LEAST_IMAGES = 10
+"""Fewer leave no image for validation, which is every tenth."""
+_KEYS = (
+    Key(
+        name="dataset",
+        rule=choice([AUTO], DATASETS),
+        default=AUTO,
+        help="data set to train on; auto: digits on local, cifar10 on clusters and wherever datasetPath is set",
+    ),
+    Key(
+        name="datasetPath",
+        rule=text("a folder cifar-10-batches-py"),
+        example="data/cifar-10-batches-py",
+        derived="none",
+        help="folder with the files of CIFAR-10, instead of downloading them",
+    ),
+    Key(
+        name="tunedRay",
+        rule=boolean(),
+        default="false",
+        targets=LOCAL,
+        help="also measure Ray with everything left out that a run on one machine does not need",
+    ),
+    Key(
+        name="rayDashboard",
+        rule=boolean(),
+        default="false",
+        targets=LOCAL,
+        help="start Ray's dashboard on loopback during a ray run",
+    ),
+)
+
+
+def dataset_of(draft: Draft) -> str:
+    """The data set, `auto` resolved."""
+    name = str(draft["dataset"])
+    if name != AUTO:
+        return name
+    return "cifar10" if draft["datasetPath"] else AUTO_DATASETS[draft.target]
+
+
+def _images(draft: Draft) -> int:
+    """Images before validation is split off; 0 when only the data set's loader knows."""
+    return int(draft["trainImages"] or DATASETS[dataset_of(draft)].train_images)
+
+
+def _after_validation(images: int) -> int:
+    """As `training.workloads.cnn.dataset.load` splits them; a test holds both together."""
+    return images - images // 10
+
+
+def _batch_holds_workers(draft: Draft) -> Iterator[Problem]:
+    workers, batch = draft["workers"], draft["globalBatchSize"]
+    if batch < workers:
+        yield Problem(
+            f"{draft.shown('globalBatchSize')} with {draft.shown('workers')}",
+            f"globalBatchSize of {workers} or more with {workers} workers",
+            (set_line("globalBatchSize", workers), set_line("workers", batch)),
+            why="every worker takes at least one image of each step",
+        )
+
+
+def _images_exist(draft: Draft) -> Iterator[Problem]:
+    name = dataset_of(draft)
+    available = DATASETS[name].train_images
+    if not DATASETS[name].any_size and draft["trainImages"] > available:
+        yield Problem(
+            draft.shown("trainImages"),
+            f"at most {available}, the training images of {name}",
+            (set_line("trainImages", available),),
+        )
+
+
+def _epoch_has_a_step(draft: Draft) -> Iterator[Problem]:
+    images, batch = _images(draft), draft["globalBatchSize"]
+    training = _after_validation(images)
+    if not images or (images >= _LEAST_IMAGES and training >= batch):
+        return
+    enough = _images_for(batch)
+    entry = DATASETS[dataset_of(draft)]
+    can_grow = entry.any_size or (draft["trainImages"] and enough <= entry.train_images)
+    more = [set_line("trainImages", enough)] if can_grow else []
+    less = [set_line("globalBatchSize", training)] if images >= _LEAST_IMAGES else []
+    yield Problem(
+        f"{draft.shown('globalBatchSize')} with {draft.shown('trainImages')}",
+        f"globalBatchSize of at most the images left for training, and trainImages of at least {_LEAST_IMAGES}",
+        (*more, *less),
+        why=f"of {images} images of {dataset_of(draft)}, {images - training} validate and {training} train",
+    )
+
+
+def _images_for(batch: int) -> int:
+    """The fewest images whose training part fills one batch."""
+    images = max(_LEAST_IMAGES, batch)
+    while _after_validation(images) < batch:
+        images += 1
+    return images
+
+
+def _steps_are_timed(draft: Draft) -> Iterator[Problem]:
+    images, warmup = _after_validation(_images(draft)), draft["warmupSteps"]
+    steps = math.ceil(images / draft["globalBatchSize"])
+    total = draft["epochs"] * steps
+    if images < draft["globalBatchSize"] or warmup < total:  # without one full step, another check says so
+        return
+    yield Problem(
+        draft.shown("warmupSteps"),
+        f"at most {total - 1}",
+        (
+            set_line("warmupSteps", min(int(draft.keys["warmupSteps"].default), total - 1)),
+            set_line("epochs", warmup // steps + 1),
+        ),
+        why=f"a run has {total} steps ({draft['epochs']} × {steps}), and only those after the warm-up are timed",
+    )
+
+
+def _dataset_path_exists(draft: Draft) -> Iterator[Problem]:
+    folder = path_of(draft, "datasetPath")
+    if folder and not is_readable_folder(folder):
+        yield Problem(
+            draft.shown("datasetPath"),
+            "a folder that exists, whatever the data set",
+            ("pulumi config rm datasetPath",),
+            why=f"there is no folder {str(folder)!r}, or it can't be read",
+        )
+
+
+def _cifar10_is_whole(draft: Draft) -> Iterator[Problem]:
+    folder = path_of(draft, "datasetPath")
+    if folder is None or not is_readable_folder(folder) or dataset_of(draft) != "cifar10":
+        return
+    missing = [name for name in CIFAR10_FILES if not (folder / name).is_file()]
+    inside = [found.parent for found in sorted(folder.glob("*/data_batch_1"))]
+    if missing:
+        yield Problem(
+            draft.shown("datasetPath"),
+            f"a folder with the files {', '.join(CIFAR10_FILES)}",
+            (*(set_line("datasetPath", found) for found in inside[:1]), "pulumi config rm datasetPath"),
+            why=f"{folder} has no {', '.join(missing)}",
+        )
+
+
+def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
+    targets = draft.keys["saveModel"].targets
+    if draft["saveModel"] and draft.target not in targets:
+        yield Problem(
+            f"{draft.shown('saveModel')} with target {draft.target}",
+            f"true on target {' and '.join(targets)} only",
+            (set_line("saveModel", "false"),),
+            why="a pod has no storage that stays",
+        )
+
+
+def derived(draft: Draft) -> Mapping[str, Any]:
+    """A gradient computed in bfloat16 has no more digits to send, so workers exchange what they compute in."""
+    precision = draft["gradientPrecision"] or draft["precision"]
+    return {"gradientPrecision": precision, "dataset": dataset_of(draft)}
+
+
+_IMAGE_KEYS = ("target", "dataset", "datasetPath", "trainImages", "globalBatchSize")
+OWN = OfWorkload(
+    keys=_KEYS,
+    derived={"trainImages": ("all", 0), "gradientPrecision": ("that of precision", None)},
+    examples={"trainImages": "1024", "gradientPrecision": "float32"},
+    # An epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty
+    defaults={"trainImages": dict.fromkeys(CLUSTER, "2560")},
+    local_only=("saveModel",),
+    checks=(
+        Check(_batch_holds_workers, ("workers", "globalBatchSize")),
+        Check(_images_exist, ("target", "dataset", "datasetPath", "trainImages")),
+        Check(_epoch_has_a_step, _IMAGE_KEYS),
+        Check(_steps_are_timed, (*_IMAGE_KEYS, "epochs", "warmupSteps")),
+        Check(_dataset_path_exists, ("datasetPath",)),
+        Check(_cifar10_is_whole, ("target", "dataset", "datasetPath")),
+        Check(_models_have_a_place, ("target", "saveModel")),
+    ),
+    recipe=derived,
+)
