@@ -1,11 +1,11 @@
 """Runs the real program for a stack under a recording monitor, in its own process: Pulumi keeps its state in globals.
 
-    python -m tests.unit.program_recorder local [key=value…]
+    python -m tests.unit.program_recorder local [--preview] [key=value…]
 
-prints what it would declare and export, as JSON. Nothing is made: every resource gets its inputs as outputs, and every
-run a made-up result. No function of the program is replaced. A cluster stack finds an API server of the tests, by a
-kubeconfig, and a chart of the tests, by its path; no other program can be started, and of the machine only its size is
-made up.
+prints what it would declare, export and say, as JSON. Nothing is made: every resource gets its inputs as outputs, and
+every run a made-up result, which a preview does not know. No function of the program is replaced. A cluster stack finds
+an API server of the tests, by a kubeconfig, and a chart of the tests, by its path; no other program can be started, and
+of the machine only its size is made up.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 import pulumi
 import yaml
-from pulumi.runtime import mocks, stack
+from pulumi.runtime import mocks, rpc, stack
 
 from tests.unit.results import make_result
 from tools.setup.project import CLUSTER_TARGETS
@@ -46,7 +46,8 @@ LEFT_JOB, LEFT_SECRET = "ray-1-left", "sh.helm.release.v1.ray-worth-it-operator.
 class Recorder(mocks.Mocks):
     """Keeps each resource's inputs by name, and those of Kubernetes objects once more: components share their names."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, preview: bool) -> None:
+        self._preview = preview
         self.inputs: dict[str, dict[str, Any]] = {}
         self.objects: dict[str, dict[str, Any]] = {}
 
@@ -60,7 +61,8 @@ class Recorder(mocks.Mocks):
         if "kind" in args.inputs:
             self.objects[f"{args.inputs['kind']} {args.name}"] = args.inputs
         if args.typ.startswith("pulumi-python:dynamic/") and "recipe" in args.inputs:
-            return f"{args.name}-id", args.inputs | {"result": result_of(args.inputs)}
+            result = rpc.UNKNOWN if self._preview else result_of(args.inputs)
+            return f"{args.name}-id", args.inputs | {"result": result}
         return f"{args.name}-id", args.inputs
 
 
@@ -119,17 +121,20 @@ def config_of(name: str, changes: dict[str, str]) -> dict[str, str]:
     return {f"{project['name']}:{key}": str(value) for key, value in given.items()}
 
 
-def record(name: str, changes: dict[str, str], asked: list[str]) -> dict[str, Any]:
-    """The URNs that stack `name` declares, what else is known of each by its name, and the exports' values."""
+def record(name: str, changes: dict[str, str], asked: list[str], *, preview: bool) -> dict[str, Any]:
+    """The URNs that stack `name` declares, what else is known of each by its name, its exports and what it says."""
     config, own_name = config_of(name, changes), stack_name(name)
     os.environ["PULUMI_CONFIG"] = json.dumps(config)
     pulumi.runtime.set_all_config(config)
-    recorder = Recorder()
+    recorder = Recorder(preview=preview)
     monitor = Monitor(recorder, asked)
     exports: dict[str, Any] = {}
     asyncio.set_event_loop(loop := asyncio.new_event_loop())
-    mocks.set_mocks(recorder, project="ray-worth-it", stack=own_name, preview=False, monitor=monitor)
+    mocks.set_mocks(recorder, project="ray-worth-it", stack=own_name, preview=preview, monitor=monitor)
     pulumi.export = partial(keep, exports)
+    said: dict[str, list[str]] = {"info": [], "warn": []}
+    pulumi.log.info = partial(say, said["info"])
+    pulumi.log.warn = partial(say, said["warn"])
     loop.run_until_complete(stack.run_pulumi_func(run_program))
     loop.close()
     return {
@@ -140,6 +145,7 @@ def record(name: str, changes: dict[str, str], asked: list[str]) -> dict[str, An
         "after": monitor.after,
         "retained": monitor.retained,
         "exports": exports,
+        "said": said,
         "asked": asked,
         "asked_before": monitor.asked_before,
         "modules": sorted(project_modules()),
@@ -161,6 +167,11 @@ def project_modules() -> set[str]:
 async def run_program() -> None:
     """The program as the language host runs it."""
     runpy.run_path(str(ROOT / "__main__.py"), run_name="__main__")
+
+
+def say(said: list[str], text: str, *_: Any) -> None:
+    """Note what is logged."""
+    said.append(text)
 
 
 def keep(exports: dict[str, Any], name: str, value: Any) -> None:
@@ -228,14 +239,15 @@ def main() -> None:
     psutil.cpu_count = lambda logical=True: CORES
     machine_lock.NAME = f"\0ray-worth-it/recorder-{os.getpid()}"  # it measures nothing, and waits for nobody who does
     name, *words = sys.argv[1:]
-    changes = dict(word.split("=", 1) for word in words)
+    preview = "--preview" in words
+    changes = dict(word.split("=", 1) for word in words if word != "--preview")
     with TemporaryDirectory() as folder, ExitStack() as place:
         asked: list[str] = []
         if target_of(name) in CLUSTER_TARGETS:
             settings, asked = place.enter_context(cluster(name, Path(folder)))
             changes = settings | changes
         os.environ["PATH"] = folder
-        recorded = record(name, changes, asked)
+        recorded = record(name, changes, asked, preview=preview)
     print(json.dumps(recorded, sort_keys=True))
 
 

@@ -10,6 +10,8 @@ from infra.image import spec as image_spec
 from infra.places.cluster import jobs_spec
 from infra.places.cluster.pod_spec import Size
 from infra.places.cluster.pods import pods_of
+from infra.places.local import place as local
+from infra.places.local.run import TrainingRunProvider
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
 from tests.unit.settings_machine import machine, plan_runs, settings
@@ -76,6 +78,38 @@ def test_a_run_keeps_its_keys_beside_more_or_fewer_runs() -> None:
         common = {plan.name: plan for plan in plan_runs(after)}
         assert all(plan == common.get(plan.name, plan) for plan in before)
     assert 12 == len(plan_runs(replace(BASE, repeats=3)))
+
+
+FEW = {"repeats": "1", "epochs": "3", "wideArm": "false"}
+EVERY = ("baseline-1", "native-1", "ray-1")
+
+
+def repeated(before: Settings, after: Settings) -> dict[str, str]:
+    """What an engine is told of the runs that an update does not leave as they are."""
+    olds, news = ({plan.name: local._properties(each, plan) for plan in plan_runs(each)} for each in (before, after))
+    changed = [n for n in olds.keys() & news.keys() if TrainingRunProvider().diff("id", olds[n], news[n]).changes]
+    return {
+        **dict.fromkeys(news.keys() - olds.keys(), "create"),
+        **dict.fromkeys(olds.keys() - news.keys(), "delete"),
+        **dict.fromkeys(changed, "replace"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"repeats": "2", "runTimeoutMinutes": "7"}, dict.fromkeys(("baseline-2", "native-2", "ray-2"), "create")),
+        ({"nativeArm": "false"}, {"baseline-1": "replace", "ray-1": "replace", "native-1": "delete"}),
+        ({"keepBaseline": "true"}, {}),
+        ({"keepBaseline": "true", "epochs": "2"}, dict.fromkeys(EVERY, "replace")),
+        ({"keepBaseline": "true", "workers": "1"}, dict.fromkeys(("native-1", "ray-1"), "replace")),
+        ({"workers": "1"}, dict.fromkeys(EVERY, "replace")),
+        ({"workers": "2"}, {}),
+    ],
+)
+def test_which_runs_a_change_repeats(changes: dict[str, str], expected: dict[str, str]) -> None:
+    """What changes training repeats every arm; how often repeats nothing; what is kept is kept."""
+    assert expected == repeated(settings(**FEW), settings(**FEW | changes))
 
 
 @pytest.mark.parametrize(
@@ -218,6 +252,21 @@ def test_the_data_sets_files_are_part_of_every_key(tmp_path: Path) -> None:
     (here / "data_batch_1").write_text("b")
 
     assert set(keys(before).values()).isdisjoint(keys(plan_runs(replace(BASE, dataset_path=str(here)))).values())
+
+
+def test_the_locked_packages_of_a_workload_are_part_of_every_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version in uv.lock of what it trains with: Ray's own requirements alone would not show it."""
+    before, real = plan_runs(BASE), provenance.dependencies_hash
+    text = (provenance.PROJECT / "uv.lock").read_text(encoding="utf-8")
+    lock = tmp_path / "uv.lock"
+    lock.write_text(
+        text.replace('name = "tf-keras"\nversion = "', 'name = "tf-keras"\nversion = "9', 1), encoding="utf-8"
+    )
+    monkeypatch.setattr(provenance, "dependencies_hash", lambda packages: real(packages, lock))
+
+    assert set(keys(before).values()).isdisjoint(keys(plan_runs(BASE)).values())
 
 
 def test_what_steers_frameworks_repeats_local_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:

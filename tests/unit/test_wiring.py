@@ -88,6 +88,43 @@ def test_what_was_not_measured_is_not_exported() -> None:
     assert record("local", "nativeArm=false")["exports"]["rayOverhead"] is None
 
 
+def test_what_settings_and_place_say_reaches_the_comparison() -> None:
+    """Which settings are not their defaults, what an hour costs, and what Ray holds while others run."""
+    local = json.loads(record("local", "priceCpuHour=0.05", "nativeArm=false")["exports"]["comparison"])
+    minikube = json.loads(record("minikube")["exports"]["comparison"])
+
+    assert {"nativeArm": "false", "priceCpuHour": "0.05"} == local["settings"]
+    assert local["arms"]["ray"]["measures"]["cost"] is not None
+    assert local["arms"]["baseline"]["measures"]["idleRayCpuHours"] is None
+    assert 0 < minikube["arms"]["baseline"]["measures"]["idleRayCpuHours"]["median"]
+
+
+def test_a_preview_shows_what_each_arm_of_a_script_runs() -> None:
+    """The review in a pull request; an update says nothing of it, and the CNN has no command."""
+    a_script = ("workload=script", "script=examples/torch_ddp.py")
+    (said,) = record("local", "--preview", *a_script)["said"]["info"]
+
+    assert ["baseline", "wide", "native", "ray"] == [line.partition(":")[0] for line in said.splitlines()][:4]
+    assert "under_ray.py 2 1 torchrun" in said
+    assert {"info": [], "warn": []} == record("local")["said"]
+
+
+def test_what_is_permitted_is_a_warning() -> None:
+    """Of the program, before it declares anything."""
+    (warning,) = record("local", "--preview", "workers=65", "globalBatchSize=65", "allowOversubscription=true")["said"][
+        "warn"
+    ]
+
+    assert warning.startswith("65 workers with workerCpus 1 share the 64 CPUs")
+
+
+def test_outputs_of_a_place_are_exported() -> None:
+    """How its dashboard is reached, and the cluster itself."""
+    exports = record("minikube")["exports"]
+
+    assert {"dashboardUrl", "dashboardTokenCommand", "kubeconfigPath"} <= set(exports)
+
+
 def test_numbers_reach_a_run_as_text() -> None:
     """Pulumi makes floats of whole numbers; the recipe is one string, and no input is a map."""
     inputs = record("local", "repeats=2")["inputs"]["ray-2"]

@@ -12,6 +12,7 @@ from infra.places.local import run as local_run
 from training.contract.provenance import PROJECT
 from training.launch import entry, environment, peers
 from training.machine import isolation, machine_lock
+from training.workloads.cnn.workload import WORKLOAD
 
 FOREIGN = {
     "PULUMI_ACCESS_TOKEN": "pul-secret",
@@ -143,3 +144,10 @@ def test_a_run_on_this_machine_trains_without_a_proxy(tmp_path: Path, monkeypatc
     entry.on_this_machine(entry.parse("baseline", None, ["--result", str(tmp_path / "result.json")]))
 
     assert not DOWNLOADING.keys() & os.environ.keys()
+
+
+def test_a_process_has_what_its_workload_asks_for() -> None:
+    """Its threads, no GPU, and the variables without which its framework is another."""
+    given = environment.variables(WORKLOAD, 3)
+
+    assert {"OMP_NUM_THREADS": "3", "CUDA_VISIBLE_DEVICES": "-1", "TF_USE_LEGACY_KERAS": "1"}.items() <= given.items()
