@@ -37,8 +37,6 @@ CHECKS = {
     "rowsDisjoint": "No two workers trained on the same rows, but for what makes their numbers even",
     "stepsEqual": "Every worker of a run made as many steps",
     "weightsEqual": "All workers ended with the same weights",
-    "rowsDisjoint": "No two workers trained on the same rows, but for padding",
-    "stepsEqual": "All workers made the same number of steps",
 }
 PHASES = ("process", "launch", "ray", "tensorflow", "collectives", "data", "model", "tracing")
 """Start-up phases in the order in which they happen; others follow."""

@@ -11,7 +11,7 @@ from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.key import LOCAL, Key
 from infra.settings.table import OfWorkload
-from training.workloads.script import asked, commands, source, their_python
+from training.workloads.script import asked, source, their_python
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
 

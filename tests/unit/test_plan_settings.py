@@ -255,10 +255,11 @@ def test_another_registry_is_another_image() -> None:
 @pytest.mark.parametrize("stack", [stack for stack in OF_PLACES if stack != "local"])
 def test_what_is_hashed_is_what_is_declared(stack: str) -> None:
     """The real program's Jobs and RayCluster, but for the hashes themselves."""
-    settings = parse(values_of(stack), machine(cores=64, gib=256))
+    recorded = record(stack)
+    settings = parse(values_of(stack), machine(cores=64, gib=256, stack=recorded["stack"]))
     assert settings.cluster is not None
     made_of = pods_of(settings)
-    objects = record(stack)["objects"]
+    objects = recorded["objects"]
     plans = plan_runs(settings)
 
     jobs = {f"Job {plan.name}": jobs_spec.job(plan, made_of.jobs) for plan in plans}

@@ -39,7 +39,7 @@ def test_a_package_has_names_contents_and_who_may_run(folder: Path) -> None:
 
 
 def test_the_same_files_are_the_same_package(folder: Path) -> None:
-    """Whenever they were written: what is on the cluster is not sent again. Another content or mode is another."""
+    """Whenever they were written: what is there is not sent again. Another content, name or mode is another."""
     before = package.of_folder(folder)
     os.utime(folder / "train.py", (1, 1))
     assert before == package.of_folder(folder)

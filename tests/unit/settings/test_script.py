@@ -236,7 +236,7 @@ def test_a_folder_full_of_data_is_refused(script: Path, tmp_path: Path) -> None:
 
     (problem,) = problems(**keys(script, scriptFolder=str(tmp_path)))
 
-    assert "the largest data.bin: at most 256 MiB are hashed" in problem.why
+    assert "the largest data.bin: at most 256 MiB are allowed" in problem.why
 
 
 def measurement(*_: object, script: Path, **more: str) -> str:

@@ -126,7 +126,7 @@ def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:
     """Whether it asks if there are other ranks, or leaves that to who does: not where it reads a variable outright."""
     if any(_is_in(name, module) for name in modules for module in ASK_THEMSELVES):
         return True
-    return any(_asks(node) for path in files for node in ast.walk(_read(path)))
+    return any(_asks(node) for path in files for node in ast.walk(parsed(path)))
 
 
 def _asks(node: ast.AST) -> bool:
