@@ -14,10 +14,12 @@ import pytest
 from compare.comparison import compare
 from compare.measurement import Run
 from compare.schema import Comparison
+from report import plots
 from report.html import render
+from report.plots import ShownRun
 from tests.unit.results import make_context, make_provenance, make_recipe, make_result, make_runs
 from tools.stack.config import parse_overrides
-from training.contract.result import TrainingResult, summarise
+from training.contract.result import Reported, TrainingResult, summarise
 from training.workloads.cnn.recipe import CnnRecipe
 
 PICTURES = {
@@ -305,3 +307,15 @@ def test_classes_without_images_and_runs_without_samples(tmp_path: Path) -> None
 
     assert set(svgs(page)) == PICTURES - {"step-times", "cpu", "memory"}
     assert "No CPU or memory samples" in page
+
+
+def test_the_metric_of_a_script_is_a_line_a_run() -> None:
+    """Through what each run reported; one that reported nothing has no points."""
+    reported = {"f1": [Reported(seconds=2.0, value=0.5), Reported(seconds=4.0, value=0.75)]}
+    runs = [ShownRun(f"{arm}-1", 1, make_result(arm, reported=reported)) for arm in ("baseline", "ray")]
+    runs.append(ShownRun("native-1", 1, make_result("native")))
+
+    picture = svgs(plots.metric(runs, "f1"))["metric"]
+
+    assert "f1 over seconds" in picture
+    assert "seconds since the start" in picture
