@@ -13,27 +13,25 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
-TRAIN = (
-    "tests/training/",
-    "tests/script/",
-    "tests/docs/test_session.py",
-    "tests/program/test_local_up.py::test_real_training_is_measured",
-    "tests/program/test_script_up.py",
-)
+TRAIN = ("tests/training/", "tests/script/")
 """How the names of tests begin that train for real."""
+BESIDE = tuple(f"tests/training/test_{name}.py" for name in ("dataset", "fairness", "registry", "warm_up"))
+"""Of these, files that hold no machine for themselves: what they look at is no time."""
+TOGETHER = ("tests/program/test_make_stack.py",)
+"""Files whose tests look at one story."""
 SHARE_A_FOLDER = ("apiserver", "image", "cluster")
 """Folders whose tests share what is made for them: servers, images, a cluster. In `unit` it is a file's tests."""
 
 
 def group_of(name: str) -> str:
     """The group of the test of that name; its own where it may run beside every other."""
-    if name.startswith(TRAIN):
-        return "trains"
     file, *_ = name.split("::")
+    if name.startswith(TRAIN) and file not in BESIDE:
+        return "trains"
     _, folder, *inner = file.split("/")
     if folder in SHARE_A_FOLDER or (folder == "unit" and len(inner) == 1):  # there, records of the stacks' programs
         return folder
-    return file if folder == "unit" else name
+    return file if folder == "unit" or file in (*BESIDE, *TOGETHER) else name
 
 
 def _place(item: pytest.Item) -> int:

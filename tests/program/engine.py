@@ -1,14 +1,18 @@
 """A copy of the project in a temporary folder, with a Pulumi backend of its own, and what tests do with it."""
 
+import atexit
+import compileall
 import json
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +39,20 @@ MARK = "TRAINING_TEST_MARK"
 """An environment variable that every process started by a test inherits, and by which it is found again."""
 
 
+@cache
+def _compiled() -> Path:
+    """What a project is copied from, its modules compiled: every copy, and every command in it, would do that anew."""
+    folder = Path(tempfile.mkdtemp(prefix="rwi-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns(".venv"))
+        else:
+            shutil.copy2(ROOT / name, folder / name)
+    compileall.compile_dir(folder, quiet=1)
+    return folder
+
+
 class Project:
     """One copy; `up` and its like are the CLI's commands, run to their end."""
 
@@ -42,11 +60,7 @@ class Project:
         self._seconds = seconds
         self.folder = folder / "p"
         self.folder.mkdir()
-        for name in COPIED:
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns(".venv"))
-            else:
-                shutil.copy(ROOT / name, self.folder / name)
+        shutil.copytree(_compiled(), self.folder, dirs_exist_ok=True)
         (self.folder / ".venv").symlink_to(ROOT / ".venv")
         (self.folder / "control").mkdir()
         for arm in ARMS if stub else ():

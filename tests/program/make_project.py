@@ -147,7 +147,12 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A fresh throw-away project on a path with a blank, with the CLI of the tests."""
+    """A fresh throw-away project."""
+    return made(tmp_path)
+
+
+def made(tmp_path: Path) -> Project:
+    """One in a folder, on a path with a blank, with the CLI of the tests."""
     cli = shutil.which("pulumi")
     if cli is None:
         pytest.skip("no pulumi on PATH: run through `make test`")

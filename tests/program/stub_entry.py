@@ -18,9 +18,11 @@ from training.contract.progress import Progress
 from training.contract.recipe import kebab
 from training.workloads.cnn.detail import CnnDetail, Epoch
 from training.workloads.cnn.recipe import CnnRecipe
-from training.workloads.cnn.workload import WORKLOAD
 
 STEPS = 4
+NO_HASH = "0" * 64
+"""In place of what takes longer to find out than the rest of this: nothing here looks at it."""
+SOFTWARE = result.Software(code_hash=NO_HASH, versions={}, platform=sys.platform, kernel="", environment={})
 EPOCH_SECONDS = {"baseline": 4.0, "wide": 2.1, "native": 2.2, "ray": 2.5, "tuned": 2.3}
 STUBBORN = "import os, signal, time; os.setpgid(0, 0); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
 
@@ -81,9 +83,9 @@ def made_up(arm: str, recipe: CnnRecipe) -> result.TrainingResult:
         arm=arm,
         recipe=recipe.to_dict(),
         provenance=result.Provenance(
-            code_hash=provenance.code_hash(arm, recipe.workload),
-            dependencies_hash=provenance.dependencies_hash(WORKLOAD.packages),
-            dataset_hash="0" * 64,
+            code_hash=NO_HASH,
+            dependencies_hash=NO_HASH,
+            dataset_hash=NO_HASH,
             versions={"tensorflow": "2.21.0"},
             cpu_model=host.cpu_model,
             cpus_allowed=host.cpus_allowed,
@@ -127,7 +129,7 @@ def made_up(arm: str, recipe: CnnRecipe) -> result.TrainingResult:
                 affinity=[rank * threads + place for place in range(threads)],
                 bound=True,
                 cpus=None,
-                software=provenance.software(arm, WORKLOAD, {}),
+                software=SOFTWARE,
                 peak_memory_bytes=10**9,
                 mean_cpus=1.0,
                 throttled_seconds=None,

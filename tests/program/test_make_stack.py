@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import dataclass, field
 
-from tests.program.make_project import Project, project
+import pytest
+
+from tests.program.make_project import Project, made, project
 
 __all__ = ["project"]
 
+Done = subprocess.CompletedProcess[str]
+RECIPE_ENV = 'eval "$(make -s BOOTSTRAP=true env)"'
 
-def _succeeded(result: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+
+def _succeeded(result: Done) -> Done:
     assert result.returncode == 0, result.stdout + result.stderr
     return result
 
@@ -25,51 +31,88 @@ def _workers_in_state(project: Project) -> set[str]:
     return {item["outputs"]["workers"] for item in resources if "workers" in item.get("outputs", {})}
 
 
-def test_up_measures_reports_and_leaves_the_stack_file_as_committed(project: Project) -> None:
+@dataclass
+class Story:
+    """What a user does with a stack, one command after another, and what each left."""
+
+    project: Project
+    done: dict[str, Done] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    """The stack's file, after each."""
+    workers: dict[str, set[str]] = field(default_factory=dict)
+    """In the state, after each."""
+    salts: dict[str, str] = field(default_factory=dict)
+    """The copy of the settings, with Pulumi's salt, after each."""
+
+    def make(self, step: str, verb: str, **variables: str) -> None:
+        """A target."""
+        self._note(step, self.project.make(verb, **variables))
+
+    def shell(self, step: str, script: str) -> None:
+        """What is pasted into a shell."""
+        self._note(step, self.project.shell(script))
+
+    def _note(self, step: str, done: Done) -> None:
+        self.done[step], self.files[step] = done, _stack_file(self.project)
+        if step == "outputs before":  # there is no stack yet
+            return
+        self.workers[step] = _workers_in_state(self.project)
+        self.salts[step] = (self.project.folder / ".state/config/Pulumi.local.yaml").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """From nothing to nothing: every command is run once, and the tests say what it promises."""
+    told = Story(made(tmp_path_factory.mktemp("story")))
+    told.make("outputs before", "outputs", JSON="1")
+    told.make("up", "up")
+    told.make("again", "up")
+    told.make("outputs", "outputs", JSON="1")
+    told.make("failed", "up", SET="seconds=abc")
+    told.make("with SET", "up", SET="workers=3")
+    told.make("without SET", "up")
+    told.shell("pulumi", f"{RECIPE_ENV}; pulumi config set workers 4; pulumi preview --diff")
+    told.make("after pulumi", "up")
+    (told.project.folder / "results").mkdir(exist_ok=True)
+    told.make("refused", "clean")
+    told.done["destroy"] = told.project.make("destroy")
+    return told
+
+
+def test_up_measures_reports_and_leaves_the_stack_file_as_committed(story: Story) -> None:
     """`make up` creates the stack, updates it, shows and publishes the comparison; a second changes nothing."""
-    first = _succeeded(project.make("up"))
-    salt = (project.folder / ".state/config/Pulumi.local.yaml").read_text(encoding="utf-8")
-    second = _succeeded(project.make("up"))
+    first, second = _succeeded(story.done["up"]), _succeeded(story.done["again"])
 
     assert 'report table {"workers": 2}' in first.stdout
     assert 'report publish --stack local {"workers": 2}' in first.stdout
     assert "3 unchanged" in second.stdout
-    assert _stack_file(project) == "config: {}\n"
-    assert (project.folder / ".state/config/Pulumi.local.yaml").read_text(encoding="utf-8") == salt
-    assert (project.folder / ".state/passphrase").stat().st_mode & 0o777 == 0o600
+    assert "config: {}\n" == story.files["again"]
+    assert story.salts["up"] == story.salts["again"] != ""
+    assert (story.project.folder / ".state/passphrase").stat().st_mode & 0o777 == 0o600
 
 
-def test_set_holds_for_one_call(project: Project) -> None:
+def test_set_holds_for_one_call(story: Story) -> None:
     """SET reaches this update alone: neither the stack file nor the next update knows it."""
-    _succeeded(project.make("up", SET="workers=3"))
+    _succeeded(story.done["with SET"])
+    _succeeded(story.done["without SET"])
 
-    assert _workers_in_state(project) == {"3"}
-    assert _stack_file(project) == "config: {}\n"
-
-    _succeeded(project.make("up"))
-
-    assert _workers_in_state(project) == {"2"}
+    assert ({"3"}, {"2"}) == (story.workers["with SET"], story.workers["without SET"])
+    assert "config: {}\n" == story.files["with SET"]
 
 
-def test_plain_pulumi_works_on_the_same_state_after_make_env(project: Project) -> None:
+def test_plain_pulumi_works_on_the_same_state_after_make_env(story: Story) -> None:
     """As README prints it: eval the exports, set a value, preview; and the next `make` sees that value."""
-    _succeeded(project.make("up"))
-    env = " ".join(["make", "-s", "BOOTSTRAP=true", "env"])
-    shown = _succeeded(project.shell(f'eval "$({env})"; pulumi config set workers 3; pulumi preview --diff'))
+    shown = _succeeded(story.done["pulumi"])
+    _succeeded(story.done["after pulumi"])
 
     assert "2 to replace" in shown.stdout
-    assert "throwaway:workers" in _stack_file(project)
-
-    _succeeded(project.make("up"))
-
-    assert _workers_in_state(project) == {"3"}
+    assert "throwaway:workers" in story.files["pulumi"]
+    assert {"4"} == story.workers["after pulumi"]
 
 
-def test_outputs_as_json_are_alone_on_stdout(project: Project) -> None:
+def test_outputs_as_json_are_alone_on_stdout(story: Story) -> None:
     """A script can pipe `JSON=1 make -s outputs` into a parser; before a measurement it fails and says what to do."""
-    before = project.make("outputs", JSON="1")
-    _succeeded(project.make("up"))
-    after = _succeeded(project.make("outputs", JSON="1"))
+    before, after = story.done["outputs before"], _succeeded(story.done["outputs"])
 
     assert before.returncode != 0
     assert before.stdout == ""
@@ -77,10 +120,9 @@ def test_outputs_as_json_are_alone_on_stdout(project: Project) -> None:
     assert json.loads(after.stdout) == {"workers": 2}
 
 
-def test_a_failed_update_shows_the_last_complete_measurement_and_fails(project: Project) -> None:
+def test_a_failed_update_shows_the_last_complete_measurement_and_fails(story: Story) -> None:
     """The table is that of the outputs, said to be so, published nowhere, and make's status is not zero."""
-    _succeeded(project.make("up"))
-    failed = project.make("up", SET="seconds=abc")
+    failed = story.done["failed"]
 
     assert failed.returncode != 0
     assert "The update failed. The last complete measurement:" in failed.stderr
@@ -88,12 +130,10 @@ def test_a_failed_update_shows_the_last_complete_measurement_and_fails(project: 
     assert "report publish" not in failed.stdout
 
 
-def test_destroy_leaves_nothing_and_clean_waits_for_it(project: Project) -> None:
+def test_destroy_leaves_nothing_and_clean_waits_for_it(story: Story) -> None:
     """`make clean` is refused while the stack holds resources; after `make destroy` only measurements stay."""
-    _succeeded(project.make("up"))
-    (project.folder / "results").mkdir()
-    refused = project.make("clean")
-    _succeeded(project.make("destroy"))
+    project, refused = story.project, story.done["refused"]
+    _succeeded(story.done["destroy"])
     resources = project.deployment().get("resources")
     _succeeded(project.make("clean"))
 
@@ -112,7 +152,7 @@ def test_smoke_is_gone_afterwards_and_leaves_the_local_stack_alone(project: Proj
     """The smallest comparison runs in a stack of its own, with local's settings and its own values."""
     _succeeded(project.make("preview"))
     shown = _succeeded(project.make("smoke"))
-    stacks = _succeeded(project.shell('eval "$(make -s BOOTSTRAP=true env)"; pulumi stack ls --json'))
+    stacks = _succeeded(project.shell(f"{RECIPE_ENV}; pulumi stack ls --json"))
 
     assert "report publish --stack smoke" in shown.stdout
     assert [(entry["name"], entry["current"]) for entry in json.loads(stacks.stdout)] == [("local", True)]

@@ -1,5 +1,6 @@
 """Keras scripts in every arm, for real: with TF_CONFIG, and with Ray Train's TensorflowTrainer."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from training.contract.progress import describe, read_new
 from training.workloads.script import facts
 
 
-@pytest.mark.parametrize("script", ["keras_tf_config.py", "keras_ray.py"])
+@pytest.mark.parametrize("script", ["keras_ray.py"])
 def test_both_arms_with_two_ranks_do_the_same(script: str, tmp_path: Path) -> None:
     """Two ranks that joined each other, with the weights of each other; and Ray changes nothing of that."""
     arguments = "--epochs 1" + (" --num-workers {workers} --storage {storage}" if "ray" in script else "")
@@ -25,11 +26,16 @@ def test_both_arms_with_two_ranks_do_the_same(script: str, tmp_path: Path) -> No
 
 
 def test_the_whole_of_it(tmp_path: Path) -> None:
-    """Commands, steps, what was seen, the claim and what would raise it, an estimate."""
-    tried = try_script(EXAMPLES / "keras_tf_config.py", "--epochs 1", STEPS="8")
+    """Commands, steps, what was seen, the claim and what would raise it, an estimate; with TF_CONFIG likewise."""
+    tried = try_script(EXAMPLES / "keras_tf_config.py", "--epochs 1")
 
     assert 0 == tried.code, tried.text
     assert "keras_tf_config.py: TensorFlow with TF_CONFIG" in tried.text
+    rows = {arm: tried.row(arm) for arm in ("baseline", "wide", "native", "ray")}
+    assert ["1", "1", "2", "2"] == [row["ranks"] for row in rows.values()]
+    assert {("20", "64 (reported)")} == {(row["steps"], row["rows a step"]) for row in rows.values()}
+    assert re.fullmatch("[0-9a-f]{12}", rows["native"]["weights"])
+    assert "native and ray ended with the same weights, bit for bit" in tried.text
     assert "claim that can be reached: C, same script" in tried.text
     assert "rows are not counted, but as the script says" in tried.text
     assert "a full measurement of 4 repeats" in tried.text

@@ -1,6 +1,7 @@
 """`make try` as a user calls it, and single arms of it."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -28,6 +29,13 @@ class Tried:
 
     code: int
     text: str
+
+    def row(self, arm: str) -> dict[str, str]:
+        """The line of an arm in the table of what was seen, by its headings."""
+        lines = [re.split(r"  +", line.strip()) for line in self.text.splitlines()]
+        titles = next(words for words in lines if words[:2] == ["arm", "ranks"])
+        (row,) = (words for words in lines if words[0] == arm and len(words) == len(titles))
+        return dict(zip(titles, row, strict=True))
 
 
 def try_script(path: Path, arguments: str = "", **variables: str) -> Tried:

@@ -64,11 +64,13 @@ def main() -> None:
     for name, values in spec["cases"].items():
         recipe = CnnRecipe(workers=world, dataset="coloured", seed=3, warmup_steps=0, **values)
         environment.prepare(WORKLOAD, recipe.compute_threads(), rank, None)
-        found |= {f"{name}/{key}": value for key, value in _run(recipe, rank, world).items()}
+        judged = name in spec["judged"]
+        found |= {f"{name}/{key}": value for key, value in _run(recipe, rank, world, judged=judged).items()}
     np.savez(spec["out"], **found)
 
 
-def _run(recipe: CnnRecipe, rank: int, world: int) -> dict[str, Any]:
+def _run(recipe: CnnRecipe, rank: int, world: int, *, judged: bool) -> dict[str, Any]:
+    """`judged`: with an evaluation, which takes as long to trace as the training."""
     import tensorflow as tf
 
     from training.workloads.cnn import train
@@ -92,16 +94,16 @@ def _run(recipe: CnnRecipe, rank: int, world: int) -> dict[str, Any]:
         sums.append(seen)
         weights.append(_flat(session.model))
         moving.append(_moving(session.model))
-    session.loop.average_statistics()
-    loss, confusion = session.loop.evaluate(session.data.validation())
+    evaluation = {}
+    if judged:
+        session.loop.average_statistics()
+        evaluation = dict(zip(("loss", "confusion"), session.loop.evaluate(session.data.validation()), strict=True))
     tf.data.Dataset.__iter__ = original
-    return {
+    return evaluation | {
         "weights": np.stack(weights),
         "moving": np.stack(moving),
         "sums": np.stack(sums),
         "rows": session.data.train_rows,
-        "loss": loss,
-        "confusion": confusion,
         "iterated": np.array(iterated, dtype=str),
         "keras": tf.keras.Model.__module__,
     }

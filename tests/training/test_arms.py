@@ -7,14 +7,13 @@ import platform
 import re
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 import pytest
 
+from tests.training.conftest import Arms
+from tests.training.looked_at import ENVIRONMENT, FLAGS, FOREIGN, PROJECT, WORKER, Process, command
 from training.contract import provenance, result
 from training.contract.arms import ARMS
 from training.launch.environment import variables
@@ -22,32 +21,10 @@ from training.workloads.cnn.detail import detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.workload import WORKLOAD
 
-PROJECT = Path(__file__).resolve().parents[2]
-FLAGS = [
-    "--dataset=synthetic", "--train-images=230", "--model=cnn-half", "--epochs=2", "--global-batch-size=50",
-    "--warmup-steps=2", "--save-model=true", "--learning-rate-schedule=cosine",
-]  # fmt: skip
-"""207 images train in five steps, the last of seven."""
 CPUS = provenance.allowed_cpus()
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="two workers need two CPUs")
-WORKER = "ray::RayTrainWorker"
 LEFT_OUT = r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup|PreemptionWatcher"
 """Processes that tuned Ray does without."""
-FOREIGN = {
-    "RAY_ADDRESS": "10.255.255.1:6379",
-    "TF_CONFIG": '{"cluster": {"worker": ["10.255.255.1:1", "x:1"]}, "task": {"type": "worker", "index": 1}}',
-    "PULUMI_ACCESS_TOKEN": "secret",
-    "HOME": "/proc/nowhere",
-}
-"""What a user's environment may have, and changes nothing: every run here has it."""
-
-
-def command(arm: str, folder: Path, flags: list[str]) -> list[str]:
-    """What the program starts an arm with."""
-    return [sys.executable, "-m", f"training.{arm}", "--result", str(folder / "result.json"), *flags]
-
-
-ENVIRONMENT = os.environ | FOREIGN | {"OMP_DYNAMIC": "0"}
 
 
 def run_arm(arm: str, folder: Path, flags: list[str]) -> subprocess.CompletedProcess[str]:
@@ -58,64 +35,10 @@ def run_arm(arm: str, folder: Path, flags: list[str]) -> subprocess.CompletedPro
     )  # fmt: skip
 
 
-class Process(NamedTuple):
-    """One that an arm started: its command, less the method that an actor runs just then, and its scheduling."""
-
-    name: str
-    nice: int
-    policies: set[int]
-    """Of its threads."""
-
-
-class Ended(NamedTuple):
-    """A finished run, and all processes that it had when training began."""
-
-    folder: Path
-    processes: list[Process]
-
-
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
-    """A finished run of each arm, in a project that has the files of its code hash and no other."""
-    return {arm: _observed(arm, tmp_path_factory.mktemp(arm), tmp_path_factory.mktemp("project")) for arm in ARMS}
-
-
-def with_modules_of(arm: str, project: Path) -> None:
-    """What a run of the arm can import, at the same places as in the project, and the lock that it is recorded with."""
-    for path in (*provenance.modules_of_run(arm, "cnn"), PROJECT / "uv.lock"):
-        copy = project / path.relative_to(PROJECT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(path.read_bytes())
-
-
-def _observed(arm: str, folder: Path, project: Path) -> Ended:
-    with_modules_of(arm, project)
-    processes: list[Process] = []
-    with (
-        (project / "stderr.txt").open("w+") as log,
-        subprocess.Popen(
-            command(arm, folder, FLAGS), cwd=project, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=log
-        ) as running,
-    ):
-        while not (folder / "progress.jsonl").exists() and running.poll() is None:
-            time.sleep(0.05)
-        for process in psutil.Process(running.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):  # it ended meanwhile, or is dead and only not waited for
-                processes.append(_seen(process))
-        assert 0 == running.wait(300), log.seek(0) or log.read()[-3000:]
-    return Ended(folder, processes)
-
-
-def _seen(process: psutil.Process) -> Process:
-    name = " ".join(process.cmdline()).strip()
-    policies = {os.sched_getscheduler(thread.id) for thread in process.threads()}
-    return Process(re.sub(rf"^{WORKER}\..*", WORKER, name), process.nice(), policies)
-
-
-@pytest.fixture(scope="module")
-def folders(ended: dict[str, Ended]) -> dict[str, Path]:
+def folders(ended: Arms) -> dict[str, Path]:
     """Their folders."""
-    return {arm: run.folder for arm, run in ended.items()}
+    return {arm: ended[arm].folder for arm in ARMS}
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +64,7 @@ def test_every_arm_trains_with_the_same_recipe_data_and_code(results: dict[str, 
 
 
 @pytest.mark.parametrize("arm", ARMS)
-def test_a_code_hash_has_what_a_run_loads_and_nothing_of_another_workload(ended: dict[str, Ended], arm: str) -> None:
+def test_a_code_hash_has_what_a_run_loads_and_nothing_of_another_workload(ended: Arms, arm: str) -> None:
     """Each arm above ran in a project without any other file; and what is left out is what other arms alone have."""
     files = {str(path.relative_to(PROJECT)) for path in provenance.modules_of_run(arm, "cnn")}
     workloads = {path.split("/")[2] for path in files if path.count("/") > 2}
@@ -301,48 +224,39 @@ def test_ray_says_what_cluster_it_had(results: dict[str, result.TrainingResult])
     assert (1, 2.0) == (ray.nodes, ray.cpus)
 
 
-def test_ray_leaves_no_process_and_no_temporary_file(folders: dict[str, Path]) -> None:
-    """Everything is shut down at the end; what is dead and only not yet waited for by the system does not count."""
-    session = os.getsid(0)
-    left = [
-        process.info["name"]
-        for process in psutil.process_iter(["name", "status"])
-        if _session_of(process.pid) == session and process.info["status"] != psutil.STATUS_ZOMBIE
-    ]
-
-    assert [] == [name for name in left if name and name.startswith(("ray::", "raylet", "gcs_server"))]
+@pytest.mark.parametrize("arm", ARMS)
+def test_an_arm_leaves_no_process(ended: Arms, arm: str) -> None:
+    """Everything is shut down at its end; what is dead and only not yet waited for by the system does not count."""
+    assert [] == ended[arm].outlived
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
-def test_tuned_ray_s_own_processes_are_few_and_wait_for_training(ended: dict[str, Ended]) -> None:
+def test_tuned_ray_s_own_processes_are_few_and_wait_for_training(ended: Arms) -> None:
     """Nothing that only polls is started, and what Ray needs runs when no training thread wants the CPU."""
     seen = ended["tuned"].processes
 
-    names = {name for name, _, _ in seen}
+    names = {process.name for process in seen}
     assert {WORKER, "ray::TrainController.run"} <= names
     assert [] == [name for name in names if re.search(LEFT_OUT, name)]
-    assert {os.SCHED_IDLE} == {policy for name, _, policies in seen for policy in policies if name != WORKER}
-    assert {os.SCHED_IDLE, os.SCHED_OTHER} == {p for name, _, policies in seen for p in policies if name == WORKER}
-    assert {os.nice(0)} == {nice for name, nice, _ in seen if name == WORKER}
+    assert {os.SCHED_IDLE} == _policies(seen, of_workers=False)
+    assert {os.SCHED_IDLE, os.SCHED_OTHER} == _policies(seen, of_workers=True)
+    assert {os.nice(0)} == {process.nice for process in seen if process.name == WORKER}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
-def test_documented_ray_has_all_that_ray_starts_at_the_priority_that_ray_gives_it(ended: dict[str, Ended]) -> None:
+def test_documented_ray_has_all_that_ray_starts_at_the_priority_that_ray_gives_it(ended: Arms) -> None:
     """Nobody is demoted, nothing left out; workers at niceness 15, as Ray has it."""
     seen = ended["ray"].processes
 
-    names = {name for name, _, _ in seen}
+    names = {process.name for process in seen}
     assert {WORKER, "ray::TrainController.run"} <= names
     assert 2 <= sum(1 for name in names if re.search(LEFT_OUT, name))
-    assert {os.SCHED_OTHER} == {policy for _, _, policies in seen for policy in policies}
-    assert {min(19, os.nice(0) + 15)} == {nice for name, nice, _ in seen if name == WORKER}
+    assert {os.SCHED_OTHER} == set().union(*(process.policies for process in seen))
+    assert {min(19, os.nice(0) + 15)} == {process.nice for process in seen if process.name == WORKER}
 
 
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
+def _policies(seen: list[Process], *, of_workers: bool) -> set[int]:
+    return set().union(*(process.policies for process in seen if (process.name == WORKER) == of_workers))
 
 
 JUDGING = """

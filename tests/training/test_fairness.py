@@ -34,6 +34,8 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "half precision": {"model": "plain", "global_batch_size": 36, "train_images": 80, "precision": "bfloat16"},
 }  # fmt: skip
+JUDGED = ("even", "statistics")
+"""Those whose replicas also judge what they learned: alike, and each with averages of its own."""
 Found = dict[str, Any]
 
 
@@ -65,7 +67,7 @@ def _run(world: int, folder: Path) -> list[Found] | str:
 
 
 def _peer(rank: int, ports: list[int], folder: Path, cases: dict[str, Any]) -> subprocess.Popen[bytes]:
-    spec = {"rank": rank, "world": len(ports), "out": str(folder / f"{rank}.npz"), "cases": cases}
+    spec = {"rank": rank, "world": len(ports), "out": str(folder / f"{rank}.npz"), "cases": cases, "judged": JUDGED}
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
     if len(ports) > 1:
         cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}

@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TRAIN, group_of
+from tests.conftest import BESIDE, TOGETHER, TRAIN, group_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", TRAIN)
-def test_what_is_said_to_train_is_there(name: str) -> None:
-    """A test that is renamed would run beside a training again."""
-    file, _, test = name.partition("::")
-
-    assert (ROOT / file).exists()
-    assert not test or f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", [*TRAIN, *BESIDE, *TOGETHER])
+def test_what_is_named_is_there(name: str) -> None:
+    """A file that is renamed would train beside a training again, or make its story twice."""
+    assert (ROOT / name).exists()
 
 
 def test_groups_stay_together(tmp_path: Path) -> None:

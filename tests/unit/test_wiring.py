@@ -101,11 +101,11 @@ def test_what_settings_and_place_say_reaches_the_comparison() -> None:
 
 def test_a_preview_shows_what_each_arm_of_a_script_runs() -> None:
     """The review in a pull request; an update says nothing of it, and the CNN has no command."""
-    a_script = ("workload=script", "script=examples/torch_ddp.py")
+    a_script = ("workload=script", "script=examples/keras_tf_config.py")
     (said,) = record("local", "--preview", *a_script)["said"]["info"]
 
     assert ["baseline", "wide", "native", "ray"] == [line.partition(":")[0] for line in said.splitlines()][:4]
-    assert "under_ray.py 2 1 torchrun" in said
+    assert "under_ray.py 2 1 tf-config" in said
     assert {"info": [], "warn": []} == record("local")["said"]
 
 
