@@ -124,7 +124,7 @@ def _break_even_epochs(findings: Findings, reasons: dict[str, str]) -> int | Non
         reasons["breakEvenEpochs"] = "of the same result the time to it is compared, not epochs"
     elif epochs is None and held:
         behind = [each for each in held.values() if each.won_from is None]
-        reasons["breakEvenEpochs"] = "; ".join(_why_not_ahead(each) for each in behind)
+        reasons["breakEvenEpochs"] = "; ".join(dict.fromkeys(_why_not_ahead(each) for each in behind))
     return epochs
 
 

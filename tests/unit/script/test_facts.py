@@ -243,6 +243,13 @@ def test_an_arm_that_did_not_train_leaves_the_weakest_claim() -> None:
     assert "what keeps it from A: not every arm trained\n" in show.claim({}, facts.together({}), complete=False)
 
 
+def test_the_estimate_has_what_is_imported_once_before_the_first_run() -> None:
+    """Four repeats of one second, and a start of one."""
+    said = show.estimate({"baseline": BASELINE}, {"baseline": outcome(rank(0, 1))}, 20)
+
+    assert "a full measurement of 4 repeats, by these runs: 5 s at 20 steps an arm" in said
+
+
 def test_a_step_is_the_median_of_the_later_half() -> None:
     """The first ones warm up: one slow step in the middle moves nothing."""
     ends = [0.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0]

@@ -16,7 +16,7 @@ from tests.unit.script.test_facts import rank
 from training.contract import provenance
 from training.contract.result import TrainingResult, summarise
 from training.launch.observed import End
-from training.workloads.script import summary
+from training.workloads.script import summary, workload
 from training.workloads.script.asked import Asked
 from training.workloads.script.observations import Observation
 from training.workloads.script.recipe import ScriptRecipe
@@ -139,6 +139,13 @@ def test_a_script_has_a_page(measured: Callable[..., Comparison], tmp_path: Path
         assert "rows/s" in text
         for word in ("accuracy", "Accuracy", "images"):
             assert word not in page + text
+
+
+def test_the_heading_has_the_number_of_epochs(tmp_path: Path) -> None:
+    """Of the key, where the arguments take it from there; what differs between arms stays as it was given."""
+    recipe = {"script": "a/train.py", "scriptArguments": "--n {workers} --epochs {epochs}", "epochs": 7}
+
+    assert "train.py --n {workers} --epochs 7" == workload.words(recipe)
 
 
 def test_rows_have_the_name_that_a_setting_gives_them(measured: Callable[..., Comparison], tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from training.workloads.script.recipe import ScriptRecipe
 
 
 def words(recipe: Mapping[str, Any]) -> str:
-    """As `train.py --epochs 1`."""
-    return f"{recipe['script'].rpartition('/')[2]} {recipe['scriptArguments']}".strip()
+    """As `train.py --epochs 1`; the other placeholders differ between arms and runs."""
+    given = recipe["scriptArguments"].replace("{epochs}", str(recipe["epochs"]))
+    return f"{recipe['script'].rpartition('/')[2]} {given}".strip()
 
 
 def remarks(recipe: ScriptRecipe) -> Mapping[str, str]:
