@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from compare import measures
-from compare.schema import ArmSummary, Comparison, Estimate
+from compare.schema import ArmSummary, BreakEven, Comparison, Estimate
 from report import curve, plots
 from report.commands import settings_text
 from report.figures import figure, is_shown
@@ -142,12 +142,16 @@ def _break_even_rows(comparison: Comparison) -> list[str]:
     return [
         f"{comparison.arms[name].title}: "
         + (
-            f"about {meets.probably:,} epochs ({_or_never(meets.possibly)} to {_or_never(meets.surely)})"
+            f"about {meets.probably:,} epochs ({_ends(meets, comparison.repeats)})"
             if meets and meets.probably
             else "never"
         )
         for name, meets in comparison.break_even.items()
     ]
+
+
+def _ends(meets: BreakEven, repeats: int) -> str:
+    return "one repeat" if repeats == 1 else f"{_or_never(meets.possibly)} to {_or_never(meets.surely)}"
 
 
 def _or_never(epochs: int | None) -> str:

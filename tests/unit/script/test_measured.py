@@ -148,6 +148,14 @@ def test_the_heading_has_the_number_of_epochs(tmp_path: Path) -> None:
     assert "train.py --n {workers} --epochs 7" == workload.words(recipe)
 
 
+def test_one_repeat_has_no_ends_of_a_break_even(measured: Callable[..., Comparison], tmp_path: Path) -> None:
+    """They are not known, which is not never."""
+    page = html.render(measured(wall=5.0, repeats=1), "local", tmp_path)
+
+    assert "epochs (one repeat)" in page
+    assert "never to never" not in page
+
+
 def test_rows_have_the_name_that_a_setting_gives_them(measured: Callable[..., Comparison], tmp_path: Path) -> None:
     """In the table and on the page."""
     found = measured(unit="tokens")
