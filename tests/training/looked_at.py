@@ -40,6 +40,7 @@ WORKER = "ray::RayTrainWorker"
 LISTEN = "0A"
 """TCP_LISTEN, as /proc/net/tcp has it."""
 LOOK_EVERY_SECONDS = 1.0
+DIES_WITHIN_SECONDS = 5.0
 RANDOM = 8
 """Characters that `tempfile` adds to a name."""
 
@@ -119,8 +120,7 @@ def run(arm: str, folder: Path, project: Path, home: Path | None) -> Ended:
                     looked = time.monotonic()
             processes = list(_processes(running.pid))
             listening |= of_session(running.pid)
-            files = {str(path.relative_to(temporary)): path.lstat().st_mode for path in temporary.rglob("*")}
-            files |= {path.name: path.stat().st_mode for path in folder.iterdir()}
+            files = dict(_modes(temporary)) | dict(_modes(folder))
             token = folder / ray_driver.TOKEN
             token_length = len(token.read_text()) if token.exists() else 0
             reached = list(_reached(listening))
@@ -133,8 +133,21 @@ def run(arm: str, folder: Path, project: Path, home: Path | None) -> Ended:
         shutil.rmtree(temporary)
 
 
+def _modes(folder: Path) -> Iterator[tuple[str, int]]:
+    """Of all that is below a folder, by relative paths; what goes meanwhile is left out."""
+    for top, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(top, name)
+            with suppress(FileNotFoundError):
+                yield str(path.relative_to(folder)), path.lstat().st_mode
+
+
 def _outlived(session: int) -> Iterator[str]:
-    for pid in guard.session_members(session):
+    """What lives on some seconds after the arm's own end: the system takes a moment for what was killed."""
+    deadline = time.monotonic() + DIES_WITHIN_SECONDS
+    while (pids := guard.session_members(session)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for pid in pids:
         with suppress(psutil.Error):
             yield psutil.Process(pid).name()
 
