@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from compare.measurement import CompareError, Prices, Reserved, Run
+from compare.curve import curve, split
+from compare.measurement import CompareError, Measurement, Prices, Reserved, Run
 from compare.schema import Comparison, WorkersCurve
 from tests.unit.results import FIRST_START, make_context, make_recipe, make_run, make_runs, replaced
 
@@ -208,6 +209,7 @@ def test_equal_numbers_of_workers_are_seldom_said_to_gain() -> None:
     rng = random.Random("gain")  # noqa: S311 - no secret
     runs = [make_run("baseline", repeat, FOUR) for repeat in range(1, REPEATS + 1)]
     points = [point(workers, repeat) for repeat in range(1, REPEATS + 1) for workers in (1, 4)]
+    context = context_of(PACES, curve=(1,))
 
     def says_it_gains(seconds: dict[int, float]) -> bool:
         """One measurement whose runs of so many workers take so long."""
@@ -215,7 +217,10 @@ def test_equal_numbers_of_workers_are_seldom_said_to_gain() -> None:
             replaced(run, wall_seconds=seconds[run.result.world_size or 0] * math.exp(rng.gauss(0, 0.05)))
             for run in points
         ]
-        return curve_of(compare([*runs, *noisy], context_of(PACES, curve=(1,)))).stops_paying_at is None
+        wanted, of_curve = split([*runs, *noisy], context)
+        repeats = [{run.arm: run for run in wanted if run.repeat == repeat} for repeat in range(1, REPEATS + 1)]
+        found = curve(Measurement(context, repeats, of_curve), None, {})
+        return found is not None and found.stops_paying_at is None
 
     assert sum(says_it_gains({1: 60.0, 4: 60.0}) for _ in range(200)) <= 0.05 * 200
     assert sum(says_it_gains({1: 60.0, 4: 40.0}) for _ in range(50)) >= 0.9 * 50
