@@ -75,10 +75,12 @@ def results(tmp_path: Path) -> Callable[..., TrainingResult]:
 def measured(results: Callable[..., TrainingResult], tmp_path: Path) -> Callable[..., Comparison]:
     """The comparison of four repeats of which this was seen."""
 
-    def measure(seen: Seen = good, repeats: int = 4, absent: Mapping[str, str] = {}, **keys: Any) -> Comparison:
+    def measure(
+        seen: Seen = good, repeats: int = 4, absent: Mapping[str, str] = {}, wall: float = 20.0, **keys: Any
+    ) -> Comparison:
         arms = tuple(arm for arm in ARMS if arm not in absent)
         runs = [
-            Run(f"{arm}-{repeat}", repeat, results(arm, seen, repeat, **keys))
+            Run(f"{arm}-{repeat}", repeat, results(arm, seen, repeat, wall, **keys))
             for repeat in range(1, repeats + 1)
             for arm in arms
         ]
