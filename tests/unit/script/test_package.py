@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from training.workloads.script import package, source
+from training.workloads.script.recognise import recognise
 from training.workloads.script.source import SourceError
 
 
@@ -105,3 +106,39 @@ def test_a_folder_over_the_limit_is_refused(folder: Path, monkeypatch: pytest.Mo
 
     with pytest.raises(SourceError, match=r"holds 1 MiB in 4 files, the largest parts/weights.bin: at most 1 MiB"):
         package.of_folder(folder)
+
+
+def test_a_script_is_packed_with_what_it_imports_and_its_folder(folder: Path) -> None:
+    """At the same places to each other, wherever its folder is; what nobody named stays here."""
+    script = recognise(folder / "train.py", ("{workers}",))
+    alone, whole = package.of_script(script, None), package.of_script(script, folder)
+    around = package.of_script(script, folder.parent)
+
+    assert (["parts/net.py", "train.py"], "train.py") == (names(alone.content), alone.script)
+    assert ["parts/net.py", "start.sh", "train.py"] == names(whole.content)
+    assert (["mine/parts/net.py", "mine/start.sh", "mine/train.py"], "mine/train.py") == (
+        names(around.content),
+        around.script,
+    )
+    assert 3 == len({alone.digest, whole.digest, around.digest})
+
+
+def test_what_is_unpacked_is_what_was_packed(folder: Path, tmp_path: Path) -> None:
+    """A script finds its neighbours."""
+    script = recognise(folder / "train.py", ("{workers}",))
+    package.unpack(package.of_script(script, folder).content, tmp_path / "pod")
+
+    assert "SIZE = 3\n" == (tmp_path / "pod/parts/net.py").read_text()
+    assert "import parts.net\n" == (tmp_path / "pod/train.py").read_text()
+
+
+@pytest.mark.parametrize(("size", "says"), [(2**20, "1025 KiB compressed in 4 files"), (65 * 2**20, "65 MiB in 4")])
+def test_a_script_that_no_object_of_kubernetes_holds_is_refused(folder: Path, size: int, says: str) -> None:
+    """With the largest file; what is far too large is not even compressed."""
+    with (folder / "weights.bin").open("wb") as out:
+        out.write(os.urandom(2**20))
+        out.truncate(size)
+    script = recognise(folder / "train.py", ("{workers}",))
+
+    with pytest.raises(SourceError, match=rf"are {says}.*the largest weights.bin: pods get at most 900 KiB"):
+        package.of_script(script, folder)

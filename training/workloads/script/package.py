@@ -1,17 +1,51 @@
-"""A folder as the package that Ray unpacks beside a job: a zip whose bytes follow from names and contents alone.
+"""A folder, or the files of a script, as a package for pods: a zip whose bytes follow from names and contents alone.
 
 Standard library only. Sending it is not its business (`training.launch.submit.JobsApi.upload`).
 """
 
 import io
+import os
 import stat
 import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from training.workloads.script.source import SourceError, files_of, listed
+from training.workloads.script.recognise import Script
+from training.workloads.script.source import SourceError, files_of, hash_of, listed
 
+MOST_BYTES = 900 * 2**10
+"""Of a script's package: an object of Kubernetes holds 1 MiB, and that is in one."""
+MOST_UNPACKED_BYTES = 64 * 2**20
+"""What is larger is not compressed to find out."""
 BEGINNING = (1980, 1, 1, 0, 0, 0)
 """Every file's time: the first that a zip can have. A touched file is no other package."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """The files of a script, packed: it, the modules beside it that it imports, and its folder where one is named."""
+
+    content: bytes
+    script: str
+    """Where the script is in it."""
+    digest: str
+    """SHA-256 over names and contents."""
+
+
+def of_script(script: Script, folder: Path | None) -> Package:
+    """The files of a script, at the same places to each other. Raises SourceError for what pods can't be given."""
+    if folder:
+        _refuse_links_out(folder)
+    top = Path(os.path.commonpath([script.path.parent, *([folder] if folder else [])]))
+    files = {path.relative_to(top).as_posix(): path for path in {*script.files, *(files_of(folder) if folder else ())}}
+    return Package(_small(files), script.path.relative_to(top).as_posix(), hash_of(files.items()))
+
+
+def unpack(content: bytes, into: Path) -> None:
+    """Write the files of a package, which this project made, into a folder."""
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        packed.extractall(into)
 
 
 def of_folder(folder: Path) -> bytes:
@@ -20,14 +54,32 @@ def of_folder(folder: Path) -> bytes:
     Raises SourceError for more than `source.MOST_BYTES`, and for a link that has no file of the folder at its end.
     """
     _refuse_links_out(folder)
+    return _zip({path.relative_to(folder).as_posix(): path for path in files_of(folder)})
+
+
+def _zip(files: Mapping[str, Path]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in files_of(folder):
-            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix(), BEGINNING)
+        for name, path in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, BEGINNING)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = (0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644) << 16
             archive.writestr(entry, path.read_bytes())
     return packed.getvalue()
+
+
+def _small(files: Mapping[str, Path]) -> bytes:
+    """The files as a zip; raises SourceError for one that an object of Kubernetes does not hold."""
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    content = _zip(files) if sum(sizes.values()) <= MOST_UNPACKED_BYTES else None
+    if content is not None and len(content) <= MOST_BYTES:
+        return content
+    size = f"{sum(sizes.values()) / 2**20:.0f} MiB" if content is None else f"{len(content) / 2**10:.0f} KiB compressed"
+    largest = max(sizes, key=lambda name: sizes[name])
+    raise SourceError(
+        f"the script and what belongs to it are {size} in {len(sizes)} files, the largest {largest}: pods get at most "
+        f"{MOST_BYTES // 2**10} KiB compressed; data goes into the .gitignore of scriptFolder"
+    )
 
 
 def _refuse_links_out(folder: Path) -> None:
