@@ -16,6 +16,7 @@ from infra.settings.settings import Settings
 from training.contract import provenance, workload
 from training.contract.arms import ARMS, RAY
 from training.contract.recipe import Recipe, canonical
+from training.contract.workload import Installed
 from training.launch import environment
 
 T = TypeVar("T")
@@ -55,6 +56,10 @@ class Surroundings(Protocol):
 
     def machines(self, settings: Settings) -> Mapping[str, Any] | None:
         """What is known of other machines, before there are any; None where there are none."""
+
+    @property
+    def installed(self) -> Installed:
+        """What the image of its pods has, by package; None where runs have this machine's."""
 
     def pods(self, settings: Settings) -> Declared | None:
         """What is declared of the runs; None where it is in the plan alone."""
@@ -115,7 +120,7 @@ def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
     trained = workload.named(settings.recipe.workload)
     return {
         "dependencies": provenance.dependencies_hash(trained.packages) if trained.packages else None,
-        "inputs": trained.inputs(settings.recipe),
+        "inputs": trained.inputs(settings.recipe, place.installed),
         "secretEnvironment": settings.secret_digest,
         "host": provenance.host().fingerprint() if place.trains_here else None,
         "machines": place.machines(settings),

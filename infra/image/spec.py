@@ -6,6 +6,7 @@ tests, the program) keeps the tag: pods and measurements stay as they are.
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 from training.contract import provenance
 from training.contract.arms import ARMS, TUNED
 from training.contract.provenance import PROJECT
+from training.contract.workload import named
 
 NAME = "ray-worth-it/training"
 """The image's name where it needs no registry."""
@@ -33,6 +35,8 @@ EXTRA = "image"
 """The uv extra with what only pods need."""
 CHECKED = ("ray", "tensorflow")
 """Packages whose versions a pod compares with uv.lock before it trains; and Python's."""
+HOLLOW = ("scikit-learn",)
+"""Packages of which the image has data, and no module."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,10 @@ class Content:
 
 
 def modules(workload: str, project: Path = PROJECT) -> list[Path]:
-    """The project's modules that a pod can import when it trains this."""
+    """The project's modules that a pod can import when it trains this, or loads by their path."""
     arms = {path for arm in ARMS_IN_PODS for path in provenance.modules_of_run(arm, workload, project)}
-    return sorted(arms | set(provenance.modules_of(ENTRIES, project)))
+    by_path = {path for folder in named(workload).by_path for path in (project / folder).rglob("*.py")}
+    return sorted(arms | by_path | set(provenance.modules_of(ENTRIES, project)))
 
 
 @cache
@@ -102,11 +107,17 @@ def _required(package: dict[str, Any]) -> Iterator[str]:
         yield dependency["name"]
 
 
+def installed(project: Path = PROJECT) -> dict[str, str]:
+    """Versions by package of what a pod can import, and Python's."""
+    left_out = {*re.findall(r"--no-emit-package (\S+)", DOCKERFILE.read_text(encoding="utf-8")), *HOLLOW}
+    locked = dict(entry.split("==") for entry in packages(project / "uv.lock"))
+    here = {name: version for name, version in locked.items() if name not in left_out}
+    return here | {"python": (project / ".python-version").read_text(encoding="utf-8").strip()}
+
+
 def expected_versions(project: Path = PROJECT) -> dict[str, str]:
     """What a pod must find installed."""
-    locked = dict(entry.split("==") for entry in packages(project / "uv.lock"))
-    python = (project / ".python-version").read_text(encoding="utf-8").strip()
-    return {name: locked[name] for name in CHECKED} | {"python": python}
+    return {name: version for name, version in installed(project).items() if name in (*CHECKED, "python")}
 
 
 def _digest(path: Path) -> str:

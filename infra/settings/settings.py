@@ -24,7 +24,7 @@ from infra.settings.table import of_workload
 from training.contract import provenance
 from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe, camel, canonical
-from training.contract.workload import named
+from training.contract.workload import Installed, named
 from training.machine import topology
 
 ON, OFF = "true", "false"
@@ -41,6 +41,10 @@ class Judge(Protocol):
     @property
     def checks(self) -> tuple[Check, ...]:
         """What must agree there, beside `CHECKS`."""
+
+    @property
+    def installed(self) -> Installed:
+        """What the image of its pods has, by package; None where runs have this machine's."""
 
     def why_not(self, arm: str, draft: Draft) -> str:
         """Why an arm that nobody switched off can't be measured there; empty where it can."""
@@ -202,7 +206,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         recipe=recipe,
         secret_environment=secret,
         secret_digest=secret_digest(secret, draft.facts) if secret else None,
-        commands=_commands(recipe, absent),
+        commands=_commands(recipe, absent, place.installed),
         repeats=draft["repeats"],
         workers_curve=fewer_workers(draft),
         arms=tuple(arm for arm in ARMS if arm not in absent),
@@ -223,9 +227,9 @@ def _settings(draft: Draft, place: Judge) -> Settings:
     )
 
 
-def _commands(recipe: Recipe, absent: Mapping[str, str]) -> tuple[str, ...]:
+def _commands(recipe: Recipe, absent: Mapping[str, str], installed: Installed) -> tuple[str, ...]:
     command = named(recipe.workload).command
-    shown = {arm: command(recipe, arm) for arm in ARMS if arm not in absent}
+    shown = {arm: command(recipe, arm, installed) for arm in ARMS if arm not in absent}
     lines = [f"{arm}: {text}" for arm, text in shown.items() if text]
     return (*lines, *(f"{arm} is absent: {why}" for arm, why in absent.items())) if lines else ()
 
@@ -243,7 +247,9 @@ def absent_arms(draft: Draft, place: Judge) -> dict[str, str]:
     """
     recipe = recipe_of(draft)
     why_not = named(recipe.workload).why_not
-    reasons = {name: why_not(recipe, name) or _why_absent(arm, draft, place) for name, arm in ARMS.items()}
+    reasons = {
+        name: why_not(recipe, name, place.installed) or _why_absent(arm, draft, place) for name, arm in ARMS.items()
+    }
     return {arm: reason for arm, reason in reasons.items() if reason}
 
 

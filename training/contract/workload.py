@@ -54,6 +54,21 @@ class Target:
         return self.value is not None and (value >= self.value if self.better == "higher" else value <= self.value)
 
 
+Installed = Mapping[str, str] | None
+"""Versions by package of the image that the pods of a run have; None: it runs on this machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """What the pods of a run need beside their image."""
+
+    content: bytes
+    digest: str
+    """SHA-256 over names and contents."""
+    recipe: Mapping[str, Any]
+    """Fields of the recipe that are others in pods: paths within the content."""
+
+
 def _nothing(*_: Any) -> Any:
     return ()
 
@@ -111,13 +126,17 @@ class Workload:
     """From a recipe: sentences that qualify the verdict, by name."""
     binds_ranks: bool = True
     """Each rank is bound to CPUs of its own, in every arm; else its ranks share those that an arm has as a whole."""
+    files: Callable[[Any], Files | None] = lambda _: None
+    """From a recipe: files of the user's that its pods need; None: the image has all."""
     here_only: bool = False
     """What it runs is on this machine, and in no pod."""
-    inputs: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    by_path: tuple[str, ...] = ()
+    """Folders of the project whose modules its processes load by their path, which no import tells."""
+    inputs: Callable[[Any, Installed], Mapping[str, Any]] = lambda *_: {}
     """From a recipe: what its runs depend on beside the recipe and the project: versions, hashes of files."""
-    why_not: Callable[[Any, str], str] = lambda *_: ""
+    why_not: Callable[[Any, str, Installed], str] = lambda *_: ""
     """From a recipe and the name of an arm: why it can't be run so; "": it can."""
-    command: Callable[[Any, str], str] = lambda *_: ""
+    command: Callable[[Any, str, Installed], str] = lambda *_: ""
     """From a recipe and the name of an arm: what a preview shows of it, as one would type it; "": nothing."""
     target: "Callable[[Any], Target | None]" = lambda _: None
     """From a recipe: what its training is about; None: the scores say it, or nothing does."""

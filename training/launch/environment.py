@@ -29,6 +29,12 @@ OWN = re.compile("TRAINING_[A-Z_]+")
 SECRET = "TRAINING_SECRET_ENVIRONMENT"  # noqa: S105 (its name)
 """By which a run is told variables that nobody else may see, as a JSON object."""
 
+SECRET_NAMES = "TRAINING_SECRET_NAMES"  # noqa: S105 (its name)
+"""Of a pod, whose specification has each of them: their names, with commas between."""
+
+FILES = "TRAINING_FILES"
+"""Of a pod: the file with what a run needs beside the image."""
+
 LONGEST_TEMPORARY = 24
 """Characters. A socket's path ends at 107 (103 on macOS), and there follow 15 of ours and up to 64 of Ray's:
 `/ray-xxxxxxxx/r/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store`."""

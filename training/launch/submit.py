@@ -2,6 +2,7 @@
 
     python -m training.launch.submit --address http://HEAD:8265 --submission-id ID --stack STACK -- FLAGS…
 
+What a run needs beside the image is sent first, as a package; its driver and its workers have that as their folder.
 Speaks Ray's Job Submission API with the standard library alone: importing Ray would take longer than all it does. The
 driver runs on the cluster's head; its log is printed as it grows, and ends with the result.
 """
@@ -23,8 +24,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from training.contract.clock import process_start
+from training.contract.clock import Stamp, process_start
+from training.contract.provenance import PROJECT
 from training.launch import entry
+from training.launch.environment import FILES
 from training.launch.other_jobs import (
     MEASUREMENT,
     is_of_measurement,
@@ -152,9 +155,12 @@ def _quoted(submission_id: str) -> str:
 def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[str, str], stack: str) -> None:
     """Submit the arm and follow it; returns when it succeeded with the cluster to itself, else raises SubmitError."""
     before = stop_unfinished(api, stack)
-    command = ["python", "-m", "training.launch.pod", "ray", "--address=auto", *flags]
     signal.signal(signal.SIGTERM, _Stop(api, submission_id))
-    patiently(lambda: api.submit(submission_id, command, environment, MEASUREMENT), "submit the run")
+    command = ["-m", "training.launch.pod", "ray", "--address=auto", *flags]
+    if FILES in os.environ:
+        _submit_with_files(api, submission_id, command, environment)
+    else:
+        patiently(lambda: api.submit(submission_id, ["python", *command], environment, MEASUREMENT), "submit the run")
     look = _Look(api, stack, before | {submission_id})
     try:
         follow(api, submission_id, look.now_and_then)
@@ -162,6 +168,17 @@ def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[st
     except OthersError:
         _stop(api, submission_id)
         raise
+
+
+def _submit_with_files(api: JobsApi, submission_id: str, command: list[str], environment: dict[str, str]) -> None:
+    """Submit a run in the folder that it needs beside the image; it begins when that has been sent.
+
+    Ray puts this folder before all others, and a module in it may have the name of one of ours.
+    """
+    folder = patiently(lambda: api.upload(Path(os.environ[FILES])), "send the files of the run")
+    ours = ["env", f"PYTHONPATH={PROJECT}", "python", "-P", *command]
+    since = environment | entry.pass_on_start(Stamp.now())
+    patiently(lambda: api.submit(submission_id, ours, since, MEASUREMENT, working_dir=folder), "submit the run")
 
 
 def stop_unfinished(api: JobsApi, stack: str) -> set[str]:

@@ -11,6 +11,7 @@ import pulumi
 
 from compare.measurement import Reserved
 from infra.doctor import Finding
+from infra.image import spec as image_spec
 from infra.places.cluster import fit, kube
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
@@ -20,6 +21,7 @@ from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import Settings
+from training.contract.workload import Installed
 
 if TYPE_CHECKING:  # they load the providers' packages, which take seconds
     from infra.places.cluster.access import Access
@@ -52,6 +54,11 @@ class ClusterPlace(ABC):
     def checks(self) -> tuple[Check, ...]:
         """What must agree on every cluster."""
         return (Check(_namespace_is_ours, ("namespace",)), Check(_chart_is_there, ("operator", "kuberayChart")))
+
+    @property
+    def installed(self) -> Installed:
+        """What the training image has."""
+        return image_spec.installed()
 
     def why_not(self, arm: str, draft: Draft) -> str:
         """Tuned Ray starts for each run, and here is one Ray cluster for all."""

@@ -15,7 +15,7 @@ from infra.settings.key import Target
 from infra.settings.settings import Settings
 from training.contract.arms import ARMS
 from training.contract.recipe import canonical
-from training.contract.workload import named
+from training.contract.workload import Installed, named
 
 if TYPE_CHECKING:
     from infra.doctor import Finding
@@ -27,6 +27,7 @@ class Local:
     target: Target = "local"
     trains_here = True
     holds_machine = False  # each run waits for it by itself
+    installed: Installed = None
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -116,7 +117,7 @@ class LocalMeasurement(pulumi.ComponentResource):
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
     """What `TrainingRunProvider` reads. The recipe is one string, because Pulumi makes floats of numbers."""
     secret = pulumi.Output.secret(canonical(dict(settings.secret_environment))) if settings.secret_environment else None
-    command = named(plan.recipe.workload).command(plan.recipe, plan.arm)
+    command = named(plan.recipe.workload).command(plan.recipe, plan.arm, None)
     return {
         **({"command": command} if command else {}),  # read by nobody: a preview shows what is to be run
         **({"secretEnvironment": secret} if secret else {}),

@@ -48,6 +48,26 @@ def test_what_pods_never_import_does_not(project: Path, name: str) -> None:
     assert before == CONTENT.tag(project)
 
 
+@pytest.mark.parametrize("name", ["observe/path/sitecustomize.py", "observe/keras_steps.py", "ranks/under_ray.py"])
+def test_what_a_script_s_processes_load_by_its_path_is_in_its_image(project: Path, name: str) -> None:
+    """No import tells of it; and the CNN's image has nothing of it."""
+    script, path = replace(CONTENT, workload="script"), project / "training/workloads/script" / name
+    before, of_cnn = script.tag(project), CONTENT.tag(project)
+    path.write_text("# changed\n")
+
+    assert path in image_spec.modules("script", project)
+    assert before != script.tag(project)
+    assert of_cnn == CONTENT.tag(project)
+
+
+def test_what_the_image_leaves_out_is_not_installed() -> None:
+    """The lock has Keras 3, whose modules are in no image, and scikit-learn, of which one has the data alone."""
+    found = image_spec.installed()
+
+    assert {"ray", "tensorflow-cpu", "tf-keras", "python"} <= set(found)
+    assert set() == {"keras", "scikit-learn"} & set(found)
+
+
 @pytest.mark.parametrize(("package", "changes"), [("tensorflow-cpu", True), ("ray", True), ("pulumi", False)])
 def test_only_packages_in_the_image_change_it(project: Path, package: str, changes: bool) -> None:
     """The lock holds the program's packages too."""

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from training.launch import submit
+from training.contract.clock import Stamp
+from training.contract.provenance import PROJECT
+from training.launch import entry, submit
+from training.launch.environment import FILES
 from training.launch.other_jobs import MEASUREMENT
 from training.launch.submit import JobsApi, OthersError, SubmitError
 
@@ -291,3 +294,28 @@ def test_without_the_cluster_s_token_it_is_said_that_the_cluster_is_gone(
 
     with pytest.raises(SystemExit, match=r"(?s)no RayCluster: it was deleted.*pulumi refresh --yes\n  pulumi up"):
         submit.main()
+
+
+def test_a_run_with_files_begins_when_they_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They are its folder; what the user calls `training` in it stands before nothing of ours."""
+    monkeypatch.setenv(FILES, str(tmp_path / "files.zip"))
+    (tmp_path / "files.zip").write_bytes(b"a zip")
+    done: list[Any] = []
+
+    class Recorded(JobsApi):
+        def upload(self, package: bytes | Path) -> str:
+            assert isinstance(package, Path)
+            done.append(package.read_bytes())
+            return "gcs://_ray_pkg_x.zip"
+
+        def submit(self, *given: Any, **more: Any) -> None:
+            done.append((*given, more))
+
+    early = entry.pass_on_start(Stamp.now().later(-60.0))
+    submit._submit_with_files(Recorded("http://x", TOKEN), "job-1", ["-m", "training.launch.pod", "ray"], early)
+    content, (name, command, environment, _, more) = done
+
+    assert (b"a zip", "job-1", {"working_dir": "gcs://_ray_pkg_x.zip"}) == (content, name, more)
+    assert ["env", f"PYTHONPATH={PROJECT}", "python", "-P", "-m", "training.launch.pod", "ray"] == command
+    assert early != environment
+    assert early.keys() == environment.keys()

@@ -4,13 +4,14 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from training.contract.arms import TUNED
 from training.contract.provenance import PROJECT
-from training.workloads.script import commands, source, their_python
+from training.contract.workload import Files, Installed
+from training.workloads.script import commands, package, source, their_python
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, ScriptError, recognise
@@ -26,6 +27,8 @@ for name in sys.argv[1:]:
 """
 SHOWN_VALUES = {"storage": "{storage}"}
 """What stands for a folder that each run has of its own."""
+APP = "/app"
+"""Where the image has the project."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,34 +40,58 @@ class Asked:
     python: str
     versions: Mapping[str, str]
     """Of Python, and of the packages of its environment."""
+    in_pods: bool = False
+    """It runs in pods: their image has that environment."""
 
     @property
     def inputs(self) -> dict[str, Any]:
         """What decides beside the recipe what runs of it do: its files, its environment, what observes it."""
-        folder = path_of(self.recipe.script_folder) if self.recipe.script_folder else None
         return {
             "script": self.script.path.name,
             "kind": self.script.kind,
-            "files": source.digest(self.script, folder),
+            "files": source.digest(self.script, folder_of(self.recipe)),
             "versions": dict(self.versions),
             "observer": observer_hash(),
         }
 
     def arms(self, values: Mapping[str, str], master_port: int = Sizes.master_port) -> dict[str, ArmCommand]:
         """Every arm that a script can have, by name; `values` replace {storage}."""
-        sizes = Sizes(workers=self.recipe.workers, worker_cpus=int(self.recipe.worker_cpus), master_port=master_port)
+        sizes = Sizes(
+            workers=self.recipe.workers,
+            worker_cpus=self.recipe.worker_cpus,
+            master_port=master_port,
+            in_pods=self.in_pods,
+        )
         known = {"seed": str(self.recipe.seed), "epochs": str(self.recipe.epochs), **values}
         found = commands.commands(self.script, self.python, sizes, known, "ray" in self.versions)
         return {each.arm: each for each in found}
 
 
-def asked(recipe: ScriptRecipe) -> Asked:
-    """Raises ScriptError and PythonError, each with what to do."""
+def asked(recipe: ScriptRecipe, image: Installed = None) -> Asked:
+    """`image`: what the image of its pods has; None: it runs here. Raises ScriptError and PythonError."""
     if not recipe.script:
         raise ScriptError("script", "no script is named: it is the file that trains, as ../mine/train.py")
-    python = interpreter(recipe.python)
-    script = recognise(path_of(recipe.script), tuple(shlex.split(recipe.script_arguments)), recipe.script_kind)
-    return Asked(recipe=recipe, script=script, python=python, versions=their_python.checked(python, script))
+    python = interpreter(recipe.python) if image is None else "python"
+    script = script_of(recipe)
+    versions = their_python.checked(python, script) if image is None else their_python.of_image(image)
+    return Asked(recipe=recipe, script=script, python=python, versions=versions, in_pods=image is not None)
+
+
+def script_of(recipe: ScriptRecipe) -> Script:
+    """The script, recognised. Raises ScriptError."""
+    return recognise(path_of(recipe.script), tuple(shlex.split(recipe.script_arguments)), recipe.script_kind)
+
+
+def folder_of(recipe: ScriptRecipe) -> Path | None:
+    """What belongs to the script beside what it imports; None: nothing does."""
+    return path_of(recipe.script_folder) if recipe.script_folder else None
+
+
+def files(recipe: ScriptRecipe) -> Files:
+    """What pods get of the script; of the recipe what decides alone. Raises ScriptError and SourceError."""
+    packed = package.of_script(script_of(recipe), folder_of(recipe))
+    defaults = {its.name: its.default for its in recipe.settings().values() if not its.metadata["decides"]}
+    return Files(content=packed.content, digest=packed.digest, recipe=defaults | {"script": packed.script})
 
 
 def path_of(text: str) -> Path:
@@ -77,9 +104,9 @@ def interpreter(text: str) -> str:
     return str(path_of(text)) if "/" in text else text or sys.executable
 
 
-def inputs(recipe: ScriptRecipe) -> dict[str, Any]:
+def inputs(recipe: ScriptRecipe, image: Installed = None) -> dict[str, Any]:
     """As `Asked.inputs`."""
-    return asked(recipe).inputs
+    return asked(recipe, image).inputs
 
 
 def observer_hash() -> str:
@@ -94,14 +121,17 @@ def warm_up(recipe: ScriptRecipe) -> list[str]:
     return [found.python, "-c", IMPORTS, *found.script.frameworks, "ray.train"]
 
 
-def why_not(recipe: ScriptRecipe, arm: str) -> str:
+def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """Why there is no such arm of it; "": there is."""
     if arm == TUNED.name:
         return "what is tuned is this project's own use of Ray, and a script has one of its own"
-    return asked(recipe).arms(SHOWN_VALUES)[arm].absent
+    return asked(recipe, image).arms(SHOWN_VALUES)[arm].absent
 
 
-def shown(recipe: ScriptRecipe, arm: str) -> str:
+def shown(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """The whole command of an arm, for a review before anything is run."""
-    found = asked(recipe)
-    return f"cd {shlex.quote(str(commands.folder(found.script)))} && {found.arms(SHOWN_VALUES)[arm]}"
+    found = asked(recipe, image)
+    if image is None:
+        return f"cd {shlex.quote(str(commands.folder(found.script)))} && {found.arms(SHOWN_VALUES)[arm]}"
+    in_its_folder = replace(found, script=replace(found.script, path=Path(found.script.path.name)))
+    return str(in_its_folder.arms(SHOWN_VALUES)[arm]).replace(str(PROJECT), APP)

@@ -1,5 +1,6 @@
 """The command of each arm of a script, or why it has none. Pure: it starts nothing, and knows of no place."""
 
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from training.workloads.script.recognise import WORDS, Script
 RANKS = PROJECT / "training" / "workloads" / "script" / "ranks"
 ARMS = ("baseline", "wide", "native", "ray")
 ALONE = ("baseline", "wide")
+BY_TORCHRUN = ("ray-torch", "torchrun")
+"""Kinds whose ranks find each other by torchrun's variables without Ray."""
+BOOSTERS = ("ray-xgboost", "ray-lightgbm")
 MASTER = ("--master-addr", "127.0.0.1", "--master-port")
 VARIABLES_OF: dict[str, dict[str, str]] = {
     # Ray sets it in the workers of its TensorflowTrainer: the other arms import the same Keras
@@ -23,9 +27,15 @@ class Sizes:
     """What an arm is given."""
 
     workers: int
-    worker_cpus: int = 1
+    worker_cpus: float = 1
     master_port: int = 29500
     """Where torchrun's ranks meet: its own choice, which is free in a network of a run's own."""
+    in_pods: bool = False
+    """Each rank of `native` is started in a pod of its own, which is told where the others are."""
+
+    def threads(self, arm: str) -> int:
+        """Compute threads of a process of an arm: its CPUs, rounded up."""
+        return max(1, math.ceil(round(self.worker_cpus * (self.workers if arm == "wide" else 1), 3)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +71,12 @@ def commands(
 
 def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mapping[str, str]) -> ArmCommand:
     alone = arm in ALONE
-    threads = sizes.workers * sizes.worker_cpus if arm == "wide" else sizes.worker_cpus
+    threads = sizes.threads(arm)
     command = [str(script.path), *arguments(script, {**values, "workers": str(_workers(arm, script, sizes))})]
     return ArmCommand(
         arm=arm,
         command=(python, *_launcher(arm, script, sizes), *command),
-        cpus=threads if alone else sizes.workers * sizes.worker_cpus,
+        cpus=threads if alone else sizes.workers * threads,
         ranks=1 if alone else sizes.workers,
         variables=threading(threads) | VARIABLES_OF.get(script.kind, {}),
     )
@@ -75,14 +85,22 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
 def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
     if sizes.workers == 1 and (arm == "wide" or (arm == "ray" and script.kind == "other")):
         return "with one worker it is the baseline"
-    if arm == "native" and script.kind == "other":
-        return f"{WORDS['other']}: nothing here knows how its ranks find each other without Ray"
-    if arm == "native" and script.uses_ray_data:
-        return "the script reads its data with Ray Data, which Ray's local mode has for one process alone"
+    if arm == "native":
+        return _no_native(script, sizes)
     if arm == "ray" and script.kind == "other" and not script.needs_ray:
         return "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise)"
     if arm == "ray" and not has_ray:
         return "its environment has no Ray"
+    return ""
+
+
+def _no_native(script: Script, sizes: Sizes) -> str:
+    if script.kind == "other":
+        return f"{WORDS['other']}: nothing here knows how its ranks find each other without Ray"
+    if sizes.in_pods and script.kind in BOOSTERS:
+        return "in pods nothing starts the tracker, or makes the list of machines, by which its ranks find each other"
+    if script.uses_ray_data:
+        return "the script reads its data with Ray Data, which Ray's local mode has for one process alone"
     return ""
 
 
@@ -97,14 +115,15 @@ def _workers(arm: str, script: Script, sizes: Sizes) -> int:
 
 def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
     """What stands between Python and the script."""
-    is_torch = script.kind in ("ray-torch", "torchrun")
-    if is_torch and (arm == "native" or (arm in ALONE and not script.trains_alone)):
+    if arm == "native" and sizes.in_pods:
+        return []
+    if script.kind in BY_TORCHRUN and (arm == "native" or (arm in ALONE and not script.trains_alone)):
         count = ("--nproc-per-node", str(sizes.workers if arm == "native" else 1))
         return ["-m", "torch.distributed.run", *count, *MASTER, str(sizes.master_port)]
     if arm == "native":
         return [str(RANKS / "processes.py"), str(sizes.workers), script.kind]
     if arm == "ray" and script.kind in ("torchrun", "tf-config"):
-        return [str(RANKS / "under_ray.py"), str(sizes.workers), str(sizes.worker_cpus), script.kind]
+        return [str(RANKS / "under_ray.py"), str(sizes.workers), str(sizes.threads(arm)), script.kind]
     return []
 
 

@@ -14,10 +14,7 @@ SITE = PROJECT / "training" / "workloads" / "script" / "observe" / "path"
 
 
 def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path) -> dict[str, str]:
-    """What every run may have, what the script needs, and the arm's.
-
-    A Ray that the script starts has its files in a private folder, and a token, as the project's own.
-    """
+    """What every run may have, what the script needs, and the arm's."""
     kept = environment.allowed(os.environ)
     kept = {name: value for name, value in kept.items() if not environment.DOWNLOADING.fullmatch(name)}
     kept = {name: value for name, value in kept.items() if not environment.OWN.fullmatch(name)}
@@ -26,11 +23,18 @@ def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path) -
         "PYTHONUNBUFFERED": "1",
         **needed,
         **arm.variables,
-        "RAY_TMPDIR": str(ray_folder),
+        **own_ray(ray_folder),
+        "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
+    }
+
+
+def own_ray(folder: Path) -> dict[str, str]:
+    """What a Ray that the script starts finds: a private folder, and a token of its own."""
+    return {
+        "RAY_TMPDIR": str(folder),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
     }
 
 

@@ -3,12 +3,11 @@
 The command is the user's, and so are its processes; what they print goes to this run's log.
 """
 
-import json
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -18,48 +17,56 @@ from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import observed
 from training.launch.entry import Request
-from training.launch.environment import SECRET, short_folder
+from training.launch.environment import short_folder
 from training.launch.observed import MOST_PRINTED
 from training.launch.usage import Usage
-from training.machine.ports import held_ports
-from training.workloads.script import commands, observations, summary
+from training.workloads.script import commands, summary
 from training.workloads.script.asked import asked, why_not
-from training.workloads.script.environment import measured_into, observed_by, variables_of
+from training.workloads.script.environment import measured_into, observed_by
 from training.workloads.script.recipe import ScriptRecipe, variables
+from training.workloads.script.where import Given, here
 
 
 class ArmError(ValueError):
     """An arm that ended badly; the message says how, and its output is above it."""
 
 
-def launch(request: Request, arm: str) -> TrainingResult:
-    """Run the arm and give its result. Raises ScriptError, PythonError and ArmError."""
-    recipe = request.recipe
-    assert isinstance(recipe, ScriptRecipe)  # noqa: S101 (the workload's own)
-    secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
-    found, folder, host = asked(recipe), request.result.parent, provenance.host()
+def launch(request: Request, arm: str) -> TrainingResult | None:
+    """Run the arm and give its result; of ranks in pods, rank 0's. Raises ScriptError, PythonError, ArmError and
+    ApartError."""
+    assert isinstance(request.recipe, ScriptRecipe)  # noqa: S101 (the workload's own)
+    place = here(request)
+    recipe = place.recipe(request.recipe)
+    found, folder, host = asked(recipe, place.image), request.result.parent, provenance.host()
     own, storage = folder / "observed", folder / "storage"
-    if reason := why_not(recipe, arm):
+    if reason := why_not(recipe, arm, place.image):
         raise ArmError(f"a script has no arm {arm} here: {reason}")
     for each in (own, storage):
-        each.mkdir(mode=0o700, exist_ok=True)
-    with held_ports(1) as (port,):
-        command = found.arms({"storage": str(storage)}, port)[arm]
+        shutil.rmtree(each, ignore_errors=True)  # a Ray pod outlives a run
+        each.mkdir(mode=0o700)
+    command = place.command(found, storage, arm)
     Progress(folder).write("note", text=str(command))
     print(f"in {commands.folder(found.script)}: {command}", flush=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=short_folder()) as ray_folder:
-        given = {**variables(recipe.environment), **secret}
-        environment = variables_of(command, given, Path(ray_folder)) | observed_by(own, recipe.measure_steps)
+        needed = {**variables(recipe.environment), **place.secret}
         epochs = recipe.epochs if "{epochs}" in recipe.script_arguments else 0
-        environment |= measured_into(folder / progress.NAME, epochs=epochs, probe=arm == NATIVE.name)
-        printed, usage = _Printed(secret), Usage()
+        probe = arm == NATIVE.name and place.image is None  # ranks agree on it by a folder, which pods have none of
+        observer = observed_by(own, recipe.measure_steps)
+        observer |= measured_into(folder / progress.NAME, epochs=epochs, probe=probe)
+        environment = place.variables(
+            Given(found=found, command=command, needed=needed, observer=observer, own_ray=Path(ray_folder))
+        )
+        printed, usage = _Printed(place.secret), Usage()
         end = observed.run(
-            command.command, str(commands.folder(found.script)), environment, command.cpus, printed.pass_on
+            command.command, str(commands.folder(found.script)), environment, place.cpus(command), printed.pass_on
         )
     shutil.rmtree(storage, ignore_errors=True)
     _refuse_failure(end, printed, arm)
-    seen = tuple(observations.read(own))
-    return summary.result(summary.Made(found, command, end, seen, host, usage.throttled()))
+    seen = place.seen(own)
+    if seen is None:
+        return None
+    made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled())
+    return replace(summary.result(made), recipe=request.recipe.to_dict(), ray_head=place.head())
 
 
 def _refuse_failure(end: observed.End, printed: "_Printed", arm: str) -> None:

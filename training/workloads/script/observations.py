@@ -13,8 +13,21 @@ from typing import Any
 
 LEAST_TIMED = 3
 """Steps whose median is a step's time."""
+_SNAKE = {"cpuModel": "cpu_model", "containerCpu": "container_cpu"}
 MOST_WORK = 0.9
 """Of a process's CPU seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankPod:
+    """The pod of a rank."""
+
+    node: str
+    name: str
+    cpu_model: str
+    container_cpu: list[list[float]] | None
+    """[seconds since the epoch, CPU seconds of the container so far]: at the start of the process, without its own,
+    and at the end of the training; None where that is not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +75,8 @@ class Observation:
     """Why there is none, where there should be one."""
     ended_early: bool
     notes: tuple[str, ...]
+    pod: RankPod | None = None
+    """None outside of pods."""
 
     @property
     def step_seconds(self) -> float | None:
@@ -119,7 +134,7 @@ def read(folder: Path) -> list[Observation]:
 
 def parse(data: dict[str, Any]) -> Observation:
     """One observation from its file."""
-    rows, thread_cpus = data["firstPassRows"], data["threadCpus"]
+    rows, thread_cpus, pod = data["firstPassRows"], data["threadCpus"], data.get("pod")
     return Observation(
         rank=data["rank"],
         world=data["world"],
@@ -148,4 +163,5 @@ def parse(data: dict[str, Any]) -> Observation:
         no_all_reduce=data["noAllReduce"],
         ended_early=data["endedEarly"],
         notes=tuple(data["notes"]),
+        pod=RankPod(**{_SNAKE.get(key, key): value for key, value in pod.items()}) if pod else None,
     )

@@ -212,11 +212,14 @@ def _provenance(made: Made) -> Provenance:
 
 def _worker(made: Made, one: Observation | None) -> Worker:
     """A rank, with the CPUs that its own threads had; where none was seen, one that stands for the command."""
-    affinity = list(one.affinity) if one and one.affinity else None
+    pod = one.pod if one else None
+    affinity = list(one.affinity) if one and one.affinity and not pod else None
     return Worker(
         rank=one.rank if one else 0,
-        node=provenance.node(),
-        cpu_model=made.host.cpu_model,
+        node=pod.node if pod else provenance.node(),
+        pod=pod.name if pod else provenance.pod(),
+        cpu_model=pod.cpu_model if pod else made.host.cpu_model,
+        container_cpu=pod.container_cpu if pod else None,
         amount=one.rows if one else None,
         compute_threads=one.threads if one else None,
         affinity=affinity,
@@ -273,7 +276,9 @@ def _reasons(made: Made) -> dict[str, str]:
         "ray": "a Ray that the script starts is its own",
         "evaluationSeconds": "it is not told from what else lies between epochs",
         "provenance.datasetHash": "the script reads its data itself",
-        "workers.cpus": "the system does not say which CPUs are of one core",
+        "workers.cpus": "a pod's limit holds it instead of a binding to CPUs"
+        if provenance.pod()
+        else "the system does not say which CPUs are of one core",
         "workers.computeThreads": "its framework does not say how many threads compute",
         "throttledSeconds": "the system does not count it",
     }

@@ -103,6 +103,11 @@ def _asked(python: str) -> dict[str, Any]:
     return found
 
 
+def of_image(installed: Mapping[str, str]) -> dict[str, str]:
+    """Likewise, of an image that has this installed."""
+    return {name: installed[name] for name in ("python", *PACKAGES) if name in installed}
+
+
 def check(script: Script, found: Mapping[str, str], python: str) -> None:
     """What the script imports is there, and new enough. Raises PythonError with the line that installs it."""
     missing = {name for name in script.loads if name not in modules(python)}

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import state
+from . import in_pod, state
 
 WAIT_SECONDS, MOST_WAIT_SECONDS = 0.02, 60.0
 """For rank 0's checkpoint."""
@@ -71,7 +71,9 @@ def end_driver_with_workers(module: Any) -> None:
     @functools.wraps(fit)
     def fit_observed(self: Any, *args: Any, **more: Any) -> Any:
         result = fit(self, *args, **more)
-        if self.running_in_local_mode and state.current().world > 1:
+        if not self.running_in_local_mode:
+            in_pod.fetch(Path(os.environ[state.FOLDER]))
+        elif state.current().world > 1 and in_pod.NODE not in os.environ:
             _share_checkpoint(result, Path(os.environ[state.FOLDER], f"fit-{next(fits)}"))
         for path in Path(os.environ[state.FOLDER]).glob("rank-*.json"):
             if json.loads(path.read_text(encoding="utf-8"))["endedEarly"]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from . import in_pod
 from .live import EPOCHS, Live
 from .usage import Usage, peak_memory_bytes, thread_cpus
 
@@ -61,6 +62,7 @@ class State:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
+        self.pod = in_pod.Pod()
         self.began = time.time()
         self.step_ends: list[float] = []
         """Seconds of the monotonic clock, without `own_seconds`."""
@@ -181,6 +183,7 @@ class State:
         self.own_seconds += time.monotonic() - began
         return {
             "pid": self.pid,
+            "pod": self.pod.to_dict(),
             "rank": self.rank,
             "world": self.world,
             "framework": self.framework,
@@ -272,9 +275,11 @@ def write() -> None:
     try:
         state.end_training()
         folder = Path(os.environ[FOLDER])
-        path = folder / f"rank-{state.rank}-{state.pid}.json"
+        path, text = folder / f"rank-{state.rank}-{state.pid}.json", json.dumps(state.to_dict())
+        if in_pod.put(path.name, text):
+            return
         temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(state.to_dict()), encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except Exception as error:  # noqa: BLE001 (whatever it is, the script goes on; the reader says that a rank is missing)
         print(f"observer: {error!r}", file=sys.stderr)

@@ -9,13 +9,16 @@ import json
 
 
 def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
-    """All that torchrun sets and a library may ask for; Lightning looks for the run's id. Ranks of one machine."""
+    """All that torchrun sets and a library may ask for; Lightning looks for the run's id. A group is a machine's."""
     world = str(len(addresses))
     host, _, port = addresses[0].rpartition(":")
+    hosts = [address.rpartition(":")[0] for address in addresses]
+    own, groups = hosts[rank], list(dict.fromkeys(hosts))
     return {
         "MASTER_ADDR": host, "MASTER_PORT": port,
-        "RANK": str(rank), "LOCAL_RANK": str(rank), "ROLE_RANK": str(rank), "GROUP_RANK": "0",
-        "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "ROLE_WORLD_SIZE": world, "GROUP_WORLD_SIZE": "1",
+        "RANK": str(rank), "LOCAL_RANK": str(hosts[:rank].count(own)), "ROLE_RANK": str(rank),
+        "GROUP_RANK": str(groups.index(own)), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": str(hosts.count(own)),
+        "ROLE_WORLD_SIZE": world, "GROUP_WORLD_SIZE": str(len(groups)),
         "TORCHELASTIC_RUN_ID": "ray", "TORCHELASTIC_USE_AGENT_STORE": "False",
     }  # fmt: skip
 

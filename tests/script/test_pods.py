@@ -1,0 +1,144 @@
+"""A script as pods run it, with the processes of this machine: ranks of an Indexed Job, and the driver of a Ray job."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.script.tryout import EXAMPLES, PROJECT
+from training.contract import result
+from training.contract.result import TrainingResult
+from training.launch import entry
+from training.launch.environment import FILES, SECRET_NAMES
+from training.launch.rendezvous import Rendezvous
+from training.workloads.script import package, where
+from training.workloads.script.recognise import recognise
+
+ARGUMENTS = "--epochs 1 --num-workers {workers} --storage {storage}"
+PASSWORD = "no-log-has-this-word"  # noqa: S105 (that is what is tested)
+
+
+def packed(folder: Path, name: str, arguments: str) -> Path:
+    """An example in its package."""
+    script = recognise(EXAMPLES / name, tuple(arguments.split()))
+    path = folder / "files.zip"
+    path.write_bytes(package.of_script(script, None).content)
+    return path
+
+
+def start(
+    arm: str, folder: Path, name: str, arguments: str, variables: dict[str, str], *flags: str
+) -> subprocess.Popen[str]:
+    """An arm's process in a pod of its own: `folder` is what that has."""
+    own = {entry.POD: "1", "TRAINING_NODE": f"node-of-{folder.name}", "PYTHONPATH": str(PROJECT)}
+    command = [
+        *(sys.executable, "-P", "-m", f"training.{arm}", "--no-bind-cpus", f"--result={folder / 'result.json'}"),
+        *("--workload=script", f"--script={name}", f"--script-arguments={arguments}", "--measure-steps=12", *flags),
+    ]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=os.environ | own | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """So many, with a free one after each."""
+    asked = [socket.socket() for _ in range(count)]
+    for each in asked:
+        each.bind(("127.0.0.1", 0))
+    ports = [int(each.getsockname()[1]) for each in asked]
+    for each in asked:
+        each.close()
+    return ports
+
+
+def assert_two_ranks(found: TrainingResult) -> None:
+    """That trained together, with the same weights, and of each its own node."""
+    assert (2, 2) == (found.world_size, len(found.workers))
+    assert {"weightsEqual": True, "stepsEqual": True}.items() <= found.checks.items()
+    assert [12, 12] == [rank.steps for rank in found.detail.ranks]
+    assert [0, 1] == [worker.rank for worker in found.workers]
+    assert all(worker.pod for worker in found.workers)
+    assert all(worker.container_cpu for worker in found.workers)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("keras_tf_config.py", "--epochs 1"), ("keras_ray.py", ARGUMENTS)])
+def test_each_pod_of_native_is_a_rank_and_the_first_has_the_result(name: str, arguments: str, tmp_path: Path) -> None:
+    """Whether the script knows Ray or not: no pod sees another's files."""
+    files = packed(tmp_path, name, arguments)
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    ranks = []
+    for rank in range(2):
+        folder = tmp_path / f"pod-{rank}"
+        folder.mkdir()
+        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
+        ranks.append(start("native", folder, name, arguments, told))
+    printed = [each.communicate(timeout=300)[0] for each in ranks]
+
+    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
+    assert not (tmp_path / "pod-1" / "result.json").exists()
+    found = result.read(tmp_path / "pod-0" / "result.json")
+    assert_two_ranks(found)
+    assert ["node-of-pod-0", "node-of-pod-1"] == [worker.node for worker in found.workers]
+
+
+@contextmanager
+def ray_head(folder: Path) -> Iterator[str]:
+    """A Ray that is there before the run, as a cluster's: its address."""
+    (port,) = free_ports(1)
+    ray = str(Path(sys.executable).with_name("ray"))
+    own = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-cluster", "RAY_USAGE_STATS_ENABLED": "0"}
+    own |= {"TRAINING_NODE": "a-node", "PASSWORD": PASSWORD}
+    command = [ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false",
+               "--node-ip-address=127.0.0.1", f"--temp-dir={folder}", "--disable-usage-stats", "--block"]  # fmt: skip
+    head = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert head.stdout
+        said = ""
+        while "Ray runtime started" not in said:
+            line = head.stdout.readline()
+            assert line, said
+            said += line
+        yield f"127.0.0.1:{port}"
+    finally:
+        head.terminate()
+        head.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("keras_tf_config.py", "--epochs 1"), ("keras_ray.py", ARGUMENTS)])
+def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: str, tmp_path: Path) -> None:
+    """By Ray's own store: a worker of another pod writes no file that the driver sees."""
+    folder = tmp_path / "head"
+    folder.mkdir()
+    package.unpack(packed(tmp_path, name, arguments).read_bytes(), folder)
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short, ray_head(Path(short)) as address:
+        variables = {
+            "RAY_ADDRESS": address,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": "of-the-cluster",
+            where.JOB_CONFIG: json.dumps({"runtime_env": {"env_vars": {"A": "b"}}, "metadata": {"x": "y"}}),
+            SECRET_NAMES: "PASSWORD",
+            "PASSWORD": PASSWORD,
+        }
+        driver = start("ray", folder, name, arguments, variables, "--address=auto", "--environment=COLOUR=red")
+        printed = driver.communicate(timeout=300)[0]
+
+    assert 0 == driver.returncode, printed[-4000:]
+    assert PASSWORD not in printed
+    found = result.read(folder / "result.json")
+    assert_two_ranks(found)
+    assert {"a-node"} == {worker.node for worker in found.workers}
+    assert found.ray_head is not None
+    assert found.seconds.startup is not None
+    assert found.seconds.startup < found.seconds.wall

@@ -1,0 +1,235 @@
+"""A script in pods: what its ranks are told, and how what they did comes to the one that gives the result."""
+
+import json
+import socket
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from training.contract.clock import Phases, Stamp, process_start
+from training.launch import entry
+from training.launch.entry import Request
+from training.launch.environment import FILES, SECRET_NAMES
+from training.launch.observed import End
+from training.launch.rendezvous import Rendezvous
+from training.workloads.script import package, where
+from training.workloads.script.asked import Asked
+from training.workloads.script.observe import state
+from training.workloads.script.observe.in_pod import STORE
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.recognise import recognise
+
+SECRET = {"TOKEN": "xyzzy"}
+OBSERVER = {"PYTHONPATH": "/app/observe", "TRAINING_OBSERVE": "/results/observed"}
+
+
+@dataclass
+class Somewhere:
+    """A script, and a request for a run of it in a pod."""
+
+    folder: Path
+    text: str = "import tf_keras\nTF_CONFIG = 1\n"
+    address: str = ""
+    arguments: tuple[str, ...] = field(default=("--epochs", "1"))
+
+    def request(self) -> Request:
+        """By the path within the package."""
+        recipe = ScriptRecipe(script="train.py", script_arguments=" ".join(self.arguments))
+        return Request(
+            recipe=recipe,
+            result=self.folder / "results" / "result.json",
+            dataset_path="",
+            bind_cpus=False,
+            address=self.address,
+            dashboard=False,
+            started=Stamp.now(),
+            phases=Phases(),
+        )
+
+    def packed(self) -> Path:
+        """The script in its package."""
+        (self.folder / "train.py").write_text(self.text)
+        path = self.folder / "files.zip"
+        path.write_bytes(package.of_script(recognise(self.folder / "train.py", self.arguments), None).content)
+        return path
+
+    def asked(self) -> Asked:
+        """The script, recognised."""
+        script = recognise(self.folder / "train.py", self.arguments)
+        return Asked(recipe=ScriptRecipe(), script=script, python="python", versions={"ray": "2.60"}, in_pods=True)
+
+
+@pytest.fixture
+def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Somewhere:
+    """An environment as a pod has it."""
+    made = Somewhere(tmp_path)
+    for name, value in {
+        entry.POD: "1", FILES: str(made.packed()), SECRET_NAMES: "TOKEN", "TOKEN": "xyzzy", "TRAINING_NODE": "one",
+        "PYTHONPATH": "/app", "RAY_AUTH_TOKEN": "of the cluster",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    return made
+
+
+def given_to(found: Asked, arm: str, own_ray: Path, **needed: str) -> where.Given:
+    """What an arm is started with."""
+    return where.Given(found=found, command=found.arms({})[arm], needed=needed, observer=OBSERVER, own_ray=own_ray)
+
+
+def test_on_this_machine_nothing_is_a_pod_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its script is where it is, and its CPUs are bound."""
+    monkeypatch.delenv(entry.POD, raising=False)
+
+    assert type(where.here(Somewhere(tmp_path).request())) is where.Machine
+
+
+def test_a_pod_unpacks_its_own_copy(pod: Somewhere) -> None:
+    """Which a script may write beside; an earlier one is gone."""
+    there = pod.folder / "results" / "script"
+    there.mkdir(parents=True)
+    (there / "old.py").touch()
+
+    path = Path(where.here(pod.request()).recipe(ScriptRecipe(script="train.py")).script)
+
+    assert there / "train.py" == path
+    assert pod.text == path.read_text()
+    assert not (there / "old.py").exists()
+
+
+def test_the_secret_is_known_by_its_names(pod: Somewhere) -> None:
+    """So that no log has it."""
+    assert SECRET == where.here(pod.request()).secret
+
+
+def test_one_process_has_the_pod_s_environment_and_a_ray_of_its_own(pod: Somewhere, tmp_path: Path) -> None:
+    """Not the cluster's, which another arm is measured on; and of this project's variables the node's alone."""
+    found = pod.asked()
+    place = where.here(pod.request())
+    given = place.variables(given_to(found, "baseline", tmp_path / "ray", A="b"))
+
+    assert {"A": "b", "TOKEN": "xyzzy", "TRAINING_NODE": "one", "OMP_NUM_THREADS": "1"}.items() <= given.items()
+    assert ("/app/observe", str(tmp_path / "ray")) == (given["PYTHONPATH"], given["RAY_TMPDIR"])
+    assert "of the cluster" != given["RAY_AUTH_TOKEN"]
+    assert {"TRAINING_NODE", "TRAINING_OBSERVE"} == {name for name in given if name.startswith("TRAINING_")}
+    assert 0 == place.cpus(found.arms({})["baseline"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "import tf_keras\nTF_CONFIG = 1\n",
+            {"TF_CONFIG": '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}'},
+        ),
+        (
+            "import torch.distributed\n",
+            {"MASTER_ADDR": "a", "MASTER_PORT": "2222", "RANK": "1", "LOCAL_RANK": "0", "GROUP_RANK": "1"},
+        ),
+    ],
+)
+def test_a_rank_is_told_of_the_others_as_its_kind_asks(
+    pod: Somewhere, tmp_path: Path, text: str, told: dict[str, str]
+) -> None:
+    """And has no launcher: each rank is a pod, and the only one of its machine."""
+    (pod.folder / "train.py").write_text(text)
+    found = pod.asked()
+    place = where.RankPod(pod.request(), Rendezvous(["a:2222", "b:2222"], 1))
+    command = place.command(found, tmp_path, "native")
+
+    assert told.items() <= place.variables(replace(given_to(found, "native", tmp_path), command=command)).items()
+    assert [str(pod.folder / "train.py"), "--epochs", "1"] == list(command.command[1:])
+
+
+def test_the_driver_of_a_job_tells_ray_what_its_workers_get(
+    pod: Somewhere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Observer, threads and variables, beside what the job had; no secret goes through Ray, which shows it."""
+    monkeypatch.delenv(FILES)
+    given = {"runtime_env": {"working_dir": "gcs://x.zip", "env_vars": {"B": "c"}}, "metadata": {"who": "we"}}
+    monkeypatch.setenv(where.JOB_CONFIG, json.dumps(given))
+    pod.address, found = "auto", pod.asked()
+    place = where.here(pod.request())
+
+    variables = place.variables(given_to(found, "ray", tmp_path, **SECRET, A="b"))
+    config = json.loads(variables[where.JOB_CONFIG])
+    workers = config["runtime_env"]["env_vars"]
+
+    assert "gcs://x.zip" == config["runtime_env"]["working_dir"]
+    assert {"who": "we"} == config["metadata"]
+    assert {
+        "A": "b",
+        "B": "c",
+        "OMP_NUM_THREADS": "1",
+        "TRAINING_OBSERVE": "/results/observed",
+    }.items() <= workers.items()
+    assert f"/app/observe:{pod.folder}" == workers["PYTHONPATH"]
+    assert workers[STORE] == variables[STORE]
+    assert "xyzzy" not in variables[where.JOB_CONFIG]
+    assert ("xyzzy", "of the cluster", "1") == (
+        variables["TOKEN"], variables["RAY_AUTH_TOKEN"], variables[where.OVERRIDE]
+    )  # fmt: skip
+
+
+def test_a_ray_run_begins_with_its_submission(pod: Somewhere) -> None:
+    """Less what this process itself took before the script."""
+    pod.address = "auto"
+    request = pod.request()
+    place = where.HeadPod(request)
+    own = process_start()
+    place._request = Request(**{**vars(request), "started": own.later(-3.0)})
+
+    ended = place.ended(End(code=0, began=100.0, ended=130.0, left=0, processes=1))
+
+    assert 97.0 == pytest.approx(ended.began, abs=0.1)
+
+
+def did(rank: int, world: int) -> dict[str, Any]:
+    """What the observer writes of a rank with two steps."""
+    made = state.State()
+    made.rank, made.world, made.step_ends = rank, world, [1.0, 2.0]
+    return made.to_dict()
+
+
+def free_port() -> int:
+    """One that nobody has now."""
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return int(asked.getsockname()[1])
+
+
+def test_rank_0_has_what_all_ranks_did(pod: Somewhere) -> None:
+    """Whoever is first waits; the others have no result of their own."""
+    addresses = [f"127.0.0.1:{free_port() - 1}", "127.0.0.1:1", "127.0.0.1:2"]
+    seen: dict[int, object] = {}
+
+    def be(rank: int) -> None:
+        folder = pod.folder / f"rank-{rank}"
+        folder.mkdir()
+        (folder / f"rank-{rank}-7.json").write_text(json.dumps(did(rank, 3)))
+        seen[rank] = where.RankPod(pod.request(), Rendezvous(addresses, rank)).seen(folder)
+
+    ranks = [threading.Thread(target=be, args=(rank,)) for rank in (2, 0, 1)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join(30)
+
+    first = seen[0]
+    assert isinstance(first, list)
+    assert [0, 1, 2] == [one.rank for one in first]
+    assert (None, None) == (seen[1], seen[2])
+
+
+def test_a_rank_that_says_nothing_is_named(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever somebody else says at that port."""
+    monkeypatch.setattr(where, "WAIT_SECONDS", 0.5)
+    port = free_port()
+    place = where.RankPod(pod.request(), Rendezvous([f"127.0.0.1:{port - 1}", "x:1"], 0))
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+
+    with pytest.raises(where.ApartError, match="rank 1 did not say what it did within"):
+        place.seen(pod.folder)

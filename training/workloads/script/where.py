@@ -1,0 +1,269 @@
+"""Where a run of a script is: on this machine, or in a pod. What differs for it, and nothing else.
+
+A pod has its own files alone. So the script comes as a package, each rank of `native` is a pod that is told of the
+others, and what the ranks did is brought together before there is a result.
+"""
+
+import json
+import os
+import platform
+import shutil
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from training.contract.clock import process_start
+from training.contract.provenance import NODE
+from training.contract.result import RayHead
+from training.contract.workload import Installed
+from training.launch import entry, environment, rendezvous
+from training.launch.entry import Request
+from training.launch.environment import FILES, SECRET, SECRET_NAMES
+from training.launch.observed import End
+from training.launch.rendezvous import Rendezvous
+from training.launch.usage import container_cpu_since
+from training.machine.ports import held_ports
+from training.workloads.script import commands, observations, package, their_python
+from training.workloads.script.asked import Asked
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.environment import own_ray, variables_of
+from training.workloads.script.observations import Observation
+from training.workloads.script.observe.in_pod import STORE
+from training.workloads.script.ranks import variables
+from training.workloads.script.recipe import ScriptRecipe
+
+JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Environment variable by which Ray tells the driver of a job what its workers run in."""
+OVERRIDE = "RAY_OVERRIDE_JOB_RUNTIME_ENV"
+"""Environment variable by which a script's own `ray.init(runtime_env=…)` goes before its job's, and is no error."""
+WAIT_SECONDS = 600.0
+"""For what all ranks did: a rank that failed ends its Job, and this pod with it."""
+ANSWER_SECONDS = 10.0
+RENDEZVOUS = {
+    "ray-torch": variables.torchrun,
+    "torchrun": variables.torchrun,
+    "ray-tensorflow": variables.tf_config,
+    "tf-config": variables.tf_config,
+}
+"""By kind of script: what a rank of `native` is told, from all addresses and its rank."""
+
+
+class ApartError(ValueError):
+    """Ranks did not come together; the message says which."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What an arm is started with."""
+
+    found: Asked
+    command: ArmCommand
+    needed: Mapping[str, str]
+    """Variables that the user names, secret ones too."""
+    observer: Mapping[str, str]
+    own_ray: Path
+    """A folder for a Ray that the script starts."""
+
+
+class Machine:
+    """This machine: a run has it, and a network, to itself."""
+
+    image: Installed = None
+    """What the image of its pods has; None: it runs here."""
+
+    def __init__(self) -> None:
+        self.secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
+        """Variables that nobody else may see."""
+
+    def recipe(self, given: ScriptRecipe) -> ScriptRecipe:
+        """With the script's path as it is here."""
+        return given
+
+    def command(self, found: Asked, storage: Path, arm: str) -> ArmCommand:
+        """Of an arm."""
+        with held_ports(1) as (port,):
+            return found.arms({"storage": str(storage)}, port)[arm]
+
+    def variables(self, given: Given) -> dict[str, str]:
+        """The whole environment of the command."""
+        return {**variables_of(given.command, given.needed, given.own_ray), **given.observer}
+
+    def cpus(self, command: ArmCommand) -> int:
+        """Those that the command is bound to; 0: none."""
+        return command.cpus
+
+    def ended(self, end: End) -> End:
+        """With the start of the run as everybody pays it."""
+        return end
+
+    def seen(self, folder: Path) -> Sequence[Observation] | None:
+        """What all ranks did, by rank; None where another process gives the result."""
+        return observations.read(folder)
+
+    def head(self) -> RayHead | None:
+        """The pod of Ray's head, which this is then."""
+        return None
+
+
+class Pod(Machine):
+    """A pod with one process that trains. Its CPU limit holds it; its environment is what its specification says."""
+
+    def __init__(self, request: Request) -> None:
+        names = [name for name in os.environ.get(SECRET_NAMES, "").split(",") if name]
+        self.secret = {name: os.environ[name] for name in names}
+        self.image = their_python.versions(sys.executable)
+        self._request = request
+
+    def recipe(self, given: ScriptRecipe) -> ScriptRecipe:
+        """In a copy of the package, which is this pod's own: a script may write beside itself.
+
+        Ray has unpacked it for the driver of a job, into the current directory.
+        """
+        if FILES not in os.environ:
+            return replace(given, script=str(Path.cwd() / given.script))
+        folder = self._request.result.parent / "script"
+        shutil.rmtree(folder, ignore_errors=True)
+        package.unpack(Path(os.environ[FILES]).read_bytes(), folder)
+        return replace(given, script=str(folder / given.script))
+
+    def command(self, found: Asked, storage: Path, arm: str) -> ArmCommand:
+        """Of an arm."""
+        return replace(found, python=sys.executable).arms({"storage": str(storage)})[arm]
+
+    def variables(self, given: Given) -> dict[str, str]:
+        """What the pod has, less what this project's processes tell each other."""
+        return {**_of_pod(), **given.needed, **given.command.variables, **own_ray(given.own_ray), **given.observer}
+
+    def cpus(self, command: ArmCommand) -> int:  # noqa: ARG002 (as above)
+        """None: the pod's limit holds it."""
+        return 0
+
+
+class RankPod(Pod):
+    """One rank of `native`: rank 0 gives the result, and the others bring it what they did."""
+
+    def __init__(self, request: Request, cluster: Rendezvous) -> None:
+        super().__init__(request)
+        self._cluster = cluster
+        host, _, port = cluster.addresses[0].rpartition(":")
+        self._meeting = host, int(port) + 1  # beside the port where the framework's ranks meet
+        self._listener = None if cluster.rank else socket.create_server(("", self._meeting[1]))
+
+    def variables(self, given: Given) -> dict[str, str]:
+        """With those by which ranks of its kind find each other."""
+        told = RENDEZVOUS[given.found.script.kind](list(self._cluster.addresses), self._cluster.rank)
+        return {**super().variables(given), **told}
+
+    def seen(self, folder: Path) -> Sequence[Observation] | None:
+        """In rank 0, of all ranks."""
+        own = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("rank-*.json"))]
+        if self._listener is None:
+            _bring(self._meeting, {"rank": self._cluster.rank, "observations": own})
+            return None
+        others = _received(self._listener, set(range(1, len(self._cluster.addresses))))
+        return sorted(map(observations.parse, [*own, *others]), key=lambda one: one.rank)
+
+
+class HeadPod(Pod):
+    """The pod of Ray's head, where the driver of a job runs; the workers are in other pods."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._cpu = entry.container_cpu_at_start(request)
+
+    def variables(self, given: Given) -> dict[str, str]:
+        """With what Ray's workers get: all but the secret ones, which their pods have."""
+        store = {STORE: f"ray-worth-it/{uuid.uuid4().hex}"}
+        of_arm = {**given.command.variables, **given.observer, **store}
+        # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
+        path = os.pathsep.join((given.observer["PYTHONPATH"], str(commands.folder(given.found.script))))
+        public = {name: value for name, value in given.needed.items() if name not in self.secret}
+        config = _with_variables(os.environ.get(JOB_CONFIG, "{}"), {**public, **of_arm, "PYTHONPATH": path})
+        return {**_of_pod(), **given.needed, **of_arm, JOB_CONFIG: config, OVERRIDE: "1"}
+
+    def ended(self, end: End) -> End:
+        """From the job's submission on, but for what this process itself took before the script."""
+        waited = max(0.0, self._request.started.seconds_until(process_start()))
+        return replace(end, began=end.began - waited)
+
+    def head(self) -> RayHead | None:
+        """Its container's CPU time; None where that is not counted."""
+        both = container_cpu_since(self._cpu)
+        return RayHead(pod=platform.node(), container_cpu=both) if both else None
+
+
+def here(request: Request) -> Machine:
+    """Where this process is."""
+    if entry.POD not in os.environ:
+        return Machine()
+    if request.address:
+        return HeadPod(request)
+    cluster = rendezvous.given()
+    return RankPod(request, cluster) if cluster else Pod(request)
+
+
+def _of_pod() -> dict[str, str]:
+    left_out = {name for name in os.environ if environment.OWN.fullmatch(name) and name != NODE} | {"PYTHONPATH"}
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**kept, "PYTHONUNBUFFERED": "1"}
+
+
+def _with_variables(job_config: str, more: Mapping[str, str]) -> str:
+    """The configuration of a Ray job, whose workers get more variables."""
+    config = json.loads(job_config)
+    runtime = config.setdefault("runtime_env", {})
+    runtime["env_vars"] = {**runtime.get("env_vars", {}), **more}
+    return json.dumps(config)
+
+
+def _bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
+    """Give rank 0 what this rank did. Raises ApartError when it does not take it."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection(meeting, ANSWER_SECONDS) as there:
+                there.sendall(json.dumps(what).encode())
+                there.shutdown(socket.SHUT_WR)
+                there.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
+                if there.recv(1):
+                    return
+        except OSError:
+            pass  # it has ended, or has not begun
+        time.sleep(0.5)
+    raise ApartError(f"rank 0 at {meeting[0]} did not take what rank {what['rank']} did")
+
+
+def _received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]]:
+    """What these ranks did. Raises ApartError naming those that did not say."""
+    found: list[dict[str, Any]] = []
+    deadline = time.monotonic() + WAIT_SECONDS
+    with listener:
+        while missing:
+            listener.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                there, _ = listener.accept()
+            except TimeoutError:
+                ranks = ", ".join(map(str, sorted(missing)))
+                raise ApartError(f"rank {ranks} did not say what it did within {WAIT_SECONDS:.0f} s") from None
+            brought = _told(there)
+            if brought.get("rank") in missing:
+                missing.remove(brought["rank"])
+                found += brought["observations"]
+    return found
+
+
+def _told(there: socket.socket) -> dict[str, Any]:
+    """What a rank brings; nothing of one that was cut off, which comes again, or of a stranger."""
+    there.settimeout(ANSWER_SECONDS)
+    try:
+        with there, there.makefile("rb") as said:
+            brought: dict[str, Any] = json.loads(said.read())
+            there.sendall(b"1")
+    except (OSError, ValueError):
+        return {}
+    return brought
