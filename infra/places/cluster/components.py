@@ -4,21 +4,23 @@ A component each. What it declares comes from the pure builders beside this; who
 put together (`infra.places.cluster.measurement`).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.places.cluster import dashboard_spec, network_spec, operator_spec, ray_cluster_spec
+from infra.places.cluster import dashboard_spec, files_spec, network_spec, operator_spec, ray_cluster_spec
 from infra.places.cluster.access import Access
 from infra.places.cluster.chart import crds_digest
 from infra.places.cluster.crds import Crds
+from infra.places.cluster.files_spec import Secret
 from infra.places.cluster.network_spec import NetworkSettings
 from infra.places.cluster.operator_spec import OperatorSettings
 from infra.places.cluster.ray_cluster_spec import RayClusterSettings
+from training.contract.workload import Files
 
 
 class TrainingNamespace(pulumi.ComponentResource):
@@ -95,6 +97,51 @@ class Operator(pulumi.ComponentResource):
             opts=access.options(self, depends_on=[crds, *after]),
         )
         self.register_outputs({"release": self.release.name})
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What a script of somebody's own needs in pods beside the image."""
+
+    files: Files
+    secret: Secret | None
+    values: Mapping[str, str] = field(repr=False)
+    """Of the secret."""
+
+
+class ScriptFiles(pulumi.ComponentResource):
+    """A script's files, and variables that nobody else may see."""
+
+    ready: list[pulumi.Resource]
+    """When these are done, pods that need them may be made."""
+
+    def __init__(
+        self,
+        name: str,
+        brought: Brought,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:ScriptFiles", name, {}, opts)
+        of_files, content = files_spec.config_map(brought.files)
+        options = access.options(self, depends_on=list(after))
+        self.ready = [
+            k8s.core.v1.ConfigMap(
+                f"{name}-files",
+                metadata=access.metadata(name=of_files),
+                immutable=content["immutable"],
+                binary_data=content["binaryData"],
+                opts=options,
+            )
+        ]
+        if brought.secret:
+            metadata = access.metadata(name=brought.secret.name)
+            data = pulumi.Output.secret(dict(brought.values))
+            self.ready.append(
+                k8s.core.v1.Secret(f"{name}-secret", metadata=metadata, immutable=True, string_data=data, opts=options)
+            )
+        self.register_outputs({"files": of_files})
 
 
 class RayTrainingCluster(pulumi.ComponentResource):

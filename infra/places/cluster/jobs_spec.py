@@ -5,16 +5,18 @@ A Job is made once and never changed: what it depends on stands in its template,
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from infra.places.cluster import pod_spec
+from infra.places.cluster import files_spec, pod_spec
+from infra.places.cluster.files_spec import Secret
 from infra.places.cluster.pod_spec import RUN_LABEL, STACK_ANNOTATION, Manifest, Placement, Size
 from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
 from infra.plan import RunPlan
 from training.contract import progress, provenance
 from training.contract.arms import ARMS
 from training.contract.recipe import kebab
+from training.contract.workload import Files
 from training.launch import indexed_job, versions
 
 OWN_KEY = "ray-worth-it/own-key"
@@ -42,6 +44,8 @@ class JobSettings:
     timeout_minutes: int
     dataset_flags: tuple[str, ...]
     environment: Mapping[str, Any]
+    files: Files | None = None
+    """What the pods need beside the image."""
 
     @property
     def deadline_seconds(self) -> int:
@@ -49,12 +53,13 @@ class JobSettings:
         return self.timeout_minutes * 60
 
 
-def environment(expected_versions: Mapping[str, str]) -> dict[str, Any]:
+def environment(expected_versions: Mapping[str, str], secret: Secret | None = None) -> dict[str, Any]:
     """What every training process finds in its environment: texts, and what Kubernetes puts in."""
     return {
         versions.EXPECTED: json.dumps(dict(expected_versions), sort_keys=True),
         progress.ECHO: "1",
         provenance.NODE: NODE_NAME,
+        **(files_spec.secret_variables(secret) if secret else {}),
     }
 
 
@@ -97,10 +102,14 @@ def component(arm: str) -> str:
     return "ray-submitter" if ARMS[arm].start == "ray" else arm
 
 
-def _recipe_flags(plan: RunPlan) -> list[str]:
-    """Without what does not change the arm, as the number of workers the baseline: so its Job can be kept."""
+def _recipe_flags(plan: RunPlan, files: Files | None) -> list[str]:
+    """Without what does not change the arm, as the number of workers the baseline: so its Job can be kept.
+
+    Kubernetes would replace $(NAME) in them by a variable.
+    """
     ignored = tuple(f"{kebab(key)}=" for key in ARMS[plan.arm].ignores)
-    return [flag for flag in plan.recipe.flags() if not flag.startswith(ignored)]
+    recipe = replace(plan.recipe, **files.recipe) if files else plan.recipe
+    return [flag.replace("$", "$$") for flag in recipe.flags() if not flag.startswith(ignored)]
 
 
 def _labels(plan: RunPlan) -> dict[str, str]:
@@ -115,7 +124,12 @@ def _indexed(plan: RunPlan) -> Manifest:
 
 
 def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
-    flags = [*_recipe_flags(plan), *settings.dataset_flags]
+    pod = _pod_of_arm(plan, settings)
+    return files_spec.mounted(pod, settings.files) if settings.files else pod
+
+
+def _pod_of_arm(plan: RunPlan, settings: JobSettings) -> Manifest:
+    flags = [*_recipe_flags(plan, settings.files), *settings.dataset_flags]
     image, common = settings.placement.image, dict(settings.environment)
     more: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS}
     arm = ARMS[plan.arm]

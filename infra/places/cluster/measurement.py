@@ -12,13 +12,22 @@ from infra.image.training_image import TrainingImage
 from infra.places.cluster import chart
 from infra.places.cluster.access import Access
 from infra.places.cluster.chart import Source
-from infra.places.cluster.components import Dashboard, NodePort, Operator, RayTrainingCluster, TrainingNamespace
+from infra.places.cluster.components import (
+    Brought,
+    Dashboard,
+    NodePort,
+    Operator,
+    RayTrainingCluster,
+    ScriptFiles,
+    TrainingNamespace,
+)
 from infra.places.cluster.network_spec import NetworkSettings
 from infra.places.cluster.operator_spec import OperatorSettings
 from infra.places.cluster.pods import pods_of
 from infra.places.cluster.runs import ClusterRuns, WantedRuns
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
+from training.launch import indexed_job
 
 
 class ClusterMeasurement(pulumi.ComponentResource):
@@ -40,7 +49,8 @@ class ClusterMeasurement(pulumi.ComponentResource):
         self._settings, self._pods, self._access = settings, pods_of(settings), reach(self)
         images = self._image()
         foundation = self._foundation()
-        ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, [*foundation, *images], self._child())
+        needed = [*foundation, *images, *self._script_files(foundation)]
+        ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, needed, self._child())
         dashboard = Dashboard("dashboard", self._access, self._node_port(), [ray.cluster], self._child())
         wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.keep_baseline)
         self.runs = ClusterRuns("runs", wanted, self._access, [ray.cluster], self._child())
@@ -68,12 +78,23 @@ class ClusterMeasurement(pulumi.ComponentResource):
             return []
         return [TrainingImage("image", image, self._pods.content, self._access.nodes, self._child()).ready]
 
+    def _script_files(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """What pods have of the user's."""
+        files = self._pods.jobs.files
+        if files is None:
+            return []
+        brought = Brought(files, self._pods.secret, self._settings.secret_environment)
+        return ScriptFiles("script", brought, self._access, after, self._child()).ready
+
     def _foundation(self) -> Sequence[pulumi.Resource]:
         """The namespace and the operator: what must be there before a RayCluster is."""
         settings, access = self._settings.of_cluster, self._access
         install = settings.operator == "install"
         wanted = NetworkSettings(
-            create_namespace=settings.create_namespace, operator=install, pod_range=access.traits.pod_range
+            create_namespace=settings.create_namespace,
+            operator=install,
+            pod_range=access.traits.pod_range,
+            native_ports=(indexed_job.PORT,) if self._pods.jobs.files is None else (),
         )
         namespace = TrainingNamespace("network", wanted, access, self._child())
         if not install:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from infra.places.cluster.operator_spec import OPERATOR_LABELS
 from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
 from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
-from training.launch.indexed_job import PORT as NATIVE_PORT
 
 API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
 """The Service's and EKS', GKE's and AKS'; kubeadm's, k3s' and OpenShift's; Minikube's; MicroK8s'; IBM Cloud's."""
@@ -54,6 +53,8 @@ class NetworkSettings:
     """KubeRay's operator runs in the namespace."""
     pod_range: str | None
     """The pods' addresses, where the dashboard has a NodePort; None: it has none."""
+    native_ports: tuple[int, ...]
+    """At which the pods of the native arm talk to each other; none: at all, as somebody's own script may."""
 
 
 def policies(settings: NetworkSettings) -> dict[str, Manifest]:
@@ -63,7 +64,7 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
         "default-deny": {"podSelector": everyone, "policyTypes": ["Ingress", "Egress"]},
         "dns": {"podSelector": everyone, "policyTypes": ["Egress"], "egress": _to_dns()},
         "ray-cluster": _among({**OURS, **CLUSTER_LABELS}),
-        "native-workers": _among(_component("native"), NATIVE_PORT),
+        "native-workers": _among(_component("native"), *settings.native_ports),
         "submitter": _to_head(),
         "dashboard": _from_submitter(),
     }

@@ -75,6 +75,15 @@ def container(
     }
 
 
+def mounted(pod: Manifest, name: str, path: str, source: Manifest, **variables: str) -> Manifest:
+    """A pod's spec whose container has a volume more, which it only reads, and variables that tell of it."""
+    (main,) = pod["containers"]
+    mount = {"name": name, "mountPath": path, "readOnly": True}
+    told = [{"name": key, "value": value} for key, value in variables.items()]
+    more = {"volumeMounts": [*main["volumeMounts"], mount], "env": [*main.get("env", ()), *told]}
+    return {**pod, "containers": [{**main, **more}], "volumes": [*pod["volumes"], {"name": name, **source}]}
+
+
 def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | None = None, **more: Any) -> Manifest:
     """The spec of a pod with one container; `spread` are labels of pods that share a node only if they must."""
     return {

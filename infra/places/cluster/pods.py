@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from infra.image import spec as image_spec
 from infra.image.spec import Content
 from infra.places.cluster import jobs_spec, ray_cluster_spec
+from infra.places.cluster.files_spec import Secret
 from infra.places.cluster.jobs_spec import JobSettings
 from infra.places.cluster.pod_spec import Manifest, Placement, Size
 from infra.places.cluster.ray_cluster_spec import RayClusterSettings
@@ -29,6 +30,8 @@ class Pods:
     placement: Placement
     ray_cluster: RayClusterSettings
     jobs: JobSettings
+    secret: Secret | None
+    """Variables that nobody else may see; None: there are none."""
 
     def of_run(self, plan: RunPlan) -> Manifest:
         """All that Kubernetes is told of a run, but for the Job's deadline: that ends a run, and changes none."""
@@ -51,7 +54,10 @@ def pods_of(settings: Settings) -> Pods:
         node_selector=cluster.node_selector,
         tolerations=cluster.tolerations,
     )
-    worker, environment = Size(recipe.worker_cpus, cluster.worker_memory.text), jobs_spec.environment(versions)
+    secret = Secret(tuple(sorted(settings.secret_environment)), settings.secret_digest or "")
+    secret_or_none = secret if secret.names else None
+    environment = jobs_spec.environment(versions, secret_or_none)
+    worker = Size(recipe.worker_cpus, cluster.worker_memory.text)
     return Pods(
         content=content,
         namespace=cluster.namespace,
@@ -73,7 +79,9 @@ def pods_of(settings: Settings) -> Pods:
             timeout_minutes=settings.run_timeout_minutes,
             dataset_flags=tuple(content.dataset_flag()),
             environment=environment,
+            files=workload.files(recipe),
         ),
+        secret=secret_or_none,
     )
 
 

@@ -48,10 +48,17 @@ ALLOWED = (
 )
 
 
-def policies(*, own: bool = True, operator: bool = True, node_port: bool = True) -> dict[str, dict[str, Any]]:
+def policies(
+    *, own: bool = True, operator: bool = True, node_port: bool = True, native_ports: tuple[int, ...] = (2222,)
+) -> dict[str, dict[str, Any]]:
     """The policies of a stack, in a namespace that it makes or in one that was there."""
     return network_spec.policies(
-        NetworkSettings(create_namespace=own, operator=operator, pod_range="10.244.0.0/16" if node_port else None)
+        NetworkSettings(
+            create_namespace=own,
+            operator=operator,
+            pod_range="10.244.0.0/16" if node_port else None,
+            native_ports=native_ports,
+        )
     )
 
 
@@ -208,3 +215,13 @@ def test_an_operator_elsewhere_needs_no_policy_here() -> None:
 def test_the_namespace_admits_restricted_pods_only() -> None:
     """Enforced, not only warned about."""
     assert "restricted" == network_spec.namespace("a")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+
+
+def test_ranks_of_a_script_talk_at_any_port_and_to_each_other_alone() -> None:
+    """PyTorch's and a booster's ranks choose their ports; who else may talk to them is as before."""
+    (script, own) = (policies(native_ports=ports)["native-workers"] for ports in ((), (2222,)))
+    rule = {"from": own["ingress"][0]["from"]}
+
+    assert [rule] == script["ingress"]
+    assert [{"to": rule["from"]}] == script["egress"]
+    assert own["podSelector"] == script["podSelector"]
