@@ -174,10 +174,14 @@ def _folded(value: str) -> re.Pattern[str]:
 
 
 def without_data(kind: str, item: dict[str, Any]) -> dict[str, Any]:
-    """An object fit to be shown: of a Secret only the names of its values, and of none what managed which field."""
+    """An object fit to be shown: of a Secret only the names of its values, and of none what managed which field.
+
+    Of what is binary in a ConfigMap the names as well: it is somebody's script.
+    """
     metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
     if kind != "secrets":
-        return {**item, "metadata": metadata}
+        binary = {"binaryData": sorted(item["binaryData"])} if "binaryData" in item else {}
+        return {**item, **binary, "metadata": metadata}
     annotations = metadata.pop("annotations", {})  # kubectl keeps a copy of the whole object in one
     named = {"annotations": sorted(annotations)} if annotations else {}
     return {"metadata": metadata | named, "type": item.get("type"), "data": sorted(item.get("data") or {})}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.kube_api import TOKEN, secret
 from tests.unit.secret_corpus import CASES, IN_OBJECT, KNOWN, OBJECT, PLAIN, Case
-from tools.look.scrub import REPLACEMENT, Scrubber
+from tools.look.scrub import REPLACEMENT, Scrubber, without_data
 from tools.look.scrub_forms import is_secret_name
 
 ORDINARY = (
@@ -93,3 +93,12 @@ def test_names_of_secrets(name: str) -> None:
 def test_other_names(name: str) -> None:
     """What only contains such a word names something else."""
     assert not is_secret_name(name)
+
+
+def test_the_files_of_a_script_are_not_given_away() -> None:
+    """They are binary in a ConfigMap, and somebody's own; that they are there is said, and its texts are shown."""
+    shown = without_data(
+        "configmaps", {"metadata": {"name": "a"}, "data": {"b": "c"}, "binaryData": {"files.zip": "UEs="}}
+    )
+
+    assert {"metadata": {"name": "a"}, "data": {"b": "c"}, "binaryData": ["files.zip"]} == shown
