@@ -13,7 +13,7 @@ from typing import Any
 
 LEAST_TIMED = 3
 """Steps whose median is a step's time."""
-_SNAKE = {"cpuModel": "cpu_model", "containerCpu": "container_cpu"}
+_SNAKE = {"cpuModel": "cpu_model", "containerCpu": "container_cpu", "throttledSeconds": "throttled_seconds"}
 MOST_WORK = 0.9
 """Of a process's CPU seconds."""
 
@@ -28,6 +28,8 @@ class RankPod:
     container_cpu: list[list[float]] | None
     """[seconds since the epoch, CPU seconds of the container so far]: at the start of the process, without its own,
     and at the end of the training; None where that is not counted."""
+    throttled_seconds: float | None
+    """That its CPU limit held the container back meanwhile; likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)

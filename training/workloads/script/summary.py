@@ -228,7 +228,7 @@ def _worker(made: Made, one: Observation | None) -> Worker:
         software=made.software,
         peak_memory_bytes=one.peak_memory_bytes if one else None,
         mean_cpus=_mean_cpus(one, made.clock) if one and made.clock else None,
-        throttled_seconds=made.throttled_seconds,
+        throttled_seconds=pod.throttled_seconds if pod else made.throttled_seconds,
         samples=[list(sample) for sample in one.samples] if one else [],
     )
 

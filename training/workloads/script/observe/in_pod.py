@@ -18,27 +18,30 @@ NODE = "TRAINING_NODE"
 """Environment variable of a pod: the name of its node."""
 STORE = "TRAINING_OBSERVE_STORE"
 """Environment variable: the beginning of the keys of a run, whose workers have no folder in common."""
-CGROUP_STAT = Path("/sys/fs/cgroup/cpu.stat")
+CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
-"""Of the first version of cgroups."""
+"""Of the first version of cgroups, as the second of the files before."""
 
 
 class Pod:
     """Where this process is, from its start."""
 
     def __init__(self) -> None:
-        self._first = _container_cpu(less=time.process_time()) if NODE in os.environ else None
+        is_pod = NODE in os.environ
+        self._first = _container_cpu(less=time.process_time()) if is_pod else None
+        self._throttled = _throttled_seconds() if is_pod else None
 
     def to_dict(self) -> dict[str, Any] | None:
         """Plain data; None outside of pods."""
         if NODE not in os.environ:
             return None
-        last = _container_cpu()
+        last, throttled = _container_cpu(), _throttled_seconds()
         return {
             "node": os.environ[NODE],
             "name": platform.node(),
             "cpuModel": _cpu_model(),
             "containerCpu": [self._first, last] if self._first and last else None,
+            "throttledSeconds": None if throttled is None or self._throttled is None else throttled - self._throttled,
         }
 
 
@@ -67,15 +70,29 @@ def fetch(folder: Path) -> None:
 
 def _container_cpu(less: float = 0.0) -> list[float] | None:
     """Now, in seconds since the epoch, and the CPU seconds of the container so far, minus `less`; None: not counted."""
+    counts = _counts()
     try:
-        counted = re.search(r"^usage_usec (\d+)$", CGROUP_STAT.read_text(), re.MULTILINE)
-    except OSError:
-        counted = None
-    try:
-        used = int(counted.group(1)) / 1e6 if counted else int(CGROUP_USAGE.read_text()) / 1e9
+        used = counts["usage_usec"] / 1e6 if "usage_usec" in counts else int(CGROUP_USAGE.read_text()) / 1e9
     except (OSError, ValueError):
         return None
     return [time.time(), used - less]
+
+
+def _throttled_seconds() -> float | None:
+    """That its CPU limit has held the container back so far; None: not counted."""
+    counts = _counts()
+    if "throttled_usec" in counts:
+        return counts["throttled_usec"] / 1e6
+    return counts["throttled_time"] / 1e9 if "throttled_time" in counts else None
+
+
+def _counts() -> dict[str, int]:
+    for path in CGROUP_STATS:
+        try:
+            return {name: int(count) for name, count in map(str.split, path.read_text().splitlines())}
+        except (OSError, ValueError):
+            continue
+    return {}
 
 
 def _cpu_model() -> str:
