@@ -90,7 +90,7 @@ JOB_VARIABLES = {
     "logs": {"JOB"},
     "stop": {"JOB"},
 }
-MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "CLUSTER_ENV"}
+MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "ONLY", "CLUSTER_ENV"}
 
 SUFFIXES = (".md", ".py", ".yaml", ".toml", ".lock")
 
@@ -156,7 +156,7 @@ def _is_there(word: str) -> bool:
     first, _, rest = path.partition("/")
     if not re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*", path) or first in (*MADE, ".."):
         return True
-    if path == f"stacks/Pulumi.{OWN_STACK}.yaml" or path.startswith("examples/.venv/"):
+    if path == f"stacks/Pulumi.{OWN_STACK}.yaml" or f"{path}/".startswith("examples/.venv/"):
         return True
     if rest:
         return not (ROOT / first).is_dir() or any(ROOT.glob(path))
