@@ -45,9 +45,11 @@ OF_TENSORFLOW = ("/.keras", "/__autograph_generated_file", "/__pycache__")
 
 
 def test_nothing_is_left_of_it(seen: Ended) -> None:
-    """Neither beside the result, nor in the temporary folder, nor in HOME, where Ray would keep its token."""
+    """Neither beside the result but Ray Train's storage, nor in the temporary folder, nor in HOME, where Ray would keep
+    its token."""
     assert [] == [path for path in seen.left if not any(name in path for name in OF_TENSORFLOW)]
-    assert {"model.keras", "progress.jsonl", "result.json"} == {path.name for path in seen.folder.iterdir()}
+    assert {"model.keras", "progress.jsonl", "ray", "result.json"} == {path.name for path in seen.folder.iterdir()}
+    assert {"train", ".validate_storage_marker"} == {path.name for path in (seen.folder / "ray").rglob("*")}
 
 
 def test_ray_is_told_to_listen_on_loopback(seen: Ended, raylet: Process) -> None:
