@@ -7,13 +7,14 @@ import math
 import statistics
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from training.contract.recipe import camel
+
 LEAST_TIMED = 3
 """Steps whose median is a step's time."""
-_SNAKE = {"cpuModel": "cpu_model", "containerCpu": "container_cpu", "throttledSeconds": "throttled_seconds"}
 MOST_WORK = 0.9
 """Of a process's CPU seconds."""
 
@@ -165,5 +166,5 @@ def parse(data: dict[str, Any]) -> Observation:
         no_all_reduce=data["noAllReduce"],
         ended_early=data["endedEarly"],
         notes=tuple(data["notes"]),
-        pod=RankPod(**{_SNAKE.get(key, key): value for key, value in pod.items()}) if pod else None,
+        pod=RankPod(**{field.name: pod[camel(field.name)] for field in fields(RankPod)}) if pod else None,
     )
