@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import CLUSTER
-from training.contract.workload import WORKLOADS, named
 
 
 @dataclass(frozen=True)
@@ -68,16 +66,6 @@ def _curve_ends_at_workers(draft: Draft) -> Iterator[Problem]:
     )
 
 
-def _workload_has_a_place(draft: Draft) -> Iterator[Problem]:
-    if named(draft["workload"]).here_only and draft.target in CLUSTER:
-        yield Problem(
-            f"{draft.shown('workload')} with {draft.shown('target')}",
-            f"workload {WORKLOADS[0]} on a cluster",
-            (set_line("target", "local"), set_line("workload", WORKLOADS[0])),
-            why="the script and its Python are on this machine, and in no image yet",
-        )
-
-
 def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
     rule, repeats = draft.keys["seed"].rule, draft["repeats"]
     try:
@@ -94,5 +82,4 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
 CHECKS = (
     Check(_curve_ends_at_workers, ("workers", "workersCurve")),
     Check(_seeds_stay_valid, ("seed", "repeats")),
-    Check(_workload_has_a_place, ("target", "workload")),
 )

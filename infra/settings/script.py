@@ -6,12 +6,14 @@ All is found out at preview, from texts and from what the script's Python says i
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import LOCAL, Key
+from infra.settings.key import Key
 from infra.settings.table import OfWorkload
-from training.workloads.script import asked, source, their_python
+from training.contract.workload import Installed
+from training.workloads.script import asked, package, source, their_python
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
 
@@ -167,10 +169,56 @@ def secrets(draft: Draft) -> Mapping[str, str]:
     return variables(draft["secretEnvironment"])
 
 
+def python_is_the_image_s(draft: Draft) -> Iterator[Problem]:
+    """The interpreter of this machine is in no pod."""
+    if draft["python"]:
+        yield Problem(
+            draft.shown("python"), "not set on a cluster", ("pulumi config rm python",),
+            why="pods run the script with the Python of their image",
+        )  # fmt: skip
+
+
+def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem]:
+    """What the script imports at once is in the image, where it is a framework."""
+    script = _recognised(draft)
+    lacking = their_python.lacking(script, installed) if script else set()
+    if lacking:
+        yield Problem(
+            draft.shown("script"), "a script that imports what the training image has: Ray, TensorFlow and tf-keras",
+            (set_line("target", "local"),), why=f"it imports {' and '.join(sorted(lacking))}, which the image lacks",
+        )  # fmt: skip
+
+
+def fits_pods(draft: Draft) -> Iterator[Problem]:
+    """The script and what belongs to it is an object of Kubernetes."""
+    script = _recognised(draft)
+    folder = asked.path_of(draft["scriptFolder"]) if draft["scriptFolder"] else None
+    if script is None or (folder and not folder.is_dir()):
+        return
+    try:
+        package.of_script(script, folder)
+    except source.SourceError as error:
+        yield Problem(
+            draft.shown("scriptFolder" if folder else "script"),
+            f"files of {package.MOST_BYTES // 2**10} KiB compressed, without links out of them",
+            (set_line("target", "local"),), why=str(error),
+        )  # fmt: skip
+
+
+def checks_where(installed: Installed) -> tuple[Check, ...]:
+    """Whether what runs it has what it needs: the script's own Python on this machine, or the image of its pods."""
+    if installed is None:
+        return (Check(has_python, (*SCRIPT_KEYS, "python")),)
+    return (
+        Check(python_is_the_image_s, ("python",)),
+        Check(partial(image_has_it, installed), SCRIPT_KEYS),
+        Check(fits_pods, (*SCRIPT_KEYS, "scriptFolder")),
+    )
+
+
 _KEYS = (
     Key(
         name="secretEnvironment",
-        targets=LOCAL,
         rule=environment_rule(),
         derived="none",
         example="HF_TOKEN=hf_x",
@@ -203,12 +251,13 @@ OWN = OfWorkload(
     checks=(
         Check(is_recognised, SCRIPT_KEYS),
         Check(settings_reach_it, ("epochs", "scriptArguments")),
-        Check(has_python, (*SCRIPT_KEYS, "python")),
         Check(has_ray_arm, SCRIPT_KEYS),
         Check(folder_is_small, ("scriptFolder",)),
         Check(metric_is_named, ("metric", "metricTarget", "metricTolerance", "measureSteps")),
         Check(secrets_are_secret, ("scriptFolder", "secretEnvironment")),
         Check(each_variable_once, ("environment", "secretEnvironment")),
     ),
+    checks_where=checks_where,
+    local_only=("python",),
     secrets=secrets,
 )

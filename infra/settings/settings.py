@@ -188,7 +188,8 @@ def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Ju
     """Settings from config texts by key (no namespace). Raises InvalidSettingsError that lists all problems."""
     draft, problems = read(values, facts)
     place = choose(draft.target)
-    problems += run_checks(draft, CHECKS + of_workload(draft.get("workload")).checks + place.checks)
+    own = of_workload(draft.get("workload"))
+    problems += run_checks(draft, CHECKS + own.checks + own.checks_where(place.installed) + place.checks)
     if problems:
         raise InvalidSettingsError(facts.stack, problems)
     return _settings(draft, place)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from infra.settings.cluster_table import CLUSTER_KEYS
 from infra.settings.key import LOCAL, TARGETS, Key, Target
 from infra.settings.rules import listed, quantity
-from training.contract.recipe import Recipe
 from training.contract.rules import boolean, choice, number, whole
 from training.contract.workload import WORKLOADS, named
 
 if TYPE_CHECKING:
     from infra.settings.checks import Check
     from infra.settings.draft import Draft
+    from training.contract.workload import Installed
 
 OF_WORKLOAD = {"cnn": "infra.settings.cnn", "script": "infra.settings.script"}
 """Modules with what settings know of a workload beside its recipe, `OWN`: of the chosen one alone it is loaded."""
@@ -42,6 +42,8 @@ class OfWorkload:
     """Recipe keys that mean nothing on a cluster."""
     checks: "tuple[Check, ...]" = ()
     """What must agree between its keys."""
+    checks_where: "Callable[[Installed], tuple[Check, ...]]" = lambda _: ()
+    """Likewise, and with what the image of its pods has; None: its runs are on this machine."""
     recipe: "Callable[[Draft], Mapping[str, Any]]" = lambda _: {}
     """Recipe keys whose value other keys decide."""
     secrets: "Callable[[Draft], Mapping[str, str]]" = lambda _: {}
@@ -60,11 +62,10 @@ def _as_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _recipe_key(name: str, its: Field[Any], own: OfWorkload, *, here_only: bool) -> Key:
-    """A recipe's field as a config key; `here_only`: of a workload that is measured on this machine alone."""
+def _recipe_key(name: str, its: Field[Any], own: OfWorkload) -> Key:
+    """A recipe's field as a config key."""
     assert its.default is not MISSING  # noqa: S101 - every field of a recipe has a default
     derived, unset = own.derived.get(name, ("", None))
-    of_all = name in Recipe.settings()
     return Key(
         name=name,
         rule=its.metadata["rule"],
@@ -74,7 +75,7 @@ def _recipe_key(name: str, its: Field[Any], own: OfWorkload, *, here_only: bool)
         example=own.examples.get(name, ""),
         derived=derived,
         unset=unset,
-        targets=LOCAL if name in own.local_only or (here_only and not of_all) else TARGETS,
+        targets=LOCAL if name in own.local_only else TARGETS,
     )
 
 
@@ -139,11 +140,8 @@ _COMMON = {key.name: key for key in (*_RUNS, *CLUSTER_KEYS)}
 
 def _own_keys(workload: str) -> dict[str, Key]:
     """Those of a recipe, and of nothing else but its workload."""
-    own, trained = of_workload(workload), named(workload)
-    recipe = {
-        name: _recipe_key(name, its, own, here_only=trained.here_only)
-        for name, its in trained.recipe.settings().items()
-    }
+    own = of_workload(workload)
+    recipe = {name: _recipe_key(name, its, own) for name, its in named(workload).recipe.settings().items()}
     return recipe | {"workload": _WORKLOAD} | {key.name: key for key in own.keys}
 
 

@@ -238,3 +238,13 @@ def write_golden_lists() -> None:
 
 if __name__ == "__main__":
     write_golden_lists()
+
+
+def test_a_script_in_pods_brings_its_files_and_leaves_the_ray_cluster_without_them() -> None:
+    """One object that every Job mounts; Ray gets the same files with its job, so that an edit keeps its pods."""
+    recorded = record("minikube", "workload=script", "script=examples/keras_tf_config.py")
+    (files,) = (name for name in recorded["inputs"] if name.startswith("script-files"))
+    mounts = {name for name, given in recorded["inputs"].items() if files in json.dumps(given) and name != files}
+
+    assert {f"{arm}-{repeat}" for arm in ("baseline", "wide", "native", "ray") for repeat in range(1, 5)} <= mounts
+    assert "ray-training-cluster" not in mounts

@@ -128,8 +128,6 @@ class Workload:
     """Each rank is bound to CPUs of its own, in every arm; else its ranks share those that an arm has as a whole."""
     files: Callable[[Any], Files | None] = lambda _: None
     """From a recipe: files of the user's that its pods need; None: the image has all."""
-    here_only: bool = False
-    """What it runs is on this machine, and in no pod."""
     by_path: tuple[str, ...] = ()
     """Folders of the project whose modules its processes load by their path, which no import tells."""
     inputs: Callable[[Any, Installed], Mapping[str, Any]] = lambda *_: {}

@@ -244,7 +244,7 @@ def _asked(draft: Draft, arms: Iterable[str]) -> Measurement:
 
 
 def _is_on(arm: Arm, draft: Draft) -> bool:
-    return not arm.switch or draft[arm.switch] is True
+    return not arm.switch or draft.get(arm.switch) is True
 
 
 def _unfit_nodes(asked: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:

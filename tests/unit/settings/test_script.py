@@ -1,5 +1,6 @@
 """The settings of a script of one's own: what is wrong is said at preview, each with the line that fixes it."""
 
+import secrets
 import shlex
 import subprocess
 from pathlib import Path
@@ -183,11 +184,52 @@ def test_keys_of_a_script_are_removed_beside_the_cnn(key: str) -> None:
     assert f"fix:     pulumi config rm {key}" in only_problem(**{key: value})
 
 
-def test_a_cluster_does_not_run_scripts_yet(script: Path) -> None:
-    """One sentence, whatever else is set."""
-    found = problems(machine(stack="minikube"), **keys(script, target="minikube"))
+def on_minikube(script: Path, **more: str) -> dict[str, str]:
+    """Keys of a script in pods."""
+    return keys(script, target="minikube", **more)
 
-    assert ["the script and its Python are on this machine, and in no image yet"] == [each.why for each in found]
+
+def test_a_cluster_runs_a_script_with_the_python_of_the_image(script: Path) -> None:
+    """A preview shows what pods run: no path of this machine."""
+    script.write_text("import os\nimport tensorflow\nRANKS = os.environ.get('TF_CONFIG')\n")
+    found = parse(on_minikube(script, scriptArguments="--epochs 1"), machine(stack="minikube"))
+    shown = "\n".join(found.commands)
+
+    assert ("baseline", "wide", "native", "ray") == found.arms
+    assert " python train.py --epochs 1\n" in shown
+    assert str(script.parent) not in shown
+
+
+def test_what_the_image_lacks_is_named_before_there_is_a_pod(script: Path) -> None:
+    """And not an hour later by the pod that ends with it."""
+    script.write_text("import torch\nimport torch.distributed\n")
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script))
+
+    assert "it imports torch, which the image lacks" == problem.why
+
+
+def test_a_folder_that_is_too_large_for_pods_is_refused(script: Path) -> None:
+    """What a ConfigMap holds is the limit: noise is not compressed."""
+    (script.parent / "data.bin").write_bytes(secrets.token_bytes(2**20))
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, scriptFolder=str(script.parent)))
+
+    assert "scriptFolder" in problem.what
+    assert "the largest data.bin: pods get at most 900 KiB compressed" in problem.why
+
+
+def test_a_link_out_of_the_folder_is_refused_for_pods(script: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """There is nothing at its end."""
+    (script.parent / "data").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, scriptFolder=str(script.parent)))
+
+    assert "the link data leads out of it" in problem.why
+
+
+def test_an_interpreter_of_this_machine_is_removed_for_pods(script: Path) -> None:
+    """It would be ignored in silence."""
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, python="/usr/bin/python3"))
+
+    assert ("pulumi config rm python",) == problem.fixes
 
 
 def test_a_secret_that_is_none_is_refused(script: Path) -> None:

@@ -27,8 +27,10 @@ LEAST_PYTHON = (3, 9)
 LEAST = {"ray": (2, 51), "torch": (2, 1)}
 """Older Ray has no Ray Train V2 by default, older PyTorch no hook after a step."""
 REQUIREMENTS = "requirements.txt"
-PACKAGE_OF = {"ray": "ray[train]>=2.54", "sklearn": "scikit-learn", "tf_keras": "tf-keras"}
+NAME_OF = {"sklearn": "scikit-learn", "tf_keras": "tf-keras"}
 """By name of a module, where the package that has it is called otherwise."""
+PACKAGE_OF = {"ray": "ray[train]>=2.54", **NAME_OF}
+"""What is installed for a module, where that is not its name."""
 PROBE = """
 import json, platform, sys
 from importlib import metadata, util
@@ -106,6 +108,12 @@ def _asked(python: str) -> dict[str, Any]:
 def of_image(installed: Mapping[str, str]) -> dict[str, str]:
     """Likewise, of an image that has this installed."""
     return {name: installed[name] for name in ("python", *PACKAGES) if name in installed}
+
+
+def lacking(script: Script, installed: Mapping[str, str]) -> set[str]:
+    """Modules that the script imports at once and an image with this installed has not."""
+    names = {module: NAME_OF.get(module, module) for module in script.loads}
+    return {module for module, name in names.items() if {name, f"{name}-cpu"}.isdisjoint(installed)}
 
 
 def check(script: Script, found: Mapping[str, str], python: str) -> None:

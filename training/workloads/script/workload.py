@@ -49,7 +49,6 @@ WORKLOAD = Workload(
     scores=(),
     remarks=remarks,
     binds_ranks=False,
-    here_only=True,
     files=asked.files,
     by_path=("training/workloads/script/observe", "training/workloads/script/ranks"),
     inputs=asked.inputs,
