@@ -57,9 +57,8 @@ class Surroundings(Protocol):
     def machines(self, settings: Settings) -> Mapping[str, Any] | None:
         """What is known of other machines, before there are any; None where there are none."""
 
-    @property
-    def installed(self) -> Installed:
-        """What the image of its pods has, by package; None where runs have this machine's."""
+    def installed(self, requirements: str | None) -> Installed:
+        """Versions by package of the image that its pods have with these; None where runs are on this machine."""
 
     def pods(self, settings: Settings) -> Declared | None:
         """What is declared of the runs; None where it is in the plan alone."""
@@ -120,7 +119,7 @@ def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
     trained = workload.named(settings.recipe.workload)
     return {
         "dependencies": provenance.dependencies_hash(trained.packages) if trained.packages else None,
-        "inputs": trained.inputs(settings.recipe, place.installed),
+        "inputs": trained.inputs(settings.recipe, place.installed(settings.requirements)),
         "secretEnvironment": settings.secret_digest,
         "host": provenance.host().fingerprint() if place.trains_here else None,
         "machines": place.machines(settings),

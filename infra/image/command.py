@@ -2,8 +2,8 @@
 
     python -m infra.image.command build|load|push
 
-Reads IMAGE, WORKLOAD, BASE_IMAGE, DATASET, DATASET_PATH, and for `load` PROFILE from the environment. What is there
-already under the same name is left as it is: the tag is a hash of the content.
+Reads IMAGE, WORKLOAD, BASE_IMAGE, DATASET, DATASET_PATH, REQUIREMENTS, and for `load` PROFILE from the environment.
+What is there already under the same name is left as it is: the tag is a hash of the content.
 """
 
 import os
@@ -36,7 +36,11 @@ def build() -> None:
         say(f"{image} is built already")
         return
     content = Content(
-        os.environ["WORKLOAD"], os.environ["BASE_IMAGE"], os.environ["DATASET"], os.environ.get("DATASET_PATH") or None
+        os.environ["WORKLOAD"],
+        os.environ["BASE_IMAGE"],
+        os.environ["DATASET"],
+        os.environ.get("DATASET_PATH") or None,
+        os.environ.get("REQUIREMENTS") or None,
     )
     say(f"building {image} on {content.base_image}: some minutes the first time")
     base = image_base.built_from(content.base_image)
@@ -170,6 +174,7 @@ def _context(content: Content) -> Iterator[Path]:
         _write_certificates(folder / "host")
         _copy([PROJECT / "pyproject.toml", PROJECT / "uv.lock"], folder / "locked")
         _copy(list(BUILD_FILES), folder / "build")
+        _write(content.more(), folder / "more" / "requirements.txt")
         _copy_modules(modules(content.workload), folder / "app")
         _copy([PROJECT / "uv.lock"], folder / "app")
         (folder / "data").mkdir()
@@ -193,6 +198,14 @@ def _copy(files: list[Path], folder: Path) -> None:
         shutil.copyfile(file, target)
         target.chmod(0o644)
         os.utime(target, (0, 0))
+
+
+def _write(text: str, file: Path) -> None:
+    """With the same date every time, as `_copy`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o644)
+    os.utime(file, (0, 0))
 
 
 def _write_certificates(folder: Path) -> None:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from infra.image.more import pins
 from training.contract import provenance
 from training.contract.arms import ARMS, TUNED
 from training.contract.provenance import PROJECT
@@ -50,6 +51,8 @@ class Content:
     dataset: str
     dataset_path: str | None
     """A folder of this machine with the files of CIFAR-10; None: they are downloaded."""
+    requirements: str | None = None
+    """A file of this machine with packages that a script needs beside those of uv.lock; None: none."""
 
     @property
     def has_cifar10(self) -> bool:
@@ -64,12 +67,17 @@ class Content:
             "modules": {str(path.relative_to(project)): _digest(path) for path in modules(self.workload, project)},
             "packages": sorted(packages(project / "uv.lock")),
             "data": self._data(),
+            "requirements": self.more(),
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def dataset_flag(self) -> list[str]:
         """The flag by which an entry point finds the image's data set."""
         return [f"--dataset-path={DATA}/{CIFAR10}"] if self.has_cifar10 else []
+
+    def more(self) -> str:
+        """What is to be installed beside uv.lock."""
+        return Path(self.requirements).read_text(encoding="utf-8") if self.requirements else ""
 
     def _data(self) -> str:
         if not self.has_cifar10:
@@ -107,17 +115,23 @@ def _required(package: dict[str, Any]) -> Iterator[str]:
         yield dependency["name"]
 
 
-def installed(project: Path = PROJECT) -> dict[str, str]:
-    """Versions by package of what a pod can import, and Python's."""
-    left_out = {*re.findall(r"--no-emit-package (\S+)", DOCKERFILE.read_text(encoding="utf-8")), *HOLLOW}
+def installed(requirements: str | None = None, project: Path = PROJECT) -> dict[str, str]:
+    """Versions by package of what a pod can import, and Python's. Raises RequirementsError and OSError."""
+    here = {name: version for name, version in fixed(project).items() if name not in HOLLOW}
+    more = pins(Path(requirements)) if requirements else {}
+    return here | more | {"python": (project / ".python-version").read_text(encoding="utf-8").strip()}
+
+
+def fixed(project: Path = PROJECT) -> dict[str, str]:
+    """Versions by package of what the image has in that version and no other."""
+    left_out = set(re.findall(r"--no-emit-package (\S+)", DOCKERFILE.read_text(encoding="utf-8")))
     locked = dict(entry.split("==") for entry in packages(project / "uv.lock"))
-    here = {name: version for name, version in locked.items() if name not in left_out}
-    return here | {"python": (project / ".python-version").read_text(encoding="utf-8").strip()}
+    return {name: version for name, version in locked.items() if name not in left_out}
 
 
 def expected_versions(project: Path = PROJECT) -> dict[str, str]:
     """What a pod must find installed."""
-    return {name: version for name, version in installed(project).items() if name in (*CHECKED, "python")}
+    return {name: version for name, version in installed(project=project).items() if name in (*CHECKED, "python")}
 
 
 def _digest(path: Path) -> str:

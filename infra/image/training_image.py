@@ -46,6 +46,7 @@ class TrainingImage(pulumi.ComponentResource):
                 "BASE_IMAGE": content.base_image,
                 "DATASET": content.dataset,
                 "DATASET_PATH": content.dataset_path or "",
+                "REQUIREMENTS": content.requirements or "",
             },
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -8,10 +8,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from infra.settings.checks import Check
+from infra.image import more
+from infra.image import spec as image_spec
+from infra.settings.checks import Check, path_of
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import Key
+from infra.settings.key import CLUSTER, Key
 from infra.settings.table import OfWorkload
+from training.contract.rules import text
 from training.contract.workload import Installed
 from training.workloads.script import asked, package, source, their_python
 from training.workloads.script.recipe import environment_rule, variables
@@ -185,7 +188,8 @@ def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem
     if lacking:
         yield Problem(
             draft.shown("script"), "a script that imports what the training image has: Ray, TensorFlow and tf-keras",
-            (set_line("target", "local"),), why=f"it imports {' and '.join(sorted(lacking))}, which the image lacks",
+            (set_line("requirements", draft.keys["requirements"].example), set_line("target", "local")),
+            why=f"it imports {' and '.join(sorted(lacking))}, which the image lacks",
         )  # fmt: skip
 
 
@@ -211,12 +215,38 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
         return (Check(has_python, (*SCRIPT_KEYS, "python")),)
     return (
         Check(python_is_the_image_s, ("python",)),
+        Check(requirements_are_pinned, ("requirements",)),
         Check(partial(image_has_it, installed), SCRIPT_KEYS),
         Check(fits_pods, (*SCRIPT_KEYS, "scriptFolder")),
     )
 
 
+def requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
+    """The image they are built into is found by their text: a version left open would be whatever was new that day."""
+    file = path_of(draft, "requirements")
+    if file is None:
+        return
+    try:
+        clash = more.conflict(more.pins(file), image_spec.fixed())
+    except (OSError, ValueError) as error:
+        clash = f"{error}"
+    if clash:
+        compiled = shlex.join(["uv", "pip", "compile", draft["requirements"], "--output-file", "pinned.txt"])
+        yield Problem(
+            draft.shown("requirements"), more.ALLOWED,
+            (f"{compiled} && {set_line('requirements', 'pinned.txt')}", "pulumi config rm requirements"), why=clash,
+        )  # fmt: skip
+
+
 _KEYS = (
+    Key(
+        name="requirements",
+        targets=CLUSTER,
+        rule=text("a path to a requirements file"),
+        derived="none",
+        example="../mine/requirements.txt",
+        help="pinned packages that the training image gets for the script beside Ray, TensorFlow and tf-keras",
+    ),
     Key(
         name="secretEnvironment",
         rule=environment_rule(),

@@ -42,9 +42,8 @@ class Judge(Protocol):
     def checks(self) -> tuple[Check, ...]:
         """What must agree there, beside `CHECKS`."""
 
-    @property
-    def installed(self) -> Installed:
-        """What the image of its pods has, by package; None where runs have this machine's."""
+    def installed(self, requirements: str | None) -> Installed:
+        """What the image of its pods has with these, by package; None where runs have this machine's."""
 
     def why_not(self, arm: str, draft: Draft) -> str:
         """Why an arm that nobody switched off can't be measured there; empty where it can."""
@@ -116,6 +115,8 @@ class Settings:
     """Not enforced on `local`."""
     oversubscription: str | None
     """What the verdict says about cores that are shared by permission."""
+    requirements: str | None
+    """Absolute; a file with what the training image has beside the project's packages."""
     secret_environment: Mapping[str, str] = field(repr=False)
     """Variables that a script needs and nobody else may see."""
     secret_digest: str | None
@@ -189,7 +190,7 @@ def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Ju
     draft, problems = read(values, facts)
     place = choose(draft.target)
     own = of_workload(draft.get("workload"))
-    problems += run_checks(draft, CHECKS + own.checks + own.checks_where(place.installed) + place.checks)
+    problems += run_checks(draft, CHECKS + own.checks + own.checks_where(_installed(draft, place)) + place.checks)
     if problems:
         raise InvalidSettingsError(facts.stack, problems)
     return _settings(draft, place)
@@ -207,7 +208,8 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         recipe=recipe,
         secret_environment=secret,
         secret_digest=secret_digest(secret, draft.facts) if secret else None,
-        commands=_commands(recipe, absent, place.installed),
+        requirements=_requirements(draft),
+        commands=_commands(recipe, absent, _installed(draft, place)),
         repeats=draft["repeats"],
         workers_curve=fewer_workers(draft),
         arms=tuple(arm for arm in ARMS if arm not in absent),
@@ -226,6 +228,19 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         refused_at_up=tuple(refused),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
     )
+
+
+def _requirements(draft: Draft) -> str | None:
+    path = path_of(draft, "requirements")
+    return str(path) if path else None
+
+
+def _installed(draft: Draft, place: Judge) -> Installed:
+    """With what the file of `requirements` adds; without, where it can't be used: a check of its own says so."""
+    try:
+        return place.installed(_requirements(draft))
+    except (OSError, ValueError):
+        return place.installed(None)
 
 
 def _commands(recipe: Recipe, absent: Mapping[str, str], installed: Installed) -> tuple[str, ...]:
@@ -249,7 +264,8 @@ def absent_arms(draft: Draft, place: Judge) -> dict[str, str]:
     recipe = recipe_of(draft)
     why_not = named(recipe.workload).why_not
     reasons = {
-        name: why_not(recipe, name, place.installed) or _why_absent(arm, draft, place) for name, arm in ARMS.items()
+        name: why_not(recipe, name, _installed(draft, place)) or _why_absent(arm, draft, place)
+        for name, arm in ARMS.items()
     }
     return {arm: reason for arm, reason in reasons.items() if reason}
 

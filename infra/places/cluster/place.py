@@ -55,10 +55,9 @@ class ClusterPlace(ABC):
         """What must agree on every cluster."""
         return (Check(_namespace_is_ours, ("namespace",)), Check(_chart_is_there, ("operator", "kuberayChart")))
 
-    @property
-    def installed(self) -> Installed:
-        """What the training image has."""
-        return image_spec.installed()
+    def installed(self, requirements: str | None) -> Installed:
+        """What the training image has, with these."""
+        return image_spec.installed(requirements)
 
     def why_not(self, arm: str, draft: Draft) -> str:
         """Tuned Ray starts for each run, and here is one Ray cluster for all."""

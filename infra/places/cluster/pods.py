@@ -47,7 +47,9 @@ def pods_of(settings: Settings) -> Pods:
     """The pods that the settings of a cluster's stack make; reads what the image is built from."""
     cluster, recipe, versions = settings.of_cluster, settings.recipe, image_spec.expected_versions()
     workload = named(recipe.workload)
-    content = Content(workload.name, cluster.base_image, workload.data(recipe), settings.dataset_path)
+    content = Content(
+        workload.name, cluster.base_image, workload.data(recipe), settings.dataset_path, settings.requirements
+    )
     placement = Placement(
         image=_image(cluster, content),
         pull_secrets=cluster.image_pull_secrets,

@@ -27,7 +27,6 @@ class Local:
     target: Target = "local"
     trains_here = True
     holds_machine = False  # each run waits for it by itself
-    installed: Installed = None
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -37,6 +36,10 @@ class Local:
             Check(_cores_suffice, ("workers", "workerCpus", "allowOversubscription")),
             Check(_dashboard_can_be_served, ("rayDashboard",)),
         )
+
+    def installed(self, requirements: str | None) -> Installed:  # noqa: ARG002
+        """None: there is no image."""
+        return None
 
     def why_not(self, arm: str, draft: Draft) -> str:  # noqa: ARG002
         """Every arm can be measured here."""

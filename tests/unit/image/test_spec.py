@@ -136,14 +136,18 @@ def instructions(text: str) -> list[str]:
 
 @pytest.mark.parametrize("builder", ["BuildKit", "classic"])
 def test_whatever_the_image_installs_is_compared_with_a_hash(builder: str) -> None:
-    """uv with those beside the Dockerfile, everything else with those of uv.lock; no package is named in a command."""
+    """uv with those beside the Dockerfile, everything else with those of uv.lock; no package is named in a command.
+
+    What a user's own file names is compared with the hashes that it has.
+    """
     text = image_spec.DOCKERFILE.read_text()
     commands = instructions(text if builder == "BuildKit" else image_script.classic(text))
     installs = [part for line in commands for part in line.split("&&") if re.search(r"\bpip3? +install\b", part)]
 
-    assert ["/build/uv.txt", "/requirements.txt"] == [part.split("--requirement ")[1].split()[0] for part in installs]
+    files = [part.split("--requirement ")[1].split()[0].rstrip(";") for part in installs]
+    assert ["/build/uv.txt", "/requirements.txt", "/more/requirements.txt"] == files
     for part in installs:
-        assert "--require-hashes" in part
+        assert "--require-hashes" in part or "--constraint /requirements.txt" in part
         assert not re.search(r"==|https?:|git\+|--no-verify-hashes", part)
     assert [] == [line for line in commands if re.search(r"\b(curl|wget|apt(-get)?|ADD)\b", line)]
     (export,) = (line for line in commands if "uv export" in line)
@@ -163,7 +167,7 @@ def test_the_classic_builder_has_the_same_stages() -> None:
     classic = image_script.classic(text)
 
     assert (
-        2 == text.count(image_script.INDEX_MOUNT) == classic.count(f"LABEL {image_script.INDEX_LABEL}\nCOPY secret/ ")
+        3 == text.count(image_script.INDEX_MOUNT) == classic.count(f"LABEL {image_script.INDEX_LABEL}\nCOPY secret/ ")
     )
     assert "--mount" not in classic
     assert image_script.INDEX_LABEL not in classic.rpartition("FROM ")[2]

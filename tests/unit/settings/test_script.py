@@ -206,6 +206,38 @@ def test_what_the_image_lacks_is_named_before_there_is_a_pod(script: Path) -> No
     (problem,) = problems(machine(stack="minikube"), **on_minikube(script))
 
     assert "it imports torch, which the image lacks" == problem.why
+    assert "pulumi config set requirements ../mine/requirements.txt" in problem.fixes
+
+
+def test_what_requirements_pin_is_in_the_image(script: Path) -> None:
+    """And nothing is asked of this machine's environments."""
+    script.write_text("import torch\nimport torch.distributed\n")
+    file = script.with_name("requirements.txt")
+    file.write_text("torch==2.15.0\n")
+    found = parse(on_minikube(script, requirements=str(file)), machine(stack="minikube"))
+
+    assert str(file) == found.requirements
+    assert any("torch.distributed.run" in line or "native" in line for line in found.commands)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("torch>=2\n", "line 1 is 'torch>=2'"), ("ray==2.51.0\n", "the image has ray==")]
+)
+def test_requirements_that_can_t_be_built_into_the_image_are_refused(script: Path, text: str, why: str) -> None:
+    """At preview, and not by a build some minutes later."""
+    file = script.with_name("requirements.txt")
+    file.write_text(text)
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, requirements=str(file)))
+
+    assert why in problem.why
+    assert "uv pip compile" in problem.fixes[0]
+
+
+def test_requirements_that_are_not_there_are_refused(script: Path) -> None:
+    """With the path."""
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, requirements="nowhere.txt"))
+
+    assert "nowhere.txt" in problem.why
 
 
 def test_a_folder_that_is_too_large_for_pods_is_refused(script: Path) -> None:

@@ -1,0 +1,45 @@
+"""What a user's requirements file adds to the training image: pinned packages, beside those of uv.lock. Pure."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+ALLOWED = "a file with lines `name==version`; pip's options may stand in it, and comments"
+_OPTIONS = ("--index-url", "--extra-index-url", "--find-links", "--only-binary", "--no-binary", "--pre", "--hash")
+_PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(\[[\w.,\s-]*\])?\s*==\s*([^\s;]+)\s*(;.*)?")
+
+
+class RequirementsError(ValueError):
+    """A file that can't be installed from; the message names the line."""
+
+
+def pins(path: Path) -> dict[str, str]:
+    """Versions by package. Raises RequirementsError for a line that leaves a version open, and OSError."""
+    found = {}
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    for number, line in enumerate(text.splitlines(), 1):
+        said = re.sub(r"(^|\s)#.*", "", line).strip()
+        if not said or said.startswith(_OPTIONS):
+            continue
+        pin = _PIN.fullmatch(re.split(r"\s--hash", said)[0].strip())
+        if not pin or "*" in pin[3]:
+            raise RequirementsError(f"line {number} is {said!r}, which names no one version")
+        found[canonical(pin[1])] = pin[3]
+    return found
+
+
+def canonical(name: str) -> str:
+    """A package's name as uv.lock writes it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def conflict(more: Mapping[str, str], locked: Mapping[str, str]) -> str:
+    """The package that the image has in another version already, in words; "" where there is none."""
+    return next(
+        (
+            f"{name}=={version}, and the image has {name}=={locked[name]}"
+            for name, version in sorted(more.items())
+            if locked.get(name, version) != version
+        ),
+        "",
+    )

@@ -1,0 +1,74 @@
+"""Pinned packages that a script needs beside those of the image."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.image import more
+from infra.image import spec as image_spec
+from infra.image.spec import Content
+
+CONTENT = Content("script", "python:3.11-slim", "", None)
+COMPILED = """\
+# made by uv pip compile
+--extra-index-url https://packages.example.com/cpu
+torch==2.15.0+cpu ; platform_system == "Linux" \\
+    --hash=sha256:00 \\
+    --hash=sha256:11
+    # via -r mine.in
+Typing_Extensions == 4.16.0  # a comment
+ray[train,tune]==2.60.0
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """One as a tool writes it."""
+    path = tmp_path / "requirements.txt"
+    path.write_text(COMPILED)
+    return path
+
+
+def test_what_a_tool_compiled_is_read(file: Path) -> None:
+    """Markers, hashes over several lines, options and comments; names as uv.lock has them."""
+    assert {"torch": "2.15.0+cpu", "typing-extensions": "4.16.0", "ray": "2.60.0"} == more.pins(file)
+
+
+@pytest.mark.parametrize(
+    "line", ["torch", "torch>=2", "torch==2.*", "torch>=2,<3", "-r other.txt", "../mine", "torch @ https://x"]
+)
+def test_a_version_that_is_left_open_is_refused(file: Path, line: str) -> None:
+    """By its line: what was new on another day would be another image under one name."""
+    file.write_text(f"numpy==2.4.6\n{line}\n")
+
+    with pytest.raises(more.RequirementsError, match=r"line 2 is '.*', which names no one version"):
+        more.pins(file)
+
+
+def test_the_image_s_own_packages_stay_as_they_are_locked(file: Path) -> None:
+    """Ray of another version would be measured under the name of this one."""
+    locked = image_spec.fixed()
+
+    assert "" == more.conflict(more.pins(file) | {"ray": locked["ray"]}, locked)
+    assert f"ray==1.0, and the image has ray=={locked['ray']}" == more.conflict({"ray": "1.0"}, locked)
+    assert "scikit-learn==0.1, " in more.conflict({"scikit-learn": "0.1"}, locked)
+
+
+def test_a_change_of_the_file_is_another_image(file: Path) -> None:
+    """Of its text, and not of where it lies; without one it is what it was."""
+    with_it = replace(CONTENT, requirements=str(file))
+    moved = file.rename(file.with_name("moved.txt"))
+    before = replace(CONTENT, requirements=str(moved)).tag()
+    moved.write_text(COMPILED.replace("4.16.0", "4.15.0"))
+
+    assert CONTENT.tag() != before
+    assert before != replace(CONTENT, requirements=str(moved)).tag()
+    with pytest.raises(FileNotFoundError):
+        with_it.tag()
+
+
+def test_what_the_file_pins_is_installed(file: Path) -> None:
+    """So a script that imports it is not refused, and its version is in the measurement's hash."""
+    assert "torch" not in image_spec.installed()
+    assert "2.15.0+cpu" == image_spec.installed(str(file))["torch"]
