@@ -1,7 +1,7 @@
 """The config keys of the cluster targets: a row each. The other keys: `infra.settings.table`."""
 
 from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, Key
-from infra.settings.rules import image, label, labels, listed, matching, quantity, repository, tolerations
+from infra.settings.rules import destination, image, label, labels, listed, matching, quantity, repository, tolerations
 from training.contract.rules import boolean, choice, number, text, whole
 
 _PODS = (
@@ -13,6 +13,31 @@ _PODS = (
         help="CPUs of the Ray head, which runs no training",
     ),
     Key(name="headMemory", rule=quantity("1Gi"), default="2Gi", targets=CLUSTER, help="memory of the Ray head"),
+    Key(
+        name="sharedMemory",
+        rule=quantity("1Mi"),
+        derived="what the container runtime gives, mostly 64Mi",
+        example="1Gi",
+        targets=CLUSTER,
+        help="what processes of a pod share, as PyTorch's DataLoader workers do (/dev/shm); of the pod's memory",
+    ),
+    Key(
+        name="scratch",
+        rule=quantity("1Mi"),
+        derived="as much as the node has",
+        example="10Gi",
+        targets=CLUSTER,
+        help="disk that each pod may fill: /tmp, where HOME is, and {storage}; a pod that has more in it is ended",
+    ),
+    Key(
+        name="egress",
+        rule=listed(destination()),
+        derived="none",
+        example="203.0.113.0/24:443",
+        unset=(),
+        targets=CLUSTER,
+        help="what pods may reach outside of the cluster, for scripts that download",
+    ),
 )
 _MINIKUBE = (
     Key(

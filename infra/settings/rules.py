@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any
 
 from training.contract.rules import Rule
@@ -79,6 +80,27 @@ def image() -> Rule:
         return text.strip()
 
     return Rule(parse, "an image with a tag other than latest, or with a @sha256: digest")
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Addresses that pods may call, and at which TCP port."""
+
+    cidr: str
+    port: int
+
+
+def destination() -> Rule:
+    """A range of addresses, or one address, and a TCP port; NetworkPolicy knows no names of hosts."""
+
+    def parse(text: str) -> Destination:
+        addresses, _, port = text.strip().rpartition(":")
+        number = int(port)
+        if not 0 < number < 2**16:
+            raise ValueError(text)
+        return Destination(str(ip_network(addresses.strip("[]"))), number)
+
+    return Rule(parse, "addresses as CIDR, :, and a TCP port: 203.0.113.0/24:443; 0.0.0.0/0:443 is HTTPS to anywhere")
 
 
 def repository() -> Rule:

@@ -19,7 +19,7 @@ from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 from infra.settings.checks import CHECKS, Check, fewer_workers, path_of, run_checks
 from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read
 from infra.settings.key import CLUSTER, Target
-from infra.settings.rules import Quantity
+from infra.settings.rules import Destination, Quantity
 from infra.settings.table import of_workload
 from training.contract import provenance
 from training.contract.arms import ARMS, Arm
@@ -62,6 +62,9 @@ class ClusterSettings:
     worker_memory: Quantity
     head_cpus: float
     head_memory: Quantity
+    shared_memory: Quantity | None
+    scratch: Quantity | None
+    egress: tuple[Destination, ...]
     minikube_profile: str
     minikube_nodes: int
     minikube_cpus: int

@@ -95,6 +95,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
             operator=install,
             pod_range=access.traits.pod_range,
             native_ports=(indexed_job.PORT,) if self._pods.jobs.files is None else (),
+            egress=settings.egress,
         )
         namespace = TrainingNamespace("network", wanted, access, self._child())
         if not install:

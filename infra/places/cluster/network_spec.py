@@ -5,10 +5,12 @@ no policy selects one of those: a pod that a policy selects loses all traffic th
 """
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network, ip_network
 
 from infra.places.cluster.operator_spec import OPERATOR_LABELS
 from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
 from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
+from infra.settings.rules import Destination
 
 API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
 """The Service's and EKS', GKE's and AKS'; kubeadm's, k3s' and OpenShift's; Minikube's; MicroK8s'; IBM Cloud's."""
@@ -25,8 +27,9 @@ OPENSHIFT_DNS = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}},
     "podSelector": {"matchLabels": {"dns.operator.openshift.io/daemonset-dns": "default"}},
 }
+LINK_LOCAL = "169.254.0.0/16"
 NODE_DNS = (
-    "169.254.0.0/16",
+    LINK_LOCAL,
     "10.0.0.0/8",
     "172.16.0.0/12",
     "192.168.0.0/16",
@@ -55,6 +58,8 @@ class NetworkSettings:
     """The pods' addresses, where the dashboard has a NodePort; None: it has none."""
     native_ports: tuple[int, ...]
     """At which the pods of the native arm talk to each other; none: at all, as somebody's own script may."""
+    egress: tuple[Destination, ...] = ()
+    """What the pods of this project may call outside of the cluster."""
 
 
 def policies(settings: NetworkSettings) -> dict[str, Manifest]:
@@ -68,6 +73,8 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
         "submitter": _to_head(),
         "dashboard": _from_submitter(),
     }
+    if settings.egress:
+        specs["egress"] = _to_outside(settings.egress)
     if settings.operator:
         specs["operator"] = _operator()
     if settings.pod_range:
@@ -131,6 +138,18 @@ def _from_submitter() -> Manifest:
         "policyTypes": ["Ingress"],
         "ingress": [{"from": [submitter], "ports": _ports(DASHBOARD_PORT)}],
     }
+
+
+def _to_outside(destinations: tuple[Destination, ...]) -> Manifest:
+    """A range that has the link-local addresses in it opens those not: clouds hand out a node's credentials there."""
+    egress = [{"to": [{"ipBlock": _block(each.cidr)}], "ports": _ports(each.port)} for each in destinations]
+    return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": egress}
+
+
+def _block(cidr: str) -> Manifest:
+    range_, kept = ip_network(cidr), IPv4Network(LINK_LOCAL)
+    has_it = isinstance(range_, IPv4Network) and range_ != kept and kept.subnet_of(range_)
+    return {"cidr": cidr, **({"except": [LINK_LOCAL]} if has_it else {})}
 
 
 def _from_nodes(pod_range: str) -> Manifest:

@@ -18,6 +18,7 @@ STACK_ANNOTATION = "ray-worth-it/stack"
 PROJECT = "ray-worth-it"
 USER = 1000
 """The image's user: a number, because the kubelet can't tell whether a name is root."""
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 (of the pod)
 RESULTS = "/results"
 """Where `training.launch.pod` keeps a run's files."""
 
@@ -37,12 +38,16 @@ class Size:
 
 @dataclass(frozen=True)
 class Placement:
-    """The image of the pods, and the nodes they may use."""
+    """The image of the pods, the nodes they may use, and what of those beside CPUs and memory."""
 
     image: str
     pull_secrets: Sequence[str] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
+    shared_memory: str | None = None
+    """Of /dev/shm; None: as the container runtime has it."""
+    scratch: str | None = None
+    """Of each folder that can be written; None: as much as the node has."""
 
 
 def labels(component: str, **more: str) -> dict[str, str]:
@@ -75,18 +80,25 @@ def container(
     }
 
 
-def mounted(pod: Manifest, name: str, path: str, source: Manifest, **variables: str) -> Manifest:
-    """A pod's spec whose container has a volume more, which it only reads, and variables that tell of it."""
+def mounted(pod: Manifest, name: str, path: str, source: Manifest, *, read_only: bool = True) -> Manifest:
+    """A pod's spec whose container has a volume more."""
+    mount = {"name": name, "mountPath": path, **({"readOnly": True} if read_only else {})}
+    return {**_with(pod, "volumeMounts", mount), "volumes": [*pod["volumes"], {"name": name, **source}]}
+
+
+def told(pod: Manifest, **variables: str) -> Manifest:
+    """A pod's spec whose container has variables more."""
+    return _with(pod, "env", *({"name": key, "value": value} for key, value in variables.items()))
+
+
+def _with(pod: Manifest, part: str, *more: Manifest) -> Manifest:
     (main,) = pod["containers"]
-    mount = {"name": name, "mountPath": path, "readOnly": True}
-    told = [{"name": key, "value": value} for key, value in variables.items()]
-    more = {"volumeMounts": [*main["volumeMounts"], mount], "env": [*main.get("env", ()), *told]}
-    return {**pod, "containers": [{**main, **more}], "volumes": [*pod["volumes"], {"name": name, **source}]}
+    return {**pod, "containers": [{**main, part: [*main.get(part, ()), *more]}]}
 
 
 def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | None = None, **more: Any) -> Manifest:
     """The spec of a pod with one container; `spread` are labels of pods that share a node only if they must."""
-    return {
+    spec = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {
@@ -97,13 +109,26 @@ def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | Non
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [main],
-        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "results", "emptyDir": {}}],
+        "volumes": [{"name": name, "emptyDir": _limited(placement.scratch)} for name in ("tmp", "results")],
         **({"topologySpreadConstraints": [_spread(spread)]} if spread else {}),
         **({"imagePullSecrets": [{"name": name} for name in placement.pull_secrets]} if placement.pull_secrets else {}),
         **({"nodeSelector": dict(placement.node_selector)} if placement.node_selector else {}),
         **({"tolerations": [dict(one) for one in placement.tolerations]} if placement.tolerations else {}),
         **more,
     }
+    if not placement.shared_memory:
+        return spec
+    return mounted(
+        spec,
+        "shm",
+        SHARED_MEMORY,
+        {"emptyDir": {"medium": "Memory", **_limited(placement.shared_memory)}},
+        read_only=False,
+    )
+
+
+def _limited(size: str | None) -> Manifest:
+    return {"sizeLimit": size} if size else {}
 
 
 def _spread(chosen: Mapping[str, str]) -> Manifest:

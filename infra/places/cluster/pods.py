@@ -52,6 +52,8 @@ def pods_of(settings: Settings) -> Pods:
     )
     placement = Placement(
         image=_image(cluster, content),
+        shared_memory=cluster.shared_memory.text if cluster.shared_memory else None,
+        scratch=cluster.scratch.text if cluster.scratch else None,
         pull_secrets=cluster.image_pull_secrets,
         node_selector=cluster.node_selector,
         tolerations=cluster.tolerations,

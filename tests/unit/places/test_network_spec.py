@@ -11,6 +11,7 @@ from infra.places.cluster.network_spec import NetworkSettings
 from infra.places.cluster.operator_spec import OPERATOR_LABELS
 from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT_LABEL, labels
 from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
+from infra.settings.table import every_key
 
 PODS = {
     "head": {**labels("ray-head"), **HEAD_LABELS},
@@ -49,7 +50,12 @@ ALLOWED = (
 
 
 def policies(
-    *, own: bool = True, operator: bool = True, node_port: bool = True, native_ports: tuple[int, ...] = (2222,)
+    *,
+    own: bool = True,
+    operator: bool = True,
+    node_port: bool = True,
+    native_ports: tuple[int, ...] = (2222,),
+    egress: str = "none",
 ) -> dict[str, dict[str, Any]]:
     """The policies of a stack, in a namespace that it makes or in one that was there."""
     return network_spec.policies(
@@ -58,6 +64,7 @@ def policies(
             operator=operator,
             pod_range="10.244.0.0/16" if node_port else None,
             native_ports=native_ports,
+            egress=every_key()["egress"].rule.parse(egress),
         )
     )
 
@@ -225,3 +232,25 @@ def test_ranks_of_a_script_talk_at_any_port_and_to_each_other_alone() -> None:
     assert [rule] == script["ingress"]
     assert [{"to": rule["from"]}] == script["egress"]
     assert own["podSelector"] == script["podSelector"]
+
+
+def test_pods_reach_outside_what_is_named_and_no_more() -> None:
+    """Ours alone; nothing without the key."""
+    opened = policies(egress="203.0.113.7:443, 2001:db8::/32:8080")["egress"]
+    blocks = [(rule["to"], rule["ports"]) for rule in opened["egress"]]
+
+    assert "egress" not in policies()
+    assert {"matchLabels": network_spec.OURS} == opened["podSelector"]
+    assert ["Egress"] == opened["policyTypes"]
+    assert [
+        ([{"ipBlock": {"cidr": "203.0.113.7/32"}}], [{"protocol": "TCP", "port": 443}]),
+        ([{"ipBlock": {"cidr": "2001:db8::/32"}}], [{"protocol": "TCP", "port": 8080}]),
+    ] == blocks
+
+
+@pytest.mark.parametrize("cidr", ["0.0.0.0/0", "169.0.0.0/8"])
+def test_a_range_does_not_open_the_metadata_server_of_a_cloud(cidr: str) -> None:
+    """It gives out the credentials of the node."""
+    (rule,) = policies(egress=f"{cidr}:443")["egress"]["egress"]
+
+    assert [{"ipBlock": {"cidr": cidr, "except": ["169.254.0.0/16"]}}] == rule["to"]

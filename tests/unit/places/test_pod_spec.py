@@ -1,5 +1,7 @@
 """What every pod has in common."""
 
+from dataclasses import replace
+
 import pytest
 
 from infra.places.cluster import pod_spec
@@ -63,3 +65,22 @@ def test_place_reaches_the_pod() -> None:
 def test_the_error_of_an_up_has_the_last_lines() -> None:
     """Kubernetes puts them into the pod's status, from where Pulumi takes them."""
     assert "FallbackToLogsOnError" == MAIN["terminationMessagePolicy"]
+
+
+def test_a_pod_has_the_shared_memory_that_is_asked_for() -> None:
+    """In memory, so that its limit holds it; else /dev/shm is the container runtime's."""
+    pod = pod_spec.pod(MAIN, replace(PLACE, shared_memory="1Gi"))
+    mounts = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}} in pod["volumes"]
+    assert {"name": "shm", "mountPath": "/dev/shm"} == mounts["shm"]  # noqa: S108 (a path in a container)
+    assert [] == violations(pod)
+    assert "shm" not in str(pod_spec.pod(MAIN, PLACE))
+
+
+def test_what_a_pod_may_write_has_the_limit_that_is_asked_for() -> None:
+    """Each folder; a pod that fills a node's disk ends those of others."""
+    limited = pod_spec.pod(MAIN, replace(PLACE, scratch="10Gi"))
+
+    assert [{"sizeLimit": "10Gi"}] * 2 == [volume["emptyDir"] for volume in limited["volumes"]]
+    assert [{}, {}] == [volume["emptyDir"] for volume in pod_spec.pod(MAIN, PLACE)["volumes"]]

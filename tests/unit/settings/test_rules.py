@@ -53,6 +53,9 @@ REFUSED = {
     "workerMemory": ["511Mi", "2GB", "2g", "512m", "-2Gi", "2 Gi", "lots"],
     "headCpus": ["0", "257", "nan"],
     "headMemory": ["1023Mi", "2gb"],
+    "sharedMemory": ["1", "1gb", "none"],
+    "scratch": ["1023Ki", "10gb"],
+    "egress": ["example.com:443", "0.0.0.0/0", "10.0.0.1/8:443", "10.0.0.0/8:0", "10.0.0.0/8:70000", ":443"],
     "minikubeProfile": ["Big", "a_b", "-a", "a-", "a" * 59],
     "minikubeNodes": ["0", "21", "two"],
     "minikubeCpus": ["1", "257", "2.5"],
@@ -104,6 +107,7 @@ ACCEPTED = {
     "runTimeoutMinutes": ["1", "10080"],
     "workerMemory": ["512Mi", "1.5Gi", "2147483648", "2G", "1Ti"],
     "headMemory": ["1Gi"],
+    "egress": ["none", "203.0.113.7:443", "0.0.0.0/0:443,[2001:db8::1]:80"],
     "minikubeProfile": ["a", "a" * 58],
     "minikubeNodes": ["1", "20"],
     "minikubeCpus": ["2", "256"],
@@ -141,7 +145,16 @@ def test_a_value_at_the_bound_is_accepted(key: str, value: str) -> None:
 
 def test_every_rule_is_tested() -> None:
     """Each key is refused something; paths and names that only a cluster can judge excepted."""
-    of_paths = {"datasetPath", "kubeconfig", "kubeContext", "script", "scriptFolder", "python", "metric"}
+    of_paths = {
+        "datasetPath",
+        "kubeconfig",
+        "kubeContext",
+        "script",
+        "scriptFolder",
+        "python",
+        "requirements",
+        "metric",
+    }
     assert set(every_key()) - set(REFUSED) == {*of_paths, "secretEnvironment"}
 
 
