@@ -34,7 +34,7 @@ for target in sys.argv[1:]:
 WHERE = """
 import os, ray, socket
 ray.init()
-there = ray.get(ray.remote(num_cpus=0.1)(socket.gethostname).remote())
+there = ray.get(ray.remote(num_cpus=0.1)(lambda: socket.gethostname()).remote())
 print(f"{os.environ['GIVEN']}, on a worker: {'worker' in there}")
 """
 SUBMISSION = """
