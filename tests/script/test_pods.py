@@ -81,13 +81,19 @@ def test_each_pod_of_native_is_a_rank_and_the_first_has_the_result(name: str, ar
     ranks = []
     for rank in range(2):
         folder = tmp_path / f"pod-{rank}"
-        folder.mkdir()
+        (folder / "storage").mkdir(parents=True)
+        (folder / "storage" / "mine.txt").write_text("kept")
         told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
         ranks.append(start("native", folder, name, arguments, told))
     printed = [each.communicate(timeout=300)[0] for each in ranks]
 
     assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
     assert not (tmp_path / "pod-1" / "result.json").exists()
+    assert ["storage/mine.txt"] * 2 == [  # what a run makes is gone, and what was there is not
+        str(path.relative_to(tmp_path / f"pod-{rank}"))
+        for rank in range(2)
+        for path in (tmp_path / f"pod-{rank}").glob("[os][bt]*/*")
+    ]
     found = result.read(tmp_path / "pod-0" / "result.json")
     assert_two_ranks(found)
     assert ["node-of-pod-0", "node-of-pod-1"] == [worker.node for worker in found.workers]

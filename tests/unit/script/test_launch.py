@@ -26,6 +26,14 @@ def test_a_secret_is_in_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> No
     assert b"with [secret] and [secret]\nnothing\nlast [secret]" == capfdbinary.readouterr().out
 
 
+def test_a_secret_of_several_lines_is_in_none(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A key: what is printed is compared line by line."""
+    printed = launch._Printed({"KEY": "-----BEGIN\nabcdef\n-----END\n"})
+
+    assert printed.pass_on(io.BytesIO(b"-----BEGIN\nabcdef\n-----END\nlast"))
+    assert b"[secret]\n[secret]\n[secret]\nlast" == capfdbinary.readouterr().out
+
+
 def test_a_flood_is_ended(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """And the message says so."""
     monkeypatch.setattr(launch, "MOST_PRINTED", 20)

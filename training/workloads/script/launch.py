@@ -38,12 +38,10 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     place = here(request)
     recipe = place.recipe(request.recipe)
     found, folder, host = asked(recipe, place.image), request.result.parent, provenance.host()
-    own, storage = folder / "observed", folder / "storage"
     if reason := why_not(recipe, arm, place.image):
         raise ArmError(f"a script has no arm {arm} here: {reason}")
-    for each in (own, storage):
-        shutil.rmtree(each, ignore_errors=True)  # a Ray pod outlives a run
-        each.mkdir(mode=0o700)
+    # New ones: a Ray pod outlives a run, and beside a result that somebody names may lie what is theirs
+    own, storage = (Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)) for name in ("observed", "storage"))
     command = place.command(found, storage, arm)
     Progress(folder).write("note", text=str(command))
     print(f"in {commands.folder(found.script)}: {command}", flush=True)
@@ -65,6 +63,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     seen = place.seen(own)
     if seen is None:
         return None
+    shutil.rmtree(own, ignore_errors=True)
     made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled())
     return replace(summary.result(made), recipe=request.recipe.to_dict(), ray_head=place.head())
 
@@ -89,7 +88,8 @@ class _Printed:
 
     def __init__(self, secret: Mapping[str, str]) -> None:
         self.count = 0
-        self._secret = sorted((value.encode() for value in secret.values() if value), key=len, reverse=True)
+        parts = {part for value in secret.values() for part in value.splitlines() if part}
+        self._secret = sorted((part.encode() for part in parts), key=len, reverse=True)
 
     def pass_on(self, out: IO[bytes]) -> bool:
         """To this process's own output, line by line; false when it is too much."""
