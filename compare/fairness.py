@@ -116,6 +116,13 @@ def _of_cpus(workload: Workload, runs: Sequence[Run], recipe: Recipe) -> dict[st
 def _cpus_as_asked(runs: Sequence[Run], recipe: Recipe) -> Check:
     """The ranks of every run had the CPUs of their arm together, with room for each, and every run had the same ones:
     those of the baseline are among those of the others."""
+    for run in runs:
+        pods = [worker.pod for worker in run.result.workers if worker.pod]
+        if shared := sorted({pod for pod in pods if pods.count(pod) > 1}):
+            return False, (
+                f"ranks of {run.name} shared the pod {shared[0]}, which has the CPUs of one worker:"
+                " ScalingConfig(resources_per_worker={'CPU': …}) has to ask for all of them"
+            )
     for run, worker in _workers(runs):
         if worker.pod:
             return None, f"in pods, as those of {run.name}, a limit holds ranks to their CPUs, and nothing binds them"

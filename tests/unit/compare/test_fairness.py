@@ -176,9 +176,21 @@ def test_pods_and_more_ranks_than_cpus_are_not_wrong() -> None:
         if run.arm != "baseline"
     ]
     in_pods = with_worker(shared, "ray-1", 0, pod="worker-0")
+    apart = with_worker(in_pods, "ray-1", 1, pod="worker-1")
 
     assert (True, "") == fairness._cpus_as_asked(shared, recipe)
-    assert fairness._cpus_as_asked(in_pods, recipe)[0] is None
+    assert fairness._cpus_as_asked(apart, recipe)[0] is None
+
+
+def test_ranks_in_one_pod_share_the_cpus_of_one_worker() -> None:
+    """Ray packs ranks that ask for one CPU each into a pod of two, and leaves the other idle."""
+    recipe = make_recipe(workers=2)
+    packed = with_worker(with_worker(make_runs(recipe), "ray-1", 0, pod="worker-0"), "ray-1", 1, pod="worker-0")
+    passed, why = fairness._cpus_as_asked(packed, recipe)
+
+    assert passed is False
+    assert "ranks of ray-1 shared the pod worker-0" in why
+    assert "resources_per_worker" in why
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -117,6 +117,33 @@ def test_neighbours_that_it_imports_are_read(tmp_path: Path) -> None:
     assert "ray-torch" == recognise(script(tmp_path, "from mine import main"), WORKERS).kind
 
 
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("from lib import load", {"lib/__init__.py", "lib/data.py", "lib/deep/more.py"}),
+        ("import lib.data", {"lib/__init__.py", "lib/data.py", "lib/deep/more.py"}),
+        ("import plain.data", {"plain/data.py", "plain/util.py"}),
+        ("'a/b {}'.format(1)\nx = '" + "y" * 300 + "'.strip()", set()),
+    ],
+)
+def test_packages_beside_it_belong_to_it(tmp_path: Path, text: str, files: set[str]) -> None:
+    """A package with all its modules, since it may load any; relative imports lead to more. Not what is no import."""
+    for name, content in {
+        "lib/__init__.py": "from .data import load",
+        "lib/data.py": "def load(): pass",
+        "lib/deep/more.py": "",
+        "plain/data.py": "from .util import x\nfrom ..far import y",
+        "plain/util.py": "import torch.distributed",
+        "other/__init__.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    found = recognise(script(tmp_path, text), WORKERS)
+
+    assert files | {"train.py"} == {path.relative_to(tmp_path).as_posix() for path in found.files}
+    assert ("plain/util.py" in files) == found.uses("torch.distributed")
+
+
 def test_the_user_has_the_last_word(tmp_path: Path) -> None:
     """A kind that is given goes before what was recognised; one that there is not is refused with those there are."""
     path = script(tmp_path, "import torch")

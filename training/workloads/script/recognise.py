@@ -5,6 +5,7 @@ The script's own neighbours that it imports are read, too. What can't work is re
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -57,6 +58,8 @@ class Script:
     """It, and the modules beside it that it imports."""
     loads: frozenset[str] = frozenset()
     """Those of FRAMEWORKS that it imports as soon as it is started, so that it ends where they are missing."""
+    asks_one_cpu: bool = False
+    """Whether it makes a ScalingConfig that leaves to Ray how many CPUs a worker has: one."""
     trains_alone: bool = True
     """Whether it can tell that it has no other ranks; else even one process of it has to have torchrun's variables."""
 
@@ -69,6 +72,10 @@ class Script:
     def frameworks(self) -> list[str]:
         """Those of FRAMEWORKS that it imports."""
         return [top for top in FRAMEWORKS if any(_is_in(name, top) for name in self.modules)]
+
+    def uses(self, *modules: str) -> bool:
+        """Whether it, or a module beside it, names one of these."""
+        return any(_is_in(name, module) for name in self.modules for module in modules)
 
     @property
     def uses_ray_data(self) -> bool:
@@ -86,7 +93,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
     kind_of_it = _kind(modules, names, arguments, kind)
     script = Script(
         path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
-        loads=_loads(path, tree), trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
+        loads=_loads(path, tree), asks_one_cpu=_asks_one_cpu(tree),
+        trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
     )  # fmt: skip
     _check_text(script, tree)
     _check_arguments(script)
@@ -159,6 +167,11 @@ def _check_arguments(script: Script) -> None:
         )
 
 
+def _asks_one_cpu(tree: ast.Module) -> bool:
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) == "ScalingConfig"]
+    return any({None, "resources_per_worker"}.isdisjoint(word.arg for word in call.keywords) for call in made)
+
+
 def _check_text(script: Script, tree: ast.Module) -> None:
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         values = {word.arg: word.value for word in call.keywords if word.arg}
@@ -181,28 +194,57 @@ def _check_text(script: Script, tree: ast.Module) -> None:
             )
 
 
-def _imports(path: Path, tree: ast.Module, seen: set[Path]) -> set[str]:
-    """Dotted names that a file imports, wherever they stand, and those of its neighbours, which go to `seen`."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        names |= _imported(node)
-        if isinstance(node, ast.Attribute):  # `import ray.train` reaches ray.train.torch by its attribute
-            names.add(ast.unparse(node))
-    for name in sorted(names):
-        neighbour = path.parent / f"{name.replace('.', '/')}.py"
-        if neighbour.is_file() and neighbour not in seen:
-            seen.add(neighbour)
-            names |= _imports(neighbour, parsed(neighbour), seen)
+def _imports(path: Path, tree: ast.Module, files: set[Path]) -> set[str]:
+    """Dotted names that the script imports, wherever they stand, and those of its neighbours, which go to `files`."""
+    names = _of_file(tree, "")
+    todo, followed = sorted(names), {path}
+    while todo:
+        for neighbour, package in _neighbours(path.parent, todo.pop(), files):
+            if neighbour not in followed:
+                followed.add(neighbour)
+                found = _of_file(parsed(neighbour), package) - names
+                names |= found
+                todo += sorted(found)
     return names
 
 
-def _imported(node: ast.AST) -> set[str]:
-    """Dotted names that one statement imports."""
+def _of_file(tree: ast.Module, package: str) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        names |= _imported(node, package)
+        if isinstance(node, ast.Attribute):  # `import ray.train` reaches ray.train.torch by its attribute
+            names.add(ast.unparse(node))
+    return names
+
+
+def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, str]]:
+    """The files beside the script that a dotted name loads, each with its package; all of a package go to `files`."""
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):  # an attribute of something else than a name
+        return
+    if (top / parts[0] / "__init__.py").is_file():
+        files.update((top / parts[0]).rglob("*.py"))
+    for number in range(1, len(parts) + 1):
+        module = top.joinpath(*parts[:number])
+        if (module / "__init__.py").is_file():
+            files.add(module / "__init__.py")
+            yield module / "__init__.py", ".".join(parts[:number])
+        elif module.with_suffix(".py").is_file() and not module.is_dir():
+            files.add(module.with_suffix(".py"))
+            yield module.with_suffix(".py"), ".".join(parts[: number - 1])
+
+
+def _imported(node: ast.AST, package: str = "") -> set[str]:
+    """Dotted names that one statement imports; `package` is that of its file."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names}
-    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return set()
+    if not isinstance(node, ast.ImportFrom):
+        return set()
+    above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level and package else []
+    if node.level and not above:
+        return set()
+    module = ".".join([*above, *([node.module] if node.module else [])])
+    return {module, *(f"{module}.{alias.name}" for alias in node.names)}
 
 
 def _loads(path: Path, tree: ast.Module) -> frozenset[str]:
