@@ -9,6 +9,7 @@ driver runs on the cluster's head; its log is printed as it grows, and ends with
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import shlex
@@ -18,6 +19,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -47,6 +49,8 @@ MOST_PACKAGE_BYTES = 100 * 2**20
 """Of what Ray's dashboard takes in one request (`DASHBOARD_CLIENT_MAX_SIZE`)."""
 MOST_LINES = 10
 """Of why a job failed."""
+OF_RUN = ".ray-worth-it-run"
+"""File of a run's package with the name of the run."""
 LOOK_SECONDS = 20.0
 """Between looks at what else runs on the cluster while a run goes on."""
 
@@ -175,10 +179,21 @@ def _submit_with_files(api: JobsApi, submission_id: str, command: list[str], env
 
     Ray puts this folder before all others, and a module in it may have the name of one of ours.
     """
-    folder = patiently(lambda: api.upload(Path(os.environ[FILES])), "send the files of the run")
+    content = package_of_run(Path(os.environ[FILES]).read_bytes(), submission_id)
+    folder = patiently(lambda: api.upload(content), "send the files of the run")
     ours = ["env", f"PYTHONPATH={PROJECT}", "python", "-P", *command]
     since = environment | entry.pass_on_start(Stamp.now())
     patiently(lambda: api.submit(submission_id, ours, since, MEASUREMENT, working_dir=folder), "submit the run")
+
+
+def package_of_run(content: bytes, submission_id: str) -> bytes:
+    """With a file that no other run has: Ray unpacks a package once, and another run would find what this one wrote."""
+    packed = io.BytesIO(content)
+    with zipfile.ZipFile(packed, "a") as archive:
+        own = zipfile.ZipInfo(OF_RUN)
+        own.external_attr = 0o644 << 16
+        archive.writestr(own, submission_id)
+    return packed.getvalue()
 
 
 def stop_unfinished(api: JobsApi, stack: str) -> set[str]:

@@ -51,6 +51,18 @@ def test_the_same_files_are_the_same_package(folder: Path) -> None:
     assert 3 == len({before, executable, package.of_folder(folder)})
 
 
+def test_what_is_unpacked_is_as_it_was(folder: Path, tmp_path: Path) -> None:
+    """Also who may run it: a program that the script starts runs in every arm. One that may is another package."""
+    found = recognise(folder / "train.py", (), "torchrun")
+    before = package.of_script(found, folder)
+    package.unpack(before.content, tmp_path / "there")
+    (folder / "parts" / "net.py").chmod(0o755)
+
+    assert os.access(tmp_path / "there" / "start.sh", os.X_OK)
+    assert not (tmp_path / "there" / "train.py").stat().st_mode & 0o111
+    assert before.digest != package.of_script(found, folder).digest
+
+
 def test_what_git_ignores_is_left_out(folder: Path) -> None:
     """As of a measured script; a file that is not committed yet belongs to it."""
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)

@@ -1,6 +1,7 @@
 """A script in pods: what its ranks are told, and how what they did comes to the one that gives the result."""
 
 import json
+import os
 import socket
 import threading
 from dataclasses import dataclass, field, replace
@@ -167,6 +168,8 @@ def test_the_driver_of_a_job_tells_ray_what_its_workers_get(
     }.items() <= workers.items()
     assert f"/app/observe:{pod.folder}" == workers["PYTHONPATH"]
     assert workers[STORE] == variables[STORE]
+    assert workers["HOME"] == variables["HOME"] != os.environ["HOME"]
+    assert workers["HOME"] != place.variables(given_to(found, "ray", tmp_path))["HOME"]
     assert "xyzzy" not in variables[where.JOB_CONFIG]
     assert ("xyzzy", "of the cluster", "1") == (
         variables["TOKEN"], variables["RAY_AUTH_TOKEN"], variables[where.OVERRIDE]

@@ -1,7 +1,9 @@
 """The submitter against a server that answers as Ray's Job Submission API does."""
 
+import io
 import json
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -296,16 +298,34 @@ def test_without_the_cluster_s_token_it_is_said_that_the_cluster_is_gone(
         submit.main()
 
 
+def in_zip(content: bytes) -> list[tuple[str, bytes]]:
+    """Names and contents."""
+    with zipfile.ZipFile(io.BytesIO(content)) as files:
+        return [(name, files.read(name)) for name in files.namelist()]
+
+
+def test_each_run_has_a_package_of_its_own(tmp_path: Path) -> None:
+    """Ray unpacks one once for all jobs: what a script writes beside itself would be there for the next run."""
+    with zipfile.ZipFile(tmp_path / "files.zip", "w") as files:
+        files.writestr("train.py", "pass")
+    content = (tmp_path / "files.zip").read_bytes()
+    first, second = (submit.package_of_run(content, name) for name in ("ray-1", "ray-2"))
+
+    assert first != second
+    assert first == submit.package_of_run(content, "ray-1")
+
+
 def test_a_run_with_files_begins_when_they_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """They are its folder; what the user calls `training` in it stands before nothing of ours."""
     monkeypatch.setenv(FILES, str(tmp_path / "files.zip"))
-    (tmp_path / "files.zip").write_bytes(b"a zip")
+    with zipfile.ZipFile(tmp_path / "files.zip", "w") as files:
+        files.writestr("train.py", "pass")
     done: list[Any] = []
 
     class Recorded(JobsApi):
         def upload(self, package: bytes | Path) -> str:
-            assert isinstance(package, Path)
-            done.append(package.read_bytes())
+            assert isinstance(package, bytes)
+            done.append(package)
             return "gcs://_ray_pkg_x.zip"
 
         def submit(self, *given: Any, **more: Any) -> None:
@@ -315,7 +335,8 @@ def test_a_run_with_files_begins_when_they_are_there(monkeypatch: pytest.MonkeyP
     submit._submit_with_files(Recorded("http://x", TOKEN), "job-1", ["-m", "training.launch.pod", "ray"], early)
     content, (name, command, environment, _, more) = done
 
-    assert (b"a zip", "job-1", {"working_dir": "gcs://_ray_pkg_x.zip"}) == (content, name, more)
+    assert ("job-1", {"working_dir": "gcs://_ray_pkg_x.zip"}) == (name, more)
+    assert [("train.py", b"pass"), (submit.OF_RUN, b"job-1")] == in_zip(content)
     assert ["env", f"PYTHONPATH={PROJECT}", "python", "-P", "-m", "training.launch.pod", "ray"] == command
     assert early != environment
     assert early.keys() == environment.keys()

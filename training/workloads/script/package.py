@@ -46,6 +46,8 @@ def unpack(content: bytes, into: Path) -> None:
     """Write the files of a package, which this project made, into a folder."""
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         packed.extractall(into)
+        for entry in packed.infolist():
+            (into / entry.filename).chmod(entry.external_attr >> 16)
 
 
 def of_folder(folder: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,11 +29,12 @@ def digest(script: Script, folder: Path | None) -> str:
 
 
 def hash_of(files: Iterable[tuple[str, Path]]) -> str:
-    """SHA-256 over names and contents."""
+    """SHA-256 over names, contents, and which can be executed."""
     total = hashlib.sha256()
     for name, path in sorted(files):
+        mode = "x" if path.stat().st_mode & stat.S_IXUSR else ""
         with path.open("rb") as content:
-            total.update(f"{name}\0".encode() + hashlib.file_digest(content, "sha256").digest())
+            total.update(f"{name}\0{mode}\0".encode() + hashlib.file_digest(content, "sha256").digest())
     return total.hexdigest()
 
 

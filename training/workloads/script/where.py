@@ -41,8 +41,8 @@ JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Environment variable by which Ray tells the driver of a job what its workers run in."""
 OVERRIDE = "RAY_OVERRIDE_JOB_RUNTIME_ENV"
 """Environment variable by which a script's own `ray.init(runtime_env=…)` goes before its job's, and is no error."""
-WAIT_SECONDS = 600.0
-"""For what all ranks did: a rank that failed ends its Job, and this pod with it."""
+WAIT_SECONDS = 7 * 86_400.0
+"""For what all ranks did, longer than any run: a rank that fails, or the deadline, ends the Job and so this pod."""
 ANSWER_SECONDS = 10.0
 RENDEZVOUS = {
     "ray-torch": variables.torchrun,
@@ -180,11 +180,13 @@ class HeadPod(Pod):
         """With what Ray's workers get: all but the secret ones, which their pods have."""
         store = {STORE: f"ray-worth-it/{uuid.uuid4().hex}"}
         of_arm = {**given.command.variables, **given.observer, **store}
+        # Of this run alone: Ray's pods outlive it, and what it downloads would be there for the next
+        home = {"HOME": f"/tmp/home-{uuid.uuid4().hex}"}  # noqa: S108 (of the pod)
         # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
         path = os.pathsep.join((given.observer["PYTHONPATH"], str(commands.folder(given.found.script))))
         public = {name: value for name, value in given.needed.items() if name not in self.secret}
-        config = _with_variables(os.environ.get(JOB_CONFIG, "{}"), {**public, **of_arm, "PYTHONPATH": path})
-        return {**_of_pod(), **given.needed, **of_arm, JOB_CONFIG: config, OVERRIDE: "1"}
+        config = _with_variables(os.environ.get(JOB_CONFIG, "{}"), {**home, **public, **of_arm, "PYTHONPATH": path})
+        return {**_of_pod(), **home, **given.needed, **of_arm, JOB_CONFIG: config, OVERRIDE: "1"}
 
     def ended(self, end: End) -> End:
         """From the job's submission on, but for what this process itself took before the script."""

@@ -31,6 +31,7 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "ray.train.v2._internal.execution.worker_group.thread_runner": ray_train.observe_training_thread,
     "ray.train.v2._internal.execution.train_fn_utils": ray_train.observe_local_mode,
     "ray.train.v2.api.train_fn_utils": ray_train.observe_reports,
+    "ray.train.v2._internal.execution.storage": ray_train.keep_checkpoints_apart,
     "ray.train.v2.api.data_parallel_trainer": ray_train.end_driver_with_workers,
 }
 """By the module that has to be there, complete, before."""

@@ -96,8 +96,12 @@ def _counts() -> dict[str, int]:
 
 
 def _cpu_model() -> str:
+    """As `training.machine.cpu.model`, which is not here."""
     try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        found = None
-    return found.group(1).strip() if found else platform.machine()
+        text = ""
+    fields = (re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE) for name in ("model name", "cpu family", "model"))
+    name, family, model = (found.group(1).strip() if found else "" for found in fields)
+    name = name or platform.processor() or platform.machine()
+    return f"{name} (family {family}, model {model})" if family and model else name

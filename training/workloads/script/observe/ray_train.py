@@ -14,6 +14,8 @@ from typing import Any
 
 from . import in_pod, state
 
+OF_THIS_MACHINE = ("local",)
+"""File systems of Arrow."""
 WAIT_SECONDS, MOST_WAIT_SECONDS = 0.02, 60.0
 """For rank 0's checkpoint."""
 
@@ -61,6 +63,22 @@ def observe_reports(module: Any) -> None:
             now.report_seconds += time.perf_counter() - began
 
     module.report = report_observed
+
+
+def keep_checkpoints_apart(module: Any) -> None:
+    """Pods share no folder: each keeps what its own rank reports, where Ray would look for one that all write to.
+
+    A path of another file system, or one in a store, is Ray's to look for. `module`: Ray Train's `storage`.
+    """
+    check = module.StorageContext._check_validation_file
+
+    @functools.wraps(check)
+    def checked_apart(self: Any) -> None:
+        if in_pod.STORE in os.environ and self.storage_filesystem.type_name in OF_THIS_MACHINE:
+            self._create_validation_file()
+        check(self)
+
+    module.StorageContext._check_validation_file = checked_apart
 
 
 def end_driver_with_workers(module: Any) -> None:
