@@ -336,7 +336,7 @@ def test_ctrl_c_leaves_the_job_running(
 ) -> None:
     """And says so, with the lines that follow it again and end it."""
     begin(api, "stays")
-    seen = ray_api.jobs_of_others(cluster.connect(cluster.find("ci", {})), NAMESPACE)
+    seen = ray_api.jobs_of_others(cluster.connect(cluster.find("ci", {})), NAMESPACE, "ci")
     assert ["stays"] == [job["submission_id"] for job in seen]
 
     def interrupted(_: float) -> None:

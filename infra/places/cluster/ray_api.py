@@ -4,6 +4,7 @@ import base64
 import http.client
 import io
 import json
+import time
 import urllib.error
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,8 @@ from training.launch.other_jobs import is_of_measurement, is_unfinished, job_nam
 from training.launch.submit import JobsApi
 
 SECONDS = 10
+ATTEMPTS, PAUSE_SECONDS = 3, 5
+"""At asking a head that is ready: it shares its CPU with what it starts."""
 UPLOAD_SECONDS = 120
 """For an answer, and for one to what was sent: a package of 100 MiB goes through three processes of the head."""
 
@@ -27,12 +30,21 @@ class RayError(OSError):
 
 def head(api: Any, namespace: str) -> str:
     """The name of the head's pod that runs; raises RayError when there is none, and KubeError."""
+    if pod := _head(api, namespace):
+        return str(pod["metadata"]["name"])
+    raise RayError("no pod of Ray's head runs")
+
+
+def _head(api: Any, namespace: str) -> Mapping[str, Any] | None:
     selector = ",".join(f"{key}={value}" for key, value in HEAD_LABELS.items())
     pods = kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=selector)
-    running = [str(pod["metadata"]["name"]) for pod in pods if pod["status"].get("phase") == "Running"]
-    if not running:
-        raise RayError("no pod of Ray's head runs")
-    return running[0]
+    return next((pod for pod in pods if pod["status"].get("phase") == "Running"), None)
+
+
+def _answers(pod: Mapping[str, Any]) -> bool:
+    """Whether Kubernetes has seen it ready; KubeRay has it look at Ray's dashboard for that."""
+    conditions = pod["status"].get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 class ForwardedJobs(JobsApi):
@@ -70,12 +82,26 @@ class ForwardedJobs(JobsApi):
         return list(json.loads(self._send("GET", "/api/v0/nodes"))["data"]["result"]["result"])
 
 
-def jobs_of_others(api: Any, namespace: str) -> list[Mapping[str, Any]]:
-    """What runs on the RayCluster and no measurement submitted; nothing where no head can be asked."""
-    try:
-        return running_others(ForwardedJobs(api, namespace).jobs())
-    except OSError:
+def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, Any]]:
+    """What runs on the RayCluster and no measurement submitted; nothing where no head is ready, as after a fault.
+
+    Raises RayError where one is and can't be asked, with the line that ends whatever runs there.
+    """
+    pod = _head(api, namespace)
+    if pod is None or not _answers(pod):
         return []
+    reason: OSError | None = None
+    for _ in range(ATTEMPTS):
+        try:
+            return running_others(ForwardedJobs(api, namespace).jobs())
+        except OSError as error:
+            reason = error
+            time.sleep(PAUSE_SECONDS)
+    delete = f"kubectl --kubeconfig={kube.own_path(stack)} delete pod {pod['metadata']['name']} --namespace={namespace}"
+    raise RayError(
+        f"whether somebody's job runs on the Ray cluster can't be found out ({reason}), and an update may end it."
+        f" Try again; or, which ends what runs there:\n  {delete}"
+    )
 
 
 def others_between(api: Any, namespace: str, began: float, ended: float) -> list[str]:

@@ -22,6 +22,7 @@ from infra.places.cluster.network_spec import API_SERVER_PORTS
 from infra.places.cluster.nodes import allocatable, usable
 from infra.places.cluster.place import why_namespace_stays
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
+from infra.places.cluster.ray_api import RayError
 from infra.settings.draft import set_line
 from infra.settings.settings import ON, Settings
 from training.launch import other_jobs
@@ -91,7 +92,18 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
             f" interrupted, or that somebody else's stack {stack} makes; to end one that was left",
             tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in own),
         )
-    if not unfinished and (jobs := ray_api.jobs_of_others(api, namespace)):
+    if not unfinished:
+        yield from _ray_jobs(api, namespace, stack)
+
+
+def _ray_jobs(api: Any, namespace: str, stack: str) -> Iterator[Finding]:
+    try:
+        jobs = ray_api.jobs_of_others(api, namespace, stack)
+    except RayError as error:
+        why, _, way = str(error).partition("\n")
+        yield Finding(why.rstrip(":"), (way.strip(),))
+        return
+    if jobs:
         yield Finding(other_jobs.reason(jobs, stack), tuple(other_jobs.end_line(job, stack) for job in jobs))
 
 

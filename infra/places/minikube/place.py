@@ -25,6 +25,7 @@ from infra.places.cluster.fit import (
 )
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.place import ClusterPlace, Traits, require_packages, warn_of_silence, why_namespace_stays
+from infra.places.cluster.ray_api import RayError
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import wanted_cluster
 from infra.programs import Failure
@@ -186,10 +187,11 @@ def _refuse_and_clear(settings: Settings) -> None:
         reason = why_namespace_stays(api, settings)
         if reason:
             raise pulumi.RunError(f"{reason}; nothing was changed:\n  {set_line('createNamespace', ON)}")
-        others = ray_api.jobs_of_others(api, settings.of_cluster.namespace)
-        if others:
+        if others := ray_api.jobs_of_others(api, settings.of_cluster.namespace, settings.stack):
             raise pulumi.RunError(f"nothing was changed: {other_jobs.said(others, settings.stack)}")
         _clear(api, settings.of_cluster.namespace)
+    except RayError as error:
+        raise pulumi.RunError(f"nothing was changed: {error}") from None
     except KubeError as error:
         if command.started(profile):
             raise pulumi.RunError(f"the cluster can't be asked: {error}") from None

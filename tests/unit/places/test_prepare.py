@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pytest
@@ -279,6 +280,29 @@ def test_an_update_beside_somebody_s_ray_job_is_refused_on_minikube(
 
     assert not [line for line in api.asked if not line.startswith("GET")]
     assert [] == said
+
+
+HEAD: dict[str, Any] = {
+    "metadata": {"name": "head-1", "labels": {"ray.io/cluster": "ray-training-cluster", "ray.io/node-type": "head"}},
+    "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_head_that_is_ready_and_can_t_be_asked_may_have_somebody_s_job(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: bool
+) -> None:
+    """An update would end it. After a fault no head is ready, and nothing runs: the update is what mends that."""
+    monkeypatch.setattr(ray_api, "PAUSE_SECONDS", 0)
+    status = {**HEAD["status"], "conditions": [{"type": "Ready", "status": str(ready)}]}
+    api.put("/api/v1", "pods", {**HEAD, "status": status}, NAMESPACE)
+    asked = kube.connect(str(tmp_path / "kubeconfig"))
+
+    if ready:
+        with pytest.raises(ray_api.RayError, match=r"(?s)can't be found out.*kubeconfig/ci delete pod head-1"):
+            ray_api.jobs_of_others(asked, NAMESPACE, "ci")
+    else:
+        assert [] == ray_api.jobs_of_others(asked, NAMESPACE, "ci")
 
 
 @pytest.mark.usefixtures("api")
