@@ -12,6 +12,7 @@ workers, compared with what `compare.projection` says of them from this repeat's
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ from training.contract import provenance, result
 from training.contract.rules import whole
 from training.launch.entry import typed
 from training.launch.environment import share_of_cpus
-from training.machine import machine_lock, topology
+from training.machine import cpu, machine_lock, topology
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.workload import WORKLOAD
 
@@ -123,6 +124,7 @@ def main() -> None:
         "--only", default="", metavar="COLUMNS", help="measure these alone, such as 'bfloat16 bfloat16/512'"
     )
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         chosen = _chosen(cases(quick=given.quick), given.only.split())
     except ValueError as error:
@@ -149,11 +151,19 @@ def main() -> None:
 
 
 def _chosen(of: Sequence[Case], columns: Sequence[str]) -> list[Case]:
-    """Those named, or all; raises ValueError where a name is of none."""
+    """Those named, or all that the CPU can compute; raises ValueError where a name is of none."""
     known = [case.key for case in of]
     if unknown := sorted(set(columns) - set(known)):
         raise ValueError(f"no column is called {', '.join(unknown)}; there are: {' '.join(known)}")
-    return [case for case in of if case.key in columns or not columns]
+    if columns or not cpu.lacks_bfloat16():
+        return [case for case in of if case.key in columns or not columns]
+    left_out = [case.key for case in of if case.recipe.precision == "bfloat16"]
+    if left_out:
+        _say(
+            f"left out: {' '.join(left_out)}; this CPU has no instructions for bfloat16, and a run of a baseline takes"
+            f" minutes. To measure them all the same: ONLY='{' '.join(left_out)}'"
+        )
+    return [case for case in of if case.key not in left_out]
 
 
 def _say(line: str) -> None:
@@ -208,7 +218,12 @@ def _start(arm: str, recipe: CnnRecipe, folder: Path, rank: int | None = None) -
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    codes = [process.wait(TIMEOUT_SECONDS) for process in processes]
+    try:
+        codes = [process.wait(TIMEOUT_SECONDS) for process in processes]
+    finally:
+        for process in processes:  # still there after Ctrl-C, `kill`, or the end of its patience
+            process.terminate()
+            process.wait()
     if any(codes):
         raise RuntimeError(f"{processes[0].args!r} ended with {codes}")
 

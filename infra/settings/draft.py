@@ -36,6 +36,8 @@ class Facts:
     """CPUs that a quota of this machine or container allows; None: none does."""
     cores_by_kind: tuple[int, ...] = ()
     """Physical cores of the allowed CPUs, by kind, the fastest first; empty where the system does not say."""
+    lacks_bfloat16: bool = False
+    """The CPU surely has no instructions for it."""
     declared: Mapping[str, str] = field(default_factory=dict)
     """The keys that Pulumi.yaml declares with their defaults, which the engine gives as if they had been set."""
 

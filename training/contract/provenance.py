@@ -17,6 +17,7 @@ from pathlib import Path
 
 from training.contract.result import Software
 from training.contract.workload import Workload
+from training.machine import cpu
 from training.machine.cgroup import cpu_quota
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,7 @@ class Host:
 def host() -> Host:
     """This machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Host(_cpu_model(), len(allowed_cpus()), memory, cpu_quota())
+    return Host(cpu.model(), len(allowed_cpus()), memory, cpu_quota())
 
 
 def node() -> str:
@@ -159,12 +160,3 @@ def files_hash(folder: Path) -> str:
         with path.open("rb") as content:
             total.update(f"{path.name}\0".encode() + hashlib.file_digest(content, "sha256").digest())
     return total.hexdigest()
-
-
-@cache
-def _cpu_model() -> str:
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found.group(1).strip() if found else platform.processor() or platform.machine()

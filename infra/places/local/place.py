@@ -51,8 +51,8 @@ class Local:
         return [Unfit(shared, (), liftable=True)] if shared else []
 
     def remarks(self, draft: Draft) -> list[str]:
-        """What workers share though each has CPUs of its own."""
-        return [text for text in [_sharing(draft)] if text]
+        """What workers share though each has CPUs of its own, and what the CPU can't do."""
+        return [text for text in [_sharing(draft), _emulated(draft)] if text]
 
     def machines(self, settings: Settings) -> None:
         """There is no other."""
@@ -144,6 +144,15 @@ def _oversubscription(draft: Draft) -> str:
         return ""
     limit = "the CPU quota of its cgroup" if cpus < draft.facts.cpus_allowed else "this machine"
     return f"{_workers(draft)} share the {cpus:g} CPU{'s' if cpus > 1 else ''} that {limit} allows"
+
+
+def _emulated(draft: Draft) -> str:
+    if draft.get("precision") != "bfloat16" or not draft.facts.lacks_bfloat16:
+        return ""
+    return (
+        "this CPU has no instructions for bfloat16 (avx512_bf16, amx_bf16): what stands in for them takes many times as"
+        f" long as float32. {set_line('precision', 'float32')}"
+    )
 
 
 def _sharing(draft: Draft) -> str:

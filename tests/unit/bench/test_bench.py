@@ -1,6 +1,8 @@
 """The benchmark's arithmetic: which ratio is of what. Its measurements are `make bench`'s own."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from bench import __main__ as bench
 from bench import figures
 from tests.unit.results import changed, make_result
 from training.contract.result import StepSeconds
-from training.machine import machine_lock
+from training.machine import cpu, machine_lock
 from training.workloads.cnn.recipe import CnnRecipe
 
 
@@ -164,7 +166,7 @@ def test_every_repeat_begins_with_another_arm(monkeypatch: pytest.MonkeyPatch) -
 def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[str]]:
     """Run the command line where Ctrl-C comes in the column `ends_in`; returns the columns that were begun."""
 
-    def run(*flags: str, ends_in: str = "") -> list[str]:
+    def run(*flags: str, ends_in: str = "", lacks_bfloat16: bool = False) -> list[str]:
         begun: list[str] = []
 
         def measure(case: bench.Case, *_: object) -> list[figures.Repeat]:
@@ -178,6 +180,7 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., li
         monkeypatch.setattr("training.contract.provenance.PROJECT", tmp_path)
         monkeypatch.setattr("training.contract.provenance.allowed_cpus", lambda: [0, 1])
         monkeypatch.setattr(machine_lock, "hold", lambda _: None)
+        monkeypatch.setattr(cpu, "lacks_bfloat16", lambda: lacks_bfloat16)
         monkeypatch.setattr("sys.argv", ["bench", *flags])
         bench.main()
         return begun
@@ -194,6 +197,26 @@ def test_columns_can_be_chosen(command: Callable[..., list[str]]) -> None:
         command("--only", "float64")
     with pytest.raises(SystemExit, match=r"no column is called bfloat16; there are: float32$"):
         command("--quick", "--only", "bfloat16")
+
+
+def test_what_the_cpu_only_emulates_is_measured_when_it_is_named(
+    command: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One run of it takes as long as the rest together."""
+    assert ["float32", "float32/512"] == command(lacks_bfloat16=True)
+    assert "left out: bfloat16 bfloat16/512;" in capsys.readouterr().err
+    assert ["bfloat16"] == command("--only", "bfloat16", lacks_bfloat16=True)
+    assert ["float32"] == command("--quick", lacks_bfloat16=True)
+
+
+def test_a_run_ends_with_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However that ends: what goes on would share the CPUs of the next measurement."""
+    monkeypatch.setattr(bench, "TIMEOUT_SECONDS", 0.1)
+    sleeps = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        bench._wait([sleeps])
+    assert sleeps.poll() is not None
 
 
 def test_ctrl_c_keeps_the_columns_that_are_whole(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra.settings.cnn import CIFAR10_FILES
-from tests.unit.settings_machine import cnn, machine, only_problem, problems, settings
+from tests.unit.settings_machine import cnn, machine, only_problem, parse, problems, settings
 
 
 def test_a_batch_smaller_than_the_workers_is_refused() -> None:
@@ -68,6 +68,15 @@ def test_permitted_oversubscription_is_a_warning_and_a_sentence_for_the_verdict(
 def test_permission_alone_is_not_oversubscription() -> None:
     """The verdict is not qualified when there are enough cores."""
     assert settings(allowOversubscription="true").oversubscription is None
+
+
+def test_a_cpu_that_can_t_compute_in_bfloat16_is_said() -> None:
+    """A run that takes ten times as long is no error, and nothing that one wants."""
+    slow = replace(machine(), lacks_bfloat16=True)
+
+    assert "this CPU has no instructions for bfloat16" in "".join(parse({"precision": "bfloat16"}, slow).warnings)
+    assert not parse({"precision": "bfloat16"}, machine()).warnings
+    assert not parse({}, slow).warnings
 
 
 def test_cpus_are_whole_on_local_only() -> None:

@@ -1,0 +1,34 @@
+"""Which processor this machine has, and what it can do, as Linux tells. Standard library only."""
+
+import platform
+import re
+from functools import cache
+from pathlib import Path
+
+CPUINFO = Path("/proc/cpuinfo")
+BFLOAT16 = {"avx512_bf16", "amx_bf16"}
+"""Flags of x86 processors that compute in bfloat16."""
+
+
+@cache
+def model() -> str:
+    """Its name, with family and model where there are any: hypervisors call all generations of a line alike."""
+    found = {name: value for name, value in reversed(_fields()) if value}
+    name = found.get("model name") or platform.processor() or platform.machine()
+    if not {"cpu family", "model"} <= found.keys():
+        return name
+    return f"{name} (family {found['cpu family']}, model {found['model']})"
+
+
+def lacks_bfloat16() -> bool:
+    """Whether it surely has no instructions for bfloat16; of others than x86 on Linux nothing is known."""
+    flags = dict(_fields()).get("flags", "")
+    return bool(flags) and BFLOAT16.isdisjoint(flags.split())
+
+
+def _fields() -> list[tuple[str, str]]:
+    try:
+        text = CPUINFO.read_text()
+    except OSError:
+        return []
+    return [(name, value) for name, value in re.findall(r"^([^\t:\n]+?)\s*:[ \t]*(.*)$", text, re.MULTILINE)]
