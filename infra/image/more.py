@@ -5,7 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ALLOWED = "a file with lines `name==version`; pip's options may stand in it, and comments"
-_OPTIONS = ("--index-url", "--extra-index-url", "--find-links", "--only-binary", "--no-binary", "--pre", "--hash")
+_OPTIONS = (
+    "-i ",
+    "-f ",
+    "--index-url",
+    "--extra-index-url",
+    "--find-links",
+    "--only-binary",
+    "--no-binary",
+    "--pre",
+    "--hash",
+)
 _PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(\[[\w.,\s-]*\])?\s*==\s*([^\s;]+)\s*(;.*)?")
 
 
@@ -23,7 +33,8 @@ def pins(path: Path) -> dict[str, str]:
             continue
         pin = _PIN.fullmatch(re.split(r"\s--hash", said)[0].strip())
         if not pin or "*" in pin[3]:
-            raise RequirementsError(f"line {number} is {said!r}, which names no one version")
+            shown = re.sub(r"//[^/\s]*@", "//[secret]@", said)  # a preview is printed, also into a pull request
+            raise RequirementsError(f"line {number} is {shown!r}, which names no one version")
         found[canonical(pin[1])] = pin[3]
     return found
 

@@ -8,11 +8,13 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from packaging.markers import Marker
 
 from infra.image.more import pins
 from training.contract import provenance
@@ -95,9 +97,9 @@ def modules(workload: str, project: Path = PROJECT) -> list[Path]:
 @cache
 def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
     """`name==version` of every package that the image's part of uv.lock names."""
-    locked: dict[str, dict[str, Any]] = {
-        p["name"]: p for p in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
-    }
+    python = lock.with_name(".python-version").read_text(encoding="utf-8").strip()
+    there = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
+    locked: dict[str, dict[str, Any]] = {p["name"]: p for p in there if _is_for(python, p)}
     root = next(p for p in locked.values() if "virtual" in p.get("source", {}))
     todo = [d["name"] for d in (*root["dependencies"], *root["optional-dependencies"][EXTRA])]
     seen: set[str] = set()
@@ -107,6 +109,14 @@ def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
             seen.add(name)
             todo += _required(locked[name])
     return frozenset(f"{name}=={locked[name]['version']}" for name in seen)
+
+
+def _is_for(python: str, package: Mapping[str, Any]) -> bool:
+    """Whether the image has this one of several versions of a package: by its Python, on Linux."""
+    version = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": f"{python}.0"}
+    linux = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
+    markers = package.get("resolution-markers", [])
+    return not markers or any(Marker(marker).evaluate({**version, **linux}) for marker in markers)
 
 
 def _required(package: dict[str, Any]) -> Iterator[str]:

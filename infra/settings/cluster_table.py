@@ -27,7 +27,7 @@ _PODS = (
         derived="as much as the node has",
         example="10Gi",
         targets=CLUSTER,
-        help="disk that each pod may fill: /tmp, where HOME is, and {storage}; a pod that has more in it is ended",
+        help="disk that a pod may fill in /tmp, where HOME is, and as much where {storage} is; with more it is ended",
     ),
     Key(
         name="egress",

@@ -3,24 +3,25 @@
 All is found out at preview, from texts and from what the script's Python says is installed; nothing of it is run.
 """
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from infra.image import more
-from infra.image import spec as image_spec
-from infra.settings.checks import Check, path_of
+from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.key import CLUSTER, Key
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed
-from training.workloads.script import asked, package, source, their_python
+from training.workloads.script import asked, commands, package, source, their_python
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
 
 SCRIPT_KEYS = ("script", "scriptArguments", "scriptKind")
+LEFT_OUT = ("ray.rllib", "ray.llm")
+"""Parts of Ray that are not in the image."""
 _TAKES_WORKERS = "--num-workers {workers}"
 _UNKNOWN_PLACEHOLDER = re.compile(r"\{(?!(?:" + "|".join(PLACEHOLDERS) + r")\})(\w*)\}")
 
@@ -172,6 +173,19 @@ def secrets(draft: Draft) -> Mapping[str, str]:
     return variables(draft["secretEnvironment"])
 
 
+def ranks_have_pods_of_their_own(draft: Draft) -> Iterator[Problem]:
+    """Ray packs ranks of one CPU each into a pod of several, and other pods stay idle."""
+    script = _recognised(draft)
+    if script and script.asks_one_cpu and draft["workerCpus"] > 1:
+        cpus = math.ceil(draft["workerCpus"])
+        yield Problem(
+            f"{draft.shown('workerCpus')} with {draft.shown('script')}",
+            f"a ScalingConfig with resources_per_worker={{'CPU': {cpus}}}, or workerCpus 1",
+            (set_line("workerCpus", 1),),
+            why="its ScalingConfig asks for one CPU a worker: Ray puts several into one pod, and none into another",
+        )
+
+
 def python_is_the_image_s(draft: Draft) -> Iterator[Problem]:
     """The interpreter of this machine is in no pod."""
     if draft["python"]:
@@ -182,15 +196,36 @@ def python_is_the_image_s(draft: Draft) -> Iterator[Problem]:
 
 
 def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem]:
-    """What the script imports at once is in the image, where it is a framework."""
+    """What the script imports at once is in the image, where it is a framework. What `image` has nobody knows."""
     script = _recognised(draft)
-    lacking = their_python.lacking(script, installed) if script else set()
-    if lacking:
+    why = _why_image_lacks(script, installed, draft) if script and not draft.get("image") else ""
+    if why:
         yield Problem(
             draft.shown("script"), "a script that imports what the training image has: Ray, TensorFlow and tf-keras",
-            (set_line("requirements", draft.keys["requirements"].example), set_line("target", "local")),
-            why=f"it imports {' and '.join(sorted(lacking))}, which the image lacks",
+            (set_line("requirements", draft.keys["requirements"].example), set_line("target", "local")), why=why,
         )  # fmt: skip
+
+
+def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Draft) -> str:
+    if lacking := their_python.lacking(script, installed):
+        return f"it imports {' and '.join(sorted(lacking))}, which the image lacks"
+    if old := their_python.too_old(script, installed):
+        return f"the image would have {old[0]} {installed[old[0]]}, and {old[1]}"
+    if script.uses(*LEFT_OUT) and not draft["requirements"]:
+        return (
+            f"it imports {' or '.join(LEFT_OUT)}, which the image's Ray lacks: a line ray=={installed['ray']} brings it"
+        )
+    if script.uses("tf.keras", "tensorflow.keras") and "keras" not in installed and not _legacy(script, draft):
+        return (
+            "tf.keras is Keras 3, which the image lacks: requirements can bring it, or the environment's "
+            "TF_USE_LEGACY_KERAS=1 makes it tf-keras, which there is"
+        )
+    return ""
+
+
+def _legacy(script: Script, draft: Draft) -> bool:
+    named = {**variables(draft["environment"]), **commands.VARIABLES_OF.get(script.kind, {})}
+    return "TF_USE_LEGACY_KERAS" in named
 
 
 def fits_pods(draft: Draft) -> Iterator[Problem]:
@@ -215,27 +250,21 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
         return (Check(has_python, (*SCRIPT_KEYS, "python")),)
     return (
         Check(python_is_the_image_s, ("python",)),
-        Check(requirements_are_pinned, ("requirements",)),
+        Check(ranks_have_pods_of_their_own, (*SCRIPT_KEYS, "workerCpus")),
         Check(partial(image_has_it, installed), SCRIPT_KEYS),
         Check(fits_pods, (*SCRIPT_KEYS, "scriptFolder")),
     )
 
 
-def requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
-    """The image they are built into is found by their text: a version left open would be whatever was new that day."""
-    file = path_of(draft, "requirements")
-    if file is None:
-        return
-    try:
-        clash = more.conflict(more.pins(file), image_spec.fixed())
-    except (OSError, ValueError) as error:
-        clash = f"{error}"
-    if clash:
-        compiled = shlex.join(["uv", "pip", "compile", draft["requirements"], "--output-file", "pinned.txt"])
-        yield Problem(
-            draft.shown("requirements"), more.ALLOWED,
-            (f"{compiled} && {set_line('requirements', 'pinned.txt')}", "pulumi config rm requirements"), why=clash,
-        )  # fmt: skip
+def line_that_pins(given: str) -> str:
+    """Of the file `requirements`, with the versions that the image has; what asks for another of them, uv says."""
+    image, pinned, uv = ".state/image.txt", "pinned.txt", their_python.uv()
+    export = [uv, "export", "--quiet", "--frozen", "--no-default-groups", "--extra", "image"]
+    compile_ = [uv, "pip", "compile", "--quiet", "--python-version", "3.11", "--constraint", image, given, "-o", pinned]
+    return (
+        f"{shlex.join([*export, '--no-hashes', '--no-emit-project', '-o', image])} && {shlex.join(compile_)}"
+        f" && {set_line('requirements', pinned)}"
+    )
 
 
 _KEYS = (

@@ -25,7 +25,7 @@ from training.contract import provenance
 from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe, camel, canonical
 from training.contract.workload import Installed, named
-from training.machine import topology
+from training.machine import cpu, topology
 
 ON, OFF = "true", "false"
 """Of `wideArm`, which `auto` leaves to the place."""
@@ -178,6 +178,7 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Fact
         dashboard_installed=find_spec("aiohttp_cors") is not None,
         cpu_quota=host.cpu_quota,
         cores_by_kind=topology.cores_by_kind(topology.read(provenance.allowed_cpus()) or ()),
+        lacks_bfloat16=cpu.lacks_bfloat16(),
         declared=declared(provenance.PROJECT),
     )
 

@@ -14,7 +14,7 @@ from infra.places.cluster.ray_api import ForwardedJobs
 from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
 from tests.cluster.shop import Shop
 from tests.cluster.story import NAMESPACE, PROFILE, STACK, ClusterProject
-from tests.program.engine import wait_for
+from tests.program.engine import ROOT, wait_for
 from training.launch import submit
 from training.launch.other_jobs import is_unfinished
 from training.workloads.script import package
@@ -36,6 +36,14 @@ import os, ray, socket
 ray.init()
 there = ray.get(ray.remote(num_cpus=0.1)(lambda: socket.gethostname()).remote())
 print(f"{os.environ['GIVEN']}, on a worker: {'worker' in there}")
+"""
+REPORT = "    ray.train.report({name: values[-1] for name, values in history.history.items()})\n"
+WITH_CHECKPOINT = """
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_weights(folder + "/weights.h5")
+        kept = ray.train.Checkpoint.from_directory(folder)
+        ray.train.report({name: values[-1] for name, values in history.history.items()}, checkpoint=kept)
 """
 SUBMISSION = """
 import sys, urllib.error, urllib.request
@@ -220,6 +228,30 @@ def test_a_cluster_that_is_down_leaves_preview_and_outputs(project: ClusterProje
         assert project.comparison()["recipe"]["workers"] == 3
     finally:
         hidden.rename(project.kubeconfig)
+
+
+def test_a_script_of_one_s_own_is_measured_in_pods(project: ClusterProject, tmp_path: Path) -> None:
+    """In every arm, with a checkpoint that no pod can read of another; an edit of it keeps the RayCluster."""
+    script = tmp_path / "train.py"
+    text = (ROOT / "examples" / "keras_ray.py").read_text()
+    assert REPORT in text
+    script.write_text(text.replace(REPORT, WITH_CHECKPOINT))
+    for key in ("model", "dataset", "trainImages"):
+        project.pulumi("config", "rm", key)
+    arguments = "--epochs {epochs} --num-workers {workers} --storage {storage}"
+    project.configure(workload="script", script=str(script), scriptArguments=arguments, workers="2", wideArm="false")
+    project.up()
+    comparison, runs = project.comparison(), project.results()
+    assert set(ARMS) == set(comparison["arms"])
+    assert comparison["checks"]["weightsEqual"] is True
+    assert runs["native-1"]["weights"] == runs["ray-1"]["weights"]
+    assert {worker["node"] for worker in runs["ray-1"]["workers"]} == {w["node"] for w in runs["native-1"]["workers"]}
+
+    with script.open("a") as file:
+        file.write("# edited\n")
+    steps = project.steps()
+    assert {f"{arm}-1" for arm in ARMS} <= set(steps)
+    assert not {"ray-training-cluster", "image-build"} & set(steps)
 
 
 def test_destroy_leaves_nothing(project: ClusterProject) -> None:

@@ -2,7 +2,6 @@
 
 A ratio of runs whose pods or processes differ would say nothing about Ray, and nobody would be told. So a key is either
 among `CHANGES_NOTHING`, with its reason, or a change of it measures all arms again; a new key has to be put somewhere.
-The keys of a script are looked at in the stack `local`.
 """
 
 from collections.abc import Iterator
@@ -93,6 +92,9 @@ ANOTHER = {
     "workerMemory": "1234Mi",
     "headCpus": "2",
     "headMemory": "3Gi",
+    "sharedMemory": "1Gi",
+    "scratch": "10Gi",
+    "egress": "0.0.0.0/0:443",
     "minikubeProfile": "another",
     "minikubeNodes": "3",
     "minikubeCpus": "8",
@@ -116,8 +118,8 @@ ANOTHER = {
     "kubeContext": "another",
     "nodeSelector": '{"pool": "training"}',
     "tolerations": '[{"key": "dedicated", "operator": "Exists"}]',
-    "script": "training/workloads/cnn/train.py",
-    "scriptArguments": "--epochs 7",
+    "script": "training/workloads/script/ranks/variables.py",
+    "scriptArguments": "--epochs {epochs} --batch 32",
     "scriptKind": "torchrun",
     "scriptFolder": "examples",
     "environment": "COLOUR=red",
@@ -134,11 +136,17 @@ ANOTHER = {
 HAVE_ONE_VALUE = ("target", "workload", "python")
 """On one place, or with these settings: tests/unit/training/test_added.py asks for the hash of another workload, and
 tests/unit/settings/test_script.py changes what a Python has installed."""
-A_SCRIPT = {"workload": "script", "script": "examples/keras_tf_config.py"}
-
-OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "secretEnvironment"}
+A_SCRIPT = {
+    "workload": "script",
+    "script": "examples/keras_tf_config.py",
+    "scriptArguments": "--epochs {epochs}",
+}
+OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "requirements", "secretEnvironment"}
+OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
 BESIDE = {"datasetPath": {"dataset": "cifar10"}, "imagePullSecrets": {"createNamespace": "false"}}
 """What else must be set, before and after."""
+REFUSED = (("kubernetes", "imageRegistry"), (BUILT, "imageRegistry"), ("kubernetes", "requirements"))
+"""With an image that is there; or without the registry that it is pushed to."""
 
 
 @cache
@@ -154,7 +162,10 @@ def values_of(stack: str) -> dict[str, str]:
 
 def settings_of(stack: str, **changes: str) -> Settings:
     """A stack's settings with changes, on a machine that everything fits on."""
-    values = values_of(stack) | changes
+    values = values_of(stack)
+    if "workload" in changes:
+        values = {key: value for key, value in values.items() if key not in OF_CNN}
+    values = values | changes
     if changes.get("image") and stack == BUILT:
         del values["imageRegistry"]
     secret = frozenset({"secretEnvironment"})
@@ -202,10 +213,12 @@ def folders(tmp_path: Path) -> dict[str, dict[str, str]]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(name)
         (tmp_path / f"kubeconfig-{name}").touch()
+        (tmp_path / f"requirements-{name}").write_text(f"{name}==1.0\n")
     return {
         name: {
             "datasetPath": str(tmp_path / name / "cifar-10-batches-py"),
             "kubeconfig": f"{tmp_path}/kubeconfig-{name}",
+            "requirements": f"{tmp_path}/requirements-{name}",
         }
         for name in ("one", "two")
     }
@@ -213,7 +226,7 @@ def folders(tmp_path: Path) -> dict[str, dict[str, str]]:
 
 def test_every_key_has_another_value() -> None:
     """A new key is refused here until its effect on the measurement is known."""
-    assert set(every_key()) == {*ANOTHER, *HAVE_ONE_VALUE, "datasetPath", "kubeconfig"}
+    assert set(every_key()) == {*ANOTHER, *HAVE_ONE_VALUE, "datasetPath", "kubeconfig", "requirements"}
     assert set(CHANGES_NOTHING) <= set(every_key())
 
 
@@ -224,7 +237,7 @@ def test_every_key_has_another_value() -> None:
         for stack in EVERYWHERE
         for name, key in every_key().items()
         if name not in HAVE_ONE_VALUE and values_of(stack)["target"] in key.targets
-        if (stack, name) not in (("kubernetes", "imageRegistry"), (BUILT, "imageRegistry"))
+        if (stack, name) not in REFUSED
     ],
 )
 def test_a_setting_that_changes_a_pod_or_process_measures_again(

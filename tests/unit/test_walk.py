@@ -68,7 +68,7 @@ def is_of_program(file: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 15, 73), ("minikube", MINIKUBE, 47, 110)]
+    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 15, 74), ("minikube", MINIKUBE, 48, 112)]
 )
 def test_an_update_is_followed_through_few_files(
     stack: str, entries: tuple[str, ...], declares: int, everything: int

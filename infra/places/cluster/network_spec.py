@@ -5,7 +5,7 @@ no policy selects one of those: a pod that a policy selects loses all traffic th
 """
 
 from dataclasses import dataclass
-from ipaddress import IPv4Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from infra.places.cluster.operator_spec import OPERATOR_LABELS
 from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
@@ -28,6 +28,9 @@ OPENSHIFT_DNS = {
     "podSelector": {"matchLabels": {"dns.operator.openshift.io/daemonset-dns": "default"}},
 }
 LINK_LOCAL = "169.254.0.0/16"
+Network = IPv4Network | IPv6Network
+METADATA: tuple[Network, ...] = (IPv4Network(LINK_LOCAL), IPv6Network("fe80::/10"), IPv6Network("fd00:ec2::254/128"))
+"""Where clouds hand out a node's credentials: link-local addresses, and AWS' own of IPv6."""
 NODE_DNS = (
     LINK_LOCAL,
     "10.0.0.0/8",
@@ -141,15 +144,19 @@ def _from_submitter() -> Manifest:
 
 
 def _to_outside(destinations: tuple[Destination, ...]) -> Manifest:
-    """A range that has the link-local addresses in it opens those not: clouds hand out a node's credentials there."""
     egress = [{"to": [{"ipBlock": _block(each.cidr)}], "ports": _ports(each.port)} for each in destinations]
     return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": egress}
 
 
 def _block(cidr: str) -> Manifest:
-    range_, kept = ip_network(cidr), IPv4Network(LINK_LOCAL)
-    has_it = isinstance(range_, IPv4Network) and range_ != kept and kept.subnet_of(range_)
-    return {"cidr": cidr, **({"except": [LINK_LOCAL]} if has_it else {})}
+    """Without the addresses of metadata servers, where the range is a larger one."""
+    asked = ip_network(cidr)
+    within = [kept for kept in METADATA if kept.version == asked.version and kept != asked and _is_in(kept, asked)]
+    return {"cidr": cidr, **({"except": list(map(str, within))} if within else {})}
+
+
+def _is_in(inner: Network, outer: Network) -> bool:
+    return inner.network_address in outer and inner.prefixlen >= outer.prefixlen
 
 
 def _from_nodes(pod_range: str) -> Manifest:

@@ -5,12 +5,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pulumi
 
 from compare.measurement import Reserved
 from infra.doctor import Finding
+from infra.image import more
 from infra.image import spec as image_spec
 from infra.places.cluster import fit, kube
 from infra.places.cluster.kube import KubeError
@@ -53,7 +55,11 @@ class ClusterPlace(ABC):
     @property
     def checks(self) -> tuple[Check, ...]:
         """What must agree on every cluster."""
-        return (Check(_namespace_is_ours, ("namespace",)), Check(_chart_is_there, ("operator", "kuberayChart")))
+        return (
+            Check(_namespace_is_ours, ("namespace",)),
+            Check(_chart_is_there, ("operator", "kuberayChart")),
+            Check(_requirements_are_pinned, ("requirements", "image")),
+        )
 
     def installed(self, requirements: str | None) -> Installed:
         """What the training image has, with these."""
@@ -192,6 +198,31 @@ def _namespace_is_ours(draft: Draft) -> Iterator[Problem]:
             (set_line("namespace", draft.keys["namespace"].default),),
             why="everything in it is made, restricted and removed by this stack",
         )
+
+
+def _requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
+    """The image they are built into is found by their text: a version left open would be whatever was new that day."""
+    file = path_of(draft, "requirements")
+    if file is None:
+        return
+    from infra.settings.script import line_that_pins  # of a workload that is not always there
+
+    remove, ways = "pulumi config rm requirements", tuple[str, ...]()
+    if draft["image"]:
+        why, ways = "image is used as it is: nothing is built into it", (remove, "pulumi config rm image")
+    elif not is_readable(file):
+        why, ways = f"there is no file {file}", (remove,)
+    else:
+        why, ways = _why_not_pinned(file), (line_that_pins(draft["requirements"]), remove)
+    if why:
+        yield Problem(draft.shown("requirements"), more.ALLOWED, ways, why=why)
+
+
+def _why_not_pinned(file: Path) -> str:
+    try:
+        return more.conflict(more.pins(file), image_spec.fixed())
+    except (OSError, ValueError) as error:
+        return str(error)
 
 
 def _chart_is_there(draft: Draft) -> Iterator[Problem]:

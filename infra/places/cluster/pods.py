@@ -14,6 +14,7 @@ from infra.places.cluster.jobs_spec import JobSettings
 from infra.places.cluster.pod_spec import Manifest, Placement, Size
 from infra.places.cluster.ray_cluster_spec import RayClusterSettings
 from infra.plan import RunPlan
+from infra.settings.rules import Destination
 from infra.settings.settings import ClusterSettings, Settings
 from training.contract.arms import ARMS
 from training.contract.workload import named
@@ -30,6 +31,8 @@ class Pods:
     placement: Placement
     ray_cluster: RayClusterSettings
     jobs: JobSettings
+    egress: tuple[Destination, ...]
+    """What the pods may call outside of the cluster."""
     secret: Secret | None
     """Variables that nobody else may see; None: there are none."""
 
@@ -37,7 +40,9 @@ class Pods:
         """All that Kubernetes is told of a run, but for the Job's deadline: that ends a run, and changes none."""
         job = jobs_spec.job(plan, self.jobs)
         job.pop("activeDeadlineSeconds", None)
-        of_arm = {"namespace": self.namespace, "job": job, "service": jobs_spec.service(plan)}
+        of_arm: Manifest = {"namespace": self.namespace, "job": job, "service": jobs_spec.service(plan)}
+        if self.egress:
+            of_arm["egress"] = [f"{one.cidr}:{one.port}" for one in self.egress]
         if ARMS[plan.arm].start != "ray":
             return of_arm
         return of_arm | {"kuberay": self.kuberay_version, "rayCluster": ray_cluster_spec.spec(self.ray_cluster)}
@@ -85,6 +90,7 @@ def pods_of(settings: Settings) -> Pods:
             environment=environment,
             files=workload.files(recipe),
         ),
+        egress=cluster.egress,
         secret=secret_or_none,
     )
 

@@ -1,5 +1,8 @@
 """Pinned packages that a script needs beside those of the image."""
 
+import platform
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 from infra.image import more
 from infra.image import spec as image_spec
 from infra.image.spec import Content
+from training.contract.provenance import PROJECT
 
 CONTENT = Content("script", "python:3.11-slim", "", None)
 COMPILED = """\
@@ -44,6 +48,26 @@ def test_a_version_that_is_left_open_is_refused(file: Path, line: str) -> None:
 
     with pytest.raises(more.RequirementsError, match=r"line 2 is '.*', which names no one version"):
         more.pins(file)
+
+
+def test_no_password_of_an_index_is_shown(file: Path) -> None:
+    """The message is printed by a preview, also into a pull request."""
+    file.write_text("mine @ git+https://me:xyzzy@git.example.com/mine\n")
+
+    with pytest.raises(more.RequirementsError, match=r"//\[secret\]@git") as raised:
+        more.pins(file)
+    assert "xyzzy" not in str(raised.value)
+
+
+def test_of_several_versions_in_the_lock_the_image_has_that_of_its_python() -> None:
+    """numpy has one for Python before 3.12, and one from there on."""
+    python = (PROJECT / ".python-version").read_text().strip()
+    done = subprocess.run(
+        [sys.executable, "-c", "import numpy; print(numpy.__version__)"], capture_output=True, text=True, check=True
+    )
+
+    assert platform.python_version().startswith(python)
+    assert done.stdout.strip() == image_spec.fixed()["numpy"]
 
 
 def test_the_image_s_own_packages_stay_as_they_are_locked(file: Path) -> None:

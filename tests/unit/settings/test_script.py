@@ -230,7 +230,81 @@ def test_requirements_that_can_t_be_built_into_the_image_are_refused(script: Pat
     (problem,) = problems(machine(stack="minikube"), **on_minikube(script, requirements=str(file)))
 
     assert why in problem.why
-    assert "uv pip compile" in problem.fixes[0]
+    assert "pip compile" in problem.fixes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "import os\nimport ray.rllib\nW = os.environ.get('TF_CONFIG')",
+            "it imports ray.rllib or ray.llm, which the image",
+        ),
+        (
+            "import os\nimport tensorflow as tf\nW = os.environ.get('TF_CONFIG')\ntf.keras.Model()",
+            "tf.keras is Keras 3",
+        ),
+    ],
+)
+def test_parts_that_the_image_lacks_are_named(script: Path, text: str, why: str) -> None:
+    """An image holds what pods use: the rest of Ray, and Keras 3, were left out."""
+    script.write_text(text)
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, scriptKind="tf-config"))
+
+    assert problem.why.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("config", "cpus", "refused"),
+    [
+        ("num_workers=n", "2", True),
+        ("num_workers=n", "1", False),
+        ("num_workers=n, resources_per_worker={'CPU': 2}", "2", False),
+        ("num_workers=n, **more", "2", False),
+    ],
+)
+def test_ranks_that_ray_would_pack_into_one_pod_are_refused(
+    script: Path, config: str, cpus: str, refused: bool
+) -> None:
+    """They would share the CPUs of one worker; where the text does not tell, the result does."""
+    script.write_text(f"{RAY}def main(n, **more):\n    ScalingConfig({config})\n")
+    given = on_minikube(script, scriptArguments="--num-workers {workers}", workerCpus=cpus, minikubeCpus="8")
+
+    if refused:
+        (problem,) = problems(machine(stack="minikube"), **given)
+        assert "none into another" in problem.why
+    else:
+        parse(given, machine(stack="minikube"))
+
+
+def test_keras_of_before_is_in_the_image(script: Path) -> None:
+    """By the variable that makes tf.keras the one which MultiWorkerMirroredStrategy works with."""
+    script.write_text("import os\nimport tensorflow as tf\nW = os.environ.get('TF_CONFIG')\ntf.keras.Model()")
+
+    parse(on_minikube(script, environment="TF_USE_LEGACY_KERAS=1"), machine(stack="minikube"))
+
+
+def test_what_requirements_pin_is_new_enough_to_be_observed(script: Path) -> None:
+    """As on this machine."""
+    script.write_text("import torch\nimport torch.distributed\n")
+    file = script.with_name("requirements.txt")
+    file.write_text("torch==2.0.1\n")
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, requirements=str(file)))
+
+    assert "the image would have torch 2.0.1, and 2.1 or newer can be observed" == problem.why
+
+
+def test_an_image_that_is_used_as_it_is_takes_no_requirements(script: Path) -> None:
+    """They would change nothing; and nobody here knows what it has."""
+    script.write_text("import torch\nimport torch.distributed\n")
+    file = script.with_name("requirements.txt")
+    file.write_text("torch==2.15.0\n")
+    there = machine(stack="kubernetes")
+    given = keys(script, target="kubernetes", image="registry.example.com/a:1", kubeContext="test")
+    (problem,) = problems(there, **given, requirements=str(file))
+
+    assert "nothing is built into it" in problem.why
+    assert "registry.example.com/a:1" == parse(given, there).of_cluster.image
 
 
 def test_requirements_that_are_not_there_are_refused(script: Path) -> None:

@@ -123,13 +123,20 @@ def check(script: Script, found: Mapping[str, str], python: str) -> None:
         missing.add("ray")
     if missing:
         raise _missing(script, missing, python)
+    if old := too_old(script, found):
+        name, why = old
+        raise PythonError(
+            f"{name} {found[name]} in the script's environment, and {why}",
+            line_that_installs([name], python, upgrade=True),
+        )
+
+
+def too_old(script: Script, found: Mapping[str, str]) -> tuple[str, str] | None:
+    """A package that the script imports and that can't be observed, and why; None: there is none."""
     for name, least in LEAST.items():
         if name in found and name in script.frameworks and _numbers(found[name]) < least:
-            needed = ".".join(map(str, least))
-            raise PythonError(
-                f"{name} {found[name]} in the script's environment, and {needed} or newer can be observed",
-                line_that_installs([name], python, upgrade=True),
-            )
+            return name, f"{'.'.join(map(str, least))} or newer can be observed"
+    return None
 
 
 def _missing(script: Script, missing: set[str], python: str) -> PythonError:
@@ -160,8 +167,8 @@ def line_that_makes(script: Script, folder: Path) -> str:
     what = ["-r", near(beside)] if given else _packages(names)
     backend = ["--torch-backend", "cpu"] if "torch" in names or "torch" in given else []
     interpreter = near(folder / "bin" / "python")
-    made = [_uv(), "venv", "--python", "3.11", near(folder)]
-    return f"{shlex.join(made)} && {shlex.join([_uv(), 'pip', 'install', '--python', interpreter, *backend, *what])}"
+    made = [uv(), "venv", "--python", "3.11", near(folder)]
+    return f"{shlex.join(made)} && {shlex.join([uv(), 'pip', 'install', '--python', interpreter, *backend, *what])}"
 
 
 def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = False) -> str:
@@ -169,7 +176,7 @@ def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = Fal
     tool = (
         [near(python), "-m", "pip", "install"]
         if PIP in modules(python)
-        else [_uv(), "pip", "install", "--python", near(python)]
+        else [uv(), "pip", "install", "--python", near(python)]
     )
     return shlex.join([*tool, *(["--upgrade"] if upgrade else []), *_packages(names)])
 
@@ -183,7 +190,7 @@ def _packages(names: Iterable[str]) -> list[str]:
     return [PACKAGE_OF.get(name, name) for name in sorted(names)]
 
 
-def _uv() -> str:
+def uv() -> str:
     """The one on PATH, or that which `make` installed."""
     own = sorted((PROJECT / ".tools" / "uv").glob("uv-*"))
     return near(own[-1]) if own and not shutil.which("uv") else "uv"
