@@ -61,9 +61,9 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     shutil.rmtree(storage, ignore_errors=True)
     _refuse_failure(end, printed, arm)
     seen = place.seen(own)
+    shutil.rmtree(own, ignore_errors=True)
     if seen is None:
         return None
-    shutil.rmtree(own, ignore_errors=True)
     made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled())
     return replace(summary.result(made), recipe=request.recipe.to_dict(), ray_head=place.head())
 
