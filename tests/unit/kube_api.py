@@ -167,8 +167,9 @@ def node(name: str, cpu: str = "4", memory: str = "8Gi", **spec: Any) -> dict[st
 
 
 def pod(name: str, phase: str = "Running", labels: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
-    """A pod with one container; `state` is the container's, `created` the time of its making."""
+    """A pod with one container, ready while it runs; `state` is the container's, `created` the time of its making."""
     state = more.get("state", {"running": {}})
+    conditions = [{"type": "Ready", "status": str(phase == "Running")}]
     return {
         "metadata": {
             "name": name,
@@ -176,7 +177,11 @@ def pod(name: str, phase: str = "Running", labels: dict[str, str] | None = None,
             "creationTimestamp": more.get("created", "2025-03-01T12:00:00Z"),
         },
         "spec": {"nodeName": "one", "containers": [{"name": "main"}]},
-        "status": {"phase": phase, "containerStatuses": [{"name": "main", "restartCount": 0, "state": state}]},
+        "status": {
+            "phase": phase,
+            "conditions": conditions,
+            "containerStatuses": [{"name": "main", "restartCount": 0, "state": state}],
+        },
     }
 
 

@@ -124,7 +124,7 @@ def test_an_environment_that_is_not_there_is_one_line_that_makes_it(script: Path
             "torch",
         ),
     ]
-    assert by_file.fixes[0].endswith(f"--torch-backend cpu -r {script.parent}/requirements.txt")
+    assert by_file.fixes[0].endswith(f"--torch-backend cpu -r {their_python.near(script.parent / 'requirements.txt')}")
 
 
 def test_the_projects_own_environment_stays_as_it_is_locked(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,8 +134,9 @@ def test_the_projects_own_environment_stays_as_it_is_locked(script: Path, monkey
     (problem,) = problems(**keys(script))
 
     assert "imports torch, which the project's own environment has not" in problem.why
-    assert f" venv --python 3.11 {script.parent}/.venv && " in problem.fixes[0]
-    assert problem.fixes[0].endswith(f" && pulumi config set python {script.parent}/.venv/bin/python")
+    folder = script.parent / ".venv"
+    assert f" venv --python 3.11 {their_python.near(folder)} && " in problem.fixes[0]
+    assert problem.fixes[0].endswith(f" && pulumi config set python {their_python.near(folder / 'bin/python')}")
 
 
 def test_what_is_no_python_is_refused(script: Path) -> None:
