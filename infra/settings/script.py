@@ -251,7 +251,7 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
     return (
         Check(python_is_the_image_s, ("python",)),
         Check(ranks_have_pods_of_their_own, (*SCRIPT_KEYS, "workerCpus")),
-        Check(partial(image_has_it, installed), SCRIPT_KEYS),
+        Check(partial(image_has_it, installed), (*SCRIPT_KEYS, "environment", "requirements", "image")),
         Check(fits_pods, (*SCRIPT_KEYS, "scriptFolder")),
     )
 

@@ -266,11 +266,8 @@ def absent_arms(draft: Draft, place: Judge) -> dict[str, str]:
     A preview may see no cluster, and it must promise the runs that the update makes: so no node is asked.
     """
     recipe = recipe_of(draft)
-    why_not = named(recipe.workload).why_not
-    reasons = {
-        name: why_not(recipe, name, _installed(draft, place)) or _why_absent(arm, draft, place)
-        for name, arm in ARMS.items()
-    }
+    why_not, installed = named(recipe.workload).why_not, _installed(draft, place)
+    reasons = {name: why_not(recipe, name, installed) or _why_absent(arm, draft, place) for name, arm in ARMS.items()}
     return {arm: reason for arm, reason in reasons.items() if reason}
 
 

@@ -285,6 +285,14 @@ def test_keras_of_before_is_in_the_image(script: Path) -> None:
     parse(on_minikube(script, environment="TF_USE_LEGACY_KERAS=1"), machine(stack="minikube"))
 
 
+def test_an_environment_that_can_t_be_parsed_is_the_only_problem(script: Path) -> None:
+    """What is asked of it beside that waits until it can be read."""
+    script.write_text("import os\nimport tensorflow as tf\nW = os.environ.get('TF_CONFIG')\ntf.keras.Model()")
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script, environment="no variable"))
+
+    assert problem.what.startswith("environment")
+
+
 def test_what_requirements_pin_is_new_enough_to_be_observed(script: Path) -> None:
     """As on this machine."""
     script.write_text("import torch\nimport torch.distributed\n")
