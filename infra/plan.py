@@ -20,6 +20,8 @@ from training.contract.workload import Installed
 from training.launch import environment
 
 T = TypeVar("T")
+_DIGITS = 12
+"""Of a measurement's hash, in the name of its folder in storage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,11 @@ def plan_runs(settings: Settings, place: Surroundings) -> tuple[RunPlan, ...]:
     )
 
 
+def storage_of(settings: Settings, plan: RunPlan) -> str:
+    """The address of a measurement's folder in storage, in which each run has its own; "": nothing is kept."""
+    return f"{settings.storage}/{settings.stack}/{plan.measurement[:_DIGITS]}" if settings.storage else ""
+
+
 def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
     """The arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last once.
 
@@ -124,6 +131,7 @@ def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
         "host": provenance.host().fingerprint() if place.trains_here else None,
         "machines": place.machines(settings),
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,
+        **({"storage": settings.storage} if settings.storage else {}),
         "environment": environment.steering(os.environ) if place.trains_here else None,
     }
 

@@ -19,6 +19,9 @@ _IMAGE = re.compile(rf"{_IMAGE_PATH}(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@
 _DOMAIN = rf"(?=[^/]{{1,253}}/){_LABEL}(?:\.{_LABEL})*/"
 _LABEL_KEY = re.compile(rf"(?:{_DOMAIN})?[A-Za-z0-9](?:[\w.-]{{0,61}}[A-Za-z0-9])?", re.ASCII)
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+STORES = ("s3", "gs")
+"""Schemes of addresses that are storage."""
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#\s]*)?$", re.ASCII)
 _TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
 
 
@@ -106,6 +109,20 @@ def destination() -> Rule:
 def repository() -> Rule:
     """Where images are pushed: a registry and a path; the tag is made from the image's content."""
     return matching(_IMAGE_PATH, "a registry and a path, without https:// and without a tag")
+
+
+def storage() -> Rule:
+    """Where runs keep what outlives them: an address of S3 or Google Cloud Storage, or a folder."""
+
+    def parse(text: str) -> str:
+        scheme, is_address, path = text.strip().partition("://")
+        if is_address and (scheme not in STORES or not _BUCKET.match(path)):
+            raise ValueError(text)
+        if not (given := text.strip().rstrip("/")):
+            raise ValueError(text)
+        return given
+
+    return Rule(parse, "a folder, s3://bucket/prefix or gs://bucket/prefix")
 
 
 def listed(item: Rule) -> Rule:

@@ -114,6 +114,8 @@ class Settings:
     price_gib_hour: float | None
     dataset_path: str | None
     """Absolute; it exists."""
+    storage: str | None
+    """The address of the folder in which runs keep what outlives them; None: nothing does."""
     worker_memory_bytes: int
     """Not enforced on `local`."""
     oversubscription: str | None
@@ -225,6 +227,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         price_cpu_hour=draft["priceCpuHour"],
         price_gib_hour=draft["priceGibHour"],
         dataset_path=str(dataset_path) if dataset_path else None,
+        storage=_storage(draft),
         worker_memory_bytes=draft["workerMemory"].bytes,
         oversubscription=permitted[0] if permitted else None,
         given=draft.changed(),
@@ -232,6 +235,12 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         refused_at_up=tuple(refused),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
     )
+
+
+def _storage(draft: Draft) -> str | None:
+    """An address as it is, a folder from the project's."""
+    given: str | None = draft["storage"]
+    return given if not given or "://" in given else str(path_of(draft, "storage"))
 
 
 def _requirements(draft: Draft) -> str | None:

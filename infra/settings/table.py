@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.settings.cluster_table import CLUSTER_KEYS
 from infra.settings.key import LOCAL, TARGETS, Key, Target
-from infra.settings.rules import listed, quantity
+from infra.settings.rules import listed, quantity, storage
 from training.contract.rules import boolean, choice, number, whole
 from training.contract.workload import WORKLOADS, named
 
@@ -129,6 +129,13 @@ _RUNS = (
         rule=quantity("512Mi"),
         default="1536Mi",
         help="memory of each worker, and of the baseline; wide has that of all workers; not enforced on local",
+    ),
+    Key(
+        name="storage",
+        rule=storage(),
+        derived="none",
+        example="s3://my-bucket/training",
+        help="where runs keep what outlives them: checkpoints, models, files of a script",
     ),
     _price("priceCpuHour", "0.048", "what one CPU costs an hour, in any currency: the comparison then has the cost"),
     _price("priceGibHour", "0.0053", "what one GiB of memory costs an hour, in the same currency"),

@@ -89,6 +89,7 @@ ANOTHER = {
     "runTimeoutMinutes": "61",
     "allowOversubscription": "true",
     "rayDashboard": "true",
+    "storage": "s3://bucket/prefix",
     "workerMemory": "1234Mi",
     "headCpus": "2",
     "headMemory": "3Gi",

@@ -29,6 +29,8 @@ class Process:
     phases: Phases = field(default_factory=Phases)
     """Start-up as measured so far."""
     dataset_path: str = ""
+    storage: str = ""
+    """The address of the run's folder for what outlives it; "": there is none."""
     folder: Path | None = None
     """Where rank 0 writes progress, and files of its own."""
     report: Callable[[dict[str, Any]], None] | None = None

@@ -39,6 +39,8 @@ class Request:
     recipe: Recipe
     result: Path
     dataset_path: str
+    storage: str
+    """The address of this run's folder for what outlives it; "": there is none."""
     bind_cpus: bool
     address: str
     dashboard: bool
@@ -74,6 +76,7 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
     )
     parser.add_argument("--result", type=Path, required=True, help="file to write; progress goes beside it")
     parser.add_argument("--dataset-path", default="", help="a cifar-10-batches-py folder")
+    parser.add_argument("--storage", default="", help="folder or address, of this run alone, for what outlives it")
     parser.add_argument(
         "--no-bind-cpus",
         action="store_true",
@@ -104,6 +107,7 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         recipe=recipe,
         result=given["result"].absolute(),
         dataset_path=given["dataset_path"],
+        storage=given["storage"],
         bind_cpus=not given["no_bind_cpus"],
         address=given.get("address", ""),
         dashboard=given.get("dashboard", False),
@@ -178,6 +182,7 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
         started=request.started,
         phases=request.phases,
         dataset_path=request.dataset_path,
+        storage=request.storage,
         folder=request.result.parent,
         container_cpu=read,
         **more,

@@ -8,7 +8,7 @@ import pulumi
 
 from compare.measurement import Reserved
 from infra.places.local.run import TrainingRun
-from infra.plan import RunPlan
+from infra.plan import RunPlan, storage_of
 from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
@@ -129,6 +129,7 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
         "arm": plan.arm,
         "recipe": canonical(plan.recipe.to_dict()),
         "datasetPath": settings.dataset_path or "",
+        "storage": storage_of(settings, plan),
         "rayDashboard": settings.ray_dashboard,
         "timeoutMinutes": settings.run_timeout_minutes,
         "keep": settings.keep_baseline and ARMS[plan.arm].role == "reference",

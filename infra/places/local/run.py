@@ -114,14 +114,16 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
         *([f"--warm-up={props['recipe']}"] if next(_runs_begun) == 0 else []),
         "--",
         *entry,
-        *_flags(props),
+        *_flags(props, folder),
     ]
 
 
-def _flags(props: dict[str, Any]) -> list[str]:
+def _flags(props: dict[str, Any], folder: Path) -> list[str]:
     flags = recipe_of(json.loads(props["recipe"])).flags()
     if props["datasetPath"]:
         flags.append(f"--dataset-path={props['datasetPath']}")
+    if props["storage"]:
+        flags.append(f"--storage={props['storage']}/{folder.name}")
     if ARMS[props["arm"]].start == "ray" and props["rayDashboard"]:
         flags.append("--dashboard")
     return flags

@@ -43,6 +43,7 @@ class Somewhere:
             recipe=recipe,
             result=self.folder / "results" / "result.json",
             dataset_path="",
+            storage="",
             bind_cpus=False,
             address=self.address,
             dashboard=False,
