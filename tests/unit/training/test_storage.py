@@ -34,7 +34,7 @@ def test_a_folder_comes_back_as_it_was(kept: Storage, weights: Path, tmp_path: P
 def test_a_file_that_is_half_written_is_none(kept: Storage, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk, or a killed process."""
 
-    def breaks(source: str, target: str, **_: object) -> None:  # noqa: ARG001
+    def breaks(source: str, target: str, **_: object) -> None:
         Path(target).write_bytes(b"half")
         raise OSError("no space left on device")
 
