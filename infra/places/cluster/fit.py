@@ -6,12 +6,13 @@ order in which they are made, each on the node with most CPUs left, and some of 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
 
+from infra.doctor import Finding
 from infra.places.cluster import jobs_spec, operator_spec, pod_spec
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity
-from infra.settings.settings import OFF, ClusterSettings
+from infra.settings.settings import OFF, ClusterSettings, Settings
 from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe
 
@@ -100,8 +101,8 @@ def cluster_fit(asked: Measurement, nodes: Sequence[Size], kept: Sequence[Size])
 def arms_to_leave_out(asked: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
     """The fewest arms without which the measurement fits; none when there is no such choice."""
     optional = [arm for arm in asked.arms if ARMS[arm].switch]
-    for count in range(1, len(optional) + 1):
-        for arms in combinations(optional, count):
+    for number in range(1, len(optional) + 1):
+        for arms in combinations(optional, number):
             if fits(asked.without(*arms)):
                 return arms
     return ()
@@ -131,6 +132,41 @@ def node_that_fits(asked: Measurement, kept: Sequence[Size], at_least: Size) -> 
     cpus = _smallest(asked, kept, [Size(n, roomy.memory_bytes) for n in _up(at_least.cpus, roomy.cpus)]).cpus
     memory = [Size(cpus, n * GIB) for n in _up(at_least.memory_bytes / GIB, roomy.memory_bytes / GIB + 1)]
     return _smallest(asked, kept, memory)
+
+
+def largest_worker(asked: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> Size | None:
+    """The largest worker with which everything fits, first in whole CPUs and then in whole GiB; None: there is none.
+
+    Pods as large as nodes are what Ray recommends for a RayCluster: fewer processes talk to each other. Here a node
+    holds a worker of the idle Ray cluster and one of `native`, so a worker is at most half of one.
+    Source: https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/config.html
+    """
+
+    def fits(cpus: int, memory: int) -> bool:
+        return not cluster_fit(replace(asked, worker=Size(cpus, memory * GIB)), nodes, kept)
+
+    cpus = _most(lambda number: fits(number, 1))
+    memory = _most(lambda number: fits(cpus, number)) if cpus else 0
+    return Size(cpus, memory * GIB) if memory else None
+
+
+def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Finding:
+    """How large workers could be, for people: a setting says it, so that a preview and a pull request show it."""
+    asked = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
+    largest = largest_worker(asked, nodes, kept)
+    of = f"{len(nodes)} of at most {max(nodes, key=lambda node: node.cpus)}" if nodes else "none"
+    if largest is None:
+        return Finding("nodes", of, f"room for {asked.workers} workers", True)
+    cpus, memory = (
+        set_line("workerCpus", f"{largest.cpus:g}"),
+        set_line("workerMemory", f"{largest.memory_bytes // GIB}Gi"),
+    )
+    return Finding("nodes", of, f"the largest {asked.workers} workers that fit:  {cpus} && {memory}", True)
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """The largest whole number for which it still holds; 0: for none."""
+    return next(number for number in count() if not fits(number + 1))
 
 
 def _smallest(asked: Measurement, kept: Sequence[Size], sizes: Sequence[Size]) -> Size:

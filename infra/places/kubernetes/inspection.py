@@ -12,6 +12,7 @@ from typing import Any
 from infra.places.cluster import crds, kube, leftover_jobs, ray_api
 from infra.places.cluster.fit import (
     RESERVED,
+    Size,
     arms_to_leave_out,
     cluster_fit,
     measurement_of,
@@ -170,16 +171,22 @@ def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) 
     return sorted(set(found))
 
 
-def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
+def nodes(api: Any, settings: Settings) -> dict[str, Size]:
+    """What the nodes that the pods may use have for pods, by name; raises KubeError."""
     chosen, tolerations = settings.of_cluster.node_selector, settings.of_cluster.tolerations
-    nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
-    sizes = [allocatable(node) for node in nodes]
+    there = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
+    return {str(node["metadata"]["name"]): allocatable(node) for node in there}
+
+
+def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
+    found = nodes(api, settings)
+    sizes = list(found.values())
     asked = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
     kept = [RESERVED] * len(sizes)
     arms = cluster_fit(asked, sizes, kept)
     if not arms:
         return
-    listed = "; ".join(f"{node['metadata']['name']} {size}" for node, size in zip(nodes, sizes, strict=True))
+    listed = "; ".join(f"{name} {size}" for name, size in found.items())
     workers = settings.recipe.workers
     ways = without_arms_line(arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, sizes, kept)))
     fewer = (n for n in range(workers - 1, 0, -1) if not cluster_fit(replace(asked, workers=n), sizes, kept))

@@ -8,7 +8,8 @@ import pulumi
 
 from infra.doctor import Finding, docker
 from infra.image import base as image_base
-from infra.places.cluster import kube
+from infra.places.cluster import fit, kube
+from infra.places.cluster.fit import RESERVED
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.place import ClusterPlace, Traits, require_packages, warn_of_silence
 from infra.places.kubernetes import inspection, kubeconfig
@@ -69,11 +70,13 @@ class ExistingCluster(ClusterPlace):
         needed = "a cluster that answers"
         try:
             selected = _selected(settings)
-            obstacles = inspection.findings(kube.connect(selected.content), settings)
+            api = kube.connect(selected.content)
+            nodes, obstacles = inspection.nodes(api, settings), inspection.findings(api, settings)
         except KubeError as error:
             yield Finding("cluster", "see below", needed, False, str(error))
             return
         yield Finding("cluster", str(selected), needed, True)
+        yield fit.room(settings, list(nodes.values()), [RESERVED] * len(nodes))
         for obstacle in obstacles:
             lifted = obstacle.liftable and settings.allow_oversubscription
             needed = "room for the measurement, and nobody else's place"

@@ -21,6 +21,7 @@ from infra.places.cluster.fit import (
     cluster_fit,
     measurement_of,
     node_that_fits,
+    room,
     without_arms_line,
 )
 from infra.places.cluster.kube import KubeError
@@ -56,7 +57,7 @@ class MinikubePlace(ClusterPlace):
 
     def unfit(self, draft: Draft) -> list[Unfit]:
         """What the nodes or this machine can't hold."""
-        absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft)
+        absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft["minikubeNodes"])
         asked = _asked(draft, [arm for arm in ARMS if arm not in absent])
         return [
             *_unfit_nodes(asked, node, kept),
@@ -66,7 +67,7 @@ class MinikubePlace(ClusterPlace):
 
     def why_no_node(self, draft: Draft) -> str:
         """Empty where the wide arm fits, and asks for no more of this machine than the other arms do."""
-        kept, node = _kept(draft), _node(draft)
+        kept, node = _kept(draft["minikubeNodes"]), _node(draft)
         asked = _asked(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
         others = asked.without(WIDE.name)
         if WIDE.name in cluster_fit(asked, [node] * len(kept), kept):
@@ -133,7 +134,10 @@ class MinikubePlace(ClusterPlace):
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
         """What `up` will ask of this machine."""
+        cluster = settings.of_cluster
         yield from doctor.findings(wanted_cluster(settings))
+        node = Size(cluster.minikube_cpus, cluster.minikube_memory.bytes)
+        yield room(settings, [node] * cluster.minikube_nodes, _kept(cluster.minikube_nodes))
         yield from (Finding("fit", "see below", "all pods fit", False, text) for text in settings.refused_at_up)
 
     def name(self, settings: Settings) -> str:
@@ -236,9 +240,9 @@ def _node(draft: Draft) -> Size:
     return Size(draft["minikubeCpus"], draft["minikubeMemory"].bytes)
 
 
-def _kept(draft: Draft) -> list[Size]:
+def _kept(nodes: int) -> list[Size]:
     """Of each node, for the system's pods: the first has the control plane."""
-    return [RESERVED, *[RESERVED_WITHOUT_CONTROL_PLANE] * (draft["minikubeNodes"] - 1)]
+    return [RESERVED, *[RESERVED_WITHOUT_CONTROL_PLANE] * (nodes - 1)]
 
 
 def _asked(draft: Draft, arms: Iterable[str]) -> Measurement:

@@ -1,8 +1,10 @@
 """Settings of the cluster targets: names, images, and what fits the nodes."""
 
+from dataclasses import replace
+
 import pytest
 
-from infra.places.cluster.fit import GIB, RESERVED, Measurement, Size, cluster_fit, node_that_fits
+from infra.places.cluster.fit import GIB, RESERVED, Measurement, Size, cluster_fit, largest_worker, node_that_fits, room
 from tests.unit.settings_machine import applied, machine, only_problem, settings
 
 IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
@@ -163,3 +165,34 @@ def test_memory_that_the_machine_has_not_is_refused() -> None:
 def test_nothing_is_said_about_clusters_not_yet_seen() -> None:
     """On `kubernetes` the nodes are read at `up`, not guessed."""
     assert settings(machine(2, 4), **IMAGE, workers="100", globalBatchSize="100").warnings == ()
+
+
+@pytest.mark.parametrize(
+    "nodes", [[Size(8, 32 * GIB)] * 2, [Size(16, 64 * GIB), Size(4, 8 * GIB)], [Size(96, 768 * GIB)] * 3]
+)
+def test_the_largest_worker_fits_and_a_larger_one_does_not(nodes: list[Size]) -> None:
+    """A node holds an idle worker of Ray and one of native beside it; the system keeps its part."""
+    kept, one = [RESERVED] * len(nodes), asked(2, cpus=1, gib=1)
+    largest = largest_worker(one, nodes, kept)
+
+    assert largest is not None
+    for worker, fits in (
+        (largest, True),
+        (Size(largest.cpus + 1, largest.memory_bytes), False),
+        (Size(largest.cpus, largest.memory_bytes + GIB), False),
+    ):
+        assert (not unfit(replace(one, worker=worker), nodes)) == fits
+
+
+def test_nodes_that_hold_no_worker_have_no_largest() -> None:
+    """Not even one of a CPU and a GiB."""
+    assert largest_worker(asked(), [Size(2, 2 * GIB)], [RESERVED]) is None
+
+
+def test_doctor_says_how_large_workers_can_be() -> None:
+    """As the lines that set it, which a preview and a pull request then show."""
+    roomy = settings(machine(32, 64), target="minikube", minikubeCpus="8", minikubeMemory="16Gi")
+    found = room(roomy, [Size(8, 16 * GIB)] * 2, [RESERVED] * 2)
+
+    assert "2 workers that fit:  pulumi config set workerCpus 2 && pulumi config set workerMemory 4Gi" in found.needed
+    assert found.ok

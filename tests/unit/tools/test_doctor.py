@@ -80,7 +80,7 @@ def test_a_minikube_stack_needs_all_of_it_whatever_is_missing(monkeypatch: pytes
     found = findings("ci", workers="50", globalBatchSize="50")
 
     wanted = {"Python", "Pulumi CLI", "plugin command", "plugin kubernetes", "docker", "minikube", "CPUs", "memory"}
-    assert wanted | {"disk", "fit"} == found.keys()
+    assert wanted | {"disk", "nodes", "fit"} == found.keys()
     assert ("not installed", False) == (found["minikube"].found, found["minikube"].ok)
     assert ("50 workers" in found["fit"].fix, False) == (True, found["fit"].ok)
 
