@@ -1,4 +1,4 @@
-"""An API server for tests, over real HTTP: it has the objects it is given, filters by label, merges patches, deletes.
+"""An API server for tests, over real HTTP: it has what it is given and what is made, filters, patches, deletes.
 
 Not Kubernetes: it validates nothing. What a real one makes of the same requests is tested on a real cluster.
 """
@@ -34,6 +34,7 @@ class Api:
         self.forbidden: set[str] = set()
         self.asked: list[str] = []
         self.on_patch: Callable[[dict[str, Any]], None] = _controlled
+        self.on_create: Callable[[dict[str, Any]], None] = lambda _: None
         self.url = ""
 
     def put(self, group: str, kind: str, item: dict[str, Any], namespace: str = "") -> None:
@@ -41,13 +42,16 @@ class Api:
         scope = f"/namespaces/{namespace}" if namespace else ""
         self.objects[f"{group}{scope}/{kind}/{item['metadata']['name']}"] = item
 
+    def _made(self, path: str, item: dict[str, Any]) -> tuple[int, str]:
+        self.objects[f"{path}/{item['metadata']['name']}"] = item
+        self.on_create(item)
+        return 201, json.dumps(item)
+
     def answer(self, method: str, path: str, query: Mapping[str, list[str]], change: Any = None) -> tuple[int, str]:
         """Status and body."""
         self.asked.append(f"{method} {path}")
         if path in self.forbidden:
             return 403, json.dumps({"message": f"{path} is forbidden"})
-        if path in self.texts:
-            return 200, self.texts[path]
         if path in self.objects:
             if method == "DELETE":
                 return 200, json.dumps(self.objects.pop(path))
@@ -55,6 +59,8 @@ class Api:
                 _merge(self.objects[path], change)
                 self.on_patch(self.objects[path])
             return 200, json.dumps(self.objects[path])
+        if path in self.texts or method == "POST":
+            return (200, self.texts[path]) if path in self.texts else self._made(path, change)
         group, _, kind = path.rpartition("/")
         pattern = re.compile(rf"{group}(?:/namespaces/[^/]+)?/{kind}/[^/]+")
         items = [item for name, item in self.objects.items() if pattern.fullmatch(name)]
@@ -112,7 +118,7 @@ def serving(folder: Path, certificate: Path | None = None) -> Iterator[tuple[Api
             self.end_headers()
             self.wfile.write(body.encode())
 
-        do_DELETE = do_PATCH = do_GET  # noqa: N815
+        do_DELETE = do_PATCH = do_POST = do_GET  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass

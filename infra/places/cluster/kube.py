@@ -112,6 +112,22 @@ def patch(api: Any, path: str, change: Mapping[str, Any]) -> None:
     _send(api, path, api.param_serialize("PATCH", path, header_params=headers, body=change, **_AUTH))
 
 
+def create(api: Any, path: str, item: Mapping[str, Any]) -> None:
+    """Make an object of the collection at `path`; raises KubeError."""
+    headers = {"Accept": "*/*", "Content-Type": "application/json"}
+    _send(api, path, api.param_serialize("POST", path, header_params=headers, body=item, **_AUTH))
+
+
+def delete(api: Any, path: str) -> None:
+    """Delete an object, and what it owns after it; one that is gone is no error. Raises KubeError."""
+    query, headers = [("propagationPolicy", "Background")], {"Accept": "*/*"}
+    try:
+        _send(api, path, api.param_serialize("DELETE", path, query_params=query, header_params=headers, **_AUTH))
+    except KubeError as error:
+        if error.status != 404:
+            raise
+
+
 _AUTH: dict[str, Any] = {"auth_settings": ["BearerToken"]}
 
 

@@ -27,6 +27,7 @@ from infra.places.cluster.pods import pods_of
 from infra.places.cluster.runs import ClusterRuns, WantedRuns
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
+from training.contract.recipe import canonical
 from training.launch import indexed_job
 
 
@@ -47,9 +48,9 @@ class ClusterMeasurement(pulumi.ComponentResource):
     ) -> None:
         super().__init__("ray-worth-it:cluster:Measurement", name, {}, opts)
         self._settings, self._pods, self._access = settings, pods_of(settings), reach(self)
-        images = self._image()
-        foundation = self._foundation()
-        needed = [*foundation, *images, *self._script_files(foundation)]
+        images, namespace = self._image(), self._namespace()
+        foundation = self._operator([*namespace, *self._image_check(namespace)])
+        needed = [*foundation, *images, *self._script_files(namespace)]
         ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, needed, self._child())
         dashboard = Dashboard("dashboard", self._access, self._node_port(), [ray.cluster], self._child())
         wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.keep_baseline)
@@ -86,25 +87,44 @@ class ClusterMeasurement(pulumi.ComponentResource):
         brought = Brought(files, self._pods.secret, self._settings.secret_environment)
         return ScriptFiles("script", brought, self._access, after, self._child()).ready
 
-    def _foundation(self) -> Sequence[pulumi.Resource]:
-        """The namespace and the operator: what must be there before a RayCluster is."""
+    def _image_check(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """What must be known of an image that was made elsewhere before anything is made of it."""
+        placement = self._pods.placement
+        if placement.image != self._settings.of_cluster.image:
+            return []
+        from infra.places.cluster import image_check  # most stacks have their own image built
+
+        properties = {
+            "image": placement.image,
+            "pod": canonical(image_check.pod_of(placement, self._pods.asked_of_image)),
+            "namespace": self._access.namespace,
+            "kubeconfig": self._access.kubeconfig,
+        }
+        options = pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True)
+        return [image_check.ImageCheck(image_check.NAME, properties, options)]
+
+    def _namespace(self) -> Sequence[pulumi.Resource]:
+        """The namespace, and who may talk to whom in it: what must be there before any pod is."""
         settings, access = self._settings.of_cluster, self._access
-        install = settings.operator == "install"
         wanted = NetworkSettings(
             create_namespace=settings.create_namespace,
-            operator=install,
+            operator=settings.operator == "install",
             pod_range=access.traits.pod_range,
             native_ports=(indexed_job.PORT,) if self._pods.jobs.files is None else (),
             egress=settings.egress,
         )
-        namespace = TrainingNamespace("network", wanted, access, self._child())
-        if not install:
-            return namespace.ready
+        return TrainingNamespace("network", wanted, access, self._child()).ready
+
+    def _operator(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """These, and what looks after RayClusters."""
+        settings, access = self._settings.of_cluster, self._access
+        if settings.operator != "install":
+            return after
         digest = settings.kuberay_chart_digest or ""
         source = Source(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version, digest)
         wanted_operator = OperatorSettings(source, chart.find(source), self._pods.placement)
-        operator = Operator("operator", wanted_operator, access, namespace.ready, self._child())
-        return [*namespace.ready, operator.release]
+        operator = Operator("operator", wanted_operator, access, after, self._child())
+        return [*after, operator.release]
 
     def _node_port(self) -> NodePort | None:
         address = self._access.address

@@ -4,7 +4,9 @@
 so another measurement, whichever setting, file or line of this program it comes from.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from infra.image import spec as image_spec
 from infra.image.spec import Content
@@ -33,6 +35,8 @@ class Pods:
     jobs: JobSettings
     egress: tuple[Destination, ...]
     """What the pods may call outside of the cluster."""
+    asked_of_image: Mapping[str, Any]
+    """What an image that was made elsewhere has to have."""
     secret: Secret | None
     """Variables that nobody else may see; None: there are none."""
 
@@ -91,6 +95,7 @@ def pods_of(settings: Settings) -> Pods:
             files=workload.files(recipe),
         ),
         egress=cluster.egress,
+        asked_of_image={"least": {}, "exact": versions, "modules": {"training": ""}},
         secret=secret_or_none,
     )
 

@@ -11,6 +11,7 @@ from pulumi.output import Unknown
 
 from infra.places.cluster import job_result
 from infra.places.cluster.crds import CrdsProvider
+from infra.places.cluster.image_check import ImageCheckProvider
 from infra.places.cluster.job_result import JobResultProvider, NoResult
 from infra.places.cluster.ray_api import ForwardedJobs
 from infra.places.kubernetes.pinned_cluster import DestroyCheckProvider, PinnedClusterProvider
@@ -81,7 +82,8 @@ def test_another_job_has_another_result(uid: Any, changes: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "provider", [JobResultProvider(), CrdsProvider(), PinnedClusterProvider(), DestroyCheckProvider()]
+    "provider",
+    [JobResultProvider(), CrdsProvider(), PinnedClusterProvider(), DestroyCheckProvider(), ImageCheckProvider()],
 )
 def test_a_provider_in_the_state_is_a_name(provider: Any) -> None:
     """Code in the state would be this version's for ever."""

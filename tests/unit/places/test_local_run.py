@@ -36,6 +36,7 @@ def properties(arm: str = "ray", **changes: Any) -> dict[str, Any]:
         "arm": arm,
         "recipe": recipe,
         "datasetPath": "",
+        "storage": "",
         "rayDashboard": False,
     }
     return given | {"timeoutMinutes": 30.0} | changes

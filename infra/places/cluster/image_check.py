@@ -1,0 +1,93 @@
+"""Whether an image that was made elsewhere can be that of the pods, as a Pulumi dynamic resource: a short Job asks it.
+
+Before the Ray cluster is made of it, whose pods would wait a quarter of an hour for what they can't have. Asked once
+for an image; the Job goes when it has answered. The state holds the provider pickled by reference: this module and its
+class keep their names for ever.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+
+from infra.places.cluster import kube, short_job
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.pod_spec import Manifest, Placement, Size, container, labels, pod
+from infra.places.cluster.short_job import ShortJobError
+from infra.settings.draft import set_line
+from training.contract.provenance import PROJECT
+from training.image.check import ASKED
+
+NAME = "image-check"
+CHECK = PROJECT / "training" / "image" / "check.py"
+SIZE = Size(0.1, "256Mi")
+SECONDS = 900.0
+"""An image of some gigabytes may have to be pulled first."""
+PROGRAMS = ("bash", "ray")
+"""KubeRay has the one run the other."""
+FOLDERS = ("/tmp", "/results")  # noqa: S108 (of the pod)
+
+
+class BadImage(Exception):  # noqa: N818  (the name is what the user reads before the message)
+    """An image that the pods can't have."""
+
+
+class ImageCheck(Resource, module="cluster", name="ImageCheck"):
+    """The versions that an image has, canonical JSON."""
+
+    found: pulumi.Output[str]
+
+    def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(ImageCheckProvider(), name, properties | {"found": None}, opts)
+
+
+class ImageCheckProvider(ResourceProvider):
+    """Asks an image when it is created; there is nothing to delete."""
+
+    serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
+        """Called before anything else in the provider's process, and only there."""
+        sys.tracebacklimit = 0
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Another image, other pods, or another thing that it has to have."""
+        changed = any(olds.get(key) != news.get(key) for key in ("pod", "namespace"))
+        return DiffResult(changes=changed, replaces=["pod"] if changed else [])
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ask it; raises BadImage with what to change."""
+        try:
+            api = kube.connect(props["kubeconfig"])
+            log = short_job.run(api, props["namespace"], NAME, json.loads(props["pod"]), SECONDS)
+        except KubeError as error:
+            raise BadImage(f"{props['image']} can't be looked at: {error}") from None
+        except ShortJobError as error:
+            raise BadImage(_said(props["image"], error)) from None
+        return CreateResult(props["image"], props | {"found": log.strip().splitlines()[-1]})
+
+
+def pod_of(placement: Placement, asked: Mapping[str, Any]) -> Manifest:
+    """The pod that asks an image: as all others in what it may do, and where."""
+    question = {"programs": PROGRAMS, "folders": FOLDERS, **asked}
+    command = ["python", "-c", CHECK.read_text(encoding="utf-8")]
+    main = container(NAME, placement.image, SIZE, command=command, environment={ASKED: json.dumps(question)})
+    return {"metadata": {"labels": labels(NAME)}, "spec": pod(main, placement)}
+
+
+def _said(image: str, error: ShortJobError) -> str:
+    if error.log:
+        lines = "".join(f"\n  - {line}" for line in error.log.splitlines())
+        return f"the image {image} can't be that of the pods; nothing was made of it:{lines}"
+    if not error.pulled:
+        return f"{error}\nAnother image:  {set_line('image', 'registry.example.com/name:tag')}\n" + _LOGIN
+    return f"the image {image} can't be that of the pods; nothing was made of it: {error}"
+
+
+_LOGIN = (
+    "A registry that asks for a login: a pull secret in a namespace that exists, and\n"
+    f"  {set_line('createNamespace', 'false')} && {set_line('imagePullSecrets', 'registry-login')}"
+)

@@ -1,0 +1,102 @@
+"""Whether an image that was made elsewhere can be that of the pods: `python -c` of this text in it, as a pod's user.
+
+Python 3.8 and newer, standard library alone: nothing of this project need be in that image. What it has to have stands
+in the environment variable ASKED. Prints what it found in one line, or each problem with what to change, and ends with
+1.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+ASKED = "TRAINING_IMAGE_ASKED"
+"""A JSON object: `least` and `exact`, versions by package; `modules`, each with the package that brings it, or "" for
+this project; `programs`; `folders` that are written to."""
+
+
+def main() -> None:
+    """Look, and say it."""
+    asked = json.loads(os.environ[ASKED])
+    found = {name: version(name) for name in sorted({*asked["least"], *asked["exact"]})}
+    problems = [
+        *wrong_versions(asked["least"], asked["exact"], found),
+        *missing_modules(asked["modules"]),
+        *missing_programs(asked["programs"]),
+        *(problem for folder in asked["folders"] for problem in not_writable(Path(folder))),
+    ]
+    if problems:
+        sys.exit("\n".join(problems))
+    print(json.dumps(found))
+
+
+def version(name: str) -> str | None:
+    """The installed version of a package; `tensorflow` is whichever of its packages there is. None: it is missing."""
+    if name == "python":
+        return platform.python_version()
+    for package in (name, f"{name}-cpu"):
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def wrong_versions(least: dict[str, str], exact: dict[str, str], found: dict[str, str | None]) -> Iterator[str]:
+    """What is missing, too old, or another than it has to be; of Python, major and minor count."""
+    for name, wanted in least.items():
+        there = found[name]
+        if there is None:
+            yield f"it has no package {name}: pip install '{name}>={wanted}'"
+        elif numbers(there) < numbers(wanted):
+            yield f"it has {name} {there}: {wanted} or newer is needed"
+    for name, wanted in exact.items():
+        there = found[name]
+        same = there and numbers(there) == numbers(wanted) if name == "python" else there == wanted
+        if not same:
+            yield f"it has {name} {there or 'not at all'} instead of {wanted}"
+
+
+def numbers(text: str) -> list[int]:
+    """A version's first two numbers."""
+    return [int("".join(filter(str.isdigit, part)) or 0) for part in text.split(".")[:2]]
+
+
+def missing_modules(modules: dict[str, str]) -> Iterator[str]:
+    """What is imported, and is not there for this user."""
+    for name, package in sorted(modules.items()):
+        try:
+            there = importlib.util.find_spec(name) is not None
+        except (ImportError, OSError, ValueError):
+            there = False
+        if not there and package:
+            yield f"its Python does not find {name}: pip install {package}"
+        elif not there:
+            yield f"it was not built from this project: its Python does not find the module {name}"
+
+
+def missing_programs(names: list[str]) -> Iterator[str]:
+    """Of those by which KubeRay starts Ray in a pod."""
+    for name in names:
+        if not shutil.which(name):
+            yield f"it has no program {name} on PATH, by which Ray is started in its pods"
+
+
+def not_writable(folder: Path) -> Iterator[str]:
+    """Whether the user of the pods may write there."""
+    try:
+        (folder / ".check").write_text("", encoding="utf-8")
+        (folder / ".check").unlink()
+    except OSError as error:
+        yield f"user {os.getuid()}, which its pods have, can't write to {folder} ({error.strerror})"
+
+
+if __name__ == "__main__":
+    main()
