@@ -1,10 +1,12 @@
-"""The CPU quota of the cgroups that this process is in, versions 1 and 2. Standard library only."""
+"""CPU quota and memory limit of the cgroups that this process is in, versions 1 and 2. Standard library only."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
+_UNLIMITED_BYTES = 2**62
+"""Version 1 writes the largest number of pages there is where nothing is limited."""
 
 
 def cpu_quota(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float | None:
@@ -17,13 +19,33 @@ def throttled_folder(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Path |
     return min(_quotas(root, membership), default=(0.0, None))[1]
 
 
+def memory_kills(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
+    """How many processes the system has killed because this process's cgroup needed more memory than it may have."""
+    for folder in _folders(root, membership, "memory"):
+        for name in ("memory.events", "memory.oom_control"):
+            if (folder / name).is_file():
+                counts = dict(line.split() for line in (folder / name).read_text().splitlines())
+                return int(counts.get("oom_kill", 0))
+    return 0
+
+
+def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None:
+    """The bytes that this process's cgroup may have; None where nothing limits it."""
+    for folder in _folders(root, membership, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            if (folder / name).is_file():
+                text = (folder / name).read_text().strip()
+                return int(text) if text.isdecimal() and int(text) < _UNLIMITED_BYTES else None
+    return None
+
+
 def _quotas(root: Path, membership: Path) -> Iterator[tuple[float, Path]]:
-    for folder in _folders(root, membership):
+    for folder in _folders(root, membership, "cpu"):
         if quota := _quota(folder):
             yield quota, folder
 
 
-def _folders(root: Path, membership: Path) -> Iterator[Path]:
+def _folders(root: Path, membership: Path, controller: str) -> Iterator[Path]:
     """Where this process's cgroups and all above them are; in a container the uppermost is the container's own."""
     try:
         lines = membership.read_text().splitlines()
@@ -32,8 +54,8 @@ def _folders(root: Path, membership: Path) -> Iterator[Path]:
     for number, controllers, path in (line.split(":", 2) for line in lines if line.count(":") > 1):
         if number == "0":
             tops = [root, root / "unified"]
-        elif "cpu" in controllers.split(","):
-            tops = [root / controllers, root / "cpu"]
+        elif controller in controllers.split(","):
+            tops = [root / controllers, root / controller]
         else:
             continue
         below = Path(path.lstrip("/"))

@@ -1,6 +1,7 @@
 """A run of a script: what it prints reaches the log without secrets, and how it failed is one message."""
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from training.contract.provenance import PROJECT
 from training.launch import entry
 from training.launch.observed import End
+from training.machine import cgroup
 from training.workloads.script import launch
 
 
@@ -57,6 +59,25 @@ def test_a_failed_arm_is_one_message(ended: End, message: str) -> None:
     """What came before it in the log says why."""
     with pytest.raises(launch.ArmError, match=message):
         launch._refuse_failure(ended, launch._Printed({}), "ray")
+
+
+@pytest.mark.parametrize(
+    ("arm", "key", "limit", "said"),
+    [
+        ("baseline", "workerMemory", 2**30, "1024 MiB.*\n  pulumi config set workerMemory 2048Mi"),
+        ("wide", "workerMemory", 2**30, "pulumi config set workerMemory 1024Mi"),
+        ("ray", "headMemory", 2**30, "pulumi config set headMemory 2048Mi"),
+        ("baseline", "", 2**30, "fewer workers"),
+        ("baseline", "workerMemory", None, "fewer workers"),
+    ],
+)
+def test_what_the_system_ended_for_its_memory_is_named(
+    arm: str, key: str, limit: int | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the line that gives it more: the pod of wide has the memory of all workers, here of two."""
+    monkeypatch.setattr(cgroup, "memory_limit", lambda: limit)
+
+    assert re.search(f"(?s)OOMKilled.*{said}", launch._without_memory(arm, key, 2))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from training.contract import progress, provenance
-from training.contract.arms import NATIVE
+from training.contract.arms import ARMS, NATIVE
 from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import observed
@@ -20,6 +20,7 @@ from training.launch.entry import Request
 from training.launch.environment import short_folder
 from training.launch.observed import MOST_PRINTED
 from training.launch.usage import Usage
+from training.machine import cgroup
 from training.workloads.script import commands, summary
 from training.workloads.script.asked import asked, why_not
 from training.workloads.script.environment import measured_into, observed_by
@@ -54,11 +55,13 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         environment = place.variables(
             Given(found=found, command=command, needed=needed, observer=observer, own_ray=Path(ray_folder))
         )
-        printed, usage = _Printed(place.secret), Usage()
+        printed, usage, killed = _Printed(place.secret), Usage(), cgroup.memory_kills()
         end = observed.run(
             command.command, str(commands.folder(found.script)), environment, place.cpus(command), printed.pass_on
         )
     shutil.rmtree(storage, ignore_errors=True)
+    if end.code and cgroup.memory_kills() > killed:
+        raise ArmError(_without_memory(arm, place.memory_key, recipe.workers))
     _refuse_failure(end, printed, arm)
     seen = place.seen(own)
     shutil.rmtree(own, ignore_errors=True)
@@ -66,6 +69,17 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         return None
     made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled())
     return replace(summary.result(made), recipe=request.recipe.to_dict(), ray_head=place.head())
+
+
+def _without_memory(arm: str, key: str, workers: int) -> str:
+    """What to set; the pod of `wide` has the memory of all workers."""
+    limit = cgroup.memory_limit()
+    why = f"the system ended the script in the arm {arm}: it needs more memory than it may have (OOMKilled)"
+    if limit is None or not key:
+        return f"{why}; fewer workers, or a smaller batch, need less"
+    parts = workers if ARMS[arm].all_cpus else 1
+    more = f"pulumi config set {key} {2 * limit // parts // 2**20}Mi"
+    return f"{why}, {limit // 2**20} MiB. To give it twice as much:\n  {more}"
 
 
 def _refuse_failure(end: observed.End, printed: "_Printed", arm: str) -> None:

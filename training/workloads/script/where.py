@@ -75,6 +75,8 @@ class Machine:
 
     image: Installed = None
     """What the image of its pods has; None: it runs here."""
+    memory_key = ""
+    """The setting that says how much memory it may have; "": there is none."""
 
     def __init__(self) -> None:
         self.secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
@@ -112,6 +114,8 @@ class Machine:
 
 class Pod(Machine):
     """A pod with one process that trains. Its CPU limit holds it; its environment is what its specification says."""
+
+    memory_key = "workerMemory"
 
     def __init__(self, request: Request) -> None:
         names = [name for name in os.environ.get(SECRET_NAMES, "").split(",") if name]
@@ -171,6 +175,8 @@ class RankPod(Pod):
 
 class HeadPod(Pod):
     """The pod of Ray's head, where the driver of a job runs; the workers are in other pods."""
+
+    memory_key = "headMemory"
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
