@@ -48,6 +48,9 @@ class Stack:
         status = self._update_cluster() if self.target in CLUSTER_TARGETS else self.update()
         self.show(self.comparison(), failed=status != 0)
         if status != 0 and self.target in CLUSTER_TARGETS:
+            from tools.look import why
+
+            why.tell(self.name, self.overrides)
             say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
         return status
 

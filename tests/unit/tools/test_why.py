@@ -1,0 +1,93 @@
+"""Why an update of a cluster failed, from the pods that it left: what Pulumi does not show."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.places.cluster import kube
+from infra.places.cluster.job_result import INDEX_LABEL
+from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL, labels
+from tests.unit.kube_api import NAMESPACE, pod, serving
+from tools.look import cluster, why
+
+
+def of_run(name: str, component: str = "baseline", index: str = "", **more: Any) -> dict[str, Any]:
+    """A pod of a run."""
+    own = labels(component, **{RUN_LABEL: name}) | ({INDEX_LABEL: index} if index else {})
+    found = pod(f"{name}-x{index}", "Failed", own, state=more.pop("state", {}))
+    found["status"] |= more
+    return found
+
+
+def ended(code: int, at: str = "2025-03-01T12:00:00Z", reason: str = "Error") -> dict[str, Any]:
+    """A container that has ended."""
+    return {"terminated": {"exitCode": code, "finishedAt": at, "reason": reason}}
+
+
+EVICTED = 'Usage of EmptyDir volume "tmp" exceeds the limit "200Mi". '
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            of_run("ray-1", reason="Evicted", message=EVICTED),
+            "scratch allows (200Mi):  pulumi config set scratch 400Mi",
+        ),
+        (of_run("ray-1", reason="Evicted", message="The node was low on resource"), "the node ended its pod: The node"),
+        (of_run("ray-1", state=ended(137, reason="OOMKilled")), "(OOMKilled): a larger workerMemory"),
+        (of_run("ray-1", "ray-head", state=ended(137, reason="OOMKilled")), "(OOMKilled): a larger headMemory"),
+        (of_run("ray-1", state=ended(3)), "ray-1: it ended, with exit code 3"),
+        (
+            of_run("ray-1", state={"waiting": {"reason": "ErrImagePull", "message": "not found"}}),
+            "its image can't be pulled: not found",
+        ),
+        (
+            of_run("ray-1", conditions=[{"type": "PodScheduled", "status": "False", "message": "Insufficient cpu"}]),
+            "no node takes its pod: Insufficient cpu",
+        ),
+    ],
+)
+def test_what_happened_to_a_pod_is_one_sentence(found: dict[str, Any], said: str) -> None:
+    """With the line that mends it, where one does."""
+    (text,) = why.reasons([found])
+    assert said in text
+
+
+def test_of_the_ranks_of_a_run_the_first_that_failed_is_named() -> None:
+    """The others are ended with it, and say nothing of why."""
+    ranks = [
+        of_run("native-1", "native", "0", state=ended(143, "2025-03-01T12:00:09Z")),
+        of_run("native-1", "native", "1", state=ended(3, "2025-03-01T12:00:05Z")),
+    ]
+    assert why.reasons(ranks) == ["native-1: rank 1 of it ended first, with exit code 3"]
+
+
+def test_a_pod_of_ray_s_that_was_started_again_is_named() -> None:
+    """It runs, and its work is lost."""
+    again = pod("worker-x", labels={PROJECT_LABEL: PROJECT})
+    again["status"]["containerStatuses"][0]["lastState"] = ended(137, reason="OOMKilled")
+    assert why.reasons([again]) == [
+        "worker-x: it needed more memory than its pod has (OOMKilled): a larger workerMemory"
+    ]
+
+
+def test_what_went_well_is_nothing_to_tell() -> None:
+    """Nor what still runs."""
+    assert why.reasons([of_run("baseline-1", state=ended(0)), pod("head", labels={PROJECT_LABEL: PROJECT})]) == []
+
+
+def test_it_is_asked_of_the_stack_s_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a cluster that does not answer, or is not there yet, tells nothing and breaks nothing."""
+    with serving(tmp_path) as (api, kubeconfig):
+        api.put("/api/v1", "pods", of_run("baseline-1", state=ended(3)), NAMESPACE)
+        monkeypatch.setattr(cluster, "ROOT", tmp_path)
+        monkeypatch.setattr(kube, "own_path", lambda _: kubeconfig)
+        why.tell("ci", {})
+        assert "baseline-1: it ended, with exit code 3" in "".join(capsys.readouterr())
+    why.tell("ci", {})
+    why.tell("local", {})
+    assert "".join(capsys.readouterr()) == ""

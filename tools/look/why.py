@@ -1,0 +1,88 @@
+"""Why an update of a cluster failed, as far as the cluster's pods tell: a sentence each, with the line that mends it.
+
+Pulumi shows a Job's last lines, and not that the kubelet ended its pod, or which of several ranks failed first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from infra.places.cluster import kube
+from infra.places.cluster.job_result import INDEX_LABEL
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, RUN_LABEL
+from infra.places.cluster.short_job import NOT_PULLED
+from infra.settings.draft import set_line
+from infra.settings.rules import quantity
+from tools.look import cluster
+from tools.setup.project import ToolError, say
+
+Pod = Mapping[str, Any]
+MEMORY_KEY = {"ray-head": "headMemory"}
+"""Setting with a pod's memory by its component; of all others `workerMemory`."""
+_LIMIT = re.compile(r'EmptyDir volume "(tmp|results)" exceeds the limit "(\w+)"')
+
+
+def tell(stack: str, overrides: Mapping[str, str]) -> None:
+    """Say it, where the cluster can be asked: an update may have failed because it can't."""
+    try:
+        found = cluster.find(stack, overrides)
+        api = cluster.client_of_made(found)
+        chosen = {"labelSelector": f"{PROJECT_LABEL}={PROJECT}"}
+        pods = kube.items(api, f"/api/v1/namespaces/{found.namespace}/pods", **chosen) if api else []
+    except (KubeError, ToolError):
+        return
+    for line in reasons(pods):
+        say(line)
+
+
+def reasons(pods: Sequence[Pod]) -> list[str]:
+    """A sentence for each pod that ended badly or can't start; of the ranks of one run, for the first alone."""
+    first: dict[str, tuple[str, str]] = {}
+    for pod in pods:
+        for when, text in _troubles(pod):
+            run = pod["metadata"]["labels"].get(RUN_LABEL, pod["metadata"]["name"])
+            first[run] = min(first.get(run, (when, text)), (when, text))
+    return [f"{run}: {text}" for run, (_, text) in sorted(first.items())]
+
+
+def _troubles(pod: Pod) -> Iterator[tuple[str, str]]:
+    """When, as Kubernetes writes times, and what."""
+    status = pod["status"]
+    if status.get("reason") == "Evicted":
+        yield "", _evicted(str(status.get("message", "")).strip())
+        return
+    for condition in status.get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            yield "", f"no node takes its pod: {condition.get('message', '').strip()}"
+    for container in status.get("containerStatuses") or []:
+        yield from _of_container(pod, container)
+
+
+def _evicted(message: str) -> str:
+    if found := _LIMIT.search(message):
+        more = f"{2 * quantity('1').parse(found[2]).bytes // 2**20}Mi"
+        return (
+            f"its pod was ended, because it wrote more than scratch allows ({found[2]}):  {set_line('scratch', more)}"
+        )
+    return f"the node ended its pod: {message}"
+
+
+def _of_container(pod: Pod, container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    waiting = container["state"].get("waiting") or {}
+    if waiting.get("reason") in NOT_PULLED:
+        yield "", f"its image can't be pulled: {str(waiting.get('message', '')).strip()}"
+    for state in (container["state"], container.get("lastState") or {}):
+        ended = state.get("terminated")
+        if ended and ended.get("exitCode"):
+            yield str(ended.get("finishedAt", "")), _ended(pod["metadata"]["labels"], ended)
+
+
+def _ended(labels: Mapping[str, str], ended: Mapping[str, Any]) -> str:
+    if ended.get("reason") == "OOMKilled":
+        key = MEMORY_KEY.get(labels.get(COMPONENT_LABEL, ""), "workerMemory")
+        return f"it needed more memory than its pod has (OOMKilled): a larger {key}"
+    rank = f"rank {labels[INDEX_LABEL]} of it ended first" if INDEX_LABEL in labels else "it ended"
+    return f"{rank}, with exit code {ended['exitCode']}"
