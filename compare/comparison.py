@@ -140,7 +140,7 @@ def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -
     arm, runs = ARMS[name], measurement.of(name)
     first = runs[0].result
     if first.ray is None:
-        reasons[f"{name}.ray"] = "this arm runs without Ray"
+        reasons[f"{name}.ray"] = first.reasons.get("ray", "this arm runs without Ray")
     if first.workers[0].compute_threads is None:
         reasons[f"{name}.computeThreads"] = first.reasons.get("workers.computeThreads", "not counted")
     return ArmSummary(

@@ -10,7 +10,7 @@ from compare.fairness import OF_CPUS, Check
 from compare.measurement import Measurement, Repeat, Run
 from compare.ratios import spread
 from compare.schema import Estimate, Spread
-from training.contract.arms import NATIVE
+from training.contract.arms import ARMS, NATIVE
 
 ACCURACY_POINTS = 2.0
 """A larger gap in test accuracy qualifies the verdict: the arms then did not learn the same."""
@@ -35,6 +35,7 @@ def qualifiers(
         "throttling": _throttling(runs),
         "idleRay": f"The idle Ray pods took {idle.median:.2f} CPUs while the other arms ran" if idle else "",
         "rayCluster": _cluster_start(measurement),
+        "rayInOthers": _ray_in_others(measurement),
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
         "affinity": _no_affinity(measurement),
         "sharedCores": placement.shared_cores(runs),
@@ -81,6 +82,18 @@ def _cluster_start(measurement: Measurement) -> str:
     heads = [run.result.ray_head for run in measurement.of(measurement.subject or "")]
     seconds = [head.cluster_start_seconds for head in heads if head and head.cluster_start_seconds is not None]
     return f"Ray's cluster itself took {max(seconds):.0f} s to start, once, which is in no run" if seconds else ""
+
+
+def _ray_in_others(measurement: Measurement) -> str:
+    """A script may start Ray whatever its number of workers is, as RLlib does."""
+    arms = [arm for arm in measurement.arms if ARMS[arm].start != "ray"]
+    had_it = [arm for arm in arms if any(run.result.ray_ran for run in measurement.of(arm))]
+    if not had_it:
+        return ""
+    return (
+        f"The script starts Ray in {' and '.join(had_it)}, too: what Ray itself takes is in these clocks, and what the "
+        "training would take without Ray is not known"
+    )
 
 
 def _throttling(runs: Sequence[Run]) -> str:
@@ -146,8 +159,9 @@ def _different_epochs(measurement: Measurement) -> str:
     What a script's own schedule is, and whether arms have the same, is a matter of the claim.
     """
     if not measurement.workload.scores:
-        several = len(measurement.epochs_trained) > 1
-        return f"The arms stopped at different epochs ({_epochs(measurement)})" if several else ""
+        if len(measurement.epochs_trained) > 1:
+            return f"The arms stopped at different epochs ({_epochs(measurement)})"
+        return "" if measurement.has_whole_epochs else _different_steps(measurement)
     schedules = [[_schedule(run) for run in repeat.values()] for repeat in measurement.repeats]
     if all(schedule == of_repeat[0] for of_repeat in schedules for schedule in of_repeat):
         return ""
@@ -156,6 +170,14 @@ def _different_epochs(measurement: Measurement) -> str:
     else:
         what = "reduced the learning rate at different epochs"
     return f"The arms {what}, so the speedup is per epoch; {_time_to_accuracy(measurement)}"
+
+
+def _different_steps(measurement: Measurement) -> str:
+    """Of runs that count as one each: a training may end where it reached something."""
+    steps = {arm: [run.result.steps.per_epoch for run in measurement.of(arm)] for arm in measurement.arms}
+    if len({number for numbers in steps.values() for number in numbers}) == 1:
+        return ""
+    return f"The arms made different numbers of steps ({' and '.join(f'{arm} {_list(steps[arm])}' for arm in steps)})"
 
 
 def _epochs(measurement: Measurement) -> str:

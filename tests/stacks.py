@@ -16,6 +16,10 @@ TORCH = os.environ.get("TRY_PYTHON") or _OWN
 """The interpreter of an environment with PyTorch and Ray; "" where none is at hand."""
 TREES = os.environ.get("TRY_TREES_PYTHON") or _OWN
 """That of one with XGBoost, LightGBM, pandas, pyarrow and Ray."""
+RLLIB = os.environ.get("TRY_RLLIB_PYTHON") or _OWN
+"""That of one with RLlib and PyTorch."""
+_OTHERS = {"trees": TREES, "reinforcement": RLLIB}
+"""By stack, where that is not TORCH."""
 
 
 def given(stack: str) -> dict[str, str]:
@@ -35,9 +39,9 @@ def environment_of(stack: str) -> dict[str, str]:
     if "python" not in settings:
         return {}
     own = {key: settings[key] for key in ("script", "scriptArguments")}
-    python = TREES if stack == "trees" else TORCH
+    python = _OTHERS.get(stack, TORCH)
     try:
         asked.asked(ScriptRecipe.from_dict(own | {"python": python or OWN_PYTHON}))
     except their_python.PythonError as error:
-        pytest.skip(f"{error.why}; TRY_PYTHON and TRY_TREES_PYTHON name no other")
+        pytest.skip(f"{error.why}; TRY_PYTHON, TRY_TREES_PYTHON and TRY_RLLIB_PYTHON name no other")
     return {"python": python}

@@ -207,14 +207,15 @@ def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem
 
 
 def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Draft) -> str:
+    if script.uses(*LEFT_OUT) and not draft["requirements"]:
+        return (
+            f"it imports {' or '.join(LEFT_OUT)}, which the image's Ray lacks: in requirements a line "
+            f"ray[rllib]=={installed['ray']} brings it, or ray[llm]; RLlib needs PyTorch, too"
+        )
     if lacking := their_python.lacking(script, installed):
         return f"it imports {' and '.join(sorted(lacking))}, which the image lacks"
     if old := their_python.too_old(script, installed):
         return f"the image would have {old[0]} {installed[old[0]]}, and {old[1]}"
-    if script.uses(*LEFT_OUT) and not draft["requirements"]:
-        return (
-            f"it imports {' or '.join(LEFT_OUT)}, which the image's Ray lacks: a line ray=={installed['ray']} brings it"
-        )
     if script.uses("tf.keras", "tensorflow.keras") and "keras" not in installed and not _legacy(script, draft):
         return (
             "tf.keras is Keras 3, which the image lacks: requirements can bring it, or the environment's "

@@ -20,6 +20,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLES = PROJECT / "examples"
 NO_ENVIRONMENT = f"there is no {OWN_PYTHON} (its line is in stacks/Pulumi.torch.yaml), and %s names no other with %s"
 NO_TREES = NO_ENVIRONMENT % ("TRY_TREES_PYTHON", "XGBoost, LightGBM and Ray")
+NO_RLLIB = NO_ENVIRONMENT % ("TRY_RLLIB_PYTHON", "RLlib and PyTorch")
 NO_TORCH = NO_ENVIRONMENT % ("TRY_PYTHON", "PyTorch and Ray")
 
 

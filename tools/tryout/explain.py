@@ -119,7 +119,7 @@ def _without_step(outcome: Outcome, script: Script) -> str:
         return "it ended with 0 and imported no framework that trains: is this the file that trains?"
     return (
         "it ended with 0 without a step that can be seen: steps of PyTorch's optimizers and of Keras' fit are, and "
-        "rounds of xgboost.train and lightgbm.train. Own training loops of TensorFlow, and RLlib, are not yet"
+        "rounds of xgboost.train and lightgbm.train, and RLlib's iterations. Own loops of TensorFlow are not yet"
     )
 
 

@@ -21,6 +21,7 @@ SHOWN = (
     "xgboost",
     "xgboost-cpu",
     "lightgbm",
+    "gymnasium",
 )
 LETTERS: dict[Claim, str] = {"same work": "A", "same result": "B", "same script": "C", "it finished": "D"}
 MUCH_REPORTING = 0.1
@@ -85,7 +86,7 @@ def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
     good = [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known]
     for name, one in facts.items():
         if one.expected_ranks > 1:
-            good += [f"{name}: {words}" for known, words in checks(one) if known]
+            good += [f"{name}: {words}" for known, words in checks(one) if known and words]
     good += [
         f"{name}: {100 * min(1.0, one.report_share):.0f} % of the time between its steps is in ray.train.report, "
         f"{one.report_seconds:.2g} s a call: report less often"
@@ -96,6 +97,9 @@ def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
         good.append(
             "one worker shares its work with nobody: this says what Ray itself takes, and not what more workers gain"
         )
+    without = [name for name, one in facts.items() if one.ray and name != "ray"]
+    if without:
+        good.append(f"the script starts Ray in {' and '.join(without)}, too: what it takes is in these times")
     if both.ray_changed_nothing:
         good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
     return wrong + good

@@ -22,6 +22,10 @@ SCHEMA_VERSION = 2
 NAME = "result.json"
 
 
+WORKERS = "workers"
+"""Of a result's reasons: why fewer processes report than train together."""
+
+
 class ResultError(ValueError):
     """A result file that is absent, damaged or of another version."""
 
@@ -234,6 +238,8 @@ class TrainingResult:
     ray: RayCluster | None = None
     ray_head: RayHead | None = None
     """Null where Ray is not in pods."""
+    ray_ran: bool | None = None
+    """Whether a script's own processes had started Ray, or joined one; null where that was not looked at."""
     reported: dict[str, list[Reported]] = field(default_factory=dict)
     """What a script said of itself on rank 0, by name, in order."""
     weights: str | None = None

@@ -65,6 +65,16 @@ def test_boosters_find_each_other_without_ray(kind: Kind) -> None:
     assert (PYTHON, "/mine/train.py", "--n", "0") == found["baseline"].command[:4]
 
 
+def test_rllib_samples_by_itself_where_it_has_no_runners() -> None:
+    """Zero runners are the baseline, in which Ray runs, too; there are none without Ray."""
+    found = arms("ray-rllib")
+
+    assert (PYTHON, "/mine/train.py", "--n", "0") == found["baseline"].command[:4] == found["wide"].command[:4]
+    assert (PYTHON, "/mine/train.py", "--n", "3") == found["ray"].command[:4]
+    assert "RLlib has no runners" in found["native"].absent
+    assert not arms("ray-rllib", workers=1)["ray"].absent
+
+
 def test_every_arm_has_the_threads_and_cpus_of_its_role() -> None:
     """`wide` has those of all workers in one process, the others those of one worker in each; no arm has more CPUs."""
     found = arms("ray-tensorflow")

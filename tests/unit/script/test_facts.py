@@ -26,7 +26,7 @@ def rank(
     for row in taken:
         marks[row] = 1
     values: dict[str, Any] = {
-        "rank": number, "world": world, "framework": "torch", "threads": 1, "clockOffset": 0.0,
+        "rank": number, "world": world, "framework": "torch", "threads": 1, "ray": False, "clockOffset": 0.0,
         "stepEnds": [1.0 + step for step in range(steps)], "rowsAtStep": [batch * (step + 1) for step in range(steps)],
         "rowsPerStepReported": None, "epochRows": len(taken), "epochBatches": steps,
         "firstPassRows": base64.b64encode(zlib.compress(bytes(marks))).decode(), "weights": "w", "metrics": {},

@@ -473,3 +473,37 @@ def test_cpus_and_memory_are_drawn(results: Callable[..., TrainingResult], tmp_p
     assert "CPUs in use, first repeat" in page
     assert "Memory, first repeat" in page
     assert "No two workers trained on the same rows" in page
+
+
+def sampling(arm: str) -> list[Observation]:
+    """RLlib's learner, which has two runners under Ray; it balances after as many iterations as its seed takes."""
+    world, steps = (2, 9) if arm == "ray" else (1, STEPS)
+    points = [(120.0, "episode_return_mean", 40.0), (130.0, "episode_return_mean", 101.0)]
+    more: dict[str, Any] = {
+        "framework": "rllib", "ray": True, "stepEnds": ticks(0.4, steps), "firstPassRows": None, "epochRows": None,
+        "epochBatches": None, "metrics": {"episode_return_mean": 101.0}, "metricPoints": points, "endedEarly": False,
+        "threadCpus": [[list(range(world)), 1.0]],
+    }  # fmt: skip
+    return [rank(0, world, batch=64, steps=steps, **more)]
+
+
+def test_ray_without_runners_is_said_of_the_baseline(measured: Callable[..., Comparison]) -> None:
+    """The time to a return is compared, and that Ray ran in the baseline, too; no figure of runners that nobody saw."""
+    found = measured(sampling, absent={"native": "RLlib has none"}, metric="episode_return_mean", metric_target=100.0)
+
+    assert "same result" == found.claim
+    assert "The script starts Ray in baseline, too" in found.verdict
+    assert "The arms made different numbers of steps (baseline 12 and ray 9)" in found.verdict
+    assert found.checks["replicasAsAsked"]
+    assert "this arm runs without Ray" not in found.reasons.values()
+    assert found.arms["ray"].measures["peakMemoryBytes"] is None
+    assert found.arms["ray"].measures["meanCpus"] is None
+    assert "its runners are others" in found.reasons["ray.meanCpus"]
+
+
+def test_as_many_steps_in_every_arm_are_no_news(measured: Callable[..., Comparison]) -> None:
+    """Nor is Ray in its own arm."""
+    found = measured()
+
+    assert "numbers of steps" not in found.verdict
+    assert "starts Ray in" not in found.verdict

@@ -26,6 +26,7 @@ def script(folder: Path, text: str, name: str = "train.py") -> Path:
         ("from ray.train.tensorflow import TensorflowTrainer\nimport tensorflow", "ray-tensorflow"),
         ("import xgboost\nfrom ray.train.xgboost import XGBoostTrainer", "ray-xgboost"),
         ("import ray.train.lightgbm", "ray-lightgbm"),
+        ("import ray\nray.init()", "other"),
         ("import xgboost", "other"),
         ("import torch.distributed as dist", "torchrun"),
         ("from torch.nn.parallel import DistributedDataParallel", "torchrun"),
@@ -33,7 +34,7 @@ def script(folder: Path, text: str, name: str = "train.py") -> Path:
         ("from transformers import Trainer", "torchrun"),
         ("import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()", "tf-config"),
         ("import os\nos.environ['TF_CONFIG']", "tf-config"),
-        ("from ray.rllib.algorithms.ppo import PPOConfig", "other"),
+        ("from ray.rllib.algorithms.ppo import PPOConfig", "ray-rllib"),
         ("import torch", "other"),
         ("print('nothing')", "other"),
     ],
@@ -51,6 +52,7 @@ def test_the_kind_is_that_of_what_is_imported(tmp_path: Path, text: str, kind: s
         ("keras_ray.py", "ray-tensorflow"),
         ("keras_tf_config.py", "tf-config"),
         ("trees.py", "ray-xgboost"),
+        ("reinforcement.py", "ray-rllib"),
     ],
 )
 def test_the_examples_are_recognised(name: str, kind: str) -> None:
@@ -70,6 +72,7 @@ def test_the_examples_are_recognised(name: str, kind: str) -> None:
         ("try:\n    import torch\nexcept ImportError:\n    import tensorflow", set()),
         ("def train():\n    import xgboost", set()),
         ("import keras", set()),
+        ("from ray.rllib.algorithms.ppo import PPOConfig", {"ray", "gymnasium", "torch"}),
     ],
 )
 def test_what_it_can_not_do_without_is_what_it_imports_at_once(tmp_path: Path, text: str, loads: set[str]) -> None:
@@ -153,7 +156,7 @@ def test_the_user_has_the_last_word(tmp_path: Path) -> None:
         recognise(path, (), "mpi")
 
 
-@pytest.mark.parametrize("kind", ["ray-torch", "ray-tensorflow", "ray-xgboost", "ray-lightgbm", "other"])
+@pytest.mark.parametrize("kind", ["ray-torch", "ray-tensorflow", "ray-xgboost", "ray-lightgbm", "ray-rllib", "other"])
 def test_a_number_of_workers_that_reaches_nobody_is_refused(tmp_path: Path, kind: str) -> None:
     """All arms would be the same; torchrun and TF_CONFIG tell the ranks themselves."""
     path = script(tmp_path, "pass")

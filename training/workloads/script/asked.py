@@ -116,9 +116,10 @@ def observer_hash() -> str:
 
 
 def warm_up(recipe: ScriptRecipe) -> list[str]:
-    """Imports the frameworks that the script imports, and Ray Train, once, with its own Python."""
+    """Imports the frameworks that the script imports, and Ray's library for it, once, with its own Python."""
     found = asked(recipe)
-    return [found.python, "-c", IMPORTS, *found.script.frameworks, "ray.train"]
+    library = "ray.rllib" if found.script.kind == "ray-rllib" else "ray.train"
+    return [found.python, "-c", IMPORTS, *found.script.frameworks, library]
 
 
 def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:

@@ -99,13 +99,16 @@ def _no_native(script: Script, sizes: Sizes) -> str:
         return f"{WORDS['other']}: nothing here knows how its ranks find each other without Ray"
     if sizes.in_pods and script.kind in BOOSTERS:
         return "in pods nothing starts the tracker, or makes the list of machines, by which its ranks find each other"
+    if script.kind == "ray-rllib":
+        return "RLlib has no runners beside those that Ray starts"
     if script.uses_ray_data:
         return "the script reads its data with Ray Data, which Ray's local mode has for one process alone"
     return ""
 
 
 def _workers(arm: str, script: Script, sizes: Sizes) -> int:
-    """What {workers} is: in Ray Train 0 is local mode, which is one rank of several where variables say so."""
+    """What {workers} is. 0 is local mode in Ray Train, which is one rank of several where variables say so, and no
+    remote runner in RLlib."""
     if arm == "ray":
         return sizes.workers
     if script.kind.startswith("ray-"):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from training.workloads.script.observations import Observation
+from training.workloads.script.observations import RLLIB, Observation
 
 T = TypeVar("T")
 Known = tuple[bool | None, str]
@@ -18,8 +18,10 @@ class ArmFacts:
 
     arm: str
     ranks: int
-    """Processes that trained."""
+    """Processes that trained; of RLlib runners that sampled."""
     expected_ranks: int
+    ray: bool
+    """Whether Ray ran."""
     steps: int
     """Of the rank that made the fewest."""
     step_seconds: float | None
@@ -55,8 +57,9 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
     digests = {one.weights for one in seen}
     return ArmFacts(
         arm=arm,
-        ranks=len(seen),
+        ranks=seen[0].world if seen[0].framework == RLLIB else len(seen),
         expected_ranks=expected_ranks,
+        ray=any(one.ray for one in seen),
         steps=min(len(one.step_ends) for one in seen),
         step_seconds=max(times, default=None),
         report_seconds=max(one.report_seconds / max(1, one.reports) for one in seen),
@@ -86,6 +89,8 @@ def _pair(one: Observation) -> tuple[float, float] | None:
 
 def _problem(expected: int, seen: Sequence[Observation]) -> str:
     lengths = sorted({len(one.step_ends) for one in seen})
+    if seen[0].framework == RLLIB and len(seen) == 1:
+        return _wrong_runners(expected, seen[0].world)
     if len(seen) != expected:
         return (
             f"{len(seen)} process{'es' if len(seen) > 1 else ''} trained, {expected} should have: the script ignores "
@@ -98,9 +103,15 @@ def _problem(expected: int, seen: Sequence[Observation]) -> str:
     return ""
 
 
+def _wrong_runners(expected: int, sampled: int) -> str:
+    if sampled == expected:
+        return ""
+    return f"{sampled} of RLlib's runners sampled, {expected} should have: num_env_runners has to be that argument"
+
+
 def _weights_equal(seen: Sequence[Observation]) -> Known:
     if len(seen) == 1:
-        return True, "one rank"
+        return True, ""
     digests = [one.weights for one in seen]
     if None in digests:
         return None, next((note for one in seen for note in one.notes if "weights" in note), "no digest of the weights")
@@ -114,7 +125,7 @@ def _weights_equal(seen: Sequence[Observation]) -> Known:
 def _rows_disjoint(seen: Sequence[Observation], rows_per_step: float | None) -> Known:
     """Ranks may share less than one global batch, with which samplers pad, and less than half of what either had."""
     if len(seen) == 1:
-        return True, "one rank"
+        return True, ""
     marks = [one.first_pass for one in seen]
     known = [one for one in marks if one is not None]
     if len(known) < len(marks) or len({len(one) for one in known}) != 1:

@@ -48,7 +48,7 @@ def same_work(results: Sequence[TrainingResult]) -> tuple[bool | None, str]:
 def _work(result: TrainingResult) -> _Work:
     rows = result.work.get(ROWS_PER_EPOCH)
     return _Work(
-        ranks=len(result.workers),
+        ranks=result.world_size or len(result.workers),
         rows_per_step=result.amount.per_step,
         rows_per_epoch=None if rows is None else int(rows),
         weights=result.weights,

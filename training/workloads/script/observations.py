@@ -13,6 +13,8 @@ from typing import Any
 
 from training.contract.recipe import camel
 
+RLLIB = "rllib"
+"""Framework of an observation whose world is RLlib's runners: the process that learns speaks for them."""
 LEAST_TIMED = 3
 """Steps whose median is a step's time."""
 MOST_WORK = 0.9
@@ -41,6 +43,8 @@ class Observation:
     world: int
     framework: str
     threads: int | None
+    ray: bool
+    """Whether it had started Ray, or joined one, by its first step."""
     step_ends: tuple[float, ...]
     """Seconds of the wall clock."""
     step_rows: tuple[int, ...] | None
@@ -143,6 +147,7 @@ def parse(data: dict[str, Any]) -> Observation:
         world=data["world"],
         framework=data["framework"] or "unknown",
         threads=data["threads"],
+        ray=data["ray"],
         step_ends=tuple(end + data["clockOffset"] for end in data["stepEnds"]),
         step_rows=tuple(data["rowsAtStep"]) if data["rowsAtStep"] else None,
         reported_rows=data["rowsPerStepReported"],

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-Kind = Literal["ray-torch", "torchrun", "ray-tensorflow", "tf-config", "ray-xgboost", "ray-lightgbm", "other"]
+Kind = Literal[
+    "ray-torch", "torchrun", "ray-tensorflow", "tf-config", "ray-xgboost", "ray-lightgbm", "ray-rllib", "other"
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WORDS: dict[Kind, str] = {
     "ray-torch": "Ray Train for Torch",
@@ -19,6 +21,7 @@ WORDS: dict[Kind, str] = {
     "tf-config": "TensorFlow with TF_CONFIG",
     "ray-xgboost": "Ray Train for XGBoost",
     "ray-lightgbm": "Ray Train for LightGBM",
+    "ray-rllib": "RLlib",
     "other": "none of the kinds whose arms are known",
 }
 TRAINERS: dict[str, Kind] = {
@@ -26,12 +29,14 @@ TRAINERS: dict[str, Kind] = {
     "ray.train.tensorflow": "ray-tensorflow",
     "ray.train.xgboost": "ray-xgboost",
     "ray.train.lightgbm": "ray-lightgbm",
+    "ray.rllib": "ray-rllib",
 }
 BY_TORCHRUN = ("torch.distributed", "torch.nn.parallel", "accelerate", "lightning", "pytorch_lightning", "transformers")
 """Modules of who takes ranks from torchrun's variables."""
 ASK_THEMSELVES = BY_TORCHRUN[2:]
 """Those of them that find out whether there are any."""
-FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "ray")
+FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "gymnasium", "ray")
+RLLIB_LOADS = ("gymnasium", "torch")
 PLACEHOLDERS = ("workers", "seed", "epochs", "storage")
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
@@ -252,9 +257,13 @@ def _loads(path: Path, tree: ast.Module) -> frozenset[str]:
     names = {name for node in tree.body for name in _imported(node)}
     first = {name.partition(".")[0] for name in names}
     own = {name for name in first if (path.parent / name).is_dir() or (path.parent / f"{name}.py").is_file()}
-    # Each of Ray's modules of a trainer imports that trainer's framework
-    trained = {module.rpartition(".")[2] for module in TRAINERS if any(_is_in(name, module) for name in names)}
+    trained = {top for module in TRAINERS if any(_is_in(name, module) for name in names) for top in _loaded_by(module)}
     return frozenset(first & set(FRAMEWORKS) - own | trained)
+
+
+def _loaded_by(trainer: str) -> tuple[str, ...]:
+    """Frameworks without which one of Ray's modules of TRAINERS does nothing."""
+    return RLLIB_LOADS if trainer == "ray.rllib" else (trainer.rpartition(".")[2],)
 
 
 def _names(tree: ast.Module) -> frozenset[str]:

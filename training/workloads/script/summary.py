@@ -14,6 +14,7 @@ from training.contract import provenance
 from training.contract.arms import NATIVE
 from training.contract.provenance import Host
 from training.contract.result import (
+    WORKERS,
     Amount,
     Provenance,
     Reported,
@@ -32,7 +33,7 @@ from training.workloads.script.asked import Asked
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Rank, ScriptDetail
 from training.workloads.script.likeness import ROWS_PER_EPOCH
-from training.workloads.script.observations import Observation
+from training.workloads.script.observations import RLLIB, Observation
 from training.workloads.script.recipe import variables
 from training.workloads.script.step_clock import StepClock, step_clock
 
@@ -41,8 +42,10 @@ MOST_REPORTED = 1000
 """Of one number: it stays in Pulumi's state with its run."""
 CHECKS = ("rowsDisjoint", "stepsEqual", "weightsEqual")
 OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds", "meanCpus")
+OF_RUNNERS = "of RLlib the process that learns is observed, and its runners are others"
 UNSEEN = (
-    "no step was seen: those of PyTorch's optimizers, of Keras' fit and of XGBoost's and LightGBM's train are, "
+    "no step was seen: those of PyTorch's optimizers, of Keras' fit and of XGBoost's and LightGBM's train are, and "
+    "RLlib's iterations; "
     "own loops of TensorFlow are not"
 )
 
@@ -110,6 +113,7 @@ def result(made: Made) -> TrainingResult:
         workers=[_worker(made, one) for one in made.seen] or [_worker(made, None)],
         checks=checks,
         reported=_reported(made),
+        ray_ran=known.ray if known else None,
         weights=known.weights if known else None,
         all_reduce=made.seen[0].all_reduce if made.seen else None,
         detail=_detail(made),
@@ -214,6 +218,7 @@ def _worker(made: Made, one: Observation | None) -> Worker:
     """A rank, with the CPUs that its own threads had; where none was seen, one that stands for the command."""
     pod = one.pod if one else None
     affinity = list(one.affinity) if one and one.affinity and not pod else None
+    is_rllib = one is not None and one.framework == RLLIB
     return Worker(
         rank=one.rank if one else 0,
         node=pod.node if pod else provenance.node(),
@@ -226,10 +231,10 @@ def _worker(made: Made, one: Observation | None) -> Worker:
         bound=False,
         cpus=topology.read(affinity) if affinity else None,
         software=made.software,
-        peak_memory_bytes=one.peak_memory_bytes if one else None,
-        mean_cpus=_mean_cpus(one, made.clock) if one and made.clock else None,
+        peak_memory_bytes=one.peak_memory_bytes if one and not is_rllib else None,
+        mean_cpus=_mean_cpus(one, made.clock) if one and made.clock and not is_rllib else None,
         throttled_seconds=pod.throttled_seconds if pod else made.throttled_seconds,
-        samples=[list(sample) for sample in one.samples] if one else [],
+        samples=[list(sample) for sample in one.samples] if one and not is_rllib else [],
     )
 
 
@@ -286,6 +291,9 @@ def _reasons(made: Made) -> dict[str, str]:
         reasons["allReduce"] = _why_not_probed(made)
     if not made.seen:
         reasons |= dict.fromkeys(("workers.affinity", "peakMemoryBytes"), UNSEEN)
+    if made.seen and made.seen[0].framework == RLLIB:
+        reasons |= dict.fromkeys(("meanCpus", "peakMemoryBytes", "steps.exchangedBytes"), OF_RUNNERS)
+        reasons[WORKERS] = OF_RUNNERS
     if made.host.cpu_quota is None:
         reasons["provenance.cpuQuota"] = "no CPU quota holds this run"
     if made.clock is None or not made.clock.timed:

@@ -20,7 +20,7 @@ from training.workloads.script.recognise import FRAMEWORKS, Script
 
 PACKAGES = (
     "ray", "torch", "tensorflow", "tensorflow-cpu", "tf-keras", "keras", "lightning", "accelerate", "transformers",
-    "xgboost", "xgboost-cpu", "lightgbm",
+    "xgboost", "xgboost-cpu", "lightgbm", "gymnasium",
 )  # fmt: skip
 PIP = "pip"
 LEAST_PYTHON = (3, 9)
@@ -29,7 +29,7 @@ LEAST = {"ray": (2, 51), "torch": (2, 1)}
 REQUIREMENTS = "requirements.txt"
 NAME_OF = {"sklearn": "scikit-learn", "tf_keras": "tf-keras"}
 """By name of a module, where the package that has it is called otherwise."""
-PACKAGE_OF = {"ray": "ray[train]>=2.54", **NAME_OF}
+PACKAGE_OF = {"ray": "ray[train]>=2.54", "gymnasium": "ray[rllib]>=2.54", **NAME_OF}
 """What is installed for a module, where that is not its name."""
 PROBE = """
 import json, platform, sys

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import booster_rounds, keras_steps, ray_train, state, torch_probe, torch_steps
+from . import booster_rounds, keras_steps, ray_train, rllib_iterations, state, torch_probe, torch_steps
 
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 """Environment variable: after so many seconds a process writes where it is."""
@@ -26,6 +26,7 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "tf_keras": keras_steps.observe_models,
     "xgboost.training": booster_rounds.observe_xgboost,
     "lightgbm.engine": booster_rounds.observe_lightgbm,
+    "ray.rllib.algorithms.algorithm": rllib_iterations.observe_algorithms,
     "ray.train.xgboost.config": booster_rounds.join_xgboost,
     "ray.train.lightgbm.config": booster_rounds.join_lightgbm,
     "ray.train.v2._internal.execution.worker_group.thread_runner": ray_train.observe_training_thread,

@@ -81,6 +81,8 @@ class State:
         self.all_steps = int(os.environ.get(STEPS) or 0) or None
         self.weights: Callable[[], str | None] = lambda: None
         self.learning_rate: Callable[[], Any] = lambda: None
+        self.ray = False
+        """Whether this process had started Ray, or joined one, by its first step."""
         self.first_learning_rate: float | None = None
         self.metrics: dict[str, float] = {}
         self.metric_points: list[tuple[float, str, float]] = []
@@ -108,15 +110,20 @@ class State:
         if loader not in self.read:
             self.read.append(loader)
 
-    def step(self, clock: int) -> bool:
-        """Count a step of the optimizer (or model) `clock`, the first of them alone; true if it was counted."""
+    def take_clock(self, clock: int) -> None:
+        """Steps of the optimizer (or model, or algorithm) `clock` are those that count, unless others do already."""
         if self.clock_of is None:
             self.clock_of = clock
             _write_at_end()
+
+    def step(self, clock: int) -> bool:
+        """Count a step of `clock`, where that is the one that counts or the first of all; true if it was counted."""
+        self.take_clock(clock)
         if clock != self.clock_of:
             return False
         if not self.step_ends:
             self.first_learning_rate = _number(self.learning_rate)
+            self.ray = _ray_runs()
         now = time.monotonic()
         self.step_ends.append(now - self.own_seconds)
         for loader in self.read:  # several: a validation comes between steps, or there are two sets to learn from
@@ -188,6 +195,7 @@ class State:
             "world": self.world,
             "framework": self.framework,
             "threads": self.threads,
+            "ray": self.ray,
             "startSeconds": self.began,
             "stepEnds": self.step_ends,
             "clockOffset": time.time() - time.monotonic(),
@@ -229,6 +237,11 @@ def rank_of_environment() -> tuple[int, int]:
     if told:
         return told["rank"], len(told["addresses"])
     return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def _ray_runs() -> bool:
+    worker = sys.modules.get("ray._private.worker")
+    return bool(worker and worker.is_initialized())
 
 
 def _number(ask: Callable[[], Any]) -> float | None:

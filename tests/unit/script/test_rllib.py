@@ -1,0 +1,106 @@
+"""RLlib's iterations, seen in a process of its own against a stand-in of its algorithm; the real one: tests/script."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.script.test_facts import arm, rank
+from tests.unit.script.test_observe import run, with_torch
+from tools.tryout import show
+from training.workloads.script import facts
+
+RLLIB = {
+    "ray/__init__.py": "",
+    "ray/_private/__init__.py": "",
+    "ray/_private/worker.py": (
+        "import os\nfrom types import SimpleNamespace\nWORKER_MODE = 1\nis_initialized = lambda: True\n"
+        "global_worker = SimpleNamespace(mode=int(os.environ.get('MODE', 0)))\n"
+    ),
+    "ray/rllib/__init__.py": "",
+    "ray/rllib/algorithms/__init__.py": "",
+    "ray/rllib/algorithms/algorithm.py": (
+        "import ray._private.worker, torch\n"
+        "class Runners:\n    num_healthy_remote_workers = lambda self: 2\n"
+        "class Algorithm:\n    steps = 0\n    env_runner_group = Runners()\n"
+        "    def step(self):\n        for _ in range(5): torch.optim.optimizer.Optimizer().step()\n"
+        "        self.steps += 500\n"
+        "        return {'num_env_steps_sampled_lifetime': self.steps,\n"
+        "                'env_runners': {'episode_return_mean': self.steps / 10, 'num_module_steps_sampled': {}},\n"
+        "                'evaluation': {'env_runners': {'episode_return_mean': 7.0}}}\n"
+    ),
+}
+"""What the observer asks of Ray, and no more."""
+SCRIPT = "from ray.rllib.algorithms.algorithm import Algorithm\na = Algorithm()\nfor _ in range(3): said = a.step()\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With the stand-ins."""
+    for name, text in RLLIB.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return with_torch(tmp_path)
+
+
+def written(folder: Path) -> dict[str, Any]:
+    """The one observation."""
+    (path,) = (folder / "out").glob("rank-*.json")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_an_iteration_is_a_step_and_an_optimizer_s_is_none(folder: Path) -> None:
+    """Fifteen steps of optimizers in three iterations; rows are the environment's steps, as RLlib counts them."""
+    done = run(folder, SCRIPT)
+    seen = written(folder)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert (3, [500, 1000, 1500]) == (len(seen["stepEnds"]), seen["rowsAtStep"])
+    assert ("rllib", 0, 2, 3) == (seen["framework"], seen["rank"], seen["world"], seen["threads"])
+    assert seen["ray"]
+    assert {"episode_return_mean": 150.0, "evaluation/episode_return_mean": 7.0} == seen["metrics"]
+
+
+def test_it_ends_after_the_iterations_that_are_wanted(folder: Path) -> None:
+    """The script's own loop by its end; one of Tune's by a result that says it is the last."""
+    loop = SCRIPT.replace("range(3)", "range(9)") + "print(said.get('done'))"
+    ended = run(folder, loop, TRAINING_OBSERVE_STEPS="2")
+    seen = written(folder)
+    under_tune = run(folder, SCRIPT + "print(said.get('done'))", TRAINING_OBSERVE_STEPS="2", MODE="1")
+
+    assert (0, "") == (ended.returncode, ended.stdout)
+    assert (2, True) == (len(seen["stepEnds"]), seen["endedEarly"])
+    assert "True\n" == under_tune.stdout
+
+
+def test_who_only_learns_or_samples_is_no_rank(folder: Path) -> None:
+    """A learner of its own process steps optimizers, and the algorithm's process speaks for it."""
+    run(folder, "import ray.rllib.algorithms.algorithm, torch\ntorch.optim.optimizer.Optimizer().step()")
+
+    assert not list((folder / "out").glob("rank-*.json"))
+
+
+def test_runners_are_counted_by_the_process_that_has_them() -> None:
+    """One observation of as many runners as were asked for; too few are named, and so is Ray in the other arms."""
+    more: dict[str, Any] = {"framework": "rllib", "ray": True, "firstPassRows": None, "epochRows": None}
+    alone = arm(rank(0, 1, batch=64, **more), name="baseline", expected=1)
+    two = arm(rank(0, 2, batch=64, **more), name="ray")
+    both = facts.together({"baseline": alone, "ray": two})
+
+    assert ("", 2) == (two.problem, two.ranks)
+    assert "1 of RLlib's runners sampled, 2 should have" in arm(rank(0, 1, **more), name="ray").problem
+    assert "rows a step equal in all arms" in show.findings({"baseline": alone, "ray": two}, both)
+    assert "the script starts Ray in baseline, too: what it takes is in these times" in show.findings(
+        {"baseline": alone, "ray": two}, both
+    )
+    assert "C, same script" in show.claim({"baseline": alone, "ray": two}, both, complete=True)
+
+
+def test_runners_that_each_sample_a_batch_are_weak_scaling() -> None:
+    """As ranks that do not divide theirs."""
+    more: dict[str, Any] = {"framework": "rllib", "firstPassRows": None, "epochRows": None}
+    alone = arm(rank(0, 1, batch=64, **more), name="baseline", expected=1)
+
+    assert facts.together({"baseline": alone, "ray": arm(rank(0, 2, batch=128, **more), name="ray")}).weak_scaling

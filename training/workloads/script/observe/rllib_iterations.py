@@ -1,0 +1,75 @@
+"""Iterations of RLlib's algorithms (`Algorithm.step`): runners sample, and many optimizer steps are made of that.
+
+An iteration is a step here, and its rows are the environment's steps, as RLlib counts them. Runners make no step of
+their own: the process of the algorithm, which has them as actors or samples by itself, speaks for all.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from . import state
+
+CLOCK = -1
+"""Of an algorithm, which no object has for its id."""
+ENV_STEPS = "num_env_steps_sampled_lifetime"
+
+
+def observe_algorithms(module: Any) -> None:
+    """From here on no optimizer is this process's clock. `module`: ray.rllib.algorithms.algorithm."""
+    state.current().take_clock(CLOCK)
+    step = module.Algorithm.step
+
+    @functools.wraps(step)
+    def step_observed(self: Any) -> Any:
+        results = step(self)
+        began = time.perf_counter()
+        now = state.current()
+        try:
+            _count(now, self, results)
+        except Exception as error:  # noqa: BLE001 (the script's iteration is done, and goes on)
+            state.note(f"an iteration could not be observed: {error!r}")
+        now.hook_seconds += time.perf_counter() - began
+        if now.is_enough():
+            return _ended(results)
+        return results
+
+    module.Algorithm.step = step_observed
+
+
+def _count(now: state.State, algorithm: Any, results: dict[str, Any]) -> None:
+    if not now.step_ends:
+        now.framework, now.rank = "rllib", 0
+        now.gradient_bytes = lambda: None  # what the runners exchange is no gradients
+    runners = algorithm.env_runner_group
+    now.world = max(1, runners.num_healthy_remote_workers() if runners else 0)
+    loader = now.loaders.setdefault(CLOCK, state.Loader(None, None, None))
+    loader.deliver(int(results[ENV_STEPS]) - loader.rows, None)
+    now.deliver(loader)
+    for name, value in _numbers(results):
+        now.measured(name, value)
+    now.step(CLOCK)
+
+
+def _numbers(results: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Of the episodes of the runners, and of those of an evaluation."""
+    yield from _of_episodes("", results)
+    yield from _of_episodes("evaluation/", results.get("evaluation") or {})
+
+
+def _of_episodes(prefix: str, results: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in (results.get("env_runners") or {}).items():
+        if name.startswith("episode_") and isinstance(value, (int, float)):
+            yield prefix + name, float(value)
+
+
+def _ended(results: dict[str, Any]) -> dict[str, Any]:
+    """Tune, which has the algorithm in a worker, takes a result for the last; a script with one of its own is ended."""
+    worker = sys.modules["ray._private.worker"]
+    if worker.global_worker.mode == worker.WORKER_MODE:
+        return {**results, "done": True}
+    raise state.Enough(0)
