@@ -10,7 +10,7 @@ BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop report history watch tensorboard sweep bench env test test-cluster check clean
+.PHONY: help up preview plan smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop report history watch tensorboard sweep bench env test test-cluster check clean
 
 help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -20,6 +20,9 @@ up: ## bring the stack up, measure what is missing, print the comparison
 
 preview: ## show what `up` would do
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack preview
+
+plan: ## how long the measurement will probably take, phase by phase, and what to leave out to fit `budgetMinutes`
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.plan
 
 smoke: ## smallest full comparison, under 2 minutes, in a stack that is gone afterwards
 	@$(BOOTSTRAP) && $(IN_VENV) tools.stack smoke

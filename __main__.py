@@ -9,6 +9,11 @@ from infra.settings import settings
 config = settings.load(places.choose)
 for warning in config.warnings:
     pulumi.log.warn(warning)
+if config.budget_minutes:
+    from infra import budget
+
+    for warning in budget.warnings(config):
+        pulumi.log.warn(warning)
 
 if pulumi.runtime.is_dry_run() and config.commands:
     pulumi.log.info("\n".join(config.commands))

@@ -108,6 +108,8 @@ class Settings:
     """Why an arm is not measured, by its name."""
     keep_baseline: bool
     run_timeout_minutes: int
+    budget_minutes: int | None
+    """That it may take; None: as long as it takes."""
     allow_oversubscription: bool
     ray_dashboard: bool
     price_cpu_hour: float | None
@@ -222,6 +224,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         absent_arms=absent,
         keep_baseline=draft["keepBaseline"],
         run_timeout_minutes=draft["runTimeoutMinutes"],
+        budget_minutes=draft["budgetMinutes"],
         allow_oversubscription=allowed,
         ray_dashboard=bool(draft.get("rayDashboard")),
         price_cpu_hour=draft["priceCpuHour"],

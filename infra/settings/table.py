@@ -119,6 +119,14 @@ _RUNS = (
         help="a run that takes longer is stopped and fails; a download of its data and a pull of its image count, too",
     ),
     Key(
+        name="budgetMinutes",
+        rule=whole(1, 10_080),
+        default="",
+        derived="none",
+        example="15",
+        help="minutes that a measurement may take: a preview says what to leave out where it would take longer",
+    ),
+    Key(
         name="allowOversubscription",
         rule=boolean(),
         default="false",

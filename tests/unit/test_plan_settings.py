@@ -42,6 +42,7 @@ CHANGES_NOTHING = {
     "keepBaseline": EVERYWHERE,
     "priceCpuHour": EVERYWHERE,  # what the comparison makes of the hours
     "priceGibHour": EVERYWHERE,
+    "budgetMinutes": EVERYWHERE,  # what a preview says of the time
     "runTimeoutMinutes": EVERYWHERE,  # the Job's deadline: it ends a run, and changes none that ends before it
     "allowOversubscription": EVERYWHERE,  # whether it is measured, and what the verdict says
     "workerMemory": ("local",),  # not enforced there
@@ -87,6 +88,7 @@ ANOTHER = {
     "priceCpuHour": "0.05",
     "priceGibHour": "0.01",
     "runTimeoutMinutes": "61",
+    "budgetMinutes": "15",
     "allowOversubscription": "true",
     "rayDashboard": "true",
     "storage": "s3://bucket/prefix",

@@ -1,6 +1,7 @@
 """`make try`: recognise a script, show the commands of all arms, run some 20 steps of each, and say what was seen.
 
-Nothing is kept: what the arms write beside their own files is in a private folder that is gone at the end.
+What the arms write beside their own files is in a private folder that is gone at the end; what they took is kept for
+`make plan`.
 """
 
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from report import terminal
 from tools.setup.project import ToolError, run_main
-from tools.tryout import explain, request, show, write
+from tools.tryout import explain, keep, request, show, write
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
@@ -81,6 +82,7 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
         return 1
     terminal.write(f"\n{show.claim(seen, both, complete)}")
     if complete:
+        keep.keep(asked, seen, trained)
         terminal.write(show.estimate(seen, trained, asked.steps))
     is_good = complete and not any(one.problem for one in seen.values())
     if asked.write_to:

@@ -1,0 +1,179 @@
+"""What to leave out of a measurement that would take longer than `budgetMinutes`: words, and lines to type.
+
+Pure but for `warnings`, which reads what earlier runs took.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from compare.intervals import CONFIDENCE, t_quantile
+from infra import earlier
+from infra.estimate import Estimate, Range, Wanted, estimate, wanted
+from infra.settings.draft import set_line
+from infra.settings.settings import Settings
+from training.contract.arms import NATIVE, TUNED, WIDE
+from training.contract.provenance import PROJECT
+from training.contract.timed import Timed
+
+LEAST_STEPS = 20
+"""Fewer hardly leave the warm-up."""
+OF_A_METRIC = ("metric", "metricTarget", "metricTolerance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A setting that shortens a measurement."""
+
+    line: str
+    """To type."""
+    cost: str
+    """What the verdict can't say then."""
+    wanted: Wanted
+    total: Range
+
+
+def seconds_of(settings: Settings) -> float | None:
+    """What may be spent; None: as long as it takes."""
+    return None if settings.budget_minutes is None else 60.0 * settings.budget_minutes
+
+
+def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
+    """What a preview says where the measurement will probably not fit; nothing where nothing is known."""
+    budget, asked = seconds_of(settings), wanted(settings)
+    basis = earlier.known(settings, asked, project)
+    found = estimate(asked, basis.runs)
+    if budget is None or found is None or found.total.high <= budget:
+        return []
+    return ["\n".join(said(settings, asked, basis.runs, found))]
+
+
+def said(settings: Settings, asked: Wanted, known: Sequence[Timed], found: Estimate) -> list[str]:
+    """That it fits, or what to leave out; `asked` has a budget."""
+    budget = seconds_of(settings) or math.inf
+    if found.total.high <= budget:
+        return [f"that is within budgetMinutes {settings.budget_minutes}"]
+    first = (
+        f"the measurement will probably take {duration(found.total)}: more than budgetMinutes {settings.budget_minutes}"
+    )
+    enough = changes(settings, asked, known)
+    fits = [change for change in enough if change.total.high <= budget]
+    if fits:
+        return [f"{first}. Each of these alone makes it fit:", *map(_line, fits)]
+    return [f"{first}. No one change is enough; these together:", *_together(settings, asked, known)]
+
+
+def _line(change: Change) -> str:
+    return f"  {change.line}  ({duration(change.total)}: {change.cost})"
+
+
+def changes(settings: Settings, asked: Wanted, known: Sequence[Timed]) -> list[Change]:
+    """Each by itself, what costs the verdict least first."""
+    budget = seconds_of(settings) or math.inf
+    made = (*_fewer_sides(asked), _fewer_repeats(asked, known, budget), _fewer_steps(settings, asked, known, budget))
+    found = [(line, cost, less, estimate(less, known)) for each in made if each for line, cost, less in [each]]
+    return [Change(line=line, cost=cost, wanted=less, total=new.total) for line, cost, less, new in found if new]
+
+
+Made = tuple[str, str, Wanted]
+
+
+def _fewer_sides(asked: Wanted) -> Iterator[Made]:
+    arms = {side.arm for side in asked.sides}
+    if any(side.workers != asked.recipe.workers for side in asked.sides):
+        yield (
+            "pulumi config rm workersCurve",
+            "not from how many workers on more do not pay",
+            asked.without(curve=False),
+        )
+    if TUNED.name in arms:
+        yield set_line(TUNED.switch, "false"), "not what careful set-up could gain", asked.without(TUNED.name)
+    if NATIVE.name in arms:
+        yield set_line(NATIVE.switch, "false"), "not what Ray itself costs", asked.without(NATIVE.name)
+    if WIDE.name in arms:
+        yield set_line(WIDE.switch, "false"), "not whether a bigger machine is the answer", asked.without(WIDE.name)
+
+
+def _fewer_repeats(asked: Wanted, known: Sequence[Timed], budget: float) -> Made | None:
+    """As many as fit; one where none does."""
+    if asked.repeats == 1:
+        return None
+    most = _most(1, asked.repeats - 1, lambda count: _fits(replace(asked, repeats=count), known, budget))
+    return set_line("repeats", most), _certainty(most, asked.repeats), replace(asked, repeats=most)
+
+
+def _certainty(repeats: int, before: int) -> str:
+    """What fewer repeats say: Student's t and the root of their number, for runs that lie as far apart as before."""
+    if repeats == 1:
+        return "one repeat decides nothing"
+    wider = _half_width(repeats) / _half_width(before)
+    return f"the interval is {wider:.1f} times as wide as that of {before} repeats, where runs lie as far apart"
+
+
+def _half_width(repeats: int) -> float:
+    return t_quantile((1 + CONFIDENCE) / 2, repeats - 1) / math.sqrt(repeats)
+
+
+def _fewer_steps(settings: Settings, asked: Wanted, known: Sequence[Timed], budget: float) -> Made | None:
+    """For a workload that can be ended after so many."""
+    if "measureSteps" not in asked.recipe.settings():
+        return None
+
+    def of(steps: int) -> Wanted:
+        # Every field of a recipe that has such a key is replaced by its name
+        changed: Any = {"measure_steps": steps}
+        return replace(asked, recipe=replace(asked.recipe, **changed))
+
+    made = [timed.steps for timed in known if timed.arm in {side.arm for side in asked.sides}]
+    now = asked.recipe.to_dict()["measureSteps"] or max(made, default=0)
+    if now <= LEAST_STEPS or estimate(of(LEAST_STEPS), known) is None:
+        return None
+    steps = _rounded(_most(LEAST_STEPS, now - 1, lambda count: _fits(of(count), known, budget)))
+    removed = [f"pulumi config rm {key}" for key in OF_A_METRIC if key in settings.given]
+    cost = f"each rank ends after {steps} steps, so nothing of what the training reaches"
+    return " && ".join([*removed, set_line("measureSteps", steps)]), cost, of(steps)
+
+
+def _rounded(steps: int) -> int:
+    """Down, to two digits."""
+    unit = int(10 ** max(0, len(str(steps)) - 2))
+    return steps - steps % unit
+
+
+def _most(least: int, most: int, fits: Callable[[int], bool]) -> int:
+    """The largest that fits; `least` where none does. What is less takes no longer."""
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle - 1)
+    return least
+
+
+def _fits(asked: Wanted, known: Sequence[Timed], budget: float) -> bool:
+    found = estimate(asked, known)
+    return found is not None and found.total.high <= budget
+
+
+def _together(settings: Settings, asked: Wanted, known: Sequence[Timed]) -> list[str]:
+    """One change after another, until it fits; or that not even all are enough."""
+    budget, lines, less = seconds_of(settings) or math.inf, list[str](), asked
+    total = Range(low=0.0, high=math.inf)
+    while total.high > budget:
+        left = [change for change in changes(settings, less, known) if change.wanted != less]
+        if not left:
+            return [
+                *lines,
+                f"  and even then it takes {duration(total)}: budgetMinutes {math.ceil(total.high / 60)} would do",
+            ]
+        change = left[0]
+        less, total = change.wanted, change.total
+        lines.append(_line(change))
+    return lines
+
+
+def duration(seconds: Range) -> str:
+    """As `14 to 17 min`."""
+    unit, name, digits = (1, "s", 0) if seconds.high < 90 else (60, "min", 0) if seconds.high < 5400 else (3600, "h", 1)
+    low, high = (f"{value / unit:.{digits}f}" for value in (seconds.low, seconds.high))
+    return f"{low} {name}" if low == high else f"{low} to {high} {name}"

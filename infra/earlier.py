@@ -1,0 +1,82 @@
+"""What is known of how long a stack's runs take: its own earlier runs, and what `make try` kept of the same script.
+
+Reads files of this machine, and asks no cluster. A file that can't be read is no knowledge, and no error.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from infra import estimate
+from infra.estimate import Wanted
+from infra.settings.settings import Settings
+from training.contract import result, timed
+from training.contract.provenance import PROJECT
+from training.contract.timed import Timed
+
+NEWEST = 60
+"""Runs of a stack that are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Basis:
+    """What an estimate follows from."""
+
+    runs: tuple[Timed, ...]
+    words: str
+    """Which runs these are."""
+
+
+def known(settings: Settings, asked: Wanted, project: Path = PROJECT) -> Basis:
+    """The stack's own runs where they tell all, else those of `make try`, else both."""
+    own = [each for each in _of_stack(project / "runs" / settings.stack) if _is_of(each, asked)]
+    tried = [each for each in _tried(project / ".state" / "tried") if _is_of(each, asked)]
+    if not tried or not estimate.missing(asked, own):
+        return Basis(runs=tuple(own), words=_own_words(own))
+    here = "" if settings.target == "local" else "; on this machine, whose CPUs are not the cluster's, and without pods"
+    words = f"what `make try` took at {_time(tried)}, one run of each arm{here}"
+    if not estimate.missing(asked, tried):
+        return Basis(runs=tuple(tried), words=words)
+    return Basis(runs=(*own, *tried), words=" and ".join(part for part in (_own_words(own), words) if part))
+
+
+def _own_words(own: list[Timed]) -> str:
+    return f"{len(own)} run{'s' if len(own) > 1 else ''} of this stack, the newest of {_time(own)}" if own else ""
+
+
+def _time(runs: list[Timed]) -> str:
+    newest = max(each.began for each in runs)
+    return f"{datetime.fromtimestamp(newest, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _is_of(each: Timed, asked: Wanted) -> bool:
+    """Of the same workload, and where that is a script of the same one."""
+    own = asked.recipe.to_dict()
+    files = [_path(recipe.get("script", "")) for recipe in (each.recipe, own)]
+    return each.recipe["workload"] == own["workload"] and files[0] == files[1]
+
+
+def _path(text: str) -> str:
+    return os.path.normpath(PROJECT / Path(text).expanduser())
+
+
+def _of_stack(folder: Path) -> Iterator[Timed]:
+    files = sorted(folder.glob(f"*/{result.NAME}"), key=lambda path: path.stat().st_mtime)
+    for path in files[-NEWEST:]:
+        try:
+            found = result.read(path)
+        except result.ResultError:
+            continue  # of another version
+        yield timed.of_result(found, datetime.fromisoformat(found.started_at).timestamp())
+
+
+def _tried(folder: Path) -> Iterator[Timed]:
+    for path in folder.glob("*.json"):
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            yield from [timed.from_dict(each) for each in data]
+        except (OSError, ValueError, TypeError, KeyError):
+            continue

@@ -1,0 +1,258 @@
+"""How long a measurement will take: a range, from runs that say it, and what to leave out of one that is too long."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import budget, earlier, estimate
+from infra.estimate import Estimate, Range, wanted
+from infra.settings.settings import Settings
+from tests.unit.results import make_result
+from tests.unit.script.test_facts import arm as of_ranks
+from tests.unit.script.test_facts import outcome, rank
+from tests.unit.settings_machine import machine, parse
+from tools.plan import __main__ as plan
+from tools.tryout import keep, request
+from training.contract import timed
+from training.contract.timed import Timed
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.script.recipe import ScriptRecipe
+
+SCRIPT = "examples/keras_ray.py"
+ARGUMENTS = "--num-workers {workers} --epochs {epochs}"
+ARMS = ("baseline", "wide", "native", "ray")
+
+
+def settings(**given: str) -> Settings:
+    """Of a stack that measures a script."""
+    own = {"workload": "script", "script": SCRIPT, "scriptArguments": ARGUMENTS}
+    return parse(own | given, machine(stack="mine"))
+
+
+def took(arm: str, wall: float = 60.0, began: float = 1000.0, **more: Any) -> Timed:
+    """A run of it: 20 s until its first step, 100 steps of 0.2 s in 4 epochs, 5 s between these."""
+    recipe = ScriptRecipe(script=SCRIPT, script_arguments=ARGUMENTS).to_dict() | more.pop("recipe", {})
+    values: dict[str, Any] = {"startup": 20.0, "step": 0.2, "steps": 100, "between": 5.0, "per_epoch": 25}
+    return Timed(arm=arm, recipe=recipe, began=began, wall=wall, **values | {"is_whole": True} | more)
+
+
+EVERY_ARM = tuple(took(arm, began=1000.0 * number) for number, arm in enumerate(ARMS))
+
+
+def found(asked: Settings, known: Sequence[Timed] = EVERY_ARM) -> Estimate:
+    """Of these, which there is."""
+    made = estimate.estimate(wanted(asked), known)
+    assert made is not None
+    return made
+
+
+def test_a_measurement_takes_its_runs_and_what_lies_between() -> None:
+    """Four repeats of four runs of 60 s with 2 s after each, and the imports before the first; of one run ±25 %."""
+    made = found(settings())
+
+    assert Range(low=16 * 45 + 32 + 15, high=16 * 75 + 32 + 25) == made.total
+    assert ARMS == tuple(each.side.arm for each in made.sides)
+
+
+def test_several_runs_say_their_own_range() -> None:
+    """The lowest and the highest; and what lies between two runs, where they follow each other."""
+    known = [took(arm, wall=wall, began=at) for arm in ARMS for at, wall in ((1000.0, 50.0), (1053.0, 70.0))]
+    made = found(settings(), known)
+
+    assert {Range(low=50, high=70)} == {each.whole for each in made.sides}
+    assert 3.0 == made.between
+
+
+@pytest.mark.parametrize(
+    ("keys", "wall"),
+    [
+        ({}, 60.0),
+        ({"epochs": "8"}, 60.0 + 20.0 + 5.0),
+        ({"measureSteps": "40"}, 60.0 - 12.0 - 3.0),
+        ({"measureSteps": "1000"}, 60.0),
+        ({"seed": "7", "metric": "loss", "unit": "words"}, 60.0),
+    ],
+)
+def test_another_number_of_steps_is_scaled(keys: dict[str, str], wall: float) -> None:
+    """By the time of a step and what lies between epochs; what starts and ends a run stays as it is."""
+    (side, *_) = found(settings(**keys)).sides
+
+    assert wall * 0.75 == pytest.approx(side.whole.low)
+
+
+@pytest.mark.parametrize("keys", [{"workers": "3"}, {"scriptArguments": f"{ARGUMENTS} --deep"}])
+def test_other_settings_have_no_estimate(keys: dict[str, str]) -> None:
+    """Nobody knows what another number of workers takes; the baseline has none."""
+    asked = wanted(settings(**keys))
+
+    assert estimate.estimate(asked, EVERY_ARM) is None
+    assert ["wide", "native", "ray"] == estimate.missing(asked, EVERY_ARM)[-3:]
+    assert ("baseline" in estimate.missing(asked, EVERY_ARM)) == ("workers" not in keys)
+
+
+def test_how_long_a_training_is_does_not_follow_from_some_of_its_steps() -> None:
+    """Only where epochs are known, by their length and by the arguments, or where as few steps are wanted."""
+    recipe = {"measureSteps": 20, "epochs": 1}
+    tried = [took(arm, wall=30.0, steps=20, between=0.0, is_whole=False, recipe=recipe) for arm in ARMS]
+    no_epochs = [replace(each, per_epoch=None) for each in tried]
+    four_epochs = settings()
+
+    assert 30.0 + 80 * 0.2 == pytest.approx(found(four_epochs, tried).sides[0].whole.middle)
+    assert estimate.estimate(wanted(four_epochs), no_epochs) is None
+    assert 30.0 + 30 * 0.2 == pytest.approx(found(settings(measureSteps="50"), no_epochs).sides[0].whole.middle)
+
+
+def test_the_workers_curve_has_sides_of_its_own() -> None:
+    """Ray with fewer workers, of which nothing is known until it was run."""
+    asked = settings(workersCurve="1,2")
+    with_one = took("ray", recipe={"workers": 1})
+
+    assert ["ray with 1"] == estimate.missing(wanted(asked), EVERY_ARM)
+    assert 5 == len(found(asked, [*EVERY_ARM, with_one]).sides)
+
+
+def test_a_result_says_what_it_took() -> None:
+    """Without what only this project's own probes took, and by its own recipe."""
+    result = make_result("ray")
+    known = timed.of_result(result, began=5.0)
+    recipe = CnnRecipe.from_dict(result.recipe)
+
+    assert result.seconds.wall - result.seconds.probe == known.wall
+    assert result.steps.per_epoch == known.per_epoch
+    assert known == timed.scaled(known, recipe)
+    assert known == timed.from_dict(json.loads(json.dumps(timed.to_dict(known))))
+
+
+def lines(asked: Settings, known: Sequence[Timed] = EVERY_ARM) -> list[str]:
+    """What is said of its budget."""
+    return budget.said(asked, wanted(asked), known, found(asked, known))
+
+
+def test_what_fits_is_said() -> None:
+    """By the upper end of the range."""
+    assert ["that is within budgetMinutes 21"] == lines(settings(budgetMinutes="21"))
+    assert "more than budgetMinutes 20" in lines(settings(budgetMinutes="20"))[0]
+
+
+def test_each_change_that_is_enough_is_a_line_to_type() -> None:
+    """With what it takes then, and what the verdict can't say."""
+    first, *others = lines(settings(budgetMinutes="17", metric="loss", metricTarget="0.1"))
+
+    assert "Each of these alone makes it fit" in first
+    assert [
+        "  pulumi config set nativeArm false  (10 to 16 min: not what Ray itself costs)",
+        "  pulumi config set wideArm false  (10 to 16 min: not whether a bigger machine is the answer)",
+        "  pulumi config set repeats 3  (10 to 16 min: the interval is 1.6 times as wide as that of 4 repeats, "
+        "where runs lie as far apart)",
+    ] == others[:3]
+    (steps,) = others[3:]
+    assert steps.startswith(
+        "  pulumi config rm metric && pulumi config rm metricTarget && pulumi config set measureSteps "
+    )
+    number = steps.split("measureSteps ")[1].split()[0]
+    assert found(settings(measureSteps=number)).total.high <= 17 * 60
+
+
+def test_what_no_one_change_saves_is_saved_by_several() -> None:
+    """One after another; and where not even all of them do, what budget would."""
+    together = lines(settings(budgetMinutes="5"))
+    too_little = lines(settings(budgetMinutes="1"))
+
+    assert "No one change is enough" in together[0]
+    assert ["nativeArm", "wideArm", "repeats"] == [line.split()[3] for line in together[1:4]]
+    assert "one repeat decides nothing" in too_little[3]
+    assert "and even then it takes" in too_little[-1]
+    assert "would do" in too_little[-1]
+
+
+def test_the_lines_that_are_said_make_it_fit() -> None:
+    """Taken at their word."""
+    asked = settings(budgetMinutes="5", nativeArm="false", wideArm="false", repeats="1")
+
+    assert found(asked).total.high <= 5 * 60
+
+
+def kept(folder: Path, known: Sequence[Timed]) -> None:
+    """As `make try` leaves it."""
+    (folder / ".state/tried").mkdir(parents=True)
+    (folder / ".state/tried/x.json").write_text(json.dumps([timed.to_dict(each) for each in known]))
+    (folder / ".state/tried/broken.json").write_text("{")
+
+
+def test_what_make_try_took_is_a_basis(tmp_path: Path) -> None:
+    """Of the same script alone, wherever its path begins; a file that can't be read is none."""
+    asked = settings()
+    kept(tmp_path, [*EVERY_ARM, *(took(arm, recipe={"script": "examples/other.py"}) for arm in ARMS)])
+    basis = earlier.known(asked, wanted(asked), tmp_path)
+    other = settings(script="examples/keras_tf_config.py")
+
+    assert EVERY_ARM == basis.runs
+    assert "what `make try` took at 1970-01-01 00:50 UTC, one run of each arm" == basis.words
+    assert () == earlier.known(other, wanted(other), tmp_path).runs
+
+
+def test_make_try_keeps_what_it_took_and_nothing_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later call with the same script, arguments and workers replaces it."""
+    monkeypatch.setattr(keep, "FOLDER", tmp_path / ".state/tried")
+    for steps in ("20", "50"):
+        given = {"SCRIPT": SCRIPT, "ARGS": ARGUMENTS, "ENV": "TOKEN=hidden", "STEPS": steps}
+        outcomes = {arm: replace(outcome(rank(0, 1)), arm=arm, seconds=12.0, end={"began": 0.5}) for arm in ARMS}
+        keep.keep(request.read(given), {arm: of_ranks(rank(0, 1), name=arm, expected=1) for arm in ARMS}, outcomes)
+    (path,) = (tmp_path / ".state/tried").iterdir()
+    asked = settings(measureSteps="4")
+    basis = earlier.known(asked, wanted(asked), tmp_path)
+
+    assert "hidden" not in path.read_text()
+    assert [(12.0, 0.5, 4)] * 4 == [(each.wall, each.startup, each.steps) for each in basis.runs]
+    assert estimate.estimate(wanted(asked), basis.runs)
+
+
+def test_a_preview_warns_where_a_measurement_will_not_fit(tmp_path: Path) -> None:
+    """Of what is known: without a budget, with a larger one, or without a basis nothing is said."""
+    asked = settings(budgetMinutes="17")
+
+    assert [] == budget.warnings(asked, tmp_path)
+    kept(tmp_path, EVERY_ARM)
+    (warning,) = budget.warnings(asked, tmp_path)
+    assert "will probably take 13 to 21 min: more than budgetMinutes 17" in warning
+    assert "pulumi config set nativeArm false" in warning
+    assert [] == budget.warnings(settings(), tmp_path)
+    assert [] == budget.warnings(settings(budgetMinutes="30"), tmp_path)
+
+
+def test_the_stack_s_own_runs_go_before(tmp_path: Path) -> None:
+    """Where they tell of every side."""
+    asked = parse({}, machine(stack="mine"))
+    for arm in ARMS:
+        path = tmp_path / f"runs/mine/{arm}/result.json"
+        result = make_result(arm)
+        replace(result, recipe=asked.recipe.to_dict()).write(path)
+    basis = earlier.known(asked, wanted(asked), tmp_path)
+
+    assert "4 runs of this stack" in basis.words
+    assert estimate.estimate(wanted(asked), basis.runs)
+
+
+def test_without_a_basis_the_plan_says_what_to_run() -> None:
+    """A line that is typed as it stands: of a script `make try`, of the CNN one repeat."""
+    script, cnn = settings(workers="3"), parse({}, machine(stack="mine"))
+    of_script = plan.unknown(script, wanted(script), earlier.Basis(runs=(), words=""))
+    of_cnn = plan.unknown(cnn, wanted(cnn), earlier.Basis(runs=(), words=""))
+
+    assert "baseline, wide, native and ray would be new" in of_script
+    assert f"make try SCRIPT={SCRIPT} ARGS='{ARGUMENTS}' WORKERS=3" in of_script
+    assert 'STACK=mine make up SET="repeats=1"' in of_cnn
+
+
+def test_the_plan_shows_every_phase() -> None:
+    """A line an arm, and the whole."""
+    asked = wanted(settings())
+    said = plan.shown(asked, found(settings()))
+
+    assert "arm       runs  start-up    after it    a run       from" in said
+    assert "baseline  4     15 to 25 s  30 to 50 s  45 to 75 s  1 run, ±25 % assumed" in said
+    assert "in all 13 to 21 min" in said

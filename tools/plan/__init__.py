@@ -1,0 +1,1 @@
+"""`make plan`: how long a stack's measurement will probably take, before anything is run."""

@@ -1,0 +1,91 @@
+"""`make plan`: how long the measurement of STACK will probably take, or what to run first to know that.
+
+It reads files of this machine, starts nothing and asks no cluster. A whole measurement is counted: of one that was
+broken off `make up` keeps the runs that there are.
+"""
+
+import shlex
+
+from infra import budget, earlier, estimate
+from infra.budget import duration
+from infra.earlier import Basis
+from infra.estimate import Estimate, Wanted
+from infra.settings.settings import Settings
+from report import terminal
+from report.text_table import columns
+from tools.setup.project import run_main
+from tools.stack import settings as stack_settings
+
+VARIABLES = {"SCRIPT": "script", "ARGS": "scriptArguments", "KIND": "scriptKind", "PYTHON": "python",
+             "ENV": "environment", "WORKERS": "workers"}  # fmt: skip
+"""Of `make try`, by key."""
+
+
+def main() -> int:
+    """Print it, or that nothing is known."""
+    stack, overrides = stack_settings.asked("plan", __doc__)
+    settings = stack_settings.load(stack, overrides)
+    asked = estimate.wanted(settings)
+    basis = earlier.known(settings, asked)
+    found = estimate.estimate(asked, basis.runs)
+    terminal.write(f"stack {stack}: {asked.repeats} repeats of {len(asked.sides)} arms, {asked.runs} runs")
+    if found is None:
+        terminal.write(unknown(settings, asked, basis))
+        return 0
+    terminal.write(f"by {basis.words}\n\n{shown(asked, found)}")
+    if settings.target != "local":
+        terminal.write("not in it: what the cluster, its image and its pods take to come up")
+    if settings.budget_minutes:
+        terminal.write("\n" + "\n".join(budget.said(settings, asked, basis.runs, found)))
+    return 0
+
+
+def shown(asked: Wanted, found: Estimate) -> str:
+    """Phase by phase, and in all."""
+    rows = [
+        (
+            each.side.name,
+            str(asked.repeats),
+            *map(duration, (each.startup, each.rest, each.whole)),
+            _known(each.known_runs),
+        )
+        for each in found.sides
+    ]
+    title = ("arm", "runs", "start-up", "after it", "a run", "from")
+    lines = [f"  {line}" for line in columns(title, rows)]
+    lines.append(f"  before the first run: {duration(found.once)}; between runs: {found.between:.1f} s")
+    return "\n".join([*lines, f"in all {duration(found.total)}"])
+
+
+def _known(runs: int) -> str:
+    return f"{runs} runs" if runs > 1 else f"1 run, ±{100 * estimate.OF_ONE_RUN:.0f} % assumed"
+
+
+def unknown(settings: Settings, asked: Wanted, basis: Basis) -> str:
+    """Why there is no estimate, and what to run."""
+    lacking = estimate.missing(asked, basis.runs)
+    what = "nothing" if len(lacking) == len(asked.sides) else "not everything"
+    first = f"no estimate: {what} was run yet with these settings; {_list(lacking)} would be new"
+    return f"{first}\n{_to_run(settings)}"
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _to_run(settings: Settings) -> str:
+    recipe = settings.recipe.to_dict()
+    if "script" not in recipe:
+        once = f'STACK={settings.stack} make up SET="repeats=1"'
+        return f"one repeat tells, and its runs are kept:\n  {once}"
+    given = {name: settings.given[key] for name, key in VARIABLES.items() if key in settings.given}
+    words = " ".join(f"{name}={shlex.quote(text)}" for name, text in given.items())
+    bounded = "" if "{epochs}" in recipe["scriptArguments"] else (
+        "\nIt ends every arm after some 20 steps: how many a whole training makes is known then where it makes fewer "
+        "(STEPS=1000), or where measureSteps says it"
+    )  # fmt: skip
+    return f"some 20 steps of every arm tell:\n  make try {words}{bounded}"
+
+
+if __name__ == "__main__":
+    run_main(main)

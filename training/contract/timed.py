@@ -1,0 +1,110 @@
+"""What a run took, by its parts: what is known beforehand of runs that are to come. Standard library only.
+
+`make plan` puts them together, from results of earlier runs and from what `make try` keeps. Not here: what they give.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from training.contract.arms import ARMS
+from training.contract.recipe import Recipe, camel
+from training.contract.result import TrainingResult
+
+SCALES = ("epochs", "measureSteps")
+"""Keys that say how many steps are made, and change none of them."""
+OF_A_REPEAT = ("seed",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """One run that ended well."""
+
+    arm: str
+    recipe: Mapping[str, Any]
+    """With camelCase keys; what is not in it may have been anything."""
+    began: float
+    """Seconds since the epoch."""
+    wall: float
+    startup: float
+    """Until the end of the first step; 0 where no step was seen."""
+    step: float | None
+    """A settled one; None where none was timed."""
+    steps: int
+    between: float
+    """Between epochs, of the whole run."""
+    per_epoch: int | None
+    """Steps; None where the end of an epoch is not known."""
+    is_whole: bool
+    """It ended by itself, and not after the steps that were wanted."""
+
+    @property
+    def ended(self) -> float:
+        """Seconds since the epoch."""
+        return self.began + self.wall
+
+
+def of_result(result: TrainingResult, began: float) -> Timed:
+    """What a measured run took."""
+    steps, seconds, wanted = result.steps, result.seconds, result.recipe.get("measureSteps") or 0
+    made = steps.per_epoch * result.epochs_completed
+    return Timed(
+        arm=result.arm,
+        recipe=result.recipe,
+        began=began,
+        wall=seconds.wall - seconds.probe,
+        startup=seconds.startup or 0.0,
+        step=seconds.train / steps.timed if seconds.train and steps.timed else None,
+        steps=made,
+        between=(seconds.validation or 0.0) + (seconds.report or 0.0),
+        per_epoch=steps.per_epoch if steps.whole_epochs and steps.per_epoch else None,
+        is_whole=not wanted or made < wanted,
+    )
+
+
+def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
+    """What a run of this recipe would take, by one that differs in its number of steps at most; None: not known."""
+    if not _differs_in_steps_alone(timed, recipe):
+        return None
+    steps = _steps_of(timed, recipe)
+    if steps is None:
+        return None
+    if steps == timed.steps:
+        return timed
+    if timed.step is None or not timed.steps:
+        return None
+    between = timed.between * steps / timed.steps
+    wall = timed.wall + (steps - timed.steps) * timed.step + between - timed.between
+    return replace(timed, wall=wall, steps=steps, between=between)
+
+
+def _differs_in_steps_alone(timed: Timed, recipe: Recipe) -> bool:
+    free = {*SCALES, *OF_A_REPEAT, *ARMS[timed.arm].ignores}
+    free |= {key for key, its in recipe.settings().items() if not its.metadata["decides"]}
+    wanted = recipe.to_dict()
+    return all(wanted.get(key) == value for key, value in timed.recipe.items() if key not in free)
+
+
+def _steps_of(timed: Timed, recipe: Recipe) -> int | None:
+    """How many steps such a run makes; None where only its end would tell."""
+    wanted, whole = recipe.to_dict(), _whole_steps(timed, recipe)
+    enough: int = wanted.get("measureSteps") or 0
+    return whole if not enough else enough if whole is None else min(enough, whole)
+
+
+def _whole_steps(timed: Timed, recipe: Recipe) -> int | None:
+    """Of a run that ends by itself."""
+    takes_epochs = "{epochs}" in recipe.to_dict().get("scriptArguments", "{epochs}")
+    if timed.is_whole and (recipe.epochs == timed.recipe["epochs"] or not takes_epochs):
+        return timed.steps
+    return recipe.epochs * timed.per_epoch if takes_epochs and timed.per_epoch else None
+
+
+def to_dict(timed: Timed) -> dict[str, Any]:
+    """Plain JSON data."""
+    return {camel(name): value for name, value in vars(timed).items()}
+
+
+def from_dict(data: Mapping[str, Any]) -> Timed:
+    """Of that data; raises KeyError and TypeError for other data."""
+    return Timed(**{name: data[camel(name)] for name in Timed.__dataclass_fields__})
