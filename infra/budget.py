@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from compare.intervals import CONFIDENCE, t_quantile
 from infra import earlier
@@ -20,6 +19,12 @@ from training.contract.timed import Timed
 
 LEAST_STEPS = 20
 """Fewer hardly leave the warm-up."""
+COSTS = {
+    TUNED: "nothing is said of what careful set-up could gain",
+    NATIVE: "nothing is said of what Ray itself costs",
+    WIDE: "nothing is said of a bigger machine instead",
+}
+"""Arms that may be left out, the least needed first."""
 OF_A_METRIC = ("metric", "metricTarget", "metricTolerance")
 
 
@@ -72,36 +77,38 @@ def _line(change: Change) -> str:
 def changes(settings: Settings, asked: Wanted, known: Sequence[Timed]) -> list[Change]:
     """Each by itself, what costs the verdict least first."""
     budget = seconds_of(settings) or math.inf
-    made = (*_fewer_sides(asked), _fewer_repeats(asked, known, budget), _fewer_steps(settings, asked, known, budget))
-    found = [(line, cost, less, estimate(less, known)) for each in made if each for line, cost, less in [each]]
-    return [Change(line=line, cost=cost, wanted=less, total=new.total) for line, cost, less, new in found if new]
+    shorter = (
+        *_fewer_sides(asked),
+        *_fewer_repeats(asked, known, budget),
+        *_fewer_steps(settings, asked, known, budget),
+    )
+    totals = [estimate(less, known) for _, _, less in shorter]
+    return [
+        Change(line=line, cost=cost, wanted=less, total=found.total)
+        for (line, cost, less), found in zip(shorter, totals, strict=True)
+        if found
+    ]
 
 
-Made = tuple[str, str, Wanted]
+Shorter = tuple[str, str, Wanted]
+"""The line, what the verdict does not say then, and the measurement that is left."""
 
 
-def _fewer_sides(asked: Wanted) -> Iterator[Made]:
+def _fewer_sides(asked: Wanted) -> Iterator[Shorter]:
     arms = {side.arm for side in asked.sides}
     if any(side.workers != asked.recipe.workers for side in asked.sides):
-        yield (
-            "pulumi config rm workersCurve",
-            "not from how many workers on more do not pay",
-            asked.without(curve=False),
-        )
-    if TUNED.name in arms:
-        yield set_line(TUNED.switch, "false"), "not what careful set-up could gain", asked.without(TUNED.name)
-    if NATIVE.name in arms:
-        yield set_line(NATIVE.switch, "false"), "not what Ray itself costs", asked.without(NATIVE.name)
-    if WIDE.name in arms:
-        yield set_line(WIDE.switch, "false"), "not whether a bigger machine is the answer", asked.without(WIDE.name)
+        cost = "nothing is said of fewer workers"
+        yield "pulumi config rm workersCurve", cost, asked.without(curve=False)
+    for arm, cost in COSTS.items():
+        if arm.name in arms:
+            yield set_line(arm.switch, "false"), cost, asked.without(arm.name)
 
 
-def _fewer_repeats(asked: Wanted, known: Sequence[Timed], budget: float) -> Made | None:
+def _fewer_repeats(asked: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
     """As many as fit; one where none does."""
-    if asked.repeats == 1:
-        return None
-    most = _most(1, asked.repeats - 1, lambda count: _fits(replace(asked, repeats=count), known, budget))
-    return set_line("repeats", most), _certainty(most, asked.repeats), replace(asked, repeats=most)
+    if asked.repeats > 1:
+        most = _most(1, asked.repeats - 1, lambda count: _fits(replace(asked, repeats=count), known, budget))
+        yield set_line("repeats", most), _certainty(most, asked.repeats), replace(asked, repeats=most)
 
 
 def _certainty(repeats: int, before: int) -> str:
@@ -116,24 +123,23 @@ def _half_width(repeats: int) -> float:
     return t_quantile((1 + CONFIDENCE) / 2, repeats - 1) / math.sqrt(repeats)
 
 
-def _fewer_steps(settings: Settings, asked: Wanted, known: Sequence[Timed], budget: float) -> Made | None:
-    """For a workload that can be ended after so many."""
+def _fewer_steps(settings: Settings, asked: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
+    """Of a workload that can be ended after so many."""
     if "measureSteps" not in asked.recipe.settings():
-        return None
-
-    def of(steps: int) -> Wanted:
-        # Every field of a recipe that has such a key is replaced by its name
-        changed: Any = {"measure_steps": steps}
-        return replace(asked, recipe=replace(asked.recipe, **changed))
-
+        return
     made = [timed.steps for timed in known if timed.arm in {side.arm for side in asked.sides}]
     now = asked.recipe.to_dict()["measureSteps"] or max(made, default=0)
-    if now <= LEAST_STEPS or estimate(of(LEAST_STEPS), known) is None:
-        return None
-    steps = _rounded(_most(LEAST_STEPS, now - 1, lambda count: _fits(of(count), known, budget)))
+    if now <= LEAST_STEPS or estimate(_ended_after(LEAST_STEPS, asked), known) is None:
+        return
+    steps = _rounded(_most(LEAST_STEPS, now - 1, lambda count: _fits(_ended_after(count, asked), known, budget)))
     removed = [f"pulumi config rm {key}" for key in OF_A_METRIC if key in settings.given]
-    cost = f"each rank ends after {steps} steps, so nothing of what the training reaches"
-    return " && ".join([*removed, set_line("measureSteps", steps)]), cost, of(steps)
+    cost = f"each rank ends after {steps} steps, and nothing is said of what the training reaches"
+    yield " && ".join([*removed, set_line("measureSteps", steps)]), cost, _ended_after(steps, asked)
+
+
+def _ended_after(steps: int, asked: Wanted) -> Wanted:
+    recipe = asked.recipe.from_dict(asked.recipe.to_dict() | {"measureSteps": steps})
+    return replace(asked, recipe=recipe)
 
 
 def _rounded(steps: int) -> int:

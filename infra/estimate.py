@@ -31,10 +31,6 @@ class Range:
     low: float
     high: float
 
-    def times(self, count: int) -> "Range":
-        """So many of it."""
-        return Range(low=count * self.low, high=count * self.high)
-
     @property
     def middle(self) -> float:
         """Of it."""
@@ -121,15 +117,13 @@ def estimate(asked: Wanted, known: Sequence[Timed]) -> Estimate | None:
     if not asked.sides or missing(asked, known):
         return None
     sides = tuple(_of_side(side, runs_of(side, asked, known)) for side in asked.sides)
-    between = _between(known)
-    least = min(sides, key=lambda each: each.startup.middle)
-    runs = Range(low=sum(each.whole.low for each in sides), high=sum(each.whole.high for each in sides))
-    fixed = least.startup, asked.runs * between
+    between, once = _between(known), min((each.startup for each in sides), key=lambda startup: startup.middle)
+    pauses = asked.runs * between
     total = Range(
-        low=runs.times(asked.repeats).low + fixed[0].low + fixed[1],
-        high=runs.times(asked.repeats).high + fixed[0].high + fixed[1],
+        low=once.low + pauses + asked.repeats * sum(each.whole.low for each in sides),
+        high=once.high + pauses + asked.repeats * sum(each.whole.high for each in sides),
     )
-    return Estimate(sides=sides, between=between, once=least.startup, total=total)
+    return Estimate(sides=sides, between=between, once=once, total=total)
 
 
 def _of_side(side: Side, runs: Sequence[Timed]) -> SideTime:

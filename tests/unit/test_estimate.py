@@ -144,8 +144,8 @@ def test_each_change_that_is_enough_is_a_line_to_type() -> None:
 
     assert "Each of these alone makes it fit" in first
     assert [
-        "  pulumi config set nativeArm false  (10 to 16 min: not what Ray itself costs)",
-        "  pulumi config set wideArm false  (10 to 16 min: not whether a bigger machine is the answer)",
+        "  pulumi config set nativeArm false  (10 to 16 min: nothing is said of what Ray itself costs)",
+        "  pulumi config set wideArm false  (10 to 16 min: nothing is said of a bigger machine instead)",
         "  pulumi config set repeats 3  (10 to 16 min: the interval is 1.6 times as wide as that of 4 repeats, "
         "where runs lie as far apart)",
     ] == others[:3]
