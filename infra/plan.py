@@ -84,7 +84,9 @@ def plan_runs(settings: Settings, place: Surroundings) -> tuple[RunPlan, ...]:
 
 def storage_of(settings: Settings, plan: RunPlan) -> str:
     """The address of a measurement's folder in storage, in which each run has its own; "": nothing is kept."""
-    return f"{settings.storage}/{settings.stack}/{plan.measurement[:_DIGITS]}" if settings.storage else ""
+    if settings.storage is None:
+        return ""
+    return f"{settings.storage.address}/{settings.stack}/{plan.measurement[:_DIGITS]}"
 
 
 def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
@@ -131,7 +133,7 @@ def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
         "host": provenance.host().fingerprint() if place.trains_here else None,
         "machines": place.machines(settings),
         "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,
-        **({"storage": settings.storage} if settings.storage else {}),
+        **({"storage": settings.storage.told()} if settings.storage else {}),
         "environment": environment.steering(os.environ) if place.trains_here else None,
     }
 

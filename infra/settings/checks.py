@@ -8,6 +8,18 @@ from pathlib import Path
 
 from infra.settings.draft import Draft, Problem, set_line
 
+STORAGE_KEYS = (
+    "storage",
+    "storageEndpoint",
+    "storageRegion",
+    "storageCredentials",
+    "storageRole",
+    "storageSecret",
+    "serviceAccount",
+    "storageClass",
+    "storageSize",
+)
+
 
 @dataclass(frozen=True)
 class Check:
@@ -28,6 +40,11 @@ def path_of(draft: Draft, key: str) -> Path | None:
     if not draft.get(key):
         return None
     return draft.facts.folder / os.path.expanduser(str(draft[key]))  # noqa: PTH111 (Path's raises for an unknown ~user)
+
+
+def is_set(draft: Draft, key: str) -> bool:
+    """Whether a key was given a value that is not its default."""
+    return draft.given.get(key, "").strip() not in ("", draft.keys[key].default_for(draft.target))
 
 
 def is_readable(path: Path | None) -> bool:
@@ -79,7 +96,16 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
         )
 
 
+def _storage_is_reached(draft: Draft) -> Iterator[Problem]:
+    """Where any key of it is set: what most stacks do without is loaded for those that have it."""
+    if any(is_set(draft, key) for key in STORAGE_KEYS):
+        from infra.settings.storage import problems
+
+        yield from problems(draft)
+
+
 CHECKS = (
     Check(_curve_ends_at_workers, ("workers", "workersCurve")),
     Check(_seeds_stay_valid, ("seed", "repeats")),
+    Check(_storage_is_reached, STORAGE_KEYS),
 )

@@ -39,6 +39,39 @@ _PODS = (
         help="what pods may reach outside of the cluster, for scripts that download",
     ),
 )
+_STORAGE = (
+    Key(
+        name="storageClass",
+        rule=label(253),
+        derived="the cluster's default",
+        example="nfs-client",
+        targets=CLUSTER,
+        help="StorageClass of storage pvc",
+    ),
+    Key(
+        name="storageSize",
+        rule=quantity("1Mi"),
+        default="10Gi",
+        targets=CLUSTER,
+        help="size of storage pvc; it can grow where the class allows it, and never shrink",
+    ),
+    Key(
+        name="storageSecret",
+        rule=label(253),
+        derived="none",
+        example="storage-keys",
+        targets=CLUSTER,
+        help="Secret of the namespace with the credentials for storage s3://, under the names AWS_ACCESS_KEY_ID, …",
+    ),
+    Key(
+        name="serviceAccount",
+        rule=label(253),
+        derived="none",
+        example="training",
+        targets=CLUSTER,
+        help="ServiceAccount of the namespace whose own identity in the cloud may use the storage",
+    ),
+)
 _MINIKUBE = (
     Key(
         name="minikubeProfile",
@@ -225,4 +258,4 @@ _PLACE = (
     ),
 )
 
-CLUSTER_KEYS = (*_PODS, *_MINIKUBE, *_OPERATOR, *_IMAGES, *_PLACE)
+CLUSTER_KEYS = (*_PODS, *_STORAGE, *_MINIKUBE, *_OPERATOR, *_IMAGES, *_PLACE)

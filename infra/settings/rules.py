@@ -3,6 +3,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -21,6 +22,10 @@ _LABEL_KEY = re.compile(rf"(?:{_DOMAIN})?[A-Za-z0-9](?:[\w.-]{{0,61}}[A-Za-z0-9]
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 STORES = ("s3", "gs")
 """Schemes of addresses that are storage."""
+CLAIM = "pvc"
+"""As storage: a PersistentVolumeClaim of the stack's own."""
+KEY_ID, KEY, SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+"""Variables with credentials of S3, as its clients name them."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#\s]*)?$", re.ASCII)
 _TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
 
@@ -112,7 +117,7 @@ def repository() -> Rule:
 
 
 def storage() -> Rule:
-    """Where runs keep what outlives them: an address of S3 or Google Cloud Storage, or a folder."""
+    """Where runs keep what outlives them: a claim, an address of S3 or Google Cloud Storage, or a folder."""
 
     def parse(text: str) -> str:
         scheme, is_address, path = text.strip().partition("://")
@@ -122,7 +127,23 @@ def storage() -> Rule:
             raise ValueError(text)
         return given
 
-    return Rule(parse, "a folder, s3://bucket/prefix or gs://bucket/prefix")
+    return Rule(parse, f"a folder (local), {CLAIM} (clusters), s3://bucket/prefix or gs://bucket/prefix")
+
+
+def credentials() -> Rule:
+    """Of S3, as the variables by which its clients are told them."""
+
+    def parse(text: str) -> dict[str, str]:
+        given = dict(word.split("=", 1) for word in shlex.split(text))  # a word without = is a ValueError, too
+        if not {KEY_ID, KEY} <= given.keys() <= {KEY_ID, KEY, SESSION} or not all(map(_is_word, given.values())):
+            raise ValueError(text)
+        return given
+
+    return Rule(parse, f"{KEY_ID}=… {KEY}=…, and {SESSION}=… where they have one")
+
+
+def _is_word(value: str) -> bool:
+    return bool(value) and value.isprintable() and " " not in value
 
 
 def listed(item: Rule) -> Rule:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 import pulumi
@@ -26,6 +26,9 @@ from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe, camel, canonical
 from training.contract.workload import Installed, named
 from training.machine import cpu, topology
+
+if TYPE_CHECKING:
+    from infra.settings.storage import Storage
 
 ON, OFF = "true", "false"
 """Of `wideArm`, which `auto` leaves to the place."""
@@ -116,8 +119,8 @@ class Settings:
     price_gib_hour: float | None
     dataset_path: str | None
     """Absolute; it exists."""
-    storage: str | None
-    """The address of the folder in which runs keep what outlives them; None: nothing does."""
+    storage: "Storage | None"
+    """Where runs keep what outlives them; None: nothing does."""
     worker_memory_bytes: int
     """Not enforced on `local`."""
     oversubscription: str | None
@@ -240,10 +243,12 @@ def _settings(draft: Draft, place: Judge) -> Settings:
     )
 
 
-def _storage(draft: Draft) -> str | None:
-    """An address as it is, a folder from the project's."""
-    given: str | None = draft["storage"]
-    return given if not given or "://" in given else str(path_of(draft, "storage"))
+def _storage(draft: Draft) -> "Storage | None":
+    if not draft["storage"]:
+        return None
+    from infra.settings.storage import storage_of  # of what most stacks do without
+
+    return storage_of(draft)
 
 
 def _requirements(draft: Draft) -> str | None:

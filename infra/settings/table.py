@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.settings.cluster_table import CLUSTER_KEYS
 from infra.settings.key import LOCAL, TARGETS, Key, Target
-from infra.settings.rules import listed, quantity, storage
+from infra.settings.rules import credentials, listed, matching, quantity, storage
 from training.contract.rules import boolean, choice, number, whole
 from training.contract.workload import WORKLOADS, named
 
@@ -144,6 +144,35 @@ _RUNS = (
         derived="none",
         example="s3://my-bucket/training",
         help="where runs keep what outlives them: checkpoints, models, files of a script",
+    ),
+    Key(
+        name="storageEndpoint",
+        rule=matching(r"https?://[^/\s?#@]+", "http:// or https://, a host, and a port where it has one of its own"),
+        derived="AWS' own",
+        example="https://minio.example.com:9000",
+        help="server of storage s3://, where it is not AWS",
+    ),
+    Key(
+        name="storageRegion",
+        rule=matching("[a-z0-9-]+", "a region's name"),
+        derived="as the bucket says",
+        example="eu-central-1",
+        help="region of the bucket of storage s3://",
+    ),
+    Key(
+        name="storageCredentials",
+        rule=credentials(),
+        derived="on local your own, as AWS' tools find them",
+        example="AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b",
+        unset={},
+        help="credentials for storage s3://, set with --secret; they are in no log, result or plain state",
+    ),
+    Key(
+        name="storageRole",
+        rule=matching(r"arn:[a-z-]+:iam::\d{12}:role/[\w+=,.@/-]+", "the ARN of a role"),
+        derived="none",
+        example="arn:aws:iam::123456789012:role/training",
+        help="role that is assumed for each run, for its time and 15 minutes, with your own credentials",
     ),
     _price("priceCpuHour", "0.048", "what one CPU costs an hour, in any currency: the comparison then has the cost"),
     _price("priceGibHour", "0.0053", "what one GiB of memory costs an hour, in the same currency"),

@@ -58,9 +58,9 @@ def begin(arm: str, doc: str | None) -> Request:
 
     A workload with a launcher of its own is run by that, and the process ends with it.
     """
-    if POD not in os.environ:
-        environment.keep_allowed()
     request = parse(arm, doc)
+    if POD not in os.environ:
+        environment.keep_allowed(request.storage)
     if request.workload.launcher:
         launch = import_module(request.workload.launcher).launch
         run(lambda: launch(on_this_machine(request), arm), request.result)
@@ -150,12 +150,16 @@ def on_this_machine(request: Request) -> Request:
             sys.exit(fetched.returncode)
     environment.end_downloading()
     waited = time.monotonic() - began
-    reason = isolation.enter()
-    if reason:
+    if reason := _enter_own_network(request.storage):
         text = f"without a firewall other machines reach this run's ports, which ask for no password: {reason}"
         Progress(request.result.parent).write("note", text=text)
         print(text, file=sys.stderr, flush=True)
     return replace(request, started=request.started.later(waited))
+
+
+def _enter_own_network(storage: str) -> str | None:
+    """Why this run has none; None where it has."""
+    return f"it keeps what outlives it in {storage}" if environment.is_remote(storage) else isolation.enter()
 
 
 def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more: Any) -> TrainingResult | None:

@@ -23,6 +23,13 @@ DOWNLOADING = re.compile("(?i:http|https|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|
 """Variables by which data are fetched before a run. They reach no training: gRPC would ask a proxy for the way to
 127.0.0.1, and a proxy's address may hold a password."""
 
+STORING = re.compile("AWS_[A-Z0-9_]+|GOOGLE_APPLICATION_CREDENTIALS")
+"""Variables by which S3 and Google Cloud Storage are reached: of a run that keeps something there alone. They hold
+credentials, and no result has them."""
+
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+"""Those of them that belong together; all but the first are secret by themselves."""
+
 OWN = re.compile("TRAINING_[A-Z_]+")
 """What this project's processes tell each other."""
 
@@ -50,9 +57,9 @@ lower case after RAY_). Not TF_CONFIG and RAY_ADDRESS, which name other people's
 TF_VAR_… and TF_TOKEN_… hold secrets, and these variables are recorded in results."""
 
 
-def allowed(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of this environment a run may have, until its data are fetched."""
-    lists = (SYSTEM, OWN, STEERING, DOWNLOADING)
+def allowed(environment: Mapping[str, str], storage: str = "") -> dict[str, str]:
+    """What of this environment a run with that storage may have, until its data are fetched."""
+    lists = (SYSTEM, OWN, STEERING, DOWNLOADING, *([STORING] if is_remote(storage) else []))
     return {key: value for key, value in environment.items() if any(names.fullmatch(key) for names in lists)}
 
 
@@ -61,9 +68,25 @@ def steering(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: environment[key] for key in sorted(environment) if STEERING.fullmatch(key)}
 
 
-def keep_allowed() -> None:
-    """Leave this process, and what it starts, the variables that a run may have."""
-    for key in os.environ.keys() - allowed(os.environ).keys():
+def is_remote(storage: str) -> bool:
+    """Whether storage is an address that is reached over a network, and no folder."""
+    return "://" in storage
+
+
+def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """What in this environment lets somebody into storage, and nobody else may see."""
+    return {key: environment[key] for key in CREDENTIALS[1:] if key in environment}
+
+
+def let_in(environment: Mapping[str, str], credentials: Mapping[str, str]) -> dict[str, str]:
+    """This environment with other credentials for its storage, none: with its own."""
+    replaced = CREDENTIALS if credentials else ()
+    return {key: value for key, value in environment.items() if key not in replaced} | dict(credentials)
+
+
+def keep_allowed(storage: str = "") -> None:
+    """Leave this process, and what it starts, the variables that a run with that storage may have."""
+    for key in os.environ.keys() - allowed(os.environ, storage).keys():
         del os.environ[key]
 
 

@@ -33,6 +33,10 @@ class Storage:
         """A folder in this one."""
         return Storage(self.system, f"{self.folder}/{name}")
 
+    def make(self) -> None:
+        """Make the folder, as Ray Train does before it keeps anything there."""
+        self.system.create_dir(self.folder, recursive=True)
+
     def put(self, file: Path, name: str) -> None:
         """Keep a file under that name, whole or not at all."""
         from pyarrow import fs
@@ -72,3 +76,7 @@ class Storage:
     def remove(self, name: str) -> None:
         """Delete a file."""
         self.system.delete_file(f"{self.folder}/{name}")
+
+    def remove_all(self) -> None:
+        """Delete the folder, and all in it."""
+        self.system.delete_dir(self.folder)

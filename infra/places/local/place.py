@@ -69,7 +69,11 @@ class Local:
         return Reserved()
 
     def prepare(self, settings: Settings) -> Settings:
-        """Nothing: each run looks after itself."""
+        """Refuse storage that can't be used; each run looks after itself."""
+        if settings.storage and not pulumi.runtime.is_dry_run():
+            from infra.storage import refuse_unusable
+
+            refuse_unusable(settings)
         return settings
 
     def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "LocalMeasurement":
@@ -124,6 +128,7 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
     return {
         **({"command": command} if command else {}),  # read by nobody: a preview shows what is to be run
         **({"secretEnvironment": secret} if secret else {}),
+        **_of_storage(settings),
         "stack": settings.stack,
         "name": plan.name,
         "arm": plan.arm,
@@ -135,6 +140,19 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
         "keep": settings.keep_baseline and ARMS[plan.arm].role == "reference",
         "ownKey": plan.own_key,
         "measurement": plan.measurement,
+    }
+
+
+def _of_storage(settings: Settings) -> dict[str, Any]:
+    """How a run is let into its storage, as it is to be told."""
+    storage = settings.storage
+    if storage is None:
+        return {}
+    variables, credentials = storage.variables(), storage.credentials
+    return {
+        **({"storageEnvironment": canonical(variables)} if variables else {}),
+        **({"storageCredentials": pulumi.Output.secret(canonical(dict(credentials)))} if credentials else {}),
+        **({"storageRole": storage.role} if storage.role else {}),
     }
 
 

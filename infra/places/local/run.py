@@ -83,8 +83,7 @@ class TrainingRunProvider(ResourceProvider):
         """Make the run, and print its progress; raises RunFailed."""
         folder = _new_folder(props["stack"], props["name"])
         say = _Reporter(props["name"], folder)
-        secret = {SECRET: props["secretEnvironment"]} if props.get("secretEnvironment") else {}
-        with _guarded(_guard_command(props, folder), folder, secret) as running:
+        with _guarded(_guard_command(props, folder), folder, _variables(props)) as running:
             while running.poll() is None:
                 say.news()
                 time.sleep(0.25)
@@ -129,11 +128,33 @@ def _flags(props: dict[str, Any], folder: Path) -> list[str]:
     return flags
 
 
+def _variables(props: dict[str, Any]) -> dict[str, str]:
+    """The environment of a run: what it may have of this one's, what it was given, credentials that are made for it."""
+    own = {"PYTHONUNBUFFERED": "1"}  # the last lines of a killed run are in its log
+    if props.get("secretEnvironment"):
+        own[SECRET] = props["secretEnvironment"]
+    of_storage: dict[str, str] = json.loads(props.get("storageEnvironment") or "{}")
+    caller = environment.allowed(os.environ, props["storage"])
+    return environment.let_in(caller, _credentials(props)) | of_storage | own
+
+
+def _credentials(props: dict[str, Any]) -> dict[str, str]:
+    """For its storage, where the run has others than its caller. Raises RunFailed."""
+    if not props.get("storageRole"):
+        given: dict[str, str] = json.loads(props.get("storageCredentials") or "{}")
+        return given
+    from infra.programs import Failure
+    from infra.storage_role import assumed
+
+    try:
+        return assumed(props["storageRole"], props["timeoutMinutes"], props["name"]).variables()
+    except Failure as failure:
+        raise RunFailed(f"{props['name']} was not begun: {failure}") from None
+
+
 @contextmanager
-def _guarded(command: list[str], folder: Path, secret: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _guarded(command: list[str], folder: Path, variables: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """The run under its guard, in a session of its own; whatever happens, none of it is left afterwards."""
-    variables = environment.allowed(os.environ) | secret
-    variables["PYTHONUNBUFFERED"] = "1"  # the last lines of a killed run are in its log
     with (folder / "log.txt").open("ab") as log:
         running = subprocess.Popen(
             command, cwd=PROJECT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True

@@ -78,7 +78,8 @@ def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Somewhere:
 
 def given_to(found: Asked, arm: str, own_ray: Path, **needed: str) -> where.Given:
     """What an arm is started with."""
-    return where.Given(found=found, command=found.arms({})[arm], needed=needed, observer=OBSERVER, own_ray=own_ray)
+    command = found.arms({})[arm]
+    return where.Given(found=found, command=command, needed=needed, observer=OBSERVER, own_ray=own_ray, storage="")
 
 
 def test_on_this_machine_nothing_is_a_pod_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

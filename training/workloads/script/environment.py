@@ -13,9 +13,9 @@ from training.workloads.script.commands import ArmCommand
 SITE = PROJECT / "training" / "workloads" / "script" / "observe" / "path"
 
 
-def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path) -> dict[str, str]:
-    """What every run may have, what the script needs, and the arm's."""
-    kept = environment.allowed(os.environ)
+def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path, storage: str = "") -> dict[str, str]:
+    """What every run with that storage may have, what the script needs, and the arm's."""
+    kept = environment.allowed(os.environ, storage)
     kept = {name: value for name, value in kept.items() if not environment.DOWNLOADING.fullmatch(name)}
     kept = {name: value for name, value in kept.items() if not environment.OWN.fullmatch(name)}
     return {

@@ -3,6 +3,7 @@
 The command is the user's, and so are its processes; what they print goes to this run's log.
 """
 
+import os
 import shutil
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import observed
 from training.launch.entry import Request
-from training.launch.environment import short_folder
+from training.launch.environment import secrets_of, short_folder
 from training.launch.observed import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
@@ -52,10 +53,17 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         probe = arm == NATIVE.name and place.image is None  # ranks agree on it by a folder, which pods have none of
         observer = observed_by(own, recipe.measure_steps)
         observer |= measured_into(folder / progress.NAME, epochs=epochs, probe=probe)
-        environment = place.variables(
-            Given(found=found, command=command, needed=needed, observer=observer, own_ray=Path(ray_folder))
+        given = Given(
+            found=found,
+            command=command,
+            needed=needed,
+            observer=observer,
+            own_ray=Path(ray_folder),
+            storage=request.storage,
         )
-        printed, usage, killed = _Printed(place.secret), Usage(), cgroup.memory_kills()
+        environment = place.variables(given)
+        printed = _Printed({**place.secret, **secrets_of(os.environ)})
+        usage, killed = Usage(), cgroup.memory_kills()
         end = observed.run(
             command.command, str(commands.folder(found.script)), environment, place.cpus(command), printed.pass_on
         )

@@ -68,6 +68,8 @@ class Given:
     observer: Mapping[str, str]
     own_ray: Path
     """A folder for a Ray that the script starts."""
+    storage: str
+    """Of the run, for what outlives it; "": there is none."""
 
 
 class Machine:
@@ -93,7 +95,7 @@ class Machine:
 
     def variables(self, given: Given) -> dict[str, str]:
         """The whole environment of the command."""
-        return {**variables_of(given.command, given.needed, given.own_ray), **given.observer}
+        return {**variables_of(given.command, given.needed, given.own_ray, given.storage), **given.observer}
 
     def cpus(self, command: ArmCommand) -> int:
         """Those that the command is bound to; 0: none."""

@@ -1,0 +1,243 @@
+"""Where a stack's runs keep what outlives them, and how they are let in there; and what must agree between those keys.
+
+Loaded by stacks that have any of it. Not here: whether storage answers, which `up` asks (`infra.storage`).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.settings.checks import STORAGE_KEYS, is_set, path_of
+from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.key import CLUSTER
+from infra.settings.rules import CLAIM
+
+MOUNTED = "/storage"
+"""Where pods have a claim."""
+HOSTNAME = "kubernetes.io/hostname"
+"""Label of a node by which pods are kept to one."""
+S3 = "s3://"
+MARGIN_SECONDS = 15 * 60
+"""By which a role's credentials outlive the deadline of the run that they are for."""
+LONGEST_SESSION_SECONDS = 12 * 3600
+"""Of STS' AssumeRole: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html."""
+_OF_S3 = ("storageEndpoint", "storageRegion", "storageCredentials", "storageRole", "storageSecret")
+_OF_CLAIM = ("storageClass", "storageSize")
+_OF_NAMESPACE = ("storageSecret", "serviceAccount")
+_WAYS_IN = ("storageCredentials", "storageRole", "storageSecret", "serviceAccount")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A PersistentVolumeClaim of the stack's own."""
+
+    storage_class: str | None
+    """None: the cluster's default."""
+    size: str
+    by_many_nodes: bool
+    """Pods of several nodes write it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """Where it is, and how runs are let in."""
+
+    address: str
+    """A folder, absolute, or an address of S3 or Google Cloud Storage; without a slash at its end."""
+    endpoint: str | None = None
+    region: str | None = None
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    role: str | None = None
+    secret: str | None = None
+    service_account: str | None = None
+    claim: Claim | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is reached over a network, and not a folder."""
+        return "://" in self.address
+
+    def variables(self) -> dict[str, str]:
+        """What its clients are told of it by their environment; no credentials."""
+        endpoint = {"AWS_ENDPOINT_URL_S3": self.endpoint} if self.endpoint else {}
+        return endpoint | ({"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region} if self.region else {})
+
+    def told(self) -> dict[str, Any]:
+        """What of it may change a run: not how one is let in, and not how much there is room for."""
+        of_claim = {"class": self.claim.storage_class} if self.claim else {}
+        return {"address": self.address, **self.variables(), **of_claim}
+
+
+def storage_of(draft: Draft) -> Storage:
+    """That of settings in which everything agrees."""
+    given: str = draft["storage"]
+    if given == CLAIM:
+        return Storage(address=MOUNTED, claim=_claim(draft))
+    return Storage(
+        address=given if "://" in given else str(path_of(draft, "storage")),
+        endpoint=draft["storageEndpoint"],
+        region=draft["storageRegion"],
+        credentials=draft["storageCredentials"],
+        role=draft["storageRole"],
+        secret=draft["storageSecret"],
+        service_account=draft["serviceAccount"],
+    )
+
+
+def _claim(draft: Draft) -> Claim:
+    many = not _is_one_node(draft)
+    return Claim(storage_class=draft["storageClass"], size=draft["storageSize"].text, by_many_nodes=many)
+
+
+def _is_one_node(draft: Draft) -> bool:
+    """Whether all pods are surely on one."""
+    return HOSTNAME in draft["nodeSelector"] or (draft.target == "minikube" and draft["minikubeNodes"] == 1)
+
+
+def problems(draft: Draft) -> Iterator[Problem]:
+    """All that does not agree; what a key without meaning would do is not asked then."""
+    meaningless = list(_meaningless(draft))
+    yield from meaningless
+    if meaningless or not draft["storage"]:
+        return
+    for check in (
+        _is_of_the_target,
+        _one_way_in,
+        _pods_are_let_in,
+        _is_secret,
+        _namespace_stays,
+        _role_lasts,
+        _is_shared,
+    ):
+        yield from check(draft)
+
+
+def _meaningless(draft: Draft) -> Iterator[Problem]:
+    for key in STORAGE_KEYS[1:]:
+        if is_set(draft, key) and (why := _why_meaningless(key, draft)):
+            yield Problem(
+                f"{draft.shown(key)} with {draft.shown('storage')}", why, (f"pulumi config rm {key}",),
+                why="it would have no effect",
+            )  # fmt: skip
+
+
+def _why_meaningless(key: str, draft: Draft) -> str:
+    """With what a key means something, where it means nothing; empty where it does."""
+    storage, targets = draft["storage"] or "", draft.keys[key].targets
+    if draft.target not in targets:
+        return f"set on target {' and '.join(targets)} only"
+    if key in _OF_S3:
+        return "" if storage.startswith(S3) else "set with storage s3://… only"
+    if key in _OF_CLAIM:
+        return "" if storage == CLAIM else f"set with storage {CLAIM} only"
+    return "" if "://" in storage else "set with storage s3://… or gs://… only"
+
+
+def _is_of_the_target(draft: Draft) -> Iterator[Problem]:
+    """A folder of this machine is in no pod, and a claim is a cluster's."""
+    storage, is_cluster = draft["storage"], draft.target in CLUSTER
+    if storage == CLAIM and not is_cluster:
+        yield Problem(
+            draft.shown("storage"), "a folder, s3://… or gs://… on target local", (set_line("storage", "../kept"),),
+            why="a claim is of a cluster",
+        )  # fmt: skip
+    if storage != CLAIM and "://" not in storage and is_cluster:
+        yield Problem(
+            draft.shown("storage"), f"{CLAIM}, s3://… or gs://… on target {draft.target}",
+            (" && ".join([set_line("storage", CLAIM), *_that_holds_claims(draft)]),),
+            why="a folder of this machine is in no pod, and one of a pod goes with it",
+        )  # fmt: skip
+
+
+def _that_holds_claims(draft: Draft) -> list[str]:
+    """Lines that give a claim what it needs, where it is not so."""
+    lines = [set_line("createNamespace", "false")] if _namespace_goes(draft) else []
+    return lines + ([set_line("minikubeNodes", 1)] if _needs_shared_class(draft) else [])
+
+
+def _namespace_goes(draft: Draft) -> bool:
+    """Whether `destroy` takes the namespace and leaves the cluster."""
+    return draft.target == "kubernetes" and bool(draft["createNamespace"])
+
+
+def _needs_shared_class(draft: Draft) -> bool:
+    """Minikube's own class is a folder of each node."""
+    return draft.target == "minikube" and not draft["storageClass"] and not _is_one_node(draft)
+
+
+def _one_way_in(draft: Draft) -> Iterator[Problem]:
+    ways = [key for key in _WAYS_IN if is_set(draft, key)]
+    if len(ways) > 1:
+        yield Problem(
+            " and ".join(map(draft.shown, ways)), "one of them",
+            tuple(" && ".join(f"pulumi config rm {key}" for key in ways if key != kept) for kept in ways),
+            why="which credentials hold would be a guess",
+        )  # fmt: skip
+
+
+def _pods_are_let_in(draft: Draft) -> Iterator[Problem]:
+    """On this machine a run has its caller's credentials; a pod has none by itself."""
+    address = draft["storage"]
+    ways = [key for key in _WAYS_IN if is_set(draft, key)]
+    if draft.target not in CLUSTER or "://" not in address or ways:
+        return
+    keys = _OF_NAMESPACE if address.startswith(S3) else ("serviceAccount",)
+    beside = [set_line("createNamespace", "false")] if draft["createNamespace"] else []
+    role = [set_line("storageRole", draft.keys["storageRole"].example)] if address.startswith(S3) else []
+    secret = ["pulumi config set --secret storageCredentials"] if role else []
+    yield Problem(
+        f"{draft.shown('storage')} without credentials",
+        f"one of {', '.join(_WAYS_IN)}" if role else "serviceAccount, whose identity in the cloud may use it",
+        (*(" && ".join([set_line(key, draft.keys[key].example), *beside]) for key in keys), *role, *secret),
+        why="pods have no credentials of yours, and reach no metadata server that gives out a node's",
+    )
+
+
+def _is_secret(draft: Draft) -> Iterator[Problem]:
+    if draft["storageCredentials"] and "storageCredentials" not in draft.facts.secret_keys:
+        yield Problem(
+            "storageCredentials is set without --secret",
+            "a value that Pulumi encrypts",
+            ("pulumi config set --secret storageCredentials",),
+            why="the stack's file has it in clear; that line asks for the value",
+        )
+
+
+def _namespace_stays(draft: Draft) -> Iterator[Problem]:
+    """What has to be in the namespace before, or after the stack."""
+    if draft.target not in CLUSTER or not draft["createNamespace"]:
+        return
+    create_not = set_line("createNamespace", "false")
+    for key in filter(draft.__getitem__, _OF_NAMESPACE):
+        yield Problem(
+            f"{draft.shown(key)} with {draft.shown('createNamespace')}", "one of a namespace that exists",
+            (create_not, f"pulumi config rm {key}"), why="a namespace made by this stack holds none",
+        )  # fmt: skip
+    if draft["storage"] == CLAIM and _namespace_goes(draft):
+        yield Problem(
+            f"{draft.shown('storage')} with {draft.shown('createNamespace')}", "a claim in a namespace that exists",
+            (create_not,), why="`destroy` deletes a namespace made by this stack, and every claim in it",
+        )  # fmt: skip
+
+
+def _role_lasts(draft: Draft) -> Iterator[Problem]:
+    longest = (LONGEST_SESSION_SECONDS - MARGIN_SECONDS) // 60
+    if draft["storageRole"] and draft["runTimeoutMinutes"] > longest:
+        yield Problem(
+            f"{draft.shown('runTimeoutMinutes')} with {draft.shown('storageRole')}", f"at most {longest} with a role",
+            (set_line("runTimeoutMinutes", longest),),
+            why="a role is assumed for 12 hours at most, and for a run's time and 15 minutes",
+        )  # fmt: skip
+
+
+def _is_shared(draft: Draft) -> Iterator[Problem]:
+    if draft["storage"] == CLAIM and _needs_shared_class(draft):
+        yield Problem(
+            f"{draft.shown('storage')} with {draft.shown('minikubeNodes')}",
+            "one node, or a storageClass whose volumes pods of all nodes write (ReadWriteMany)",
+            (set_line("minikubeNodes", 1), set_line("nodeSelector", f'{{"{HOSTNAME}": "NODE"}}')),
+            why="Minikube's own class is a folder of each node: what one pod writes the others would not find",
+        )
+
+
+_CHECKS = (_is_of_the_target, _one_way_in, _pods_are_let_in, _is_secret, _namespace_stays, _role_lasts, _is_shared)

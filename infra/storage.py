@@ -1,0 +1,71 @@
+"""Whether a stack's storage can be used, asked before anything is made: from this machine, where it has credentials.
+
+Where pods alone are let in, a pod asks (`infra.places.cluster.storage_spec`).
+"""
+
+import os
+import subprocess
+import sys
+
+import pulumi
+
+from infra.programs import Failure
+from infra.settings.settings import Settings
+from infra.settings.storage import Storage
+from training.contract.provenance import PROJECT
+from training.launch import environment
+
+SECONDS = 90.0
+"""Of all its questions; a server that does not answer is asked several times by its client."""
+
+
+def refuse_unusable(settings: Settings) -> None:
+    """Raises RunError where it can't be used; says what is to be known of it."""
+    assert settings.storage is not None  # noqa: S101 (who calls this knows)
+    try:
+        known = ask(settings.storage, settings.run_timeout_minutes)
+    except Failure as failure:
+        raise pulumi.RunError(f"nothing was changed: {failure}") from None
+    if known:
+        pulumi.log.warn(known)
+
+
+def ask(storage: Storage, timeout_minutes: float) -> str:
+    """What is to be known of it. Raises Failure."""
+    command = [sys.executable, "-m", "training.launch.storage_probe", storage.address, "--way", way_of(storage)]
+    variables = _variables(storage, timeout_minutes)
+    try:
+        done = subprocess.run(
+            command, cwd=PROJECT, env=variables, timeout=SECONDS, capture_output=True, text=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Failure(
+            f"storage {storage.address} did not answer within {SECONDS:.0f} s; to name another server:\n"
+            "  pulumi config set storageEndpoint …"
+        ) from None
+    if done.returncode:
+        said = done.stderr.strip()
+        raise Failure(said[said.rfind("error: ") + len("error: ") :] if "error: " in said else said)
+    return done.stdout.strip()
+
+
+def way_of(storage: Storage) -> str:
+    """The key by which one is let in; `own`: by what AWS' tools find."""
+    ways = {
+        "storageCredentials": storage.credentials,
+        "storageRole": storage.role,
+        "storageSecret": storage.secret,
+        "serviceAccount": storage.service_account,
+    }
+    return next((key for key, is_set in ways.items() if is_set), "own")
+
+
+def _variables(storage: Storage, timeout_minutes: float) -> dict[str, str]:
+    """The environment that runs will have, as far as it concerns storage."""
+    credentials = storage.credentials
+    if storage.role:
+        from infra.storage_role import assumed
+
+        credentials = assumed(storage.role, timeout_minutes, "write-test").variables()
+    own = environment.allowed(os.environ, storage.address)
+    return environment.let_in(own, credentials) | storage.variables()

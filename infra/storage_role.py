@@ -1,0 +1,98 @@
+"""Credentials of limited life: the role that `storageRole` names is assumed for a run, and for no longer.
+
+By AWS' own client, which finds the caller's credentials wherever AWS' other tools do (variables, profiles, single
+sign-on, a machine's or a workflow's identity). Kept nowhere: who asks passes them on to one run.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.util import find_spec
+from typing import Any
+
+from infra.programs import Failure
+from infra.settings.storage import MARGIN_SECONDS
+
+SHORTEST_SECONDS = 15 * 60
+"""Of STS' AssumeRole."""
+CHAINED_SECONDS = 3600
+"""The longest where the caller is itself a role."""
+SECONDS = 10
+"""For STS' answer."""
+ANY_REGION = "us-east-1"
+"""What STS gives holds in all regions."""
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What STS gave."""
+
+    key_id: str
+    key: str = field(repr=False)
+    session: str = field(repr=False)
+    expires: datetime
+
+    def variables(self) -> dict[str, str]:
+        """By which clients of S3 are told."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.key_id,
+            "AWS_SECRET_ACCESS_KEY": self.key,
+            "AWS_SESSION_TOKEN": self.session,
+        }
+
+
+def assumed(role: str, timeout_minutes: float, run: str) -> Assumed:
+    """The role's, for a run with that deadline. Raises Failure with STS' own answer, and what mends it."""
+    if find_spec("boto3") is None:
+        raise Failure("storageRole needs the package boto3, which is not installed:\n  uv sync --inexact --extra role")
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    seconds = seconds_of(timeout_minutes)
+    try:
+        given = _client().assume_role(RoleArn=role, RoleSessionName=_session(run), DurationSeconds=seconds)
+    except (BotoCoreError, ClientError) as error:
+        raise Failure(_explained(str(error), role, seconds)) from None
+    found: Mapping[str, Any] = given["Credentials"]
+    return Assumed(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"], found["Expiration"])
+
+
+def seconds_of(timeout_minutes: float) -> int:
+    """How long a run's credentials live."""
+    return max(SHORTEST_SECONDS, round(timeout_minutes * 60) + MARGIN_SECONDS)
+
+
+def _client() -> Any:
+    import boto3
+    from botocore.config import Config
+
+    limits = Config(connect_timeout=SECONDS, read_timeout=SECONDS, retries={"total_max_attempts": 2})
+    session = boto3.Session()
+    region = os.environ.get("AWS_REGION") or session.region_name or ANY_REGION
+    return session.client("sts", region_name=region, config=limits)
+
+
+def _session(run: str) -> str:
+    """A name by which the cloud's own log tells runs apart."""
+    return re.sub(r"[^\w+=,.@-]", "-", f"ray-worth-it-{run}")[:64]
+
+
+def _explained(answer: str, role: str, seconds: int) -> str:
+    minutes = (CHAINED_SECONDS - MARGIN_SECONDS) // 60
+    if "chaining" in answer:
+        why = (
+            f"the caller is itself a role, and gets another for an hour at most; {seconds // 60} minutes were asked for"
+        )
+        way = f"pulumi config set runTimeoutMinutes {minutes}"
+    elif "DurationSeconds" in answer:
+        why = f"the role may not be assumed for as long as a run's deadline and {MARGIN_SECONDS // 60} minutes"
+        way = f"aws iam update-role --role-name {role.rpartition('/')[2]} --max-session-duration {seconds}"
+        way += f"\n  pulumi config set runTimeoutMinutes {minutes}    (or that)"
+    elif "credentials" in answer.lower() or "token" in answer.lower():
+        why, way = "there are no credentials of yours that STS takes", "aws sts get-caller-identity    (shows which)"
+    elif "endpoint" in answer.lower() or "timeout" in answer.lower():
+        why, way = "STS does not answer", "curl --max-time 5 https://sts.amazonaws.com    (shows whether it does)"
+    else:
+        why, way = "STS refuses it", "pulumi config set storageRole …    (a role whose trust policy names you)"
+    return f"storageRole {role} can't be assumed: {why}\n  {way}\nIt said: {answer}"

@@ -1,0 +1,176 @@
+"""A cloud of this machine: an S3 server with STS and IAM that checks signatures and policies (moto), and who may what.
+
+In front of it a guard, for what it never does: answer that a token expired, or that a bucket is in another region.
+"""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from training.machine import port_forward
+
+BUCKET = "runs"
+PREFIX = f"s3://{BUCKET}/inside"
+"""What the roles may use."""
+ACCOUNT = "arn:aws:iam::123456789012:role"
+ROLE, KEEPER = f"{ACCOUNT}/training", f"{ACCOUNT}/keeper"
+"""One that may do all that runs do; one that may delete nothing."""
+START_SECONDS = 60
+_ANYBODY = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
+_EXPIRED = "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+_ELSEWHERE = (
+    "<Error><Code>AuthorizationHeaderMalformed</Code><Message>The authorization header is malformed; the region "
+    "'us-east-1' is wrong; expecting 'eu-central-1'</Message></Error>"
+)
+REFUSALS = {"expired": _EXPIRED, "elsewhere": _ELSEWHERE}
+"""What the guard answers, by what it is told."""
+
+
+@dataclass
+class Cloud:
+    """A running one."""
+
+    url: str
+    server: str
+    """Of moto itself, behind the guard."""
+    caller: Mapping[str, str] = field(default_factory=dict)
+    """Variables with the credentials of a user who may assume roles, and nothing else."""
+    owner: Mapping[str, str] = field(default_factory=dict)
+    """Those of one who may do everything."""
+    refusal: str = ""
+    """Name of what the guard answers to all; empty: it hands everything on."""
+    log: Path = field(default_factory=Path)
+    """Where moto writes a line for each request."""
+
+    def variables(self, credentials: Mapping[str, str]) -> dict[str, str]:
+        """The environment of who uses it."""
+        return {"AWS_ENDPOINT_URL_S3": self.url, "AWS_ENDPOINT_URL_STS": self.url, **credentials}
+
+    def asked(self) -> int:
+        """How often it was asked for something of the bucket, so far."""
+        return self.log.read_text().count(f"/{BUCKET}")
+
+    def names(self) -> list[str]:
+        """Of all objects in the bucket."""
+        pages = _client(self.server, "s3", self.owner).get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        return [each["Key"] for page in pages for each in page.get("Contents", [])]
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Cloud]:
+    """Start it, with a bucket, users and roles."""
+    port = _free_port()
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    command = [sys.executable, "-c", "from moto.server import main; main()", "--port", str(port)]
+    with (folder / "moto.log").open("w") as log:
+        started = subprocess.Popen(command, env=clean, stdout=log, stderr=log)
+    try:
+        server = f"http://127.0.0.1:{port}"
+        _await(port)
+        cloud = Cloud(url="", server=server, log=folder / "moto.log")
+        _furnish(cloud)
+        with _guard(cloud):
+            yield cloud
+    finally:
+        started.terminate()
+        started.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def _await(port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    raise TimeoutError("moto did not start")
+
+
+def _client(server: str, service: str, credentials: Mapping[str, str]) -> Any:
+    import boto3
+
+    return boto3.client(
+        service,
+        endpoint_url=server,
+        region_name="us-east-1",
+        aws_access_key_id=credentials.get("AWS_ACCESS_KEY_ID", "nobody"),
+        aws_secret_access_key=credentials.get("AWS_SECRET_ACCESS_KEY", "nobody"),
+    )
+
+
+def _furnish(cloud: Cloud) -> None:
+    """Until the end of this nobody is asked who they are."""
+    iam = _client(cloud.server, "iam", {})
+    _client(cloud.server, "s3", {}).create_bucket(Bucket=BUCKET)
+    kept = ["s3:GetObject", "s3:PutObject"]
+    for role, actions in {ROLE: [*kept, "s3:DeleteObject"], KEEPER: kept}.items():
+        name = role.rpartition("/")[2]
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=_policy(_ANYBODY))
+        iam.put_role_policy(RoleName=name, PolicyName="storage", PolicyDocument=_inside(actions))
+    cloud.caller = _user(iam, "caller", {"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": [ROLE, KEEPER]})
+    cloud.owner = _user(iam, "owner", {"Effect": "Allow", "Action": "*", "Resource": "*"})
+    connection = http.client.HTTPConnection(cloud.server.removeprefix("http://"))
+    connection.request("POST", "/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"})
+    connection.getresponse().read()
+    connection.close()
+
+
+def _inside(actions: list[str]) -> str:
+    """moto asks for s3:HeadBucket, which AWS has as a part of s3:ListBucket, and for rights to delete of the bucket."""
+    of_bucket = ["s3:ListBucket", "s3:HeadBucket", *(action for action in actions if "Delete" in action)]
+    return _policy(
+        {"Effect": "Allow", "Action": of_bucket, "Resource": f"arn:aws:s3:::{BUCKET}"},
+        {"Effect": "Allow", "Action": actions, "Resource": f"arn:aws:s3:::{BUCKET}/inside/*"},
+    )
+
+
+def _policy(*statements: Mapping[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def _user(iam: Any, name: str, statement: Mapping[str, Any]) -> dict[str, str]:
+    iam.create_user(UserName=name)
+    iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=_policy(statement))
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    return {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+
+
+@contextmanager
+def _guard(cloud: Cloud) -> Iterator[None]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        cloud.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        threading.Thread(target=_accept, args=(listener, cloud), daemon=True).start()
+        yield
+
+
+def _accept(listener: socket.socket, cloud: Cloud) -> None:
+    with suppress(OSError):  # it is closed at the end
+        while True:
+            accepted, _ = listener.accept()
+            threading.Thread(target=_serve, args=(accepted, cloud), daemon=True).start()
+
+
+def _serve(accepted: socket.socket, cloud: Cloud) -> None:
+    with accepted, suppress(OSError):
+        if not cloud.refusal:
+            with socket.create_connection(("127.0.0.1", int(cloud.server.rpartition(":")[2]))) as there:
+                port_forward.copy_both_ways(accepted, there)
+            return
+        is_head = accepted.recv(65536).startswith(b"HEAD")
+        body = REFUSALS[cloud.refusal].encode()
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        accepted.sendall(head.encode() + (b"" if is_head else body))

@@ -1,0 +1,164 @@
+"""Whether storage can be used as runs will: makes a folder, writes, lists, reads, deletes; and says why not.
+
+    python -m training.launch.storage_probe ADDRESS --way WAY
+
+Ends with 0, and a line where something is to be known; with 1 and why not, with the line that mends it. Run where runs
+are: on this machine, and in a pod.
+"""
+
+import argparse
+import os
+import re
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from training.launch.environment import is_remote
+from training.launch.storage import Storage
+
+NAME = "write-test"
+"""Beginning of the folder that is made, and of what stays of it where nothing may be deleted."""
+CONTENT = b"written before a training, to see that it can be"
+WITHOUT_REASON = "No response body"
+"""Arrow's word for an answer to HEAD, which has none."""
+OWN = "own"
+"""The way in of who calls this: what AWS' tools find."""
+CREDENTIALS: Mapping[str, str] = {
+    OWN: "export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…    (or AWS_PROFILE=…)",
+    "storageCredentials": "pulumi config set --secret storageCredentials",
+    "storageRole": "pulumi config set storageRole arn:aws:iam::123456789012:role/…",
+    "storageSecret": "kubectl create secret generic NAME --from-literal=AWS_ACCESS_KEY_ID=… "
+    "--from-literal=AWS_SECRET_ACCESS_KEY=…    (NAME: that of storageSecret)",
+    "serviceAccount": "pulumi config set serviceAccount …",
+}
+"""How other credentials are given, by the way in."""
+_RIGHTS = "it needs s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is below {}"
+_EXPECTING = re.compile(r"expecting '([a-z0-9-]+)'")
+
+
+class UnusableError(Exception):
+    """Storage that can't be used; the message says why, and the line that mends it."""
+
+
+def probe(address: str, way: str) -> str:
+    """What is to be known of storage that can be used; empty for nothing. Raises UnusableError."""
+    name = f"{NAME}-{uuid.uuid4().hex[:12]}"
+    try:
+        storage = Storage.at(address)
+        _list(storage)
+        _use(storage.within(name))
+    except OSError as error:
+        raise UnusableError(_explained(_reason(error, address), address, way)) from None
+    try:
+        storage.within(name).remove_all()
+    except OSError:
+        return f"{address}: what is kept there may not be deleted, and so {name} stays, as will all that runs keep"
+    return ""
+
+
+def _list(storage: Storage) -> None:
+    """First of all, because its refusal has a reason."""
+    next(storage.names(), None)
+
+
+def _use(own: Storage) -> None:
+    """Raises OSError, also where what comes back is something else."""
+    own.make()
+    with TemporaryDirectory() as folder:
+        there, back = Path(folder) / "there", Path(folder) / "back"
+        there.write_bytes(CONTENT)
+        own.put(there, "file")
+        if list(own.names()) != ["file"]:
+            raise OSError("what was written is not listed")
+        own.fetch("file", back)
+        if back.read_bytes() != CONTENT:
+            raise OSError("what was written comes back as something else")
+
+
+def _reason(error: OSError, address: str) -> str:
+    """Of a refusal that has none, what the same server says of a list."""
+    if WITHOUT_REASON not in str(error):
+        return str(error)
+    try:
+        _list(Storage.at(address))
+    except OSError as told:
+        return str(told)
+    return str(error)
+
+
+def _explained(reason: str, address: str, way: str) -> str:
+    what, fix = _known(reason, address, CREDENTIALS[way])
+    return f"storage {address} can't be used: {what}\n  {fix}\nIt said: {reason.splitlines()[0]}"
+
+
+def _known(reason: str, address: str, credentials: str) -> tuple[str, str]:
+    """What a reason means, and the line that mends it."""
+    if not is_remote(address):
+        return (
+            "it is no folder that can be written",
+            "pulumi config set storage …    (a folder that is yours, with room)",
+        )
+    for words, say in _KNOWN.items():
+        if any(word.lower() in reason.lower() for word in words):
+            return say(reason, address, credentials)
+    return "the server refuses it", f"pulumi config set storage …    ({_RIGHTS.format(address)})"
+
+
+def _no_bucket(_: str, address: str, __: str) -> tuple[str, str]:
+    bucket = address.partition("://")[2].partition("/")[0]
+    return f"there is no bucket {bucket} at {_server()}", f"aws s3 mb s3://{bucket}    (or storage in another)"
+
+
+def _wrong_key(_: str, __: str, credentials: str) -> tuple[str, str]:
+    return f"{_server()} does not know the credentials, or they are wrong", credentials
+
+
+def _expired(_: str, __: str, credentials: str) -> tuple[str, str]:
+    return "the credentials are no longer valid", credentials
+
+
+def _wrong_region(reason: str, _: str, __: str) -> tuple[str, str]:
+    found = _EXPECTING.search(reason)
+    return "its bucket is in another region", f"pulumi config set storageRegion {found[1] if found else '…'}"
+
+
+def _denied(_: str, address: str, credentials: str) -> tuple[str, str]:
+    return f"these credentials may not use it: {_RIGHTS.format(address)}", credentials
+
+
+def _unreached(_: str, __: str, ___: str) -> tuple[str, str]:
+    return f"{_server()} does not answer", "pulumi config set storageEndpoint …    (http:// or https://, host and port)"
+
+
+def _server() -> str:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "the cloud's own server"
+
+
+_KNOWN: Mapping[tuple[str, ...], Callable[[str, str, str], tuple[str, str]]] = {
+    ("NO_SUCH_BUCKET", "NoSuchBucket", "not found. To create buckets"): _no_bucket,
+    ("ExpiredToken", "EXPIRED_TOKEN", "RequestExpired"): _expired,
+    ("PermanentRedirect", "AuthorizationHeaderMalformed", "HTTP status 301"): _wrong_region,
+    ("INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "InvalidToken", "INVALID_CLIENT_TOKEN"): _wrong_key,
+    ("ACCESS_DENIED", "Access Denied", "Permission denied", "HTTP status 403"): _denied,
+    ("NETWORK_CONNECTION", "curlCode", "Could not connect", "timed out"): _unreached,
+}
+"""What servers answer, by words of it."""
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m training.launch.storage_probe", description=__doc__)
+    parser.add_argument("address")
+    parser.add_argument("--way", choices=CREDENTIALS, default=OWN, help="how one is let in, for messages")
+    given = parser.parse_args()
+    try:
+        if known := probe(given.address, given.way):
+            print(known)
+    except UnusableError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
