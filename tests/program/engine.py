@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -61,7 +62,7 @@ class Project:
         self.folder = folder / "p"
         self.folder.mkdir()
         shutil.copytree(_compiled(), self.folder, dirs_exist_ok=True)
-        (self.folder / ".venv").symlink_to(ROOT / ".venv")
+        (self.folder / ".venv").symlink_to(sys.prefix)
         (self.folder / "control").mkdir()
         for arm in ARMS if stub else ():
             shutil.copy(Path(__file__).with_name("stub_entry.py"), self.folder / "training" / f"{arm}.py")
@@ -73,7 +74,7 @@ class Project:
         self.measure_on(f"machine of {self.mark}")
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", UNWRITTEN))},
-            "PATH": f"{ROOT / '.venv/bin'}:{cli.parent}:{os.environ['PATH']}",
+            "PATH": f"{sys.prefix}/bin:{cli.parent}:{os.environ['PATH']}",
             "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_HOME": str(folder / "home"),

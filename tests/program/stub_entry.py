@@ -1,4 +1,5 @@
-"""An arm that trains nothing: takes the flags of a real one, writes progress and a valid result. Copied over real arms.
+"""An arm that trains nothing: takes the flags of a real one, writes progress and a valid result, and keeps that in
+storage where it has one. Copied over real arms.
 
 What a run does beyond that stands in a file of the project named `control/<run>`: `fail` (it prints and exits with 3),
 `silent` (no result), `wait` (it waits until the file says something else), `hang` (it ignores SIGTERM for a minute,
@@ -16,6 +17,7 @@ from training.contract import provenance, result
 from training.contract.arms import ARMS
 from training.contract.progress import Progress
 from training.contract.recipe import kebab
+from training.launch.storage import Storage
 from training.workloads.cnn.detail import CnnDetail, Epoch
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -29,7 +31,7 @@ STUBBORN = "import os, signal, time; os.setpgid(0, 0); signal.signal(signal.SIGT
 
 def main(arm: str) -> None:
     """One run of `arm`."""
-    folder, recipe = parse()
+    folder, storage, recipe = parse()
     behaviour = control(folder)
     progress = Progress(folder)
     progress.write("start", arm=arm, epochs=recipe.epochs, stepsPerEpoch=STEPS, images=256, workers=recipe.workers)
@@ -48,20 +50,22 @@ def main(arm: str) -> None:
         progress.write("epoch", arm=arm, epoch=epoch, epochs=recipe.epochs, secondsLeft=0.0, **values)
     if behaviour != "silent":
         made_up(arm, recipe).write(folder / result.NAME)
+    if storage:
+        Storage.at(storage).put(folder / result.NAME, result.NAME)
 
 
-def parse() -> tuple[Path, CnnRecipe]:
-    """The run's folder and its recipe; refuses flags that no recipe has."""
+def parse() -> tuple[Path, str, CnnRecipe]:
+    """The run's folder, its storage and its recipe; refuses flags that no recipe has."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--result", type=Path, required=True)
     parser.add_argument("--dataset-path")
+    parser.add_argument("--storage", default="")
     parser.add_argument("--dashboard", action="store_true")
     for entry in CnnRecipe.settings().values():
         parser.add_argument(kebab(entry.name), type=entry.metadata["rule"].parse, required=True)
     given = vars(parser.parse_args())
-    return given["result"].parent, CnnRecipe(
-        **{entry.name: given[entry.name] for entry in CnnRecipe.settings().values()}
-    )
+    recipe = CnnRecipe(**{entry.name: given[entry.name] for entry in CnnRecipe.settings().values()})
+    return given["result"].parent, given["storage"], recipe
 
 
 def control(folder: Path) -> str:
