@@ -86,7 +86,12 @@ def storage_of(settings: Settings, plan: RunPlan) -> str:
     """The address of a measurement's folder in storage, in which each run has its own; "": nothing is kept."""
     if settings.storage is None:
         return ""
-    return f"{settings.storage.address}/{settings.stack}/{plan.measurement[:_DIGITS]}"
+    return folder_of(settings.storage.address, settings.stack, plan)
+
+
+def folder_of(storage: str, stack: str, plan: RunPlan) -> str:
+    """Of a stack's measurement, in storage at that address."""
+    return f"{storage}/{stack}/{plan.measurement[:_DIGITS]}"
 
 
 def in_turn(arms: Sequence[T], repeat: int) -> list[T]:

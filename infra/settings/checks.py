@@ -4,10 +4,13 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from infra.settings.draft import Draft, Problem, set_line
 
+OF_STORAGE = "infra.settings.storage"
+"""Module with what settings know of storage: of a stack that has none it is not loaded."""
 STORAGE_KEYS = (
     "storage",
     "storageEndpoint",
@@ -99,9 +102,7 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
 def _storage_is_reached(draft: Draft) -> Iterator[Problem]:
     """Where any key of it is set: what most stacks do without is loaded for those that have it."""
     if any(is_set(draft, key) for key in STORAGE_KEYS):
-        from infra.settings.storage import problems
-
-        yield from problems(draft)
+        yield from import_module(OF_STORAGE).problems(draft)
 
 
 CHECKS = (

@@ -7,6 +7,7 @@ must agree between keys (`infra.settings.checks`), and what the place of the run
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +17,7 @@ import pulumi
 import yaml
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
-from infra.settings.checks import CHECKS, Check, fewer_workers, path_of, run_checks
+from infra.settings.checks import CHECKS, OF_STORAGE, Check, fewer_workers, path_of, run_checks
 from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read
 from infra.settings.key import CLUSTER, Target
 from infra.settings.rules import Destination, Quantity
@@ -246,9 +247,8 @@ def _settings(draft: Draft, place: Judge) -> Settings:
 def _storage(draft: Draft) -> "Storage | None":
     if not draft["storage"]:
         return None
-    from infra.settings.storage import storage_of  # of what most stacks do without
-
-    return storage_of(draft)
+    found: Storage = import_module(OF_STORAGE).storage_of(draft)
+    return found
 
 
 def _requirements(draft: Draft) -> str | None:

@@ -91,7 +91,12 @@ def _claim(draft: Draft) -> Claim:
 
 def _is_one_node(draft: Draft) -> bool:
     """Whether all pods are surely on one."""
-    return HOSTNAME in draft["nodeSelector"] or (draft.target == "minikube" and draft["minikubeNodes"] == 1)
+    return HOSTNAME in draft["nodeSelector"] or (_makes_its_nodes(draft) and draft["minikubeNodes"] == 1)
+
+
+def _makes_its_nodes(draft: Draft) -> bool:
+    """Whether the cluster is the stack's own, and its nodes are made by a key."""
+    return draft.target in draft.keys["minikubeNodes"].targets
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
@@ -157,12 +162,12 @@ def _that_holds_claims(draft: Draft) -> list[str]:
 
 def _namespace_goes(draft: Draft) -> bool:
     """Whether `destroy` takes the namespace and leaves the cluster."""
-    return draft.target == "kubernetes" and bool(draft["createNamespace"])
+    return draft.target in CLUSTER and not _makes_its_nodes(draft) and bool(draft["createNamespace"])
 
 
 def _needs_shared_class(draft: Draft) -> bool:
     """Minikube's own class is a folder of each node."""
-    return draft.target == "minikube" and not draft["storageClass"] and not _is_one_node(draft)
+    return _makes_its_nodes(draft) and not draft["storageClass"] and not _is_one_node(draft)
 
 
 def _one_way_in(draft: Draft) -> Iterator[Problem]:
@@ -211,7 +216,7 @@ def _namespace_stays(draft: Draft) -> Iterator[Problem]:
     for key in filter(draft.__getitem__, _OF_NAMESPACE):
         yield Problem(
             f"{draft.shown(key)} with {draft.shown('createNamespace')}", "one of a namespace that exists",
-            (create_not, f"pulumi config rm {key}"), why="a namespace made by this stack holds none",
+            (create_not,), why="a namespace made by this stack holds none",
         )  # fmt: skip
     if draft["storage"] == CLAIM and _namespace_goes(draft):
         yield Problem(

@@ -57,6 +57,9 @@ CHANGES_NOTHING = {
     "dashboardNodePort": EVERYWHERE,  # a Service, which no arm uses
     "createNamespace": EVERYWHERE,  # policies, and who made it
     "kubeconfig": EVERYWHERE,  # how the cluster is reached
+    "storageCredentials": EVERYWHERE,  # how a run is let in: nothing is read or written in another way
+    "storageRole": EVERYWHERE,
+    "storageSize": EVERYWHERE,  # how much there is room for
     "kubeContext": EVERYWHERE,
 }
 """Keys whose change repeats nothing, with the stacks for which that holds."""
@@ -92,6 +95,14 @@ ANOTHER = {
     "allowOversubscription": "true",
     "rayDashboard": "true",
     "storage": "s3://bucket/prefix",
+    "storageEndpoint": "http://192.0.2.1:9000",
+    "storageRegion": "eu-central-1",
+    "storageCredentials": "AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b",
+    "storageRole": "arn:aws:iam::123456789012:role/another",
+    "storageSecret": "another",
+    "serviceAccount": "another",
+    "storageClass": "another",
+    "storageSize": "20Gi",
     "workerMemory": "1234Mi",
     "headCpus": "2",
     "headMemory": "3Gi",
@@ -148,6 +159,22 @@ OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "require
 OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
 BESIDE = {"datasetPath": {"dataset": "cifar10"}, "imagePullSecrets": {"createNamespace": "false"}}
 """What else must be set, before and after."""
+ROLE = {"storageRole": "arn:aws:iam::123456789012:role/training"}
+IN_S3 = {"storage": "s3://bucket/another", **ROLE}
+EXISTING = {"storage": "s3://bucket/another", "createNamespace": "false"}
+CLAIMED = {"storage": "pvc", "storageClass": "shared", "createNamespace": "false"}
+OF_STORAGE: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "storage": (IN_S3, ()),
+    "storageEndpoint": (IN_S3, ()),
+    "storageRegion": (IN_S3, ()),
+    "storageCredentials": (IN_S3, ("storageRole",)),
+    "storageRole": (IN_S3, ()),
+    "storageSecret": ({**EXISTING, "storageSecret": "keys"}, ()),
+    "serviceAccount": ({**EXISTING, "serviceAccount": "training"}, ()),
+    "storageClass": (CLAIMED, ()),
+    "storageSize": (CLAIMED, ()),
+}
+"""What is set before a key of storage changes, and what is not, afterwards."""
 REFUSED = (("kubernetes", "imageRegistry"), (BUILT, "imageRegistry"), ("kubernetes", "requirements"))
 """With an image that is there; or without the registry that it is pushed to."""
 
@@ -171,7 +198,7 @@ def settings_of(stack: str, **changes: str) -> Settings:
     values = values | changes
     if changes.get("image") and stack == BUILT:
         del values["imageRegistry"]
-    secret = frozenset({"secretEnvironment"})
+    secret = frozenset({"secretEnvironment", "storageCredentials"})
     return parse(values, replace(machine(cores=64, gib=256, secret=secret), dashboard_installed=True))
 
 
@@ -247,7 +274,11 @@ def test_a_setting_that_changes_a_pod_or_process_measures_again(
     stack: str, key: str, folders: dict[str, dict[str, str]]
 ) -> None:
     """Of any arm; and what is said to change nothing changes none of them."""
-    before, after = {}, {key: ANOTHER.get(key, "")}
+    before: dict[str, str] = {}
+    after = {key: ANOTHER.get(key, "")}
+    if key in OF_STORAGE:
+        before, others = OF_STORAGE[key]
+        after |= {name: value for name, value in before.items() if name not in (key, *others)}
     if key in folders["one"]:
         before, after = ({key: folders[name][key]} for name in ("one", "two"))
     beside = dict(A_SCRIPT if key in OF_SCRIPT else BESIDE.get(key, {}))

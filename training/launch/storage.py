@@ -3,13 +3,41 @@
 Each run has a folder of its own there, `<storage>/<stack>/<measurement>/<run>`. Not here: what is kept.
 """
 
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 PART = ".part"
 """End of the name of a file that is not yet whole."""
+
+
+CREDENTIALS_FILE = "/storage-credentials/credentials"
+"""Where pods have credentials that are made for a run. The kubelet brings them, in a minute, to pods that are there."""
+CREDENTIALS_SECONDS = 180.0
+UNTIL = "# until "
+"""Beginning of its first line: when they end."""
+
+
+def await_credentials() -> None:
+    """In a pod whose credentials come as a file: wait for such as have not ended. Raises OSError."""
+    file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", ""))
+    deadline = time.monotonic() + CREDENTIALS_SECONDS
+    while str(file) == CREDENTIALS_FILE and not _are_valid(file):
+        if time.monotonic() > deadline:
+            raise OSError(f"there are no credentials in {file} that have not ended: `pulumi up` makes new ones")
+        time.sleep(1)
+
+
+def _are_valid(file: Path) -> bool:
+    try:
+        first = file.read_text(encoding="utf-8").partition("\n")[0]
+    except FileNotFoundError:
+        return False
+    return not first.startswith(UNTIL) or datetime.fromisoformat(first.removeprefix(UNTIL)) > datetime.now(UTC)
 
 
 @dataclass(frozen=True)
@@ -26,6 +54,7 @@ class Storage:
         from pyarrow import fs
 
         if "://" in address:
+            await_credentials()
             return cls(*fs.FileSystem.from_uri(address))
         return cls(fs.LocalFileSystem(), str(Path(address).absolute()))
 

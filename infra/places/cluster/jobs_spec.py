@@ -6,22 +6,27 @@ A Job is made once and never changed: what it depends on stands in its template,
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra.places.cluster import files_spec, pod_spec
 from infra.places.cluster.files_spec import Secret
 from infra.places.cluster.pod_spec import RUN_LABEL, STACK_ANNOTATION, Manifest, Placement, Size
 from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
-from infra.plan import RunPlan
+from infra.plan import RunPlan, folder_of
 from training.contract import progress, provenance
 from training.contract.arms import ARMS
 from training.contract.recipe import kebab
 from training.contract.workload import Files
 from training.launch import indexed_job, versions
 
+if TYPE_CHECKING:  # most stacks have none
+    from infra.places.cluster.storage_spec import InPods
+
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
 """Annotations of a Job's template with the plan's two hashes: a change of one makes another Job."""
+STORAGE = "ray-worth-it/storage"
+"""Another: the measurement's folder in storage."""
 AWAIT_EXTRA_SECONDS = 300
 """Pulumi waits so much longer than the Job's own deadline, so that the Job's end is what it reports."""
 SUBMITTER = Size(0.1, "512Mi")
@@ -46,6 +51,8 @@ class JobSettings:
     environment: Mapping[str, Any]
     files: Files | None = None
     """What the pods need beside the image."""
+    storage: "InPods | None" = None
+    """What they are told of where to keep what outlives them; None: nothing does."""
 
     @property
     def deadline_seconds(self) -> int:
@@ -73,7 +80,7 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
     template = {
         "metadata": {
             "labels": _labels(plan),
-            "annotations": {OWN_KEY: plan.own_key, MEASUREMENT: plan.measurement},
+            "annotations": {OWN_KEY: plan.own_key, MEASUREMENT: plan.measurement, **_storage(plan, settings)},
         },
         "spec": _pod(plan, settings),
     }
@@ -83,6 +90,11 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
         **_indexed(plan),
         "template": template,
     }
+
+
+def _storage(plan: RunPlan, settings: JobSettings) -> dict[str, str]:
+    """Where this measurement keeps what outlives its runs: no part of a command, so that a baseline can be kept."""
+    return {STORAGE: folder_of(settings.storage.address, settings.stack, plan)} if settings.storage else {}
 
 
 def service(plan: RunPlan) -> Manifest | None:
@@ -125,11 +137,14 @@ def _indexed(plan: RunPlan) -> Manifest:
 
 def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
     pod = _pod_of_arm(plan, settings)
+    if settings.storage:
+        pod = settings.storage.kept(pod if ARMS[plan.arm].start == "ray" else settings.storage.given(pod))
     return files_spec.mounted(pod, settings.files) if settings.files else pod
 
 
 def _pod_of_arm(plan: RunPlan, settings: JobSettings) -> Manifest:
     flags = [*_recipe_flags(plan, settings.files), *settings.dataset_flags]
+    flags += [settings.storage.flag] if settings.storage else []
     image, common = settings.placement.image, dict(settings.environment)
     more: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS}
     arm = ARMS[plan.arm]

@@ -16,6 +16,8 @@ CONNECT_SECONDS = 4.0
 """For a connection: time for a lost packet to be sent again twice. What nothing answers is so said in time."""
 SECONDS = 10.0
 """For each answer."""
+MANAGER = "ray-worth-it"
+"""Of the fields that this project sets by itself."""
 
 
 class KubeError(Exception):
@@ -110,6 +112,14 @@ def patch(api: Any, path: str, change: Mapping[str, Any]) -> None:
     """Merge a change into one object (RFC 7396); raises KubeError."""
     headers = {"Accept": "*/*", "Content-Type": "application/merge-patch+json"}
     _send(api, path, api.param_serialize("PATCH", path, header_params=headers, body=change, **_AUTH))
+
+
+def apply(api: Any, path: str, wanted: Mapping[str, Any]) -> None:
+    """Make one object so, whether it is there or not, by a server-side apply; raises KubeError."""
+    headers = {"Accept": "*/*", "Content-Type": "application/apply-patch+yaml"}
+    query = [("fieldManager", MANAGER), ("force", "true")]
+    line = api.param_serialize("PATCH", path, query_params=query, header_params=headers, body=dict(wanted), **_AUTH)
+    _send(api, path, line)
 
 
 def create(api: Any, path: str, item: Mapping[str, Any]) -> None:

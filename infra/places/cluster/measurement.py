@@ -4,7 +4,7 @@ Puts the components together; what each of them makes, and from what, is in its 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
@@ -23,12 +23,17 @@ from infra.places.cluster.components import (
 )
 from infra.places.cluster.network_spec import NetworkSettings
 from infra.places.cluster.operator_spec import OperatorSettings
+from infra.places.cluster.pod_spec import Manifest
 from infra.places.cluster.pods import pods_of
 from infra.places.cluster.runs import ClusterRuns, WantedRuns
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
+from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 from training.launch import indexed_job
+
+if TYPE_CHECKING:  # most stacks have none
+    from infra.places.cluster.storage import WantedStorage
 
 
 class ClusterMeasurement(pulumi.ComponentResource):
@@ -49,11 +54,12 @@ class ClusterMeasurement(pulumi.ComponentResource):
         super().__init__("ray-worth-it:cluster:Measurement", name, {}, opts)
         self._settings, self._pods, self._access = settings, pods_of(settings), reach(self)
         images, namespace = self._image(), self._namespace()
-        foundation = self._operator([*namespace, *self._image_check(namespace)])
+        asked = [*namespace, *self._image_check(namespace)]
+        foundation = self._operator([*asked, *self._storage([*asked, *images])])
         needed = [*foundation, *images, *self._script_files(namespace)]
         ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, needed, self._child())
         dashboard = Dashboard("dashboard", self._access, self._node_port(), [ray.cluster], self._child())
-        wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.keep_baseline)
+        wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.keep_baseline, self._before_run())
         self.runs = ClusterRuns("runs", wanted, self._access, [ray.cluster], self._child())
         if self._access.guard:
             self._access.guard([dashboard, self.runs], self)
@@ -103,6 +109,49 @@ class ClusterMeasurement(pulumi.ComponentResource):
         options = pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True)
         return [image_check.ImageCheck(image_check.NAME, properties, options)]
 
+    def _storage(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """What must be done before a run may keep something."""
+        wanted = self._wanted_storage()
+        if wanted is None:
+            return []
+        from infra.places.cluster.storage import TrainingStorage
+
+        return TrainingStorage("storage", wanted, self._access, after, self._child()).ready
+
+    def _wanted_storage(self) -> "WantedStorage | None":
+        storage, pods, minutes = self._settings.storage, self._pods, self._settings.run_timeout_minutes
+        if storage is None or pods.storage is None:
+            return None
+        from infra.places.cluster.storage import WantedStorage
+
+        return WantedStorage(self._settings.stack, storage, pods.storage, pods.placement, minutes)
+
+    def _before_run(self) -> "Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None":
+        """What makes a run's credentials, where each has its own."""
+        wanted = self._wanted_storage()
+        if wanted is None or not wanted.storage.role:
+            return None
+        from infra.places.cluster.storage import run_credentials
+
+        return lambda plan, options: run_credentials(plan, self._identity(plan), wanted, self._access, options)
+
+    def _identity(self, plan: RunPlan) -> str:
+        """What a run's Job is replaced with: not the measurement, of a baseline that is kept."""
+        kept = self._settings.keep_baseline and ARMS[plan.arm].role == "reference"
+        return plan.own_key if kept else f"{plan.own_key} {plan.measurement}"
+
+    def _storage_rules(self) -> Sequence[Manifest]:
+        """Of the network policy; none where a preview does not know the server."""
+        if self._settings.storage is None:
+            return ()
+        from infra.places.cluster import storage_spec
+
+        try:
+            where = storage_spec.reached(self._settings.storage)
+        except OSError:
+            return ()
+        return storage_spec.egress(where) if where else ()
+
     def _namespace(self) -> Sequence[pulumi.Resource]:
         """The namespace, and who may talk to whom in it: what must be there before any pod is."""
         settings, access = self._settings.of_cluster, self._access
@@ -112,6 +161,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
             pod_range=access.traits.pod_range,
             native_ports=(indexed_job.PORT,) if self._pods.jobs.files is None else (),
             egress=settings.egress,
+            storage=self._storage_rules(),
         )
         return TrainingNamespace("network", wanted, access, self._child()).ready
 

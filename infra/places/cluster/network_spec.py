@@ -4,6 +4,7 @@ In a namespace that this stack makes, every pod is denied first. In one that was
 no policy selects one of those: a pod that a policy selects loses all traffic that no policy allows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
@@ -63,6 +64,8 @@ class NetworkSettings:
     """At which the pods of the native arm talk to each other; none: at all, as somebody's own script may."""
     egress: tuple[Destination, ...] = ()
     """What the pods of this project may call outside of the cluster."""
+    storage: Sequence[Manifest] = ()
+    """Rules that let them reach their storage."""
 
 
 def policies(settings: NetworkSettings) -> dict[str, Manifest]:
@@ -78,6 +81,8 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
     }
     if settings.egress:
         specs["egress"] = _to_outside(settings.egress)
+    if settings.storage:
+        specs["storage"] = _to_storage(settings.storage)
     if settings.operator:
         specs["operator"] = _operator()
     if settings.pod_range:
@@ -144,11 +149,15 @@ def _from_submitter() -> Manifest:
 
 
 def _to_outside(destinations: tuple[Destination, ...]) -> Manifest:
-    egress = [{"to": [{"ipBlock": _block(each.cidr)}], "ports": _ports(each.port)} for each in destinations]
+    egress = [{"to": [{"ipBlock": block(each.cidr)}], "ports": _ports(each.port)} for each in destinations]
     return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": egress}
 
 
-def _block(cidr: str) -> Manifest:
+def _to_storage(rules: Sequence[Manifest]) -> Manifest:
+    return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": list(rules)}
+
+
+def block(cidr: str) -> Manifest:
     """Without the addresses of metadata servers, where the range is a larger one."""
     asked = ip_network(cidr)
     within = [kept for kept in METADATA if kept.version == asked.version and kept != asked and _is_in(kept, asked)]

@@ -145,6 +145,23 @@ class ClusterPlace(ABC):
         return ()
 
 
+def ask_storage(settings: Settings) -> None:
+    """Refuse storage that can't be used from this machine, where the settings have any. Raises RunError."""
+    if settings.storage:
+        from infra.places.cluster.storage_asked import ask_from_here  # of what most stacks do without
+
+        ask_from_here(settings)
+
+
+def storage_findings(api: Any, settings: Settings) -> list[tuple[str, tuple[str, ...]]]:
+    """Why the cluster has not what storage needs, each with the lines that mend it. Raises KubeError."""
+    if settings.storage is None:
+        return []
+    from infra.places.cluster.storage_asked import findings
+
+    return findings(api, settings)
+
+
 def require_packages(target: str) -> None:
     """Raises RunError with the line that installs what a cluster's program needs and `local` does without."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]

@@ -91,6 +91,11 @@ def told(pod: Manifest, **variables: str) -> Manifest:
     return _with(pod, "env", *({"name": key, "value": value} for key, value in variables.items()))
 
 
+def referred(pod: Manifest, variables: Manifest) -> Manifest:
+    """A pod's spec whose container has variables more, each a dict as in `valueFrom`."""
+    return _with(pod, "env", *({"name": key, "valueFrom": value} for key, value in variables.items()))
+
+
 def _with(pod: Manifest, part: str, *more: Manifest) -> Manifest:
     (main,) = pod["containers"]
     return {**pod, "containers": [{**main, part: [*main.get(part, ()), *more]}]}

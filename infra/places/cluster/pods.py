@@ -6,7 +6,7 @@ so another measurement, whichever setting, file or line of this program it comes
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra.image import spec as image_spec
 from infra.image.spec import Content
@@ -20,6 +20,9 @@ from infra.settings.rules import Destination
 from infra.settings.settings import ClusterSettings, Settings
 from training.contract.arms import ARMS
 from training.contract.workload import named
+
+if TYPE_CHECKING:
+    from infra.places.cluster.storage_spec import InPods
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Pods:
     """What an image that was made elsewhere has to have."""
     secret: Secret | None
     """Variables that nobody else may see; None: there are none."""
+    storage: "InPods | None"
+    """What they are told of where to keep what outlives them; None: nothing does."""
 
     def of_run(self, plan: RunPlan) -> Manifest:
         """All that Kubernetes is told of a run, but for the Job's deadline: that ends a run, and changes none."""
@@ -70,7 +75,7 @@ def pods_of(settings: Settings) -> Pods:
     secret = Secret(tuple(sorted(settings.secret_environment)), settings.secret_digest or "")
     secret_or_none = secret if secret.names else None
     environment = jobs_spec.environment(versions, secret_or_none)
-    worker = Size(recipe.worker_cpus, cluster.worker_memory.text)
+    worker, storage = Size(recipe.worker_cpus, cluster.worker_memory.text), _storage(settings)
     return Pods(
         content=content,
         namespace=cluster.namespace,
@@ -83,6 +88,7 @@ def pods_of(settings: Settings) -> Pods:
             ray_version=versions["ray"],
             placement=placement,
             environment=environment,
+            storage=storage,
         ),
         jobs=JobSettings(
             stack=settings.stack,
@@ -93,11 +99,21 @@ def pods_of(settings: Settings) -> Pods:
             dataset_flags=tuple(content.dataset_flag()),
             environment=environment,
             files=workload.files(recipe),
+            storage=storage,
         ),
         egress=cluster.egress,
         asked_of_image={"least": {}, "exact": versions, "modules": {"training": ""}},
         secret=secret_or_none,
+        storage=storage,
     )
+
+
+def _storage(settings: Settings) -> "InPods | None":
+    if settings.storage is None:
+        return None
+    from infra.places.cluster.storage_spec import in_pods  # of what most stacks do without
+
+    return in_pods(settings.storage)
 
 
 def _image(cluster: ClusterSettings, content: Content) -> str:

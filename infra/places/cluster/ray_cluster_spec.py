@@ -8,10 +8,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra.places.cluster import pod_spec
 from infra.places.cluster.pod_spec import Manifest, Placement, Size
+
+if TYPE_CHECKING:  # most stacks have none
+    from infra.places.cluster.storage_spec import InPods
 
 NAME = "ray-training-cluster"
 HEAD_SERVICE = f"{NAME}-head-svc"
@@ -50,6 +53,8 @@ class RayClusterSettings:
     placement: Placement
     environment: Mapping[str, Any]
     """What training processes find in theirs."""
+    storage: "InPods | None" = None
+    """What they are told of where to keep what outlives a run; None: nothing does."""
 
 
 def spec(settings: RayClusterSettings) -> Manifest:
@@ -103,7 +108,8 @@ def _template(
     environment = {**RAY_VARIABLES, **settings.environment}
     main = pod_spec.container(name, settings.placement.image, size, environment=environment)
     main |= {"ports": list(ports)} if ports else {}
+    pod = pod_spec.pod(main, settings.placement, spread=spread)
     return {
         "metadata": {"labels": pod_spec.labels(name)},
-        "spec": pod_spec.pod(main, settings.placement, spread=spread),
+        "spec": settings.storage.given(pod) if settings.storage else pod,
     }

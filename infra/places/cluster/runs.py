@@ -1,6 +1,6 @@
 """The runs of a measurement as Jobs of a cluster, one after another, each followed by its result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,12 @@ class WantedRuns:
     plans: Sequence[RunPlan]
     jobs: JobSettings
     keep_baseline: bool
+    before_run: Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None
+    """Makes what a run needs of its own, when it is made."""
+
+
+OF_MEASUREMENT = (jobs_spec.MEASUREMENT, jobs_spec.STORAGE)
+"""Annotations of which another value makes no other Job of a baseline that is kept."""
 
 
 class ClusterRuns(pulumi.ComponentResource):
@@ -45,10 +51,15 @@ class ClusterRuns(pulumi.ComponentResource):
         self.runs = {}
         previous: list[pulumi.Resource] = list(after)
         for plan in wanted.plans:
-            job = self._job(plan, previous)
+            job = self._job(plan, [*previous, *self._before(plan, previous)])
             self.runs[plan.name] = self._result(plan, job)
             previous = [self.runs[plan.name]]
         self.register_outputs({"runs": list(self.runs)})
+
+    def _before(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+        make = self._wanted.before_run
+        options = pulumi.ResourceOptions(parent=self, depends_on=list(previous), retain_on_delete=True)
+        return [make(plan, options)] if make else []
 
     def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> k8s.batch.v1.Job:
         wanted, access = self._wanted, self._access
@@ -56,7 +67,6 @@ class ClusterRuns(pulumi.ComponentResource):
         service = self._service(plan)
         spec: Any = jobs_spec.job(plan, wanted.jobs)
         seconds = wanted.jobs.deadline_seconds + jobs_spec.AWAIT_EXTRA_SECONDS
-        measurement = f'spec.template.metadata.annotations["{jobs_spec.MEASUREMENT}"]'
         return k8s.batch.v1.Job(
             plan.name,
             metadata=access.metadata(jobs_spec.annotations(wanted.stack)),
@@ -66,7 +76,7 @@ class ClusterRuns(pulumi.ComponentResource):
                 depends_on=[*previous, *service],
                 # After an interruption the Job runs on: a second one beside it would share its cores.
                 delete_before_replace=True,
-                ignore_changes=[measurement] if keep else [],
+                ignore_changes=[_annotation(name) for name in OF_MEASUREMENT] if keep else [],
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s"),
             ),
         )
@@ -94,6 +104,11 @@ class ClusterRuns(pulumi.ComponentResource):
         }
         options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
         return JobResult(f"{plan.name}-result", properties, options)
+
+
+def _annotation(name: str) -> str:
+    """One of a Job's template, as a path of Pulumi."""
+    return f'spec.template.metadata.annotations["{name}"]'
 
 
 def _uid(metadata: k8s.meta.v1.outputs.ObjectMeta) -> str | None:

@@ -21,7 +21,7 @@ from infra.places.cluster.fit import (
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.network_spec import API_SERVER_PORTS
 from infra.places.cluster.nodes import allocatable, usable
-from infra.places.cluster.place import why_namespace_stays
+from infra.places.cluster.place import storage_findings, why_namespace_stays
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
 from infra.places.cluster.ray_api import RayError
 from infra.settings.draft import set_line
@@ -49,7 +49,13 @@ class Finding:
 
 def findings(api: Any, settings: Settings) -> list[Finding]:
     """All that stands in the way in this cluster; raises KubeError when it can't be asked."""
-    return [*_namespace(api, settings), *_jobs(api, settings), *_operator(api, settings), *_fit(api, settings)]
+    return [
+        *_namespace(api, settings),
+        *_jobs(api, settings),
+        *_operator(api, settings),
+        *_fit(api, settings),
+        *(Finding(why, ways) for why, ways in storage_findings(api, settings)),
+    ]
 
 
 def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:

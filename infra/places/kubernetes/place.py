@@ -11,7 +11,7 @@ from infra.image import base as image_base
 from infra.places.cluster import fit, kube
 from infra.places.cluster.fit import RESERVED
 from infra.places.cluster.kube import KubeError
-from infra.places.cluster.place import ClusterPlace, Traits, require_packages, warn_of_silence
+from infra.places.cluster.place import ClusterPlace, Traits, ask_storage, require_packages, warn_of_silence
 from infra.places.kubernetes import inspection, kubeconfig
 from infra.places.kubernetes.kubeconfig import NotHereError, Selected
 from infra.settings.checks import Check, path_of
@@ -46,6 +46,7 @@ class ExistingCluster(ClusterPlace):
         """Say which cluster it is, and refuse one that can't hold the measurement; find out the image's base."""
         require_packages(self.target)
         _refuse_unusable(settings)
+        ask_storage(settings)
         return image_base.pinned(settings)
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":

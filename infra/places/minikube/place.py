@@ -25,7 +25,15 @@ from infra.places.cluster.fit import (
     without_arms_line,
 )
 from infra.places.cluster.kube import KubeError
-from infra.places.cluster.place import ClusterPlace, Traits, require_packages, warn_of_silence, why_namespace_stays
+from infra.places.cluster.place import (
+    ClusterPlace,
+    Traits,
+    ask_storage,
+    require_packages,
+    storage_findings,
+    warn_of_silence,
+    why_namespace_stays,
+)
 from infra.places.cluster.ray_api import RayError
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import wanted_cluster
@@ -94,6 +102,7 @@ class MinikubePlace(ClusterPlace):
     def prepare(self, settings: Settings) -> Settings:
         """Refuse a cluster that is gone or stopped, clear what a killed `up` left, bring back images of the nodes."""
         require_packages(self.target)
+        ask_storage(settings)
         if pulumi.runtime.is_dry_run():
             warn_of_silence(settings.stack)
             return image_base.pinned(settings)
@@ -191,6 +200,8 @@ def _refuse_and_clear(settings: Settings) -> None:
         reason = why_namespace_stays(api, settings)
         if reason:
             raise pulumi.RunError(f"{reason}; nothing was changed:\n  {set_line('createNamespace', ON)}")
+        for why, ways in storage_findings(api, settings):
+            raise pulumi.RunError("\n  ".join([f"{why}; nothing was changed:", *ways]))
         if others := ray_api.jobs_of_others(api, settings.of_cluster.namespace, settings.stack):
             raise pulumi.RunError(f"nothing was changed: {other_jobs.said(others, settings.stack)}")
         _clear(api, settings.of_cluster.namespace)

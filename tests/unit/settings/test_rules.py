@@ -10,6 +10,20 @@ from training.workloads.script.recipe import ScriptRecipe
 
 A_SCRIPT = {"workload": "script", "script": "examples/keras_tf_config.py", "metric": "loss"}
 A_SCRIPT_S_KEYS = set(ScriptRecipe.settings()) - set(CnnRecipe.settings())
+THERE = {
+    "target": "kubernetes",
+    "kubeContext": "staging",
+    "image": "registry.example.com/a:1",
+    "createNamespace": "false",
+}
+IN_S3, CLAIMED = {"storage": "s3://bucket/prefix"}, {**THERE, "storage": "pvc"}
+IN_PODS = {**THERE, **IN_S3}
+OF_STORAGE = {
+    **dict.fromkeys(("storageEndpoint", "storageRegion", "storageRole"), IN_S3),
+    **dict.fromkeys(("storageSecret", "serviceAccount"), IN_PODS),
+    **dict.fromkeys(("storageClass", "storageSize"), CLAIMED),
+}
+"""What else must be set for these keys to mean something."""
 REFUSED = {
     "workersCurve": ["0", "1,x", "1;2", "1,,2"],
     "workload": ["CNN", "resnet"],
@@ -54,6 +68,13 @@ REFUSED = {
     "workerMemory": ["511Mi", "2GB", "2g", "512m", "-2Gi", "2 Gi", "lots"],
     "headCpus": ["0", "257", "nan"],
     "headMemory": ["1023Mi", "2gb"],
+    "storageEndpoint": ["localhost:9000", "https://", "https://host/path", "ftp://host", "https://user:word@host"],
+    "storageRegion": ["EU", "a b"],
+    "storageRole": ["training", "arn:aws:iam::1:role/x", "arn:aws:iam::123456789012:user/x"],
+    "storageClass": ["My Class"],
+    "storageSize": ["0", "10GB", "65Ti", "much"],
+    "storageSecret": ["My Secret"],
+    "serviceAccount": ["A"],
     "storage": ["/", "http://host/x", "s3://", "s3://B_/x", "s3://bucket/x?region=y", "file:///x"],
     "sharedMemory": ["1", "1gb", "none"],
     "scratch": ["1023Ki", "10gb"],
@@ -134,7 +155,7 @@ ACCEPTED = {
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in REFUSED.items() for value in values])
 def test_a_value_outside_its_rule_is_refused(key: str, value: str) -> None:
     """The message has the key, the value, what is allowed, and a line that works."""
-    found = only_problem(**A_SCRIPT | {key: value} if key in A_SCRIPT_S_KEYS else {key: value})
+    found = only_problem(**(A_SCRIPT if key in A_SCRIPT_S_KEYS else OF_STORAGE.get(key, {})) | {key: value})
 
     assert f"{key} = {value}" in found
     assert f"allowed: {every_key()[key].rule.allowed}" in found
@@ -159,7 +180,7 @@ def test_every_rule_is_tested() -> None:
         "requirements",
         "metric",
     }
-    assert set(every_key()) - set(REFUSED) == {*of_paths, "secretEnvironment"}
+    assert set(every_key()) - set(REFUSED) == {*of_paths, "secretEnvironment", "storageCredentials"}
 
 
 def test_keys_of_a_recipe_have_the_recipe_s_rules() -> None:

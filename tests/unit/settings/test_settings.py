@@ -10,6 +10,7 @@ import yaml
 
 from infra.places.place import choose
 from infra.settings import settings as module
+from infra.settings.checks import STORAGE_KEYS
 from infra.settings.draft import InvalidSettingsError, read
 from infra.settings.key import TARGETS, Key
 from infra.settings.settings import ClusterSettings, Settings, SettingsError, load
@@ -55,7 +56,7 @@ def test_every_key_is_typed_somewhere() -> None:
     """No key is accepted and then dropped: each is a field of the settings, of the cluster's, or of the recipe."""
     parts = (Settings, ClusterSettings, CnnRecipe, ScriptRecipe)
     names = {camel(field.name) for part in parts for field in fields(part)}
-    read_otherwise = {"workerMemory", *(arm.switch for arm in ARMS.values())}
+    read_otherwise = {"workerMemory", *STORAGE_KEYS, *(arm.switch for arm in ARMS.values())}
 
     assert set(every_key()) - read_otherwise <= names
 

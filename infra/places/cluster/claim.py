@@ -1,0 +1,212 @@
+"""The claim of storage pvc as a Pulumi dynamic resource: made once, grown in place, and never deleted.
+
+Pulumi's own resource would refuse a claim that an earlier life of the stack left, which is what a claim is for. One of
+another stack is refused, and left as it is.
+
+The state holds the provider pickled by reference: this module and its class keep their names for ever.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+
+from infra.places.cluster import kube
+from infra.places.cluster.kube import KubeError
+from infra.places.cluster.pod_spec import STACK_ANNOTATION
+from infra.places.cluster.storage_spec import CLAIM, claim_object
+from infra.settings.draft import set_line
+from infra.settings.rules import quantity
+from infra.settings.storage import Claim
+
+SINGLE_NODE = {
+    "ebs.csi.aws.com": "efs.csi.aws.com",
+    "kubernetes.io/aws-ebs": "efs.csi.aws.com",
+    "pd.csi.storage.gke.io": "filestore.csi.storage.gke.io",
+    "kubernetes.io/gce-pd": "filestore.csi.storage.gke.io",
+    "disk.csi.azure.com": "file.csi.azure.com",
+    "kubernetes.io/azure-disk": "file.csi.azure.com",
+    "cinder.csi.openstack.org": "manila.csi.openstack.org",
+    "csi.vsphere.vmware.com": "nfs.csi.k8s.io",
+    "dobs.csi.digitalocean.com": "nfs.csi.k8s.io",
+    "csi.hetzner.cloud": "nfs.csi.k8s.io",
+    "k8s.io/minikube-hostpath": "nfs.csi.k8s.io",
+    "hostpath.csi.k8s.io": "nfs.csi.k8s.io",
+    "rancher.io/local-path": "nfs.csi.k8s.io",
+    "kubernetes.io/no-provisioner": "nfs.csi.k8s.io",
+}
+"""Provisioners whose volumes pods of one node write, by name, and one whose volumes all do where that runs."""
+DEFAULT = "storageclass.kubernetes.io/is-default-class"
+
+
+class ClaimRefused(Exception):  # noqa: N818  (the name is what the user reads before the message)
+    """A claim that can't be had as it is wanted."""
+
+
+class TrainingClaim(Resource, module="cluster", name="Claim"):
+    """The claim of one stack."""
+
+    def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(ClaimProvider(), name, properties, opts)
+
+
+class ClaimProvider(ResourceProvider):
+    """Applies the claim; deletes none."""
+
+    serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
+        """Called before anything else in the provider's process, and only there."""
+        sys.tracebacklimit = 0
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Size and class; another namespace has a claim of its own."""
+        moved = [key for key in ("namespace",) if news.get(key) != olds.get(key)]
+        changed = [key for key in ("size", "storageClass", "byManyNodes") if news.get(key) != olds.get(key)]
+        return DiffResult(changes=bool(moved or changed), replaces=moved)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Make it, or take up what the stack left."""
+        _apply(props)
+        return CreateResult(f"{props['namespace']}/{CLAIM}", props)
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Grow."""
+        _apply(news)
+        return UpdateResult(news)
+
+
+def properties(claim: Claim, stack: str, namespace: str, kubeconfig: str) -> dict[str, Any]:
+    """Of the resource."""
+    return {
+        "stack": stack,
+        "namespace": namespace,
+        "kubeconfig": kubeconfig,
+        "size": claim.size,
+        "storageClass": claim.storage_class or "",
+        "byManyNodes": claim.by_many_nodes,
+    }
+
+
+def _apply(props: dict[str, Any]) -> None:
+    wanted = Claim(
+        storage_class=props["storageClass"] or None, size=props["size"], by_many_nodes=bool(props["byManyNodes"])
+    )
+    api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
+    for why, ways in refusals(api, wanted, props["stack"], namespace):
+        raise ClaimRefused("\n  ".join([f"{why}:", *ways]))
+    claim = claim_object(wanted, props["stack"], namespace)
+    if there := existing(api, namespace):  # its class was chosen when it was made, by the cluster or by the setting
+        claim["spec"] = {**claim["spec"], "accessModes": there["spec"]["accessModes"]}
+        claim["spec"] |= {key: there["spec"][key] for key in ("storageClassName",) if key in there["spec"]}
+    kube.apply(api, path(namespace), claim)
+
+
+def path(namespace: str) -> str:
+    """Where the API server has it."""
+    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{CLAIM}"
+
+
+def existing(api: Any, namespace: str) -> dict[str, Any] | None:
+    """The claim that there is; None where there is none. Raises KubeError."""
+    try:
+        found: dict[str, Any] = kube.get(api, path(namespace))
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        return None
+    return found
+
+
+def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Why the claim can't be had so, each with the lines that mend it; asked before anything is made."""
+    there = existing(api, namespace)
+    classes = kube.items(api, "/apis/storage.k8s.io/v1/storageclasses")
+    name = (there or {}).get("spec", {}).get("storageClassName") or wanted.storage_class or _default(classes)
+    chosen = next((each for each in classes if each["metadata"]["name"] == name), None)
+    if there is not None:
+        found = [*_foreign(there, stack, namespace), *_of_another_class(there, wanted), *_size(there, wanted, chosen)]
+        return [*found, *_not_shared(there["spec"]["accessModes"], wanted, namespace)]
+    return [*_no_class(chosen, name, classes), *(_single_node(chosen) if wanted.by_many_nodes and chosen else [])]
+
+
+Refusals = list[tuple[str, tuple[str, ...]]]
+_ONE_NODE = set_line("nodeSelector", '{"kubernetes.io/hostname": "NODE"}')
+
+
+def _default(classes: list[dict[str, Any]]) -> str:
+    marked = [each for each in classes if (each["metadata"].get("annotations") or {}).get(DEFAULT) == "true"]
+    return str(marked[0]["metadata"]["name"]) if marked else ""
+
+
+def _no_class(chosen: Mapping[str, Any] | None, name: str, classes: list[dict[str, Any]]) -> Refusals:
+    if chosen is not None:
+        return []
+    names = sorted(str(each["metadata"]["name"]) for each in classes)
+    what = f"this cluster has no StorageClass {name}" if name else "this cluster has no default StorageClass"
+    ways = tuple(set_line("storageClass", each) for each in names) or ("kubectl get storageclasses",)
+    return [(f"{what}, and storage is pvc", ways)]
+
+
+def _single_node(chosen: Mapping[str, Any]) -> Refusals:
+    other = SINGLE_NODE.get(chosen["provisioner"])
+    if other is None:
+        return []
+    name = chosen["metadata"]["name"]
+    return [
+        (
+            f"volumes of StorageClass {name} ({chosen['provisioner']}) are written by the pods of one node, and yours"
+            f" may be on several; a class of {other}, or one node for all pods",
+            (set_line("storageClass", "…"), _ONE_NODE),
+        )
+    ]
+
+
+def _foreign(there: Mapping[str, Any], stack: str, namespace: str) -> Refusals:
+    owner = (there["metadata"].get("annotations") or {}).get(STACK_ANNOTATION)
+    if owner == stack:
+        return []
+    whose = f"stack {owner}" if owner else "somebody else"
+    return [
+        (
+            f"the claim {CLAIM} in namespace {namespace} is of {whose}, and stays as it is",
+            (set_line("namespace", f"{namespace}-2"),),
+        )
+    ]
+
+
+def _of_another_class(there: Mapping[str, Any], wanted: Claim) -> Refusals:
+    name = there["spec"].get("storageClassName")
+    if not wanted.storage_class or name == wanted.storage_class:
+        return []
+    return [
+        (
+            f"the claim {CLAIM} is of StorageClass {name}, which can't be changed; to keep it",
+            (set_line("storageClass", name),),
+        )
+    ]
+
+
+def _size(there: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | None) -> Refusals:
+    read = quantity("0").parse
+    has = there["spec"]["resources"]["requests"]["storage"]
+    if read(wanted.size).bytes < read(has).bytes:
+        return [(f"the claim {CLAIM} has {has}, and no claim shrinks", (set_line("storageSize", has),))]
+    if read(wanted.size).bytes > read(has).bytes and not (chosen or {}).get("allowVolumeExpansion"):
+        name = there["spec"].get("storageClassName")
+        why = f"the claim {CLAIM} has {has}, and its StorageClass {name} lets none grow"
+        return [(why, (set_line("storageSize", has),))]
+    return []
+
+
+def _not_shared(modes: list[str], wanted: Claim, namespace: str) -> Refusals:
+    if not wanted.by_many_nodes or "ReadWriteMany" in modes:
+        return []
+    return [
+        (
+            f"the claim {CLAIM} in namespace {namespace} is written by pods of one node, and yours may be on several",
+            (_ONE_NODE,),
+        )
+    ]

@@ -1,0 +1,75 @@
+"""What is asked of a cluster's storage before anything is made: its claim, its Secret, its server. Changes nothing."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pulumi
+
+from infra.places.cluster import claim, kube, storage_spec
+from infra.places.cluster.claim import Refusals
+from infra.places.cluster.kube import KubeError
+from infra.settings.draft import set_line
+from infra.settings.rules import KEY, KEY_ID
+from infra.settings.settings import Settings
+from infra.settings.storage import Storage
+from infra.storage import refuse_unusable
+
+
+def findings(api: Any, settings: Settings) -> Refusals:
+    """Why the cluster has not what storage needs there, each with the lines that mend it. Raises KubeError."""
+    storage, namespace = settings.storage, settings.of_cluster.namespace
+    if storage is None:
+        return []
+    found = list(_lacking(api, storage, namespace))
+    return found + (claim.refusals(api, storage.claim, settings.stack, namespace) if storage.claim else [])
+
+
+def _lacking(api: Any, storage: Storage, namespace: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if storage.secret:
+        found = _object(api, f"/api/v1/namespaces/{namespace}/secrets/{storage.secret}")
+        missing = [name for name in (KEY_ID, KEY) if name not in (found or {}).get("data", {})]
+        if missing:
+            given = " ".join(f"--from-literal={name}=…" for name in (KEY_ID, KEY))
+            yield (
+                f"the Secret {storage.secret} in namespace {namespace} has no {' and no '.join(missing)}",
+                (f"kubectl --namespace {namespace} create secret generic {storage.secret} {given}",),
+            )
+    if storage.service_account:
+        name = storage.service_account
+        if _object(api, f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}") is None:
+            yield (
+                f"there is no ServiceAccount {name} in namespace {namespace}",
+                (f"kubectl --namespace {namespace} create serviceaccount {name}", set_line("serviceAccount", "…")),
+            )
+
+
+def _object(api: Any, path: str) -> dict[str, Any] | None:
+    """None where there is none."""
+    try:
+        found: dict[str, Any] = kube.get(api, path)
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        return None
+    return found
+
+
+def ask_from_here(settings: Settings) -> None:
+    """Refuse, with RunError, storage that can't be used from this machine, where it is let in as pods will be.
+
+    A preview asks nothing of it, and goes on where the server's name is nobody's.
+    """
+    storage = settings.storage
+    if storage is None:
+        return
+    try:
+        storage_spec.reached(storage)
+    except OSError as error:
+        said = f"the server of storageEndpoint = {storage.endpoint} is not known here ({error})"
+        if not pulumi.runtime.is_dry_run():
+            raise pulumi.RunError(f"nothing was changed: {said}\n  {set_line('storageEndpoint', '…')}") from None
+        pulumi.log.warn(f"{said}, and `up` would be refused")
+        return
+    known_here = bool(storage.credentials or storage.role) and not storage_spec.is_in_cluster(storage)
+    if known_here and not pulumi.runtime.is_dry_run():
+        refuse_unusable(settings)

@@ -1,0 +1,134 @@
+"""Credentials for runs in pods: the role is assumed when a run is made, and what comes of it is where pods find it."""
+
+from collections.abc import Iterator
+from configparser import ConfigParser
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.places.cluster import run_credentials, short_job
+from infra.places.cluster.run_credentials import RunCredentialsProvider
+from infra.places.cluster.storage_probe import StorageProbeProvider
+from infra.places.cluster.storage_spec import SECRET
+from infra.programs import Failure
+from tests.storage.cloud import PREFIX, ROLE, Cloud
+from tests.unit.kube_api import NAMESPACE, Api, job, serving
+from training.launch import storage as storing
+from training.launch.storage import Storage
+
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[tuple[Api, dict[str, Any]]]:
+    """A cluster, and what a run's credentials are told."""
+    run_credentials._ended_well.cache_clear()
+    with serving(tmp_path) as (api, kubeconfig):
+        yield (
+            api,
+            {
+                "name": "ray-1",
+                "run": "own measurement",
+                "role": ROLE,
+                "timeoutMinutes": 1.0,
+                "namespace": NAMESPACE,
+                "kubeconfig": kubeconfig,
+            },
+        )
+
+
+def file_of(api: Api) -> str:
+    """What pods find."""
+    secret = api.objects[SECRETS]
+    return str(secret["stringData"]["credentials"])
+
+
+@pytest.mark.usefixtures("as_caller")
+def test_what_is_assumed_is_where_pods_find_it_and_in_no_state(
+    api: tuple[Api, dict[str, Any]], cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients of S3 read the file as it is, and may what the role may; inputs, outputs and id have none of it."""
+    there, props = api
+
+    made = RunCredentialsProvider().create(props)
+
+    text = file_of(there)
+    given = ConfigParser()
+    given.read_string(text)
+    assert made.outs == props
+    assert given["default"]["aws_session_token"] not in str((made.id, made.outs))
+    mounted = tmp_path / "credentials"
+    mounted.write_text(text)
+    for name in cloud.caller:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(mounted))
+    monkeypatch.setattr(storing, "CREDENTIALS_FILE", str(mounted))
+    own = Storage.at(f"{PREFIX}/in-a-pod")
+    own.put(mounted, "file")
+    assert ["file"] == list(own.names())
+
+
+@pytest.mark.usefixtures("as_caller")
+def test_they_are_made_anew_where_the_run_is(api: tuple[Api, dict[str, Any]]) -> None:
+    """A second `up` makes none; a Job that failed is made again, and so are they. A silent cluster changes nothing."""
+    there, props = api
+    provider = RunCredentialsProvider()
+    there.put("/apis/batch/v1", "jobs", job("ray-1-a", "ray-1", "Complete", succeeded=1), NAMESPACE)
+    there.put("/apis/batch/v1", "jobs", job("native-1-a", "native-1", "Failed", failed=1), NAMESPACE)
+
+    assert not provider.diff("", props, props).changes
+    assert provider.diff("", props, {**props, "run": "another"}).changes
+    failed = {**props, "name": "native-1"}
+    assert provider.diff("", failed, failed).changes
+    silent = {**failed, "kubeconfig": "nowhere"}
+    assert not provider.diff("", silent, silent).changes
+
+
+def test_a_refusal_makes_nothing(
+    api: tuple[Api, dict[str, Any]], cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is STS' own answer."""
+    there, props = api
+    for name, value in cloud.variables(cloud.caller).items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(Failure, match="can't be assumed"):
+        RunCredentialsProvider().create({**props, "role": f"{ROLE}s"})
+    assert SECRETS not in there.objects
+
+
+@pytest.mark.usefixtures("as_caller")
+def test_the_probe_assumes_the_role_too_and_takes_the_secret_along(
+    api: tuple[Api, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the first that needs one; and finds no fault in a Secret that is gone."""
+    there, props = api
+    found = []
+    monkeypatch.setattr(short_job, "run", lambda *_: found.append(file_of(there)) or "")
+    provider = StorageProbeProvider()
+    given = {**props, "name": "storage-probe", "address": PREFIX, "pod": "{}"}
+
+    provider.create(given)
+
+    assert ["[default]"] == [text.splitlines()[1] for text in found]
+    for _ in range(2):
+        provider.delete("", given)
+    assert SECRETS not in there.objects
+
+
+def test_a_pod_waits_for_credentials_that_have_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kubelet brings those of a run in a minute; what never comes is an error; nobody's own file is asked."""
+    file = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    storing.await_credentials()  # not where pods have theirs
+    monkeypatch.setattr(storing, "CREDENTIALS_FILE", str(file))
+    monkeypatch.setattr(storing, "CREDENTIALS_SECONDS", 0.1)
+    for hours, known in ((-1, False), (1, True)):
+        file.write_text(f"{storing.UNTIL}{(datetime.now(UTC) + timedelta(hours=hours)).isoformat()}\n[default]\n")
+        if known:
+            storing.await_credentials()
+        else:
+            with pytest.raises(OSError, match="`pulumi up` makes new ones"):
+                storing.await_credentials()

@@ -1,0 +1,139 @@
+"""Settings of storage: each key only where it means something, one way in, and what a claim needs."""
+
+import pytest
+
+from infra.settings.storage import HOSTNAME, MOUNTED
+from tests.unit.settings_machine import applied, machine, only_problem, problems, settings
+
+S3 = "s3://bucket/prefix"
+EXISTING = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
+OURS_NOT = {**EXISTING, "createNamespace": "false"}
+MINIKUBE = {"target": "minikube", "minikubeCpus": "16", "minikubeMemory": "32Gi"}
+KEYS = "AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b"
+LARGE = machine(64, 256, secret=frozenset({"storageCredentials"}))
+ROLE = "arn:aws:iam::123456789012:role/training"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "beside"),
+    [
+        ("storageEndpoint", "http://localhost:9000", {}),
+        ("storageEndpoint", "http://localhost:9000", {"storage": "gs://bucket/prefix"}),
+        ("storageRegion", "eu-central-1", {"storage": "../kept"}),
+        ("storageRole", ROLE, {"storage": "../kept"}),
+        ("storageSecret", "keys", {"storage": S3}),
+        ("serviceAccount", "training", {"storage": S3}),
+        ("storageClass", "nfs", {**OURS_NOT, "storage": S3, "storageSecret": "keys"}),
+        ("storageSize", "20Gi", {**OURS_NOT, "storage": S3, "storageSecret": "keys"}),
+        ("serviceAccount", "training", {**OURS_NOT, "storage": "pvc"}),
+    ],
+)
+def test_a_key_that_would_change_nothing_is_refused(key: str, value: str, beside: dict[str, str]) -> None:
+    """With what it means something with."""
+    found = only_problem(LARGE, **beside, **{key: value})
+
+    assert f"{key} = {value}" in found
+    assert f"fix:     pulumi config rm {key}" in found
+
+
+def test_a_folder_is_this_machine_s_and_a_claim_a_cluster_s() -> None:
+    """Each with the line that is enough, whatever else that needs."""
+    assert "a claim is of a cluster" in only_problem(storage="pvc")
+    for place in (EXISTING, OURS_NOT, MINIKUBE):
+        assert "one of a pod goes with it" in only_problem(LARGE, **place, storage="../kept")
+
+
+def test_a_folder_is_found_from_the_project() -> None:
+    """As every path is."""
+    storage = settings(storage="../kept").storage
+
+    assert storage is not None
+    assert storage.address == f"{machine().folder}/../kept"
+    assert not storage.is_remote
+
+
+def test_pods_have_no_credentials_of_whoever_calls() -> None:
+    """Four ways give them some, and each is enough; on this machine a run has its caller's."""
+    (problem,) = problems(LARGE, **EXISTING, storage=S3)
+    secret, account, role, given = problem.fixes
+
+    for way in (secret, account, role):
+        settings(LARGE, **applied({**EXISTING, "storage": S3}, way))
+    assert "pulumi config set --secret storageCredentials" == given
+    settings(LARGE, **EXISTING, storage=S3, storageCredentials=KEYS)
+    assert "serviceAccount" in only_problem(LARGE, **EXISTING, storage="gs://bucket/prefix")
+    settings(storage=S3)
+
+
+def test_one_way_in_is_enough() -> None:
+    """Of two, which holds would be a guess."""
+    assert "storageCredentials = [secret] and storageRole" in only_problem(
+        LARGE, storage=S3, storageCredentials=KEYS, storageRole=ROLE
+    )
+
+
+def test_credentials_in_clear_are_refused() -> None:
+    """They would be in the stack's file; and no message has them."""
+    (problem,) = problems(storage=S3, storageCredentials="AWS_ACCESS_KEY_ID=known AWS_SECRET_ACCESS_KEY=hidden")
+
+    assert ("pulumi config set --secret storageCredentials",) == problem.fixes
+    assert "hidden" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    "given", ["a", "A=1", "AWS_ACCESS_KEY_ID=a", f"{KEYS} OTHER=c", "'", f"{KEYS} AWS_SESSION_TOKEN="]
+)
+def test_credentials_are_all_that_a_client_needs(given: str) -> None:
+    """A key and what belongs to it; and no message has what was given instead."""
+    (problem,) = problems(LARGE, storage=S3, storageCredentials=given)
+
+    assert "storageCredentials = [secret]" in str(problem)
+    assert "AWS_SECRET_ACCESS_KEY=…" in str(problem)
+
+
+@pytest.mark.parametrize("key", ["storageSecret", "serviceAccount"])
+def test_what_is_of_the_namespace_has_to_be_there_before(key: str) -> None:
+    """One that this stack makes is empty."""
+    assert "createNamespace false" in only_problem(LARGE, **EXISTING, storage=S3, **{key: "training"})
+
+
+def test_a_claim_outlives_its_stack() -> None:
+    """A namespace that this stack made would take it along."""
+    assert "every claim in it" in only_problem(LARGE, **EXISTING, storage="pvc")
+    storage = settings(LARGE, **OURS_NOT, storage="pvc", storageSize="20Gi").storage
+
+    assert storage is not None
+    assert storage.address == MOUNTED
+    assert storage.claim is not None
+    assert storage.claim.size == "20Gi"
+
+
+def test_a_claim_of_many_nodes_needs_a_class_that_they_share() -> None:
+    """Minikube's own is a folder of each node; on one node, or with a class of one's own, it may be had."""
+    assert "a folder of each node" in only_problem(LARGE, **MINIKUBE, storage="pvc")
+    shared = [
+        settings(LARGE, **MINIKUBE, storage="pvc", **more).storage
+        for more in ({"minikubeNodes": "1"}, {"nodeSelector": f'{{"{HOSTNAME}": "a"}}'}, {"storageClass": "nfs"})
+    ]
+
+    assert [False, False, True] == [one.claim.by_many_nodes for one in shared if one and one.claim]
+
+
+def test_a_role_lasts_as_long_as_a_run_may() -> None:
+    """STS gives 12 hours at most."""
+    assert "pulumi config set runTimeoutMinutes 705" in only_problem(
+        storage=S3, storageRole=ROLE, runTimeoutMinutes="706"
+    )
+
+
+def test_storage_is_the_measurement_s_and_credentials_are_not() -> None:
+    """Nor is how much there is room for."""
+    told = [
+        settings(LARGE, storage=S3, storageCredentials=KEYS).storage,
+        settings(storage=S3, storageRole=ROLE).storage,
+        settings(storage=S3).storage,
+    ]
+    assert [{"address": S3}] * 3 == [storage.told() for storage in told if storage]
+    elsewhere = settings(storage=S3, storageEndpoint="http://localhost:9000").storage
+    assert elsewhere is not None
+    assert "http://localhost:9000" in elsewhere.told().values()
