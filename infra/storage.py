@@ -10,8 +10,7 @@ import sys
 import pulumi
 
 from infra.programs import Failure
-from infra.settings.settings import Settings
-from infra.settings.storage import Storage
+from infra.settings.settings import Settings, Storage
 from training.contract.provenance import PROJECT
 from training.launch import environment
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import psutil
 import pulumi
@@ -27,9 +27,6 @@ from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe, camel, canonical
 from training.contract.workload import Installed, named
 from training.machine import cpu, topology
-
-if TYPE_CHECKING:
-    from infra.settings.storage import Storage
 
 ON, OFF = "true", "false"
 """Of `wideArm`, which `auto` leaves to the place."""
@@ -96,6 +93,47 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A PersistentVolumeClaim of the stack's own."""
+
+    storage_class: str | None
+    """None: the cluster's default."""
+    size: str
+    by_many_nodes: bool
+    """Pods of several nodes write it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """Where it is, and how runs are let in."""
+
+    address: str
+    """A folder, absolute, or an address of S3 or Google Cloud Storage; without a slash at its end."""
+    endpoint: str | None = None
+    region: str | None = None
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    role: str | None = None
+    secret: str | None = None
+    service_account: str | None = None
+    claim: Claim | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is reached over a network, and not a folder."""
+        return "://" in self.address
+
+    def variables(self) -> dict[str, str]:
+        """What its clients are told of it by their environment; no credentials."""
+        endpoint = {"AWS_ENDPOINT_URL_S3": self.endpoint} if self.endpoint else {}
+        return endpoint | ({"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region} if self.region else {})
+
+    def told(self) -> dict[str, Any]:
+        """What of it may change a run: not how one is let in, and not how much there is room for."""
+        of_claim = {"class": self.claim.storage_class} if self.claim else {}
+        return {"address": self.address, **self.variables(), **of_claim}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a stack is to measure, and how."""
 
@@ -120,7 +158,7 @@ class Settings:
     price_gib_hour: float | None
     dataset_path: str | None
     """Absolute; it exists."""
-    storage: "Storage | None"
+    storage: Storage | None
     """Where runs keep what outlives them; None: nothing does."""
     worker_memory_bytes: int
     """Not enforced on `local`."""
@@ -244,7 +282,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
     )
 
 
-def _storage(draft: Draft) -> "Storage | None":
+def _storage(draft: Draft) -> Storage | None:
     if not draft["storage"]:
         return None
     found: Storage = import_module(OF_STORAGE).storage_of(draft)

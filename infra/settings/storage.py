@@ -3,14 +3,13 @@
 Loaded by stacks that have any of it. Not here: whether storage answers, which `up` asks (`infra.storage`).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 from infra.settings.checks import STORAGE_KEYS, is_set, path_of
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.key import CLUSTER
 from infra.settings.rules import CLAIM
+from infra.settings.settings import Claim, Storage
 
 MOUNTED = "/storage"
 """Where pods have a claim."""
@@ -25,47 +24,6 @@ _OF_S3 = ("storageEndpoint", "storageRegion", "storageCredentials", "storageRole
 _OF_CLAIM = ("storageClass", "storageSize")
 _OF_NAMESPACE = ("storageSecret", "serviceAccount")
 _WAYS_IN = ("storageCredentials", "storageRole", "storageSecret", "serviceAccount")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A PersistentVolumeClaim of the stack's own."""
-
-    storage_class: str | None
-    """None: the cluster's default."""
-    size: str
-    by_many_nodes: bool
-    """Pods of several nodes write it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Storage:
-    """Where it is, and how runs are let in."""
-
-    address: str
-    """A folder, absolute, or an address of S3 or Google Cloud Storage; without a slash at its end."""
-    endpoint: str | None = None
-    region: str | None = None
-    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
-    role: str | None = None
-    secret: str | None = None
-    service_account: str | None = None
-    claim: Claim | None = None
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether it is reached over a network, and not a folder."""
-        return "://" in self.address
-
-    def variables(self) -> dict[str, str]:
-        """What its clients are told of it by their environment; no credentials."""
-        endpoint = {"AWS_ENDPOINT_URL_S3": self.endpoint} if self.endpoint else {}
-        return endpoint | ({"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region} if self.region else {})
-
-    def told(self) -> dict[str, Any]:
-        """What of it may change a run: not how one is let in, and not how much there is room for."""
-        of_claim = {"class": self.claim.storage_class} if self.claim else {}
-        return {"address": self.address, **self.variables(), **of_claim}
 
 
 def storage_of(draft: Draft) -> Storage:

@@ -19,7 +19,7 @@ from infra.places.cluster.pod_spec import STACK_ANNOTATION
 from infra.places.cluster.storage_spec import CLAIM, claim_object
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity
-from infra.settings.storage import Claim
+from infra.settings.settings import Claim
 
 SINGLE_NODE = {
     "ebs.csi.aws.com": "efs.csi.aws.com",

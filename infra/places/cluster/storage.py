@@ -15,7 +15,7 @@ from infra.places.cluster.run_credentials import RunCredentials
 from infra.places.cluster.storage_probe import StorageProbe
 from infra.places.cluster.storage_spec import FILE, SECRET, InPods
 from infra.plan import RunPlan
-from infra.settings.storage import Storage
+from infra.settings.settings import Storage
 from infra.storage import way_of
 from training.contract.recipe import canonical
 

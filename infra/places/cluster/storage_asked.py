@@ -10,8 +10,7 @@ from infra.places.cluster.claim import Refusals
 from infra.places.cluster.kube import KubeError
 from infra.settings.draft import set_line
 from infra.settings.rules import KEY, KEY_ID
-from infra.settings.settings import Settings
-from infra.settings.storage import Storage
+from infra.settings.settings import Settings, Storage
 from infra.storage import refuse_unusable
 
 

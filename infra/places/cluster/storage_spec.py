@@ -15,7 +15,8 @@ from infra.places.cluster.jobs_spec import JOB_NAME, STORAGE
 from infra.places.cluster.network_spec import block
 from infra.places.cluster.pod_spec import STACK_ANNOTATION, Manifest, Placement, Size
 from infra.settings.rules import KEY, KEY_ID, SESSION
-from infra.settings.storage import MOUNTED, Claim, Storage
+from infra.settings.settings import Claim, Storage
+from infra.settings.storage import MOUNTED
 from training.launch.storage import CREDENTIALS_FILE
 
 CLAIM = "training-storage"

@@ -9,7 +9,7 @@ import pytest
 from infra.places.cluster import claim, kube
 from infra.places.cluster.claim import ClaimProvider, ClaimRefused
 from infra.places.cluster.storage_spec import CLAIM, claim_object
-from infra.settings.storage import Claim
+from infra.settings.settings import Claim
 from tests.unit.kube_api import NAMESPACE, Api, serving
 
 STACK = "mine"

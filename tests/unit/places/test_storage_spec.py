@@ -8,8 +8,8 @@ import pytest
 from infra.places.cluster import jobs_spec, network_spec, storage_spec
 from infra.places.cluster.pods import Pods, pods_of
 from infra.places.cluster.storage_spec import ANYWHERE, FOLDER, InPods, Reached, egress, in_pods, reached
-from infra.settings.settings import Settings
-from infra.settings.storage import MOUNTED, Storage
+from infra.settings.settings import Settings, Storage
+from infra.settings.storage import MOUNTED
 from policy import pod_security, rules
 from policy.rules import Declared
 from tests.unit.settings_machine import machine, plan_runs, settings
