@@ -40,6 +40,7 @@ from infra.places.minikube.spec import wanted_cluster
 from infra.programs import Failure
 from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
+from infra.settings.rules import CLAIM
 from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profile_of, recipe_of
 from training.contract.arms import ARMS, NATIVE, WIDE, Arm
 from training.contract.provenance import PROJECT
@@ -72,6 +73,12 @@ class MinikubePlace(ClusterPlace):
             *_unfit_cores(draft, asked, node, kept),
             *_unfit_memory(draft, asked, node, kept),
         ]
+
+    def remarks(self, draft: Draft) -> list[str]:
+        """What goes with the cluster."""
+        if draft["storage"] != CLAIM:
+            return []
+        return ["storage pvc is in the Minikube cluster: `destroy` deletes that, with what was kept there"]
 
     def why_no_node(self, draft: Draft) -> str:
         """Empty where the wide arm fits, and asks for no more of this machine than the other arms do."""
