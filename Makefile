@@ -10,7 +10,7 @@ BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop report history watch tensorboard sweep bench env test test-cluster check clean
+.PHONY: help up preview smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop recovery report history watch tensorboard sweep bench env test test-cluster check clean
 
 help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,9 @@ logs: ## follow the log of one of them: JOB=train-1
 
 stop: ## end one of them: JOB=train-1
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs stop
+
+recovery: ## what the loss of a worker costs: trains twice with checkpoints in the arm ray, and kills one worker (no measurement)
+	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.recovery
 
 report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
 	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open

@@ -78,6 +78,9 @@ ANOTHER = {
     "learningRateScaling": "sqrt",
     "earlyStopping": "3",
     "saveModel": "true",
+    "checkpointEpochs": "2",
+    "checkpointsKept": "5",
+    "maxFailures": "1",
     "repeats": "2",
     "workersCurve": "1",
     "wideArm": "false",
@@ -144,7 +147,13 @@ A_SCRIPT = {
 }
 OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "requirements", "secretEnvironment"}
 OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
-BESIDE = {"datasetPath": {"dataset": "cifar10"}, "imagePullSecrets": {"createNamespace": "false"}}
+BESIDE = {
+    "datasetPath": {"dataset": "cifar10"},
+    "imagePullSecrets": {"createNamespace": "false"},
+    "saveModel": {"storage": "s3://bucket/prefix"},
+    "checkpointEpochs": {"storage": "s3://bucket/prefix"},
+    "checkpointsKept": {"storage": "s3://bucket/prefix", "checkpointEpochs": "1"},
+}
 """What else must be set, before and after."""
 REFUSED = (("kubernetes", "imageRegistry"), (BUILT, "imageRegistry"), ("kubernetes", "requirements"))
 """With an image that is there; or without the registry that it is pushed to."""

@@ -72,3 +72,7 @@ class Storage:
     def remove(self, name: str) -> None:
         """Delete a file."""
         self.system.delete_file(f"{self.folder}/{name}")
+
+    def remove_folder(self, name: str) -> None:
+        """Delete a folder with all that is in it."""
+        self.system.delete_dir(f"{self.folder}/{name}")
