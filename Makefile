@@ -10,7 +10,7 @@ BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop recovery report history watch tensorboard sweep bench env test test-cluster check clean
+.PHONY: help up preview smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop recovery fetch report history watch tensorboard sweep bench env test test-cluster check clean
 
 help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -59,6 +59,9 @@ stop: ## end one of them: JOB=train-1
 
 recovery: ## what the loss of a worker costs: trains twice with checkpoints in the arm ray, and kills one worker (no measurement)
 	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.recovery
+
+fetch: ## bring back what a run kept in storage: RUN=ray-1 (TO=folder; without RUN: the runs that there are)
+	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.fetch
 
 report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
 	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open

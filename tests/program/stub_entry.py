@@ -29,7 +29,7 @@ STUBBORN = "import os, signal, time; os.setpgid(0, 0); signal.signal(signal.SIGT
 
 def main(arm: str) -> None:
     """One run of `arm`."""
-    folder, recipe = parse()
+    folder, recipe, storage = parse()
     behaviour = control(folder)
     progress = Progress(folder)
     progress.write("start", arm=arm, epochs=recipe.epochs, stepsPerEpoch=STEPS, images=256, workers=recipe.workers)
@@ -46,22 +46,25 @@ def main(arm: str) -> None:
     for epoch in range(1, recipe.epochs + 1):
         values = {"loss": 1 / epoch, "accuracy": 0.9, "validationAccuracy": 0.9, "imagesPerSecond": 100.0}
         progress.write("epoch", arm=arm, epoch=epoch, epochs=recipe.epochs, secondsLeft=0.0, **values)
+    if storage:
+        Path(storage).mkdir(parents=True)
+        Path(storage, "model.keras").touch()
     if behaviour != "silent":
         made_up(arm, recipe).write(folder / result.NAME)
 
 
-def parse() -> tuple[Path, CnnRecipe]:
-    """The run's folder and its recipe; refuses flags that no recipe has."""
+def parse() -> tuple[Path, CnnRecipe, str]:
+    """The run's folder, its recipe and its storage; refuses flags that no recipe has."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--result", type=Path, required=True)
     parser.add_argument("--dataset-path")
+    parser.add_argument("--storage", default="")
     parser.add_argument("--dashboard", action="store_true")
     for entry in CnnRecipe.settings().values():
         parser.add_argument(kebab(entry.name), type=entry.metadata["rule"].parse, required=True)
     given = vars(parser.parse_args())
-    return given["result"].parent, CnnRecipe(
-        **{entry.name: given[entry.name] for entry in CnnRecipe.settings().values()}
-    )
+    recipe = CnnRecipe(**{entry.name: given[entry.name] for entry in CnnRecipe.settings().values()})
+    return given["result"].parent, recipe, given["storage"]
 
 
 def control(folder: Path) -> str:

@@ -129,6 +129,7 @@ ANOTHER = {
     "environment": "COLOUR=red",
     "secretEnvironment": "COLOUR=red",
     "measureSteps": "20",
+    "artifacts": "*.pt",
     "metric": "loss",
     "unit": "tokens",
     "metricMode": "min",
@@ -152,6 +153,7 @@ BESIDE = {
     "imagePullSecrets": {"createNamespace": "false"},
     "saveModel": {"storage": "s3://bucket/prefix"},
     "checkpointEpochs": {"storage": "s3://bucket/prefix"},
+    "artifacts": {"storage": "s3://bucket/prefix", "scriptArguments": "--epochs {epochs} --out {storage}"},
     "checkpointsKept": {"storage": "s3://bucket/prefix", "checkpointEpochs": "1"},
 }
 """What else must be set, before and after."""
@@ -257,7 +259,7 @@ def test_a_setting_that_changes_a_pod_or_process_measures_again(
     before, after = {}, {key: ANOTHER.get(key, "")}
     if key in folders["one"]:
         before, after = ({key: folders[name][key]} for name in ("one", "two"))
-    beside = dict(A_SCRIPT if key in OF_SCRIPT else BESIDE.get(key, {}))
+    beside = (A_SCRIPT if key in OF_SCRIPT else {}) | BESIDE.get(key, {})
     beside |= {"metric": "accuracy"} if key in OF_METRIC[2:] else {}
     settings, changed = settings_of(stack, **beside | before), settings_of(stack, **beside | after)
 

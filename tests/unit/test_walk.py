@@ -31,8 +31,9 @@ OFF = {
     "training/launch/ray_recovery.py",
     "training/launch/storage.py",
     "training/workloads/cnn/checkpoints.py",
+    "training/workloads/script/artifacts.py",
 }
-"""What only `storage`, `checkpointEpochs` and `maxFailures` load: nobody meets it who sets none of them."""
+"""What the keys `storage`, `checkpointEpochs`, `maxFailures` and `artifacts` alone load."""
 LOADS = """
 import json, sys
 from infra.places.place import choose
@@ -87,7 +88,7 @@ def test_an_update_is_followed_through_few_files(
     assert everything >= len(walk), (len(walk), sorted(walk))
 
 
-@pytest.mark.parametrize("entry", [*(f"training.{arm}" for arm in ARMS), BODY, "training.workloads.cnn.workload"])
+@pytest.mark.parametrize("entry", [*(f"training.{arm}" for arm in ARMS), BODY, "training.workloads.script.launch"])
 def test_what_is_off_by_default_is_not_loaded(entry: str) -> None:
     """A function imports it, when it is wanted."""
     assert set() == {f"{name.replace('.', '/')}.py" for name in reached(entry)} & OFF

@@ -8,7 +8,13 @@ from tests.unit.settings_machine import machine, only_problem, settings
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 
-A_SCRIPT = {"workload": "script", "script": "examples/keras_tf_config.py", "metric": "loss"}
+A_SCRIPT = {
+    "workload": "script",
+    "script": "examples/keras_tf_config.py",
+    "metric": "loss",
+    "scriptArguments": "--out {storage}",
+    "storage": "kept",
+}
 A_SCRIPT_S_KEYS = set(ScriptRecipe.settings()) - set(CnnRecipe.settings())
 REFUSED = {
     "workersCurve": ["0", "1,x", "1;2", "1,,2"],
@@ -16,6 +22,7 @@ REFUSED = {
     "scriptArguments": ["'open"],
     "scriptKind": ["ray", "Torchrun"],
     "environment": ["A", "=1", "PYTHONPATH=/x", "'A=1"],
+    "artifacts": ["/etc/*", "../*.pt", "'"],
     "measureSteps": ["-1", "some"],
     "unit": ["1", "a" * 40, "<b>"],
     "metricMode": ["up", "maximum"],

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -27,11 +27,20 @@ from training.workloads.cnn.recipe import SCORE, CnnRecipe
 from training.workloads.cnn.session import Record, Session
 
 OPTIMIZER = "optimizer.npz"
-RANDOM = "random.npz"
+RANKS = "ranks.npz"
 RECORD = "record.json"
 SAY_EVERY_SECONDS = 0.1
 OWN = ("own_images", "timed_seconds", "timed_cpu_seconds")
 """Of the record, what each rank has of its own."""
+
+
+class OfRanks(NamedTuple):
+    """A row a rank."""
+
+    numbers: Any
+    """`OWN`, and the epochs trained."""
+    random: Any
+    """States of the generators: ranks draw unlike many numbers where a batch is split unevenly."""
 
 
 class CheckpointError(OSError):
@@ -59,16 +68,15 @@ class Keeper:
     def resume(self, record: Record) -> None:
         """Go on from the newest checkpoint that is whole, where there is one. Raises CheckpointError."""
         with self._kept.newest() as folder:
-            own = self._read(folder, record) if folder else []
-        of_ranks = self._of_ranks(record)
-        if len(set(of_ranks[:, -1])) > 1:
+            if folder:
+                self._read(folder, record)
+        epochs = self._of_ranks(record).numbers[:, -1]
+        if len(set(epochs)) > 1:
             raise CheckpointError(
-                f"the ranks would go on after epochs {', '.join(f'{epoch:g}' for epoch in of_ranks[:, -1])}: each has"
-                " to reach the storage of the others"
+                f"the ranks would go on after epochs {', '.join(f'{epoch:g}' for epoch in epochs)}: storage has to be"
+                " the same for all of them"
             )
-        if own:
-            for name, value in zip(OWN, own[self._session.process.rank], strict=True):
-                setattr(record, name, type(getattr(record, name))(value))
+        if record.history:
             self._progress.write("resume", epoch=len(record.history), step=self._steps(record))
 
     def is_due(self, epoch: int) -> bool:
@@ -82,49 +90,57 @@ class Keeper:
         with tempfile.TemporaryDirectory(prefix="checkpoint-") as name:
             folder = Path(name) if self._session.process.rank == 0 else None
             if folder:
-                self._write(folder, record, of_ranks[:, : len(OWN)].tolist())
+                self._write(folder, record, of_ranks)
                 seal(folder, metrics["epoch"], metrics[SCORE])
             self._kept.keep(folder, metrics)
         self._share_progress()
         record.checkpoint_seconds += time.monotonic() - began
         self._progress.write("checkpoint", epoch=metrics["epoch"], step=self._steps(record))
 
-    def _write(self, folder: Path, record: Record, own: list[list[float]]) -> None:
+    def _write(self, folder: Path, record: Record, of_ranks: OfRanks) -> None:
         for name, variables in self._variables().items():
             np.savez(folder / name, *map(self._own, variables))
+        np.savez(folder / RANKS, numbers=of_ranks.numbers, random=of_ranks.random)
         so_far = {field.name: getattr(record, field.name) for field in fields(record) if field.name != "first_step"}
-        (folder / RECORD).write_text(json.dumps({"record": encode(so_far), "ofRanks": own}), encoding="utf-8")
+        (folder / RECORD).write_text(json.dumps(encode(so_far)), encoding="utf-8")
 
-    def _read(self, folder: Path, record: Record) -> list[list[float]]:
-        """Gives what each rank has of its own."""
+    def _read(self, folder: Path, record: Record) -> None:
         for name, variables in self._variables().items():
             with np.load(folder / name) as arrays:
                 for variable, key in zip(variables, arrays.files, strict=True):
                     variable.assign(arrays[key])
         written = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        for name, value in written["record"].items():
+        for name, value in written.items():
             setattr(record, name, decode(list[Epoch], value, name) if name == "history" else value)
-        of_ranks: list[list[float]] = written["ofRanks"]
-        return of_ranks
+        self._read_own(folder, record)
+
+    def _read_own(self, folder: Path, record: Record) -> None:
+        rank, generators = self._session.process.rank, _generators(self._session.model)
+        with np.load(folder / RANKS) as arrays:
+            numbers, random = arrays["numbers"][rank], arrays["random"][rank]
+        for name, number in zip(OWN, numbers, strict=False):
+            setattr(record, name, type(getattr(record, name))(number))
+        for generator, state in zip(generators, np.array_split(random, max(1, len(generators))), strict=False):
+            generator.assign(state)
 
     def _variables(self) -> dict[str, Sequence[Any]]:
         """By file, in an order that is the same in every process."""
-        session = self._session
-        return {
-            WEIGHTS: session.model.variables,
-            OPTIMIZER: session.optimizer.variables(),
-            RANDOM: _generators(session.model),
-        }
+        return {WEIGHTS: self._session.model.variables, OPTIMIZER: self._session.optimizer.variables()}
+
+    def _of_ranks(self, record: Record) -> OfRanks:
+        """What each rank has of its own, and after which epoch it is: in one message, as words of 32 bits."""
+        numbers = np.array([*(getattr(record, name) for name in OWN), len(record.history)], np.float64)
+        states = [self._own(generator) for generator in _generators(self._session.model)]
+        random = np.concatenate([np.zeros(0, np.int64), *states])
+        words = np.concatenate([numbers.view(np.int32), random.view(np.int32)])
+        all_words = self._session.loop.concatenation(tf.constant(words)).numpy().reshape(-1, len(words))
+        of_numbers, of_random = np.split(all_words, [2 * len(numbers)], axis=1)
+        return OfRanks(of_numbers.copy().view(np.float64), of_random.copy().view(np.int64))
 
     def _own(self, variable: Any) -> Any:
         """This replica's value: after an epoch all have the same, so no other has to be asked."""
         (value,) = self._session.model.distribute_strategy.experimental_local_results(variable)
         return value.numpy()
-
-    def _of_ranks(self, record: Record) -> Any:
-        """An array (ranks, numbers): what each has of its own, and after which epoch it is."""
-        own = [*(getattr(record, name) for name in OWN), len(record.history)]
-        return self._session.loop.concatenation(tf.constant(own, tf.float64)).numpy().reshape(-1, len(own))
 
     def _steps(self, record: Record) -> int:
         return len(record.history) * self._session.steps_per_epoch
