@@ -4,7 +4,7 @@
 PYTHON ?= python3
 TOOLS_PYTHON := $(if $(filter try,$(MAKECMDGOALS)),python3,$(PYTHON))
 STACK ?= local
-export STACK SET JSON ALL KEEP PRINT RESULT COMPARE QUICK
+export STACK SET JSON ALL KEEP PRINT LIVE RESULT COMPARE QUICK
 
 BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
@@ -72,7 +72,7 @@ history: ## list the results of the stack (COMPARE="1 latest": two side by side)
 watch: ## follow a running update from another terminal
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.follow watch
 
-tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder)
+tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder; LIVE=1: of runs that go on, from storage)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
 
 sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS, PRECISION, any key); KEEP=1: destroy nothing
