@@ -119,7 +119,7 @@ def _seconds(session: Session, record: Record, test_seconds: float, probe_second
         warmup=record.warmup_seconds,
         validation=validation,
         evaluation=validation + test_seconds,
-        report=record.report_seconds if process.report else None,
+        report=record.report_seconds if process.report and _reports_alone(session) else None,
         checkpoint=record.checkpoint_seconds if session.recipe.checkpoint_epochs else None,
         wall=started.seconds_until(Stamp.now()),
         probe=probe_seconds,
@@ -179,6 +179,8 @@ def _of_arm(session: Session) -> dict[str, str]:
     reasons: dict[str, str] = {}
     if not session.process.report:
         reasons["seconds.report"] = "this arm has nothing to report to"
+    elif not _reports_alone(session):
+        reasons["seconds.report"] = "each epoch is reported with its checkpoint: seconds.checkpoint"
     if not session.recipe.checkpoint_epochs:
         reasons["seconds.checkpoint"] = "checkpointEpochs is 0"
     if not session.process.ray or not session.recipe.max_failures:
@@ -188,6 +190,11 @@ def _of_arm(session: Session) -> dict[str, str]:
     if session.process.arm != "native":
         reasons["allReduce"] = "only the native arm probes the link"
     return reasons
+
+
+def _reports_alone(session: Session) -> bool:
+    """Whether there is an epoch that is reported without a checkpoint."""
+    return session.recipe.checkpoint_epochs != 1
 
 
 def _distribution(steps: list[float]) -> StepSeconds:
