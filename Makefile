@@ -4,13 +4,13 @@
 PYTHON ?= python3
 TOOLS_PYTHON := $(if $(filter try,$(MAKECMDGOALS)),python3,$(PYTHON))
 STACK ?= local
-export STACK SET JSON ALL KEEP PRINT RESULT COMPARE QUICK
+export STACK SET JSON ALL KEEP PRINT LIVE RESULT COMPARE QUICK
 
 BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview plan smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop report history watch tensorboard sweep bench env test test-cluster check clean
+.PHONY: help up preview plan smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop recovery fetch report history watch tensorboard sweep bench env test test-cluster check clean
 
 help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -60,6 +60,12 @@ logs: ## follow the log of one of them: JOB=train-1
 stop: ## end one of them: JOB=train-1
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs stop
 
+recovery: ## what the loss of a worker costs: trains twice with checkpoints in the arm ray, and kills one worker (no measurement)
+	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.recovery
+
+fetch: ## bring back what a run kept in storage: RUN=ray-1 (TO=folder; without RUN: the runs that there are)
+	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.fetch
+
 report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
 	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
 
@@ -69,7 +75,7 @@ history: ## list the results of the stack (COMPARE="1 latest": two side by side)
 watch: ## follow a running update from another terminal
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.follow watch
 
-tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder)
+tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder; LIVE=1: of runs that go on, from storage)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
 
 sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS, PRECISION, any key); KEEP=1: destroy nothing

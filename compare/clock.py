@@ -62,7 +62,7 @@ class Clock:
     epochs: int
     whole: float
     per_epoch: float | None
-    """Steps, validation and reports of an epoch; None when no step was timed."""
+    """Steps, validation, reports and checkpoints of an epoch; None when no step was timed."""
 
     @property
     def fixed(self) -> float | None:
@@ -83,7 +83,8 @@ def clock_of(result: TrainingResult) -> Clock:
     epochs, steps = result.epochs_completed, epoch_seconds(result)
     if steps is None or not epochs:
         return Clock(epochs, whole_seconds(result), None)
-    between = ((result.seconds.validation or 0.0) + (result.seconds.report or 0.0)) / epochs
+    parts = (result.seconds.validation, result.seconds.report, result.seconds.checkpoint)
+    between = sum(seconds or 0.0 for seconds in parts) / epochs
     return Clock(epochs, whole_seconds(result), steps + between)
 
 

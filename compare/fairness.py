@@ -51,6 +51,7 @@ def verify(measurement: Measurement) -> dict[str, Check]:
     names = sorted({name for run in runs for name in run.result.checks} | set(measurement.workload.work_checks))
     reported = {name: _reported(name, runs) for name in names}
     checks: dict[str, Check] = {
+        **_never_retried(runs),
         "replicasAsAsked": _replicas(runs, recipe),
         "threadsAsAsked": _threads(runs, recipe),
         **_of_cpus(measurement.workload, runs, recipe),
@@ -76,6 +77,19 @@ def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Ch
 
 def _first_broken(subjects: Iterable[Any], problem: Callable[[Any], str]) -> Check:
     return next(((False, text) for text in map(problem, subjects) if text), _TRUE)
+
+
+def _never_retried(runs: Sequence[Run]) -> dict[str, Check]:
+    """A run that went on after a failure did some of its steps twice, and waited: it is no measure of the arm."""
+    could = [run for run in runs if run.result.retries is not None]
+    return {"neverRetried": _first_broken(could, _retried)} if could else {}
+
+
+def _retried(run: Run) -> str:
+    number = run.result.retries
+    times = f"{number} time{'s' if number != 1 else ''}"
+    again = "`make destroy` and `make up` measure again"
+    return f"{run.name} was retried {times} after a failure, so it does not count; {again}" if number else ""
 
 
 def _replicas(runs: Sequence[Run], recipe: Recipe) -> Check:

@@ -182,6 +182,11 @@ CLOCKS = (
         meaning="in ray.train.report; null for arms that have none",
     ),
     Measure(
+        name="checkpointSeconds", title="Checkpoints", unit="s", better="lower", only=_has_scores,
+        because="seconds.checkpoint", of=lambda run, _: run.result.seconds.checkpoint,
+        meaning="writing checkpoints and keeping them in storage, between the epochs; null without `checkpointEpochs`",
+    ),
+    Measure(
         name="wallSeconds", title="End to end", unit="s", digits=1, better="lower", column="end-to-end s",
         in_changes=True, of=lambda run, _: whole_seconds(run.result),
         meaning="start of the process or container to the result, without what only our own probes took",

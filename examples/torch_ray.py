@@ -30,6 +30,19 @@ def accuracy(model: nn.Module, loader: DataLoader[Any]) -> float:
     return torch.cat(right).mean().item()
 
 
+def resume(trained: dict[str, Any]) -> int:
+    """Restore from the checkpoint that Ray Train goes on from, if there is one; the epoch to begin with."""
+    checkpoint = ray.train.get_checkpoint()
+    if checkpoint is None:
+        return 0
+    with checkpoint.as_directory() as folder:
+        state = torch.load(Path(folder, "state.pt"))
+    for name, part in trained.items():
+        part.load_state_dict(state[name])
+    torch.set_rng_state(state["random"])
+    return int(state["epoch"]) + 1
+
+
 def train(config: dict[str, Any]) -> None:
     """What each worker does."""
     torch.manual_seed(1)
@@ -44,8 +57,10 @@ def train(config: dict[str, Any]) -> None:
     model = ray.train.torch.prepare_model(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, config["epochs"])
+    trained = {"model": model, "optimizer": optimizer, "schedule": schedule}
 
-    for epoch in range(config["epochs"]):
+    start = resume(trained)
+    for epoch in range(start, config["epochs"]):
         if world > 1:
             loader.sampler.set_epoch(epoch)
         for images, labels in loader:
@@ -58,7 +73,8 @@ def train(config: dict[str, Any]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = None
             if context.get_world_rank() == 0:
-                torch.save(model.state_dict(), Path(folder, "model.pt"))
+                states = {name: part.state_dict() for name, part in trained.items()}
+                torch.save({"epoch": epoch, "random": torch.get_rng_state(), **states}, Path(folder, "state.pt"))
                 checkpoint = ray.train.Checkpoint.from_directory(folder)
             ray.train.report(metrics, checkpoint=checkpoint)
 
@@ -70,12 +86,15 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64, help="rows a step, over all workers")
     parser.add_argument("--storage", help="where checkpoints go; Ray's own choice is ~/ray_results")
+    parser.add_argument("--max-failures", type=int, default=0, help="failures of workers after which it goes on")
     given = parser.parse_args()
     trainer = TorchTrainer(
         train,
         train_loop_config={"batch": given.batch, "epochs": given.epochs},
         scaling_config=ray.train.ScalingConfig(num_workers=given.num_workers),
-        run_config=ray.train.RunConfig(storage_path=given.storage),
+        run_config=ray.train.RunConfig(
+            storage_path=given.storage, failure_config=ray.train.FailureConfig(max_failures=given.max_failures)
+        ),
     )
     print(trainer.fit().metrics)
 

@@ -158,13 +158,41 @@ def _cifar10_is_whole(draft: Draft) -> Iterator[Problem]:
 
 
 def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
-    targets = draft.keys["saveModel"].targets
-    if draft["saveModel"] and draft.target not in targets:
+    if draft["saveModel"] and draft.target not in LOCAL and not draft["storage"]:
         yield Problem(
-            f"{draft.shown('saveModel')} with target {draft.target}",
-            f"true on target {' and '.join(targets)} only",
-            (set_line("saveModel", "false"),),
-            why="a pod has no storage that stays",
+            f"{draft.shown('saveModel')} with {draft.shown('storage')}",
+            "true where there is storage, or on target local",
+            (set_line("storage", draft.keys["storage"].example), set_line("saveModel", "false")),
+            why="the files of a pod go with it",
+        )
+
+
+def _checkpoints_have_a_place(draft: Draft) -> Iterator[Problem]:
+    if draft["checkpointEpochs"] and not draft["storage"]:
+        folder = "kept" if draft.target in LOCAL else draft.keys["storage"].example
+        yield Problem(
+            f"{draft.shown('checkpointEpochs')} with {draft.shown('storage')}",
+            "checkpoints where there is storage",
+            (set_line("storage", folder), set_line("checkpointEpochs", 0)),
+            why="they have to outlive the run that goes on from them",
+        )
+
+
+def _checkpoints_are_made(draft: Draft) -> Iterator[Problem]:
+    every, epochs = draft["checkpointEpochs"], draft["epochs"]
+    if every > epochs:
+        yield Problem(
+            f"{draft.shown('checkpointEpochs')} with {draft.shown('epochs')}",
+            f"at most {epochs}",
+            (set_line("checkpointEpochs", epochs), set_line("epochs", every)),
+            why="a run would end before its first checkpoint",
+        )
+    if not every and draft["checkpointsKept"] != int(draft.keys["checkpointsKept"].default):
+        yield Problem(
+            f"{draft.shown('checkpointsKept')} with {draft.shown('checkpointEpochs')}",
+            "another number of checkpoints where some are made",
+            ("pulumi config rm checkpointsKept",),
+            why="without checkpointEpochs there are none to keep",
         )
 
 
@@ -181,7 +209,6 @@ OWN = OfWorkload(
     examples={"trainImages": "1024", "gradientPrecision": "float32"},
     # An epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty
     defaults={"trainImages": dict.fromkeys(CLUSTER, "2560")},
-    local_only=("saveModel",),
     checks=(
         Check(_batch_holds_workers, ("workers", "globalBatchSize")),
         Check(_images_exist, ("target", "dataset", "datasetPath", "trainImages")),
@@ -189,7 +216,9 @@ OWN = OfWorkload(
         Check(_steps_are_timed, (*_IMAGE_KEYS, "epochs", "warmupSteps")),
         Check(_dataset_path_exists, ("datasetPath",)),
         Check(_cifar10_is_whole, ("target", "dataset", "datasetPath")),
-        Check(_models_have_a_place, ("target", "saveModel")),
+        Check(_models_have_a_place, ("target", "saveModel", "storage")),
+        Check(_checkpoints_have_a_place, ("target", "checkpointEpochs", "storage")),
+        Check(_checkpoints_are_made, ("checkpointEpochs", "checkpointsKept", "epochs")),
     ),
     recipe=derived,
 )

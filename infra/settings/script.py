@@ -11,7 +11,7 @@ from functools import partial
 
 from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import CLUSTER, Key
+from infra.settings.key import CLUSTER, LOCAL, Key
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed
@@ -139,6 +139,25 @@ def metric_is_named(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('metric')} with {draft.shown('measureSteps')}", "a metric of a whole training",
             ("pulumi config rm metric", set_line("measureSteps", 0)),
             why="ranks that are ended early reach nothing that counts",
+        )  # fmt: skip
+
+
+def artifacts_have_a_place(draft: Draft) -> Iterator[Problem]:
+    """They come from the folder that the script is told of, and go to storage."""
+    if not draft["artifacts"]:
+        return
+    if not draft["storage"]:
+        yield Problem(
+            f"{draft.shown('artifacts')} with {draft.shown('storage')}", "artifacts where there is storage",
+            (set_line("storage", "kept" if draft.target in LOCAL else draft.keys["storage"].example),),
+            why="they are copied there before the script's own folder goes",
+        )  # fmt: skip
+    if "{storage}" not in draft["scriptArguments"]:
+        given = f"{draft['scriptArguments']} --storage {{storage}}".strip()
+        yield Problem(
+            f"{draft.shown('artifacts')} with {draft.shown('scriptArguments')}",
+            "artifacts of a script that has {storage}",
+            (set_line("scriptArguments", given),), why="they are looked for in the folder that {storage} stands for",
         )  # fmt: skip
 
 
@@ -291,6 +310,7 @@ OWN = OfWorkload(
     derived={
         "script": ("none", ""),
         "scriptArguments": ("none", ""),
+        "artifacts": ("none", ""),
         "scriptFolder": ("the script, and modules beside it that it imports", ""),
         "python": ("the project's own", ""),
         "environment": ("none", ""),
@@ -301,6 +321,7 @@ OWN = OfWorkload(
     examples={
         "script": "../mine/train.py",
         "scriptArguments": "--epochs 1 --num-workers {workers}",
+        "artifacts": "train/checkpoint_*/*.pt",
         "scriptFolder": "../mine",
         "python": "../mine/.venv/bin/python",
         "metric": "val_accuracy",
@@ -314,6 +335,7 @@ OWN = OfWorkload(
         Check(has_ray_arm, SCRIPT_KEYS),
         Check(folder_is_small, ("scriptFolder",)),
         Check(metric_is_named, ("metric", "metricTarget", "metricTolerance", "measureSteps")),
+        Check(artifacts_have_a_place, ("target", "artifacts", "scriptArguments", "storage")),
         Check(secrets_are_secret, ("scriptFolder", "secretEnvironment")),
         Check(each_variable_once, ("environment", "secretEnvironment")),
     ),

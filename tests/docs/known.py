@@ -89,6 +89,8 @@ JOB_VARIABLES = {
     "jobs": set[str](),
     "logs": {"JOB"},
     "stop": {"JOB"},
+    "fetch": {"RUN", "TO"},
+    "tensorboard": {"LIVE"},
 }
 MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "ONLY", "CLUSTER_ENV"}
 

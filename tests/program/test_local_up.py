@@ -62,6 +62,24 @@ def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
     assert (project.folder / folders["ray-2"] / "result.json").is_file()
 
 
+def test_storage_outlives_the_stack(project: Project) -> None:
+    """Each run has its own folder in it, of the measurement; `destroy` and a second `up` delete nothing there."""
+    kept = project.folder / "kept"
+    project.create_stack(repeats="1", storage="kept")
+    project.up()
+    before = sorted(path.relative_to(kept) for path in kept.rglob("result.json"))
+
+    project.pulumi("destroy", "--yes", "--skip-preview")
+    project.up()
+
+    after = sorted(path.relative_to(kept) for path in kept.rglob("result.json"))
+    stack, measurement = before[0].parts[:2]
+    assert set(ALL) == {path.parts[2].rsplit("-", 2)[0] for path in before}
+    assert {(stack, measurement)} == {path.parts[:2] for path in after}
+    assert set(before) < set(after)
+    assert 2 * len(before) == len(after)
+
+
 def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:
     """The engine shows what the provider's diff says; of which change that is, tests/unit/test_plan.py has the list."""
     project.create_stack(repeats="1", epochs="3")

@@ -12,8 +12,8 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `([\w./]+)` \| .* \| ([^|]+) \|$", re.MULTILINE)
-TENSORFLOW = {"summary", "dataset", "loop", "model", "train"}
-RAY = {"ray_driver", "under_ray", "tuned_ray", "tuned_trainer", "submit"}
+TENSORFLOW = {"checkpoints", "summary", "dataset", "loop", "model", "train"}
+RAY = {"ray_driver", "ray_recovery", "under_ray", "tuned_ray", "tuned_trainer", "submit"}
 PURE = ("training.contract", "training.machine", "compare")
 """What is read at every preview, in pods, and by every tool: the standard library alone when it is imported."""
 
@@ -162,7 +162,7 @@ def test_what_runs_knows_nothing_of_the_program(path: Path) -> None:
     assert "ray" not in tops(imports(path)) or path.stem in RAY
 
 
-@pytest.mark.parametrize("module", ["training.ray", "training.launch.ray_driver"])
+@pytest.mark.parametrize("module", ["training.ray", "training.launch.ray_driver", "training.launch.ray_recovery"])
 def test_the_ray_arm_uses_public_names_of_ray_alone(module: str) -> None:
     """What a reader of its documentation would write; the tuned arm is the place for anything else."""
     names = imports(PROJECT / f"{module.replace('.', '/')}.py")

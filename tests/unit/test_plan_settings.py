@@ -82,6 +82,9 @@ ANOTHER = {
     "learningRateScaling": "sqrt",
     "earlyStopping": "3",
     "saveModel": "true",
+    "checkpointEpochs": "2",
+    "checkpointsKept": "5",
+    "maxFailures": "1",
     "repeats": "2",
     "workersCurve": "1",
     "wideArm": "false",
@@ -139,6 +142,7 @@ ANOTHER = {
     "environment": "COLOUR=red",
     "secretEnvironment": "COLOUR=red",
     "measureSteps": "20",
+    "artifacts": "*.pt",
     "metric": "loss",
     "unit": "tokens",
     "metricMode": "min",
@@ -157,7 +161,14 @@ A_SCRIPT = {
 }
 OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "requirements", "secretEnvironment"}
 OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
-BESIDE = {"datasetPath": {"dataset": "cifar10"}, "imagePullSecrets": {"createNamespace": "false"}}
+BESIDE = {
+    "datasetPath": {"dataset": "cifar10"},
+    "imagePullSecrets": {"createNamespace": "false"},
+    "saveModel": {"storage": "s3://bucket/prefix"},
+    "checkpointEpochs": {"storage": "s3://bucket/prefix"},
+    "artifacts": {"storage": "s3://bucket/prefix", "scriptArguments": "--epochs {epochs} --out {storage}"},
+    "checkpointsKept": {"storage": "s3://bucket/prefix", "checkpointEpochs": "1"},
+}
 """What else must be set, before and after."""
 ROLE = {"storageRole": "arn:aws:iam::123456789012:role/training"}
 IN_S3 = {"storage": "s3://bucket/another", **ROLE}
@@ -281,7 +292,7 @@ def test_a_setting_that_changes_a_pod_or_process_measures_again(
         after |= {name: value for name, value in before.items() if name not in (key, *others)}
     if key in folders["one"]:
         before, after = ({key: folders[name][key]} for name in ("one", "two"))
-    beside = dict(A_SCRIPT if key in OF_SCRIPT else BESIDE.get(key, {}))
+    beside = (A_SCRIPT if key in OF_SCRIPT else {}) | BESIDE.get(key, {})
     beside |= {"metric": "accuracy"} if key in OF_METRIC[2:] else {}
     settings, changed = settings_of(stack, **beside | before), settings_of(stack, **beside | after)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.test_imports import PROJECT, imports
+from tests.unit.test_imports import PROJECT, imports, reached
 from tests.unit.test_wiring import record
 from training.contract import provenance
 from training.contract.arms import ARMS
@@ -26,6 +26,14 @@ MINIKUBE = (
 )
 """What a measurement starts as processes, and pods."""
 BODY = "training.workloads.cnn.train"
+OFF = {
+    "training/launch/checkpoints.py",
+    "training/launch/ray_recovery.py",
+    "training/launch/storage.py",
+    "training/workloads/cnn/checkpoints.py",
+    "training/workloads/script/artifacts.py",
+}
+"""What the keys `storage`, `checkpointEpochs`, `maxFailures` and `artifacts` alone load."""
 LOADS = """
 import json, sys
 from infra.places.place import choose
@@ -74,10 +82,16 @@ def test_an_update_is_followed_through_few_files(
     stack: str, entries: tuple[str, ...], declares: int, everything: int
 ) -> None:
     """The numbers are to fall: a module that could stand in its only importer belongs there."""
-    walk = program(stack) | processes(*entries, BODY)
+    walk = (program(stack) | processes(*entries, BODY)) - OFF
 
     assert declares >= len([file for file in walk if is_of_program(file)]), sorted(filter(is_of_program, walk))
     assert everything >= len(walk), (len(walk), sorted(walk))
+
+
+@pytest.mark.parametrize("entry", [*(f"training.{arm}" for arm in ARMS), BODY, "training.workloads.script.launch"])
+def test_what_is_off_by_default_is_not_loaded(entry: str) -> None:
+    """A function imports it, when it is wanted."""
+    assert set() == {f"{name.replace('.', '/')}.py" for name in reached(entry)} & OFF
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -37,11 +38,23 @@ def _watch(options: argparse.Namespace) -> int:
 def _tensorboard(options: argparse.Namespace) -> int:
     from tools.follow.tensorboard import start_tensorboard, tensorboard_folder
 
+    if options.live:
+        return _live(options)
     folder = tensorboard_folder(options.project, options.stack, options.result)
     if options.print:
         terminal.write(str(folder))
         return 0
     return start_tensorboard(folder, options.arguments)
+
+
+def _live(options: argparse.Namespace) -> int:
+    from tools.follow.curves import live
+    from tools.follow.tensorboard import start_tensorboard
+    from tools.stack.config import parse_overrides
+
+    with tempfile.TemporaryDirectory(prefix="curves-") as folder:
+        live(options.stack, parse_overrides(os.environ.get("SET", "")), Path(folder))
+        return start_tensorboard(Path(folder), options.arguments)
 
 
 def _target_of(stack: str) -> str:
@@ -59,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     boards.add_argument("arguments", nargs="*", help="for TensorBoard itself, after --, for example: -- --port 6007")
     boards.add_argument("--result", default=os.environ.get("RESULT") or LATEST, help="as in history; default: latest")
     boards.add_argument("--print", action="store_true", default=os.environ.get("PRINT") == "1", help="its path only")
+    live = os.environ.get("LIVE") == "1"
+    boards.add_argument("--live", action="store_true", default=live, help="of runs that go on, from storage")
     boards.set_defaults(run=_tensorboard)
     for command in (watching, boards):
         command.add_argument("--stack", default=os.environ.get("STACK") or "local", help="name of the stack")

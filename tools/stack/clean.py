@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from tools.setup import pulumi_cli
-from tools.setup.project import ROOT, STATE, TOOLS, VENV, ToolError, capture, run_main, say
+from tools.setup.project import ROOT, STACKS, STATE, TOOLS, VENV, ToolError, capture, run_main, say
 from tools.stack import environment, state
 
 _CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
@@ -21,6 +23,7 @@ _MEASUREMENTS = ("runs", "results")
 
 def main() -> int:
     """Remove, or refuse with the commands that would lose nothing."""
+    stored = left_in_storage() if os.environ.get("ALL") == "1" else []
     refuse_while_in_use({**state.stacks_with_resources(environment.BACKEND / ".pulumi"), **_held_elsewhere()})
     folders = [VENV, TOOLS, STATE, *(ROOT / name for name in _CACHES)]
     if os.environ.get("ALL") == "1":
@@ -33,7 +36,41 @@ def main() -> int:
     kept = [f"{name}/" for name in _MEASUREMENTS if (ROOT / name).exists()]
     if kept:
         say(f"kept {' and '.join(kept)}: `make clean ALL=1` removes the measurements too")
+    for line in stored:
+        say(line)
     return 0
+
+
+def left_in_storage() -> list[str]:
+    """What no command deletes: for each stack with the key `storage`, what is there and the line that deletes it."""
+    texts = [(file, stack_name(file)) for folder in (STACKS, STATE / "config") for file in folder.glob("Pulumi.*.yaml")]
+    found = {(_storage_in(file.read_text(encoding="utf-8", errors="replace")), stack) for file, stack in texts}
+    return [line for address, stack in sorted(found) if address and (line := _line(address, stack))]
+
+
+def _storage_in(settings: str) -> str:
+    """The key `storage` in the text of a stack's settings; "" where it is not set."""
+    match = re.search(r"^\s+[\"']?(?:[\w.-]+:)?storage[\"']?:\s*[\"']?([^\s\"'#]+)", settings, re.MULTILINE)
+    return match.group(1).rstrip("/") if match else ""
+
+
+def _line(address: str, stack: str) -> str:
+    scheme, is_address, _ = address.partition("://")
+    if is_address:
+        command = {"s3": "aws s3 rm --recursive", "gs": "gcloud storage rm --recursive"}.get(scheme, "")
+        delete = f"; to delete it: {command} {shlex.quote(f'{address}/{stack}')}" if command else ""
+        return f"stays, and was not looked at: what runs of {stack} left in {address}/{stack}{delete}"
+    folder = ROOT / os.path.expanduser(address) / stack  # noqa: PTH111 (Path's raises for an unknown ~user)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    if not files:
+        return ""
+    size = sum(path.stat().st_size for path in files) / 2**20
+    return f"stays: {len(files)} files, {size:.1f} MiB in {folder}; to delete them: rm -r {shlex.quote(str(folder))}"
+
+
+def stack_name(file: Path) -> str:
+    """Of the file with its settings."""
+    return file.name[len("Pulumi.") : -len(".yaml")]
 
 
 def refuse_while_in_use(held: Mapping[str, int]) -> None:

@@ -4,7 +4,10 @@ Rank 0 writes; whoever wants to show progress reads. A line is one of
   {"event": "start", "arm", "epochs", "stepsPerEpoch", "images", "workers"}
   {"event": "epoch", "epoch", "epochs", "loss", "accuracy", "validationLoss", "validationAccuracy",
    "imagesPerSecond", "secondsLeft"}
-  {"event": "steps", "step", "steps", "stepsPerEpoch", "epochs", "secondsLeft"}: of a script, what is not known null
+  {"event": "steps", "step", "steps", "stepsPerEpoch", "epochs", "secondsLeft"}: what is not known null; of a script,
+   and where `EACH_STEP` is set
+  {"event": "checkpoint", "epoch", "step"}: kept after that epoch, so many optimizer steps from the start
+  {"event": "resume", "epoch", "step"}: training goes on from that
   {"event": "note", "text"}
 """
 
@@ -17,6 +20,9 @@ from typing import Any
 NAME = "progress.jsonl"
 ECHO = "TRAINING_ECHO_PROGRESS"
 """Environment variable that has progress printed too: nobody sees a pod's files, and its log can be followed."""
+
+EACH_STEP = "TRAINING_EACH_STEP"
+"""Environment variable that has a run with checkpoints say several times a second how many steps it did."""
 
 
 class Progress:
@@ -73,6 +79,10 @@ def describe(event: dict[str, Any]) -> str:
             f"{event['workers']} worker(s), {event['images']:,} images, {event['stepsPerEpoch']} steps an epoch, "
             f"{event['epochs']} epoch(s)"
         )
+    if event.get("event") == "checkpoint":
+        return f"checkpoint after epoch {event['epoch']}"
+    if event.get("event") == "resume":
+        return f"goes on from the checkpoint after epoch {event['epoch']}"
     return str(event.get("text", ""))
 
 

@@ -22,6 +22,23 @@ def setting(default: Any, rule: Rule, help_text: str, *, decides: bool = True) -
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """What a run does so that a failure does not lose it."""
+
+    checkpoints_kept: int = 0
+    """The best ones, beside the newest; 0: none are made."""
+    score: str = ""
+    """The reported number by which they are the best: the lower the better."""
+    max_failures: int = 0
+    """Failures of workers after which Ray Train goes on."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything of that."""
+        return bool(self.checkpoints_kept or self.max_failures)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """What changes training. Field names are snake_case here, camelCase in config and JSON, --kebab-case as flags."""
 
@@ -71,6 +88,10 @@ class Recipe:
     def compute_threads(self) -> int:
         """Intra-op and OpenMP threads of one worker: its CPUs, rounded up."""
         return max(1, -int(-self.worker_cpus // 1))
+
+    def recovery(self) -> Recovery:
+        """What a run does so that a failure does not lose it: nothing, where a workload does not say."""
+        return Recovery()
 
     def why_not(self, processes: int) -> str:  # noqa: ARG002 (a workload's own may need it)
         """Why so many processes cannot train this together; "": they can."""

@@ -151,6 +151,8 @@ class Seconds:
     """In ray.train.report, within the epochs' gaps; null for arms that have none."""
     wall: float
     """Start of the process or container to the result."""
+    checkpoint: float | None = None
+    """Writing and keeping checkpoints, within the epochs' gaps; null where there are none."""
     probe: float = 0.0
     """Of `wall`, what only this project's own probes took: no training would spend it."""
 
@@ -244,6 +246,8 @@ class TrainingResult:
     """What a script said of itself on rank 0, by name, in order."""
     weights: str | None = None
     """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
+    retries: int | None = None
+    """Failures of workers after which Ray Train went on; null where the first would have ended the run."""
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
     reasons: dict[str, str] = field(default_factory=dict)

@@ -99,6 +99,8 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         parser.error(refused)
     if given["result"].is_dir():
         parser.error(f"--result {given['result']} is a folder: name a file in it, as {given['result'] / 'result.json'}")
+    if recipe.recovery().checkpoints_kept and not given["storage"]:
+        parser.error("checkpoints need --storage: a folder or an address, of this run alone")
     if given["dataset_path"] and not Path(given["dataset_path"]).is_dir():
         parser.error(f"--dataset-path {given['dataset_path']}: there is no such folder; leave the flag out to download")
     phases = Phases()
@@ -107,7 +109,7 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         recipe=recipe,
         result=given["result"].absolute(),
         dataset_path=given["dataset_path"],
-        storage=given["storage"],
+        storage=_address(given["storage"]),
         bind_cpus=not given["no_bind_cpus"],
         address=given.get("address", ""),
         dashboard=given.get("dashboard", False),
@@ -211,6 +213,11 @@ def _workload(arguments: list[str] | None) -> Workload:
     parser.add_argument("--workload", default=WORKLOADS[0])
     name = parser.parse_known_args(arguments)[0].workload
     return workload.named(name if name in WORKLOADS else WORKLOADS[0])  # the whole parser refuses an unknown one
+
+
+def _address(given: str) -> str:
+    """Of storage: a folder's absolute path, anything else as it is."""
+    return given if not given or "://" in given else str(Path(given).absolute())
 
 
 def _started() -> Stamp:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import ray
@@ -29,6 +29,9 @@ from training.launch import entry, environment
 from training.launch.usage import container_cpu_since
 from training.machine import isolation, port_forward
 
+if TYPE_CHECKING:
+    from training.launch.ray_recovery import Recovers
+
 LOOPBACK = "127.0.0.2" if sys.platform.startswith("linux") else "127.0.0.1"
 """Where a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by the address that
 other machines reach (`ray._private.services.resolve_ip_for_localhost`), and keeps every other address of loopback."""
@@ -36,6 +39,10 @@ DASHBOARD_PORT = 8265
 """Ray's own choice."""
 TOKEN = "ray-token"  # noqa: S105 (a file's name)
 """The file beside the result with the token of a Ray that was started here, while that runs."""
+
+
+class WorkersError(OSError):
+    """Workers that failed, and were not retried any more."""
 
 
 def documented_trainer(workload: Workload) -> Callable[..., Any]:
@@ -90,14 +97,14 @@ def run(request: entry.Request, arm: str, set_up: SetUp) -> TrainingResult:
         own = start_ray(request, arm, set_up)
     environment.resume_garbage_collection()
     try:
-        rank_0 = _fit(request, arm, set_up)
+        rank_0, retries = _fit(request, arm, set_up)
     finally:
         shut_down(own)
     result = TrainingResult.from_dict(rank_0)
     both = container_cpu_since(read)
     head = RayHead(pod=platform.node(), container_cpu=both) if both else None
     seconds = replace(result.seconds, wall=request.started.seconds_until(Stamp.now()))
-    return replace(result, ray_head=head, seconds=seconds)
+    return replace(result, ray_head=head, seconds=seconds, retries=retries)
 
 
 @dataclass(frozen=True)
@@ -177,30 +184,53 @@ def cluster() -> RayCluster:
     )
 
 
-def _fit(request: entry.Request, arm: str, set_up: SetUp) -> dict[str, Any]:
+def _fit(request: entry.Request, arm: str, set_up: SetUp) -> tuple[dict[str, Any], int | None]:
+    """The result of rank 0, and how often the run was retried; None where it would not have been."""
     import ray.train
 
+    recovers = _recovers(request)
+    run_config = {"storage_path": str(request.result.parent / "ray"), "name": "train"}
     arguments = {
         "scaling_config": ray.train.ScalingConfig(
             num_workers=request.recipe.workers,
             resources_per_worker={"CPU": ARMS[arm].compute_threads(request.recipe)},
         ),
-        "run_config": ray.train.RunConfig(storage_path=str(request.result.parent / "ray"), name="train"),
+        "run_config": ray.train.RunConfig(**run_config | (recovers.arguments() if recovers else {})),
     }
     config: dict[str, Any] = {
         "arm": arm,
         "cluster": cluster(),
         "driver": os.getpid(),
         "inWorker": None if request.address else set_up.in_worker,
+        "checkpoints": recovers.checkpoints if recovers else None,
     }
     with request.phases.measure("rayImport"):
         trainer_class = set_up.trainer(request.workload)
         trainer = trainer_class(train_loop_per_worker=_train_worker, train_loop_config=config, **arguments)
     config |= {"request": request, "asked": Stamp.now()}
-    value = trainer.fit().return_value
+    try:
+        value = trainer.fit().return_value
+    except ray.train.WorkerGroupError as error:
+        print(error, file=sys.stderr)  # with what each of them has to say
+        raise WorkersError(_first_reason(error.worker_failures)) from None
     if not isinstance(value, dict):
         raise RuntimeError("Ray Train ended without the result of rank 0")
-    return value
+    return value, recovers.retries() if recovers else None
+
+
+def _recovers(request: entry.Request) -> "Recovers | None":
+    """Of a run that makes checkpoints or may be retried."""
+    if not request.recipe.recovery().is_wanted:
+        return None
+    from training.launch.ray_recovery import Recovers
+
+    return Recovers(request)
+
+
+def _first_reason(failures: Mapping[int, Exception]) -> str:
+    """The last line of what the first of the ranks says."""
+    rank, failure = min(failures.items())
+    return f"rank {rank} of Ray Train failed: {str(failure).strip().splitlines()[-1]}"
 
 
 def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
@@ -218,6 +248,7 @@ def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
         context.get_world_rank(),
         context.get_world_size(),
         report=ray.train.report,
+        checkpoints=config["checkpoints"],
         ray=config["cluster"],
     )
     return result.to_dict() if result else None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compare.clock import clock_of
 from compare.comparison import compare
 from compare.measurement import CompareError, Context, Prices, Reserved, Run
 from compare.scalars import scalars
@@ -312,6 +313,7 @@ RAY = make_result("ray")
         ("replicasAsAsked", "ray-2", {"world_size": 1}),
         ("replicasAsAsked", "baseline-1", {"world_size": 2}),
         ("replicasAsAsked", "wide-1", {"world_size": 2}),
+        ("neverRetried", "ray-2", {"retries": 1}),
         ("replicasAsAsked", "native-1", {"workers": make_result("baseline").workers}),
         ("threadsAsAsked", "ray-1", {"workers": threads(RAY, 2)}),
         ("threadsAsAsked", "wide-1", {"workers": threads(make_result("wide"), 1)}),
@@ -340,6 +342,32 @@ def test_a_broken_fairness_rule_leaves_no_ratio(check: str, name: str, broken: d
     assert (comparison.break_even, comparison.break_even_epochs) == ({}, None)
     assert comparison.answer == "Not comparable"
     assert comparison.verdict.startswith("Not comparable: ")
+
+
+def test_a_run_that_might_have_been_retried_and_was_not_counts() -> None:
+    """The check is there where a run can fail it, and passes; without maxFailures there is none."""
+    comparison = compared(with_one(make_runs(arms=ALL), "ray-2", retries=0), arms=ALL)
+
+    assert comparison.checks["neverRetried"]
+    assert comparison.answer != "Not comparable"
+    assert "neverRetried" not in compared(make_runs(arms=ALL), arms=ALL).checks
+
+
+def test_checkpoints_are_no_steps_and_are_in_the_whole_clock() -> None:
+    """A second an epoch in one arm: the ratio of steps stays, and more epochs pay for more of them."""
+    runs = make_runs(arms=ALL)
+    slower = [
+        replaced(run, checkpoint_seconds=3.0, wall_seconds=run.result.seconds.wall + 3) if run.arm == "ray" else run
+        for run in runs
+    ]
+    without, with_checkpoints = compared(runs, arms=ALL), compared(slower, arms=ALL)
+
+    assert with_checkpoints.arms["ray"].median("checkpointSeconds") == 3
+    assert "checkpointSeconds" in with_checkpoints.arms["ray"].measures
+    assert with_checkpoints.ratios["speedup"] == without.ratios["speedup"]
+    first, other = (clock_of(run.result) for run in (runs[-1], replaced(runs[-1], checkpoint_seconds=3.0)))
+    assert first.per_epoch is not None
+    assert other.per_epoch == pytest.approx(first.per_epoch + 1)
 
 
 def test_fair_runs_pass_every_check() -> None:

@@ -171,10 +171,31 @@ def test_the_split_is_the_one_that_training_makes() -> None:
         assert _after_validation(images) == images - int(images * VALIDATION_SHARE)
 
 
-def test_a_model_is_saved_on_local_only() -> None:
-    """A pod has nowhere to leave it."""
+def test_a_model_is_saved_where_it_stays() -> None:
+    """On this machine, and in storage: the files of a pod go with it."""
     assert cnn(settings(saveModel="true")).save_model
-    assert "target minikube" in only_problem(machine(stack="minikube"), target="minikube", saveModel="true")
+    found = only_problem(machine(stack="minikube"), target="minikube", saveModel="true")
+    assert "saveModel = true with storage not set" in found
+    assert "fix:     pulumi config set storage s3://my-bucket/training" in found
+    kept = settings(machine(stack="minikube"), target="minikube", saveModel="true", storage="s3://bucket/here")
+    assert cnn(kept).save_model
+
+
+def test_checkpoints_need_storage() -> None:
+    """They outlive the run that goes on from them."""
+    found = only_problem(checkpointEpochs="2")
+
+    assert "checkpointEpochs = 2 with storage not set" in found
+    assert "fix:     pulumi config set storage kept" in found
+    assert cnn(settings(checkpointEpochs="2", checkpointsKept="1", storage="kept")).checkpoints_kept == 1
+
+
+def test_checkpoints_that_would_not_be_made_are_refused() -> None:
+    """None is kept without checkpointEpochs, and none made in a run that ends before."""
+    assert "without checkpointEpochs there are none to keep" in only_problem(checkpointsKept="1")
+    found = only_problem(checkpointEpochs="5", epochs="4", storage="kept")
+    assert "would end before its first checkpoint" in found
+    assert "fix:     pulumi config set checkpointEpochs 4" in found
 
 
 def test_the_last_repeat_has_a_seed() -> None:

@@ -8,7 +8,13 @@ from tests.unit.settings_machine import machine, only_problem, settings
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 
-A_SCRIPT = {"workload": "script", "script": "examples/keras_tf_config.py", "metric": "loss"}
+A_SCRIPT = {
+    "workload": "script",
+    "script": "examples/keras_tf_config.py",
+    "metric": "loss",
+    "scriptArguments": "--out {storage}",
+    "storage": "kept",
+}
 A_SCRIPT_S_KEYS = set(ScriptRecipe.settings()) - set(CnnRecipe.settings())
 THERE = {
     "target": "kubernetes",
@@ -30,6 +36,7 @@ REFUSED = {
     "scriptArguments": ["'open"],
     "scriptKind": ["ray", "Torchrun"],
     "environment": ["A", "=1", "PYTHONPATH=/x", "'A=1"],
+    "artifacts": ["/etc/*", "../*.pt", "'"],
     "measureSteps": ["-1", "some"],
     "unit": ["1", "a" * 40, "<b>"],
     "metricMode": ["up", "maximum"],
@@ -54,6 +61,9 @@ REFUSED = {
     "learningRateScaling": ["square"],
     "earlyStopping": ["-1", "10001", "false"],
     "saveModel": ["on"],
+    "checkpointEpochs": ["-1", "10001", "true"],
+    "checkpointsKept": ["0", "1001", "all"],
+    "maxFailures": ["-1", "1001", "inf"],
     "repeats": ["0", "101", "three"],
     "wideArm": ["yes"],
     "nativeArm": ["no"],
@@ -126,6 +136,8 @@ ACCEPTED = {
     "trainImages": ["0", "72", "1437"],
     "earlyStopping": ["0", "10000"],
     "saveModel": ["True", "false"],
+    "checkpointEpochs": ["0"],
+    "maxFailures": ["0", "1000"],
     "repeats": ["1", "100"],
     "runTimeoutMinutes": ["1", "10080"],
     "budgetMinutes": ["1", "10080"],

@@ -75,6 +75,16 @@ def test_an_unknown_placeholder_is_refused(script: Path) -> None:
     assert "have {worker}, which nothing replaces: allowed are {workers}, {seed}, {epochs}, {storage}" in found
 
 
+def test_artifacts_need_storage_and_the_folder_that_they_are_in(script: Path) -> None:
+    """Each with its own line."""
+    without_storage = keys(script, artifacts="*.pt", scriptArguments="--out {storage}")
+    assert "fix:     pulumi config set storage kept" in only_problem(**without_storage)
+    without_folder = keys(script, artifacts="*.pt", storage="kept", scriptArguments="--epochs 1")
+    found = only_problem(**without_folder)
+    assert "fix:     pulumi config set scriptArguments -- '--epochs 1 --storage {storage}'" in found
+    assert parse(without_storage | {"storage": "kept"}, machine()).recipe.to_dict()["artifacts"] == "*.pt"
+
+
 def test_epochs_that_reach_nobody_are_refused(script: Path) -> None:
     """A key that changes nothing would be measured again for nothing."""
     assert "the script trains as many epochs as its arguments say" in only_problem(**keys(script, epochs="7"))

@@ -17,7 +17,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "training/train.py").touch()
     monkeypatch.setattr(clean, "ROOT", tmp_path)
-    for name, folder in {"VENV": ".venv", "TOOLS": ".tools", "STATE": ".state"}.items():
+    for name, folder in {"VENV": ".venv", "TOOLS": ".tools", "STATE": ".state", "STACKS": "stacks"}.items():
         monkeypatch.setattr(clean, name, tmp_path / folder)
     monkeypatch.setattr(environment, "BACKEND", tmp_path / ".state/backend")
     monkeypatch.setattr(clean, "_held_elsewhere", dict)
@@ -42,6 +42,28 @@ def test_all_removes_measurements_too(project: Path, monkeypatch: pytest.MonkeyP
 
     assert clean.main() == 0
     assert _left(project) == ["training", "training/train.py"]
+
+
+def test_what_is_in_storage_stays_and_is_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the line that deletes it: that of a folder, of a bucket, and of a value that was given for one call."""
+    checkpoint = project / "kept/local/0123456789ab/ray-1/checkpoint/weights.npz"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_bytes(bytes(2**20))
+    (project / "stacks").mkdir()
+    (project / "stacks/Pulumi.local.yaml").write_text("config:\n  ray-worth-it:storage: kept\n")
+    (project / "stacks/Pulumi.kubernetes.yaml").write_text('config:\n  ray-worth-it:storage: "s3://bucket/a"\n')
+    (project / ".state/config").mkdir()
+    (project / ".state/config/Pulumi.ci.yaml").write_text("config:\n  ray-worth-it:storage: gs://bucket\n")
+    monkeypatch.setenv("ALL", "1")
+
+    assert clean.main() == 0
+    assert checkpoint.exists()
+    said = capsys.readouterr().err
+    assert f"1 files, 1.0 MiB in {project}/kept/local; to delete them: rm -r {project}/kept/local\n" in said
+    assert "to delete it: aws s3 rm --recursive s3://bucket/a/kubernetes\n" in said
+    assert "to delete it: gcloud storage rm --recursive gs://bucket/ci\n" in said
 
 
 def test_a_link_is_removed_and_not_what_it_leads_to(project: Path) -> None:

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from training.contract.result import TrainingResult
 
+WEIGHTS = "weights.npz"
+"""The file of a checkpoint with the model's variables alone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:

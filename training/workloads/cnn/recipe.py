@@ -3,12 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from training.contract.recipe import Recipe, setting
+from training.contract.recipe import Recipe, Recovery, setting
 from training.contract.rules import boolean, choice, number, whole
 from training.workloads.cnn import registry
 
 REFERENCE_BATCH = 128
 """The global batch at which `learningRate` applies unscaled."""
+SCORE = "validationLoss"
+"""Of what is reported after each epoch, that by which checkpoints are the best."""
 EXCHANGED_BYTES = {"float32": 4, "bfloat16": 2}
 """Of a gradient, by `gradientPrecision`."""
 
@@ -38,13 +40,29 @@ class CnnRecipe(Recipe):
     early_stopping: int = setting(
         0, whole(0, 10_000), "stop after so many epochs without a better validation loss; 0: off"
     )
-    save_model: bool = setting(False, boolean(), "write the trained model into the run's folder")
+    save_model: bool = setting(
+        False, boolean(), "keep the trained model in the run's folder, and in storage where there is one"
+    )
+    checkpoint_epochs: int = setting(
+        0, whole(0, 10_000), "keep in storage, every so many epochs, all that training goes on from; 0: never"
+    )
+    checkpoints_kept: int = setting(
+        3, whole(1, 1000), "checkpoints kept: those of the best validation loss; the newest is kept besides"
+    )
+    max_failures: int = setting(
+        0, whole(0, 1000), "failures of workers after which Ray goes on, from the newest checkpoint that is whole"
+    )
 
     def scaled_learning_rate(self) -> float:
         """The learning rate at this global batch: Goyal et al. 2017 (linear), Krizhevsky 2014 (sqrt)."""
         ratio = self.global_batch_size / REFERENCE_BATCH
         factors = {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}
         return self.learning_rate * factors[self.learning_rate_scaling]
+
+    def recovery(self) -> Recovery:
+        """Checkpoints are judged by the validation loss."""
+        kept = self.checkpoints_kept if self.checkpoint_epochs else 0
+        return Recovery(checkpoints_kept=kept, score=SCORE, max_failures=self.max_failures)
 
     def why_not(self, processes: int) -> str:
         """A step has at least one image for each process."""

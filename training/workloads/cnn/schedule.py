@@ -27,8 +27,13 @@ class Schedule:
             return self._rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / self._recipe.epochs))
         return self._rate
 
-    def after(self, validation_loss: float) -> bool:
-        """Take note of an epoch's validation loss; true if training should stop."""
+    @property
+    def is_over(self) -> bool:
+        """Whether training should stop early."""
+        return 0 < self._recipe.early_stopping <= self._since_best
+
+    def after(self, validation_loss: float) -> None:
+        """Take note of an epoch's validation loss."""
         better = validation_loss < self._best
         self._best = min(self._best, validation_loss)
         self._since_best = 0 if better else self._since_best + 1
@@ -36,4 +41,3 @@ class Schedule:
         if self._recipe.learning_rate_schedule == "plateau" and self._since_change >= PLATEAU_PATIENCE:
             self._rate *= PLATEAU_FACTOR
             self._since_change = 0
-        return 0 < self._recipe.early_stopping <= self._since_best

@@ -49,6 +49,7 @@ class Record:
     step_trace: list[float] = field(default_factory=list)
     warmup_seconds: float = 0.0
     report_seconds: float = 0.0
+    checkpoint_seconds: float = 0.0
     timed_seconds: float = 0.0
     timed_cpu_seconds: float = 0.0
     own_images: int = 0

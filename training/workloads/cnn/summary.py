@@ -5,6 +5,7 @@ import json
 import platform
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -118,7 +119,8 @@ def _seconds(session: Session, record: Record, test_seconds: float, probe_second
         warmup=record.warmup_seconds,
         validation=validation,
         evaluation=validation + test_seconds,
-        report=record.report_seconds if process.report else None,
+        report=record.report_seconds if process.report and _reports_alone(session) else None,
+        checkpoint=record.checkpoint_seconds if session.recipe.checkpoint_epochs else None,
         wall=started.seconds_until(Stamp.now()),
         probe=probe_seconds,
     )
@@ -157,14 +159,10 @@ def _curve(session: Session, record: Record) -> list[Point]:
 
 def _reasons(session: Session, record: Record) -> dict[str, str]:
     """Why a number of this run is null."""
-    reasons: dict[str, str] = {}
+    reasons = _of_arm(session)
     if not record.step_trace:
         why = "all steps were warm-up: lower warmupSteps"
         reasons |= dict.fromkeys(("seconds.train", "amount.perSecond", "steps.seconds", "curve.seconds"), why)
-    if not session.process.report:
-        reasons["seconds.report"] = "this arm has nothing to report to"
-    if not session.process.ray:
-        reasons["ray"] = "this arm runs without Ray"
     if session.process.host.cpu_quota is None:
         reasons["provenance.cpuQuota"] = "no CPU quota holds this process"
     if session.compute_threads is None:
@@ -173,9 +171,30 @@ def _reasons(session: Session, record: Record) -> dict[str, str]:
         reasons["workers.cpus"] = "not bound to CPUs: the system has no affinity, or a pod's limit holds instead"
     elif topology.read(bound_cpus() or ()) is None:
         reasons["workers.cpus"] = "the system does not say which CPUs are of one core"
+    return reasons
+
+
+def _of_arm(session: Session) -> dict[str, str]:
+    """What an arm has not, or the settings leave out."""
+    reasons: dict[str, str] = {}
+    if not session.process.report:
+        reasons["seconds.report"] = "this arm has nothing to report to"
+    elif not _reports_alone(session):
+        reasons["seconds.report"] = "each epoch is reported with its checkpoint: seconds.checkpoint"
+    if not session.recipe.checkpoint_epochs:
+        reasons["seconds.checkpoint"] = "checkpointEpochs is 0"
+    if not session.process.ray or not session.recipe.max_failures:
+        reasons["retries"] = "after a failure nothing goes on with this run"
+    if not session.process.ray:
+        reasons["ray"] = "this arm runs without Ray"
     if session.process.arm != "native":
         reasons["allReduce"] = "only the native arm probes the link"
     return reasons
+
+
+def _reports_alone(session: Session) -> bool:
+    """Whether there is an epoch that is reported without a checkpoint."""
+    return session.recipe.checkpoint_epochs != 1
 
 
 def _distribution(steps: list[float]) -> StepSeconds:
@@ -239,4 +258,12 @@ def _save(session: Session) -> SavedModel | None:
     model.set_weights(weights)
     path = session.process.folder / MODEL_FILE
     model.save(path)
+    if session.process.storage:
+        _put(session.process.storage, path)
     return SavedModel(path=MODEL_FILE, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _put(storage: str, path: Path) -> None:
+    from training.launch.storage import Storage
+
+    Storage.at(storage).put(path, path.name)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +25,9 @@ from training.workloads.cnn.session import Record, Session
 from training.workloads.cnn.shapes import Shape
 from training.workloads.cnn.sources import Labels
 
+if TYPE_CHECKING:
+    from training.workloads.cnn.checkpoints import Keeper
+
 INTER_OP_THREADS = 2
 """One computes while another waits for the other workers' gradients; both on the same CPUs."""
 
@@ -38,8 +41,9 @@ def train(recipe: CnnRecipe, process: Process) -> TrainingResult | None:
         "start", arm=process.arm, workers=process.world, epochs=recipe.epochs, images=session.images,
         stepsPerEpoch=session.steps_per_epoch,
     )  # fmt: skip
+    keeper = _keeper(session, progress)
     session.usage.start()
-    record = fit(session, progress)
+    record = fit(session, progress, keeper)
     session.usage.stop()
     return summary.result(session, record)
 
@@ -64,23 +68,44 @@ def set_up(recipe: CnnRecipe, process: Process) -> Session:
     return Session(recipe, process, data, model, optimizer, loop, usage, compute_threads)
 
 
-def fit(session: Session, progress: Progress) -> Record:
+def fit(session: Session, progress: Progress, keeper: "Keeper | None") -> Record:
     """All epochs, each followed by validation; only steps after warm-up are timed."""
-    recipe, process, schedule = session.recipe, session.process, Schedule(session.recipe)
+    recipe, schedule = session.recipe, Schedule(session.recipe)
     record = Record(first_step=Stamp.now())
-    for epoch in range(1, recipe.epochs + 1):
+    if keeper:
+        keeper.resume(record)
+    for entry in record.history:
+        schedule.after(entry.validation_loss)
+    for epoch in range(len(record.history) + 1, recipe.epochs + 1):
+        if schedule.is_over:
+            break
         entry = _run_epoch(session, record, epoch, schedule.rate(epoch))
         record.history.append(entry)
-        if process.report:
-            began = time.monotonic()
-            process.report(_metrics(entry))
-            record.report_seconds += time.monotonic() - began
+        schedule.after(entry.validation_loss)
         left = (recipe.epochs - epoch) * (entry.train_seconds + entry.evaluation_seconds)
         rate = entry.timed_images / entry.train_seconds if entry.timed_images else None
         progress.write("epoch", epochs=recipe.epochs, imagesPerSecond=rate, secondsLeft=left, **_metrics(entry))
-        if schedule.after(entry.validation_loss):
-            break
+        _report(session, record, _metrics(entry), keeper)
     return record
+
+
+def _keeper(session: Session, progress: Progress) -> "Keeper | None":
+    """Of a run that makes checkpoints."""
+    if not session.recipe.checkpoint_epochs:
+        return None
+    from training.workloads.cnn.checkpoints import Keeper
+
+    return Keeper(session, progress)
+
+
+def _report(session: Session, record: Record, metrics: dict[str, Any], keeper: "Keeper | None") -> None:
+    """Where there is somebody to report to; a checkpoint is reported with its metrics."""
+    if keeper and keeper.is_due(metrics["epoch"]):
+        keeper.keep(record, metrics)
+    elif session.process.report:
+        began = time.monotonic()
+        session.process.report(metrics)
+        record.report_seconds += time.monotonic() - began
 
 
 def _strategy(process: Process) -> Any:
@@ -103,6 +128,10 @@ def _model(recipe: CnnRecipe, classes: int, rank: int) -> tuple[Any, Any]:
     # Initial weights come from the recipe's seed alone; dropout differs between ranks, as it does between images
     tf.keras.utils.set_random_seed(recipe.seed + 7919 * rank)
     tf.keras.mixed_precision.set_global_policy("mixed_bfloat16" if recipe.precision == "bfloat16" else "float32")
+    if recipe.checkpoint_epochs:
+        from training.workloads.cnn import checkpoints
+
+        checkpoints.prepare()
     model = MODELS[recipe.model].build(Shape(classes, recipe.sync_batch_norm, recipe.seed))
     # Keras' newer Adam runs some ten operations a variable where this one has a fused kernel: docs/performance.md
     return model, tf.keras.optimizers.legacy.Adam(recipe.scaled_learning_rate())

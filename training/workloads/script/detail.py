@@ -1,6 +1,6 @@
 """What a result of a script has beyond the core: what was observed, rank by rank. Data only; standard library only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,16 @@ class Rank:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """A file that was copied to storage."""
+
+    path: str
+    """In the run's folder there."""
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScriptDetail:
     """One run of a script."""
 
@@ -44,3 +54,5 @@ class ScriptDetail:
     """The most that were counted at a time."""
     left: int
     """Processes that it left behind, which were ended."""
+    artifacts: list[Artifact] = field(default_factory=list)
+    """What the key `artifacts` names of its folder `{storage}`."""

@@ -24,8 +24,9 @@ from training.launch.usage import Usage
 from training.machine import cgroup
 from training.workloads.script import commands, summary
 from training.workloads.script.asked import asked, why_not
+from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
-from training.workloads.script.recipe import ScriptRecipe, variables
+from training.workloads.script.recipe import ScriptRecipe, patterns, variables
 from training.workloads.script.where import Given, here
 
 
@@ -42,6 +43,8 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     found, folder, host = asked(recipe, place.image), request.result.parent, provenance.host()
     if reason := why_not(recipe, arm, place.image):
         raise ArmError(f"a script has no arm {arm} here: {reason}")
+    if recipe.artifacts and not request.storage:
+        raise ArmError("artifacts need --storage: a folder or an address, of this run alone")
     # New ones: a Ray pod outlives a run, and beside a result that somebody names may lie what is theirs
     own, storage = (Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)) for name in ("observed", "storage"))
     command = place.command(found, storage, arm)
@@ -67,15 +70,18 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         end = observed.run(
             command.command, str(commands.folder(found.script)), environment, place.cpus(command), printed.pass_on
         )
-    shutil.rmtree(storage, ignore_errors=True)
-    if end.code and cgroup.memory_kills() > killed:
-        raise ArmError(_without_memory(arm, place.memory_key, recipe.workers))
-    _refuse_failure(end, printed, arm)
-    seen = place.seen(own)
+    try:
+        if end.code and cgroup.memory_kills() > killed:
+            raise ArmError(_without_memory(arm, place.memory_key, recipe.workers))
+        _refuse_failure(end, printed, arm)
+        seen = place.seen(own)
+        kept = _kept(recipe, storage, request) if seen is not None else []
+    finally:
+        shutil.rmtree(storage, ignore_errors=True)
     shutil.rmtree(own, ignore_errors=True)
     if seen is None:
         return None
-    made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled())
+    made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept))
     return replace(summary.result(made), recipe=request.recipe.to_dict(), ray_head=place.head())
 
 
@@ -88,6 +94,19 @@ def _without_memory(arm: str, key: str, workers: int) -> str:
     parts = workers if ARMS[arm].all_cpus else 1
     more = f"pulumi config set {key} {2 * limit // parts // 2**20}Mi"
     return f"{why}, {limit // 2**20} MiB. To give it twice as much:\n  {more}"
+
+
+def _kept(recipe: ScriptRecipe, folder: Path, request: Request) -> list[Artifact]:
+    """Of the script's own folder, what is copied to storage."""
+    if not recipe.artifacts:
+        return []
+    from training.workloads.script.artifacts import keep
+
+    kept = keep(folder, patterns(recipe.artifacts), request.storage)
+    if not kept:
+        text = f"artifacts: nothing that the script left in {{storage}} matches {recipe.artifacts}"
+        Progress(request.result.parent).write("note", text=text)
+    return kept
 
 
 def _refuse_failure(end: observed.End, printed: "_Printed", arm: str) -> None:

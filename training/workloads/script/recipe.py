@@ -40,6 +40,15 @@ def _readable_by(read: Any, allowed: str) -> Rule:
     return Rule(parse, allowed)
 
 
+def patterns(given: str) -> list[str]:
+    """Of a text as `*.pt 'run 1/*.json'`. Raises ValueError for one that leads out of a folder."""
+    words = shlex.split(given)
+    for word in words:
+        if word.startswith("/") or ".." in word.split("/"):
+            raise ValueError(given)
+    return words
+
+
 def _word(given: str) -> None:
     if not _UNIT.fullmatch(given.strip()):
         raise ValueError(given)
@@ -60,6 +69,11 @@ class ScriptRecipe(Recipe):
         "",
         _readable_by(shlex.split, "arguments, quoted as in a shell"),
         "its arguments; {workers} {seed} {epochs} and {storage}, a folder that is gone after the run, are replaced",
+    )
+    artifacts: str = setting(
+        "",
+        _readable_by(patterns, "patterns of paths in {storage}, with blanks between, quoted as in a shell"),
+        "what of the folder {storage} is copied to the key storage at the end of a run",
     )
     script_kind: str = setting(AUTO, choice([AUTO], KINDS), "what the script is; auto: told from its text")
     script_folder: str = setting(

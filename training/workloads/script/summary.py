@@ -31,7 +31,7 @@ from training.machine import topology
 from training.workloads.script import facts
 from training.workloads.script.asked import Asked
 from training.workloads.script.commands import ArmCommand, folder
-from training.workloads.script.detail import Rank, ScriptDetail
+from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.likeness import ROWS_PER_EPOCH
 from training.workloads.script.observations import RLLIB, Observation
 from training.workloads.script.recipe import variables
@@ -63,6 +63,7 @@ class Made:
     """As it was before the arm was bound to its CPUs."""
     throttled_seconds: float | None
     """That a quota held the whole run back."""
+    artifacts: tuple[Artifact, ...] = ()
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
@@ -271,6 +272,7 @@ def _detail(made: Made) -> ScriptDetail:
         ],
         processes=made.end.processes,
         left=made.end.left,
+        artifacts=list(made.artifacts),
     )
 
 

@@ -1,0 +1,44 @@
+"""What a script's patterns name outlives its run, and nothing else does."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from training.launch.storage import Storage
+from training.workloads.script import artifacts
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What `{storage}` stood for, as Ray Train leaves it."""
+    for name in ("train/checkpoint_1/model.pt", "train/checkpoint_2/model.pt", "train/snapshot.json"):
+        path = tmp_path / "storage" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path / "storage"
+
+
+def test_what_matches_is_kept_with_its_digest(folder: Path, tmp_path: Path) -> None:
+    """Once, though two patterns name it."""
+    kept = artifacts.keep(folder, ["train/checkpoint_*/*.pt", "**/model.pt"], str(tmp_path / "kept"))
+
+    assert ["artifacts/train/checkpoint_1/model.pt", "artifacts/train/checkpoint_2/model.pt"] == [
+        one.path for one in kept
+    ]
+    for one in kept:
+        content = (tmp_path / "kept" / one.path).read_bytes()
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (one.bytes, one.sha256)
+    assert [one.path for one in kept] == list(Storage.at(str(tmp_path / "kept")).names())
+
+
+def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    """A pattern reaches no file of this machine; a link to a file of the folder is that file."""
+    (tmp_path / "secret.pt").write_text("secret")
+    (folder / "away.pt").symlink_to(tmp_path / "secret.pt")
+    (folder / "best.pt").symlink_to(folder / "train/checkpoint_2/model.pt")
+
+    kept = artifacts.keep(folder, ["*.pt"], str(tmp_path / "kept"))
+
+    assert ["artifacts/best.pt"] == [one.path for one in kept]
+    assert "train/checkpoint_2/model.pt" == (tmp_path / "kept/artifacts/best.pt").read_text()

@@ -1,0 +1,58 @@
+"""`make tensorboard LIVE=1`: curves of runs that go on, from storage."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
+
+from report.errors import ShowError
+from tools.follow.curves import Curves, live
+from training.contract.progress import NAME
+from training.launch.storage import Storage
+
+RUN = "0123456789ab/ray-1-20260101T000000Z-aaaaaa"
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, int]]:
+    """What goes into event files: tag, value, epoch."""
+    seen: list[tuple[str, float, int]] = []
+    add = SummaryWriter.add_scalar
+
+    def adding(self: SummaryWriter, tag: str, value: float, step: int) -> None:
+        seen.append((tag, value, step))
+        add(self, tag, value, step)
+
+    monkeypatch.setattr(SummaryWriter, "add_scalar", adding)
+    return seen
+
+
+def epochs(kept: Path, number: int) -> None:
+    """A run keeps its progress after so many epochs."""
+    path = kept / RUN / NAME
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"event": "epoch", "epoch": epoch, "loss": 1 / epoch, "imagesPerSecond": None} for epoch in range(1, number + 1)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in [{"event": "start"}, *lines]))
+
+
+def test_each_epoch_is_written_once_as_it_comes(tmp_path: Path, written: list[tuple[str, float, int]]) -> None:
+    """A number that was not measured is no point."""
+    curves = Curves(Storage.at(str(tmp_path / "kept")), tmp_path / "curves")
+    epochs(tmp_path / "kept", 1)
+    assert 1 == curves.update()
+    epochs(tmp_path / "kept", 2)
+    assert 1 == curves.update() == curves.update()
+
+    assert [("loss/training", 1.0, 1), ("loss/training", 0.5, 2)] == written
+    assert 1 == len(list((tmp_path / "curves" / RUN).iterdir()))
+
+
+def test_without_curves_it_says_what_keeps_some(tmp_path: Path) -> None:
+    """The keys, and the place that was looked at."""
+    with pytest.raises(ShowError, match="pulumi config set storage kept"):
+        live("local", {}, tmp_path)
+    with pytest.raises(ShowError, match=rf"nothing is in {tmp_path}/kept/local yet"):
+        live("local", {"storage": f"{tmp_path}/kept"}, tmp_path)

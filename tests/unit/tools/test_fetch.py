@@ -1,0 +1,70 @@
+"""`make fetch`: a run's files come back from storage, and a run that is not there is told from those that are."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.fetch import __main__ as tool
+from tools.setup.project import ToolError
+from training.launch.storage import PART, Storage
+
+RUNS = ("0a/ray-1-20260101T000000Z-aaaaaa", "0b/ray-1-20260102T000000Z-000000", "0b/ray-w1-1-20260102T000100Z-bbbbbb")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose stack keeps what these runs left."""
+    for run in RUNS:
+        path = tmp_path / "kept" / "local" / run / "checkpoints" / "epoch-00001" / "weights.npz"
+        path.parent.mkdir(parents=True)
+        path.write_text(run)
+    (tmp_path / "kept" / "local" / RUNS[1] / f"model.keras{PART}").touch()
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setenv("STACK", "local")
+    monkeypatch.setenv("SET", f"storage={tmp_path / 'kept'}")
+    monkeypatch.setattr("sys.argv", ["fetch"])
+    return tmp_path
+
+
+def test_the_newest_run_of_that_name_comes_back(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whole files alone; that of fewer workers has another name."""
+    monkeypatch.setenv("RUN", "ray-1")
+
+    assert 0 == tool.main()
+    to = project / "runs/local/ray-1-20260102T000000Z-000000/kept"
+    assert ["weights.npz"] == [path.name for path in to.rglob("*") if path.is_file()]
+    assert RUNS[1] == (to / "checkpoints/epoch-00001/weights.npz").read_text()
+    assert f"1 files of ray-1-20260102T000000Z-000000: {to}\n" == capsys.readouterr().out
+
+
+def test_a_run_by_its_whole_name_goes_where_it_is_wanted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TO is a folder of one's own."""
+    monkeypatch.setenv("RUN", "ray-1-20260101T000000Z-aaaaaa")
+    monkeypatch.setenv("TO", "mine")
+
+    tool.main()
+
+    assert RUNS[0] == (project / "mine/checkpoints/epoch-00001/weights.npz").read_text()
+
+
+@pytest.mark.parametrize("wanted", ["", "wide-1"])
+def test_a_run_that_is_not_there_names_those_that_are(
+    project: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    """And without RUN they are listed."""
+    monkeypatch.setenv("RUN", wanted)
+
+    with pytest.raises(ToolError, match=r"there are\n  ray-1-20260101T000000Z-aaaaaa  1 files\n"):
+        tool.main()
+    assert not (project / "runs").exists()
+
+
+def test_a_stack_without_storage_says_how_it_gets_some(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It kept nothing."""
+    assert list(Storage.at(str(project / "kept")).names())
+    monkeypatch.setenv("SET", "")
+
+    with pytest.raises(ToolError, match="pulumi config set storage kept"):
+        tool.main()

@@ -1,0 +1,1 @@
+"""`make fetch`: what a run kept in storage, brought back."""

@@ -1,0 +1,66 @@
+"""`make fetch RUN=ray-1`: brings back what a run kept in storage: checkpoints, its model, artifacts of a script.
+
+Into `runs/<stack>/<run>/kept`, or the folder TO. Nothing is deleted there, and nothing in storage.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from report import terminal
+from tools.setup.project import ROOT, ToolError, run_main
+from tools.stack import settings as stack_settings
+from training.launch.storage import Storage
+
+
+def main() -> int:
+    """Fetch the files of one run."""
+    stack, overrides = stack_settings.asked("fetch", __doc__)
+    settings = stack_settings.load(stack, overrides)
+    if not settings.storage:
+        raise ToolError(f"stack {stack} keeps nothing: its key storage is not set, `pulumi config set storage kept`")
+    storage = Storage.at(f"{settings.storage}/{stack}")
+    try:
+        names = list(storage.names())
+        run = chosen(names, os.environ.get("RUN", ""), f"{settings.storage}/{stack}")
+        name = run.partition("/")[2]
+        to = ROOT / os.path.expanduser(os.environ.get("TO") or f"runs/{stack}/{name}/kept")  # noqa: PTH111
+        files = fetch(storage.within(run), to)
+    except OSError as error:
+        raise ToolError(f"{settings.storage}/{stack} does not give it: {error}") from None
+    terminal.write(f"{len(files)} files of {name}: {to}")
+    return 0
+
+
+def chosen(names: Iterable[str], wanted: str, where: str) -> str:
+    """The folder of the newest run that is called so, of the names in storage. Raises ToolError with all of them."""
+    counts = Counter("/".join(name.split("/")[:2]) for name in names if name.count("/") > 1)
+    runs = sorted(counts, key=_started)
+    fitting = [run for run in runs if wanted and (_name(run) == wanted or _name(run).startswith(f"{wanted}-"))]
+    if fitting:
+        return fitting[-1]
+    there = "\n".join(f"  {_name(run)}  {counts[run]} files" for run in runs) or "  none"
+    asked = f"RUN={wanted}: there is no such run" if wanted else "RUN is missing"
+    raise ToolError(f"{asked}; in {where} there are\n{there}")
+
+
+def fetch(run: Storage, to: Path) -> list[Path]:
+    """All whole files of a run."""
+    files = list(run.names())
+    for name in files:
+        run.fetch(name, to / name)
+    return [to / name for name in files]
+
+
+def _name(run: str) -> str:
+    return run.partition("/")[2]
+
+
+def _started(run: str) -> str:
+    """`<arm>-<repeat>-<time>-<random>` by its time."""
+    return "-".join(_name(run).split("-")[-2:])
+
+
+if __name__ == "__main__":
+    run_main(main)

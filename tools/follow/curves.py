@@ -1,0 +1,82 @@
+"""Curves of runs that go on, from the progress that they keep in storage with each checkpoint, as event files.
+
+Those of a finished result come from its histories instead: `tools.follow.tensorboard`.
+"""
+
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
+
+from report.errors import ShowError
+from tools.stack import settings as stack_settings
+from training.contract import progress
+from training.launch.storage import Storage
+
+TAGS = {
+    "loss": "loss/training",
+    "validationLoss": "loss/validation",
+    "accuracy": "accuracy/training",
+    "validationAccuracy": "accuracy/validation",
+    "imagesPerSecond": "speed/images_per_second",
+}
+"""As the event files of a result call them, by what an event `epoch` has."""
+LOOK_EVERY_SECONDS = 10.0
+
+
+class Curves:
+    """Event files of all runs in storage, one folder each; what is there already is not written again."""
+
+    def __init__(self, storage: Storage, folder: Path) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._writers: dict[str, SummaryWriter] = {}
+        self._offsets: dict[str, int] = {}
+
+    def update(self) -> int:
+        """Write what is new; how many runs there are. Raises OSError where storage does not answer."""
+        names = [name for name in self._storage.names() if name.endswith(f"/{progress.NAME}")]
+        with tempfile.TemporaryDirectory(prefix="progress-") as copies:
+            for name in names:
+                self._storage.fetch(name, Path(copies, name))
+                self._add(name.rpartition("/")[0], Path(copies, name))
+        return len(names)
+
+    def follow(self) -> None:
+        """For ever; storage that does not answer is asked again."""
+        while True:
+            time.sleep(LOOK_EVERY_SECONDS)
+            try:
+                self.update()
+            except OSError:
+                continue
+
+    def _add(self, run: str, path: Path) -> None:
+        events, self._offsets[run] = progress.read_new(path, self._offsets.get(run, 0))
+        writer = self._writers.setdefault(run, SummaryWriter(str(self._folder / run)))
+        for event in events:
+            if event.get("event") == "epoch":
+                for key, tag in TAGS.items():
+                    if event.get(key) is not None:
+                        writer.add_scalar(tag, event[key], event["epoch"])
+        writer.flush()
+
+
+def live(stack: str, overrides: Mapping[str, str], folder: Path) -> None:
+    """Fill a folder for TensorBoard, and go on as long as this process lives. Raises ShowError."""
+    storage = stack_settings.load(stack, overrides).storage
+    if not storage:
+        raise ShowError(f"stack {stack} keeps no curves: `pulumi config set storage kept`, and checkpointEpochs")
+    curves = Curves(Storage.at(f"{storage}/{stack}"), folder)
+    try:
+        runs = curves.update()
+    except OSError as error:
+        raise ShowError(f"{storage} does not answer: {error}") from None
+    if not runs:
+        raise ShowError(
+            f"nothing is in {storage}/{stack} yet: curves come with the first checkpoint (checkpointEpochs)"
+        )
+    threading.Thread(target=curves.follow, name="curves", daemon=True).start()

@@ -1,0 +1,1 @@
+"""`make recovery`: a training that loses a worker, and goes on."""

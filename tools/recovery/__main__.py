@@ -1,0 +1,118 @@
+"""`make recovery`: what the loss of a worker costs a training with checkpoints, and whether it goes on where it was.
+
+No measurement: the stack's workload is trained twice in the arm ray with the same seed, once undisturbed, and once with
+one worker killed after the first checkpoint. Nothing is kept but checkpoints, where the stack has storage.
+"""
+
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from infra.settings.settings import Settings
+from report import terminal
+from tools.recovery.run import Ended, run
+from tools.setup.project import ToolError, run_main
+from tools.stack import settings as stack_settings
+from training.workloads.cnn.detail import WEIGHTS, detail_of
+from training.workloads.cnn.recipe import CnnRecipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """What was seen of one."""
+
+    recovery_seconds: float
+    """From the kill to the first optimizer step after it."""
+    lost_steps: int
+    """Done before it, and done again."""
+    after_epoch: int
+    """Of the checkpoint that training went on from."""
+    largest_difference: float
+    """Of an epoch's loss, from the undisturbed run's."""
+    same_weights: bool
+    """In the newest checkpoint of both runs, bit for bit."""
+
+
+def main() -> int:
+    """Train twice; 1 where the training did not go on where it was."""
+    stack, overrides = stack_settings.asked("recovery", __doc__)
+    settings = stack_settings.load(stack, overrides)
+    recipe = _recipe(settings)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    with tempfile.TemporaryDirectory(prefix="recovery-") as name:
+        folder = Path(name)
+        storage = f"{settings.storage or folder / 'storage'}/{stack}/recovery-{stamp}"
+        minutes = settings.run_timeout_minutes
+        terminal.write(
+            f"checkpoints: {storage}" if settings.storage else "checkpoints: in a folder that is gone at the end"
+        )
+        undisturbed = run(recipe, folder / "undisturbed", f"{storage}/undisturbed", minutes=minutes, kill=False)
+        terminal.write(f"undisturbed: {undisturbed.result.seconds.wall:.1f} s, {_epochs(undisturbed)}")
+        killed = run(recipe, folder / "killed", f"{storage}/killed", minutes=minutes, kill=True)
+        terminal.write(f"one of {recipe.workers} workers killed: {killed.result.seconds.wall:.1f} s, {_epochs(killed)}")
+        seen = judge(undisturbed, killed)
+    terminal.write(show(seen, killed))
+    return 0 if seen.same_weights else 1
+
+
+def _recipe(settings: Settings) -> CnnRecipe:
+    """The stack's, with checkpoints and one failure allowed. Raises ToolError."""
+    recipe = settings.recipe
+    if settings.target != "local":
+        raise ToolError(f"target = {settings.target}: allowed is local, where the worker that is killed is a process")
+    if not isinstance(recipe, CnnRecipe):
+        raise ToolError(f"workload = {recipe.workload}: allowed is cnn; a script of your own makes its own checkpoints")
+    every = recipe.checkpoint_epochs or 1
+    if recipe.epochs <= every:
+        raise ToolError(
+            f"epochs = {recipe.epochs}: allowed are more than {every}, so that training goes on after the first"
+            f' checkpoint\n  make recovery SET="epochs={every + 2}"'
+        )
+    return replace(recipe, checkpoint_epochs=every, max_failures=max(1, recipe.max_failures))
+
+
+def judge(undisturbed: Ended, killed: Ended) -> Recovery:
+    """What the two runs say. Raises ToolError where the killed one did not go on from a checkpoint."""
+    resumed = next((seen for seen in killed.events if seen.event["event"] == "resume"), None)
+    if resumed is None or killed.killed_at is None:
+        raise ToolError("no worker was killed, or training began anew: no checkpoint was whole")
+    steps = [seen for seen in killed.events if seen.event["event"] == "steps"]
+    before = max(seen.step or 0 for seen in steps if seen.at < resumed.at)
+    from_step = resumed.step or 0
+    first = next(seen for seen in steps if seen.at >= resumed.at and (seen.step or 0) > from_step)
+    losses = [[epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed)]
+    return Recovery(
+        recovery_seconds=first.at - killed.killed_at,
+        lost_steps=before - from_step,
+        after_epoch=resumed.event["epoch"],
+        largest_difference=max(abs(one - other) for one, other in zip(*losses, strict=True)),
+        same_weights=undisturbed.newest.files[WEIGHTS] == killed.newest.files[WEIGHTS],
+    )
+
+
+def show(seen: Recovery, killed: Ended) -> str:
+    """In lines."""
+    same = (
+        "equal to the undisturbed run's in every epoch"
+        if not seen.largest_difference
+        else (f"at most {seen.largest_difference:.3g} from the undisturbed run's in an epoch")
+    )
+    weights = "equal to the undisturbed run's, bit for bit" if seen.same_weights else "other than the undisturbed run's"
+    return "\n".join(
+        (
+            f"recoverySeconds: {seen.recovery_seconds:.1f}, from the kill to the first step after it",
+            f"lostSteps: {seen.lost_steps}, done again from the checkpoint after epoch {seen.after_epoch}",
+            f"loss: {same}",
+            f"weights: {weights} (SHA-256 {killed.newest.files[WEIGHTS][:16]}…)",
+        )
+    )
+
+
+def _epochs(ended: Ended) -> str:
+    detail = detail_of(ended.result)
+    return "loss " + ", ".join(f"{epoch.loss:.4f}" for epoch in detail.history)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,134 @@
+"""One run of the arm `ray` that makes checkpoints, followed as it goes on; in one of them a worker is killed.
+
+Judges nothing.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from infra.places.local import guard
+from tools.setup.project import ROOT, ToolError
+from training.contract import progress, result
+from training.contract.recipe import Recipe
+from training.launch import environment
+from training.launch.checkpoints import Manifest, manifests
+from training.launch.storage import Storage
+
+WORKER = "ray::RayTrainWorker"
+"""How the command line of a process begins in which Ray Train trains."""
+POLL_SECONDS = 0.05
+LOG_LINES = 15
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An event of a run's progress."""
+
+    at: float
+    """Seconds of the monotonic clock."""
+    event: dict[str, Any]
+
+    @property
+    def step(self) -> int | None:
+        """Optimizer steps done, where the event says it."""
+        return self.event.get("step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that ended well."""
+
+    events: list[Seen]
+    killed_at: float | None
+    """None of a run in which nothing was."""
+    result: result.TrainingResult
+    newest: Manifest
+    """Of its newest checkpoint."""
+
+
+def run(recipe: Recipe, folder: Path, storage: str, *, minutes: float, kill: bool) -> Ended:
+    """Run it; its own files are in `folder`. Raises ToolError with the end of its log."""
+    folder.mkdir(mode=0o700)
+    events: list[Seen] = []
+    killed_at = None
+    with _guarded(recipe, folder, storage, minutes) as running:
+        offset = 0
+        while running.poll() is None:
+            new, offset = progress.read_new(folder / progress.NAME, offset)
+            events += [Seen(time.monotonic(), event) for event in new]
+            if kill and killed_at is None and _is_beyond_a_checkpoint(events):
+                killed_at = _kill_a_worker(running.pid)
+            time.sleep(POLL_SECONDS)
+        new, _ = progress.read_new(folder / progress.NAME, offset)
+        events += [Seen(time.monotonic(), event) for event in new]
+    if running.returncode:
+        raise ToolError(
+            f"the run ended with exit code {running.returncode}; the end of its log:\n{_end_of_log(folder)}"
+        )
+    kept = manifests(Storage.at(storage)).values()
+    newest = max(kept, key=lambda manifest: manifest.epoch)
+    return Ended(events=events, killed_at=killed_at, result=result.read(folder / result.NAME), newest=newest)
+
+
+@contextmanager
+def _guarded(recipe: Recipe, folder: Path, storage: str, minutes: float) -> Iterator[subprocess.Popen[bytes]]:
+    """Whatever happens, nothing of the run is left."""
+    command = [
+        *(
+            sys.executable,
+            "-m",
+            "infra.places.local.guard",
+            "--deadline",
+            f"{minutes * 60:g}",
+            "--progress",
+            str(folder),
+        ),
+        *("--", sys.executable, "-m", "training.ray", "--result", str(folder / result.NAME)),
+        f"--storage={storage}",
+        *recipe.flags(),
+    ]
+    variables = environment.allowed(os.environ) | {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
+    with (folder / "log.txt").open("wb") as log:
+        running = subprocess.Popen(
+            command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        yield running
+    finally:
+        assert running.stdin is not None  # noqa: S101 (it is a pipe)
+        running.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(guard.GRACE_SECONDS + 2)
+        guard.end_session(running.pid)
+        running.wait()
+
+
+def _is_beyond_a_checkpoint(events: list[Seen]) -> bool:
+    """Whether steps were done that are in none yet."""
+    kept = [seen.step for seen in events if seen.event["event"] == "checkpoint"]
+    return bool(kept) and any((seen.step or 0) > (kept[0] or 0) for seen in events)
+
+
+def _kill_a_worker(session: int) -> float:
+    """When it was killed. Raises ToolError where there is none."""
+    for pid in guard.session_members(session):
+        with suppress(psutil.Error, ProcessLookupError):
+            if " ".join(psutil.Process(pid).cmdline()).startswith(WORKER):
+                os.kill(pid, signal.SIGKILL)
+                return time.monotonic()
+    raise ToolError("no worker of Ray Train was found to be killed: the run was over by then; train more epochs")
+
+
+def _end_of_log(folder: Path) -> str:
+    lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    return "\n".join(f"  | {line}" for line in lines)

@@ -1,0 +1,109 @@
+"""Checkpoints: folders of files, each whole with its manifest alone. Kept in storage for the arms without Ray.
+
+Not what is in them, which is the workload's, and not Ray Train's own way to keep them: `training.launch.ray_recovery`.
+"""
+
+import hashlib
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from training.contract.result import write_whole
+from training.launch.storage import Storage
+
+MANIFEST = "manifest.json"
+"""Written last: epoch, score, and the SHA-256 of every other file."""
+FOLDER = "checkpoints"
+"""In the run's folder in storage."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint says of itself."""
+
+    epoch: int
+    score: float
+    """The lower the better."""
+    files: dict[str, str]
+    """SHA-256 by name."""
+
+
+def seal(folder: Path, epoch: int, score: float) -> None:
+    """Make a folder of files a checkpoint: nothing is written into it afterwards."""
+    files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    write_whole(folder / MANIFEST, json.dumps({"epoch": epoch, "score": score, "files": files}, indent=1))
+
+
+def whole(folder: Path) -> Manifest | None:
+    """The manifest of a checkpoint all of whose files are as they were written; None of any other folder."""
+    try:
+        manifest = _read(folder / MANIFEST)
+        same = all(_digest(folder / name) == digest for name, digest in manifest.files.items())
+    except (OSError, ValueError, TypeError):
+        return None
+    return manifest if same else None
+
+
+def manifests(storage: Storage) -> dict[str, Manifest]:
+    """Of the checkpoints in a folder in storage and below, by their folders; one that can't be read is left out."""
+    read: dict[str, Manifest] = {}
+    with tempfile.TemporaryDirectory(prefix="manifests-") as copies:
+        for name in [name for name in storage.names() if PurePosixPath(name).name == MANIFEST]:
+            with suppress(OSError, ValueError, TypeError):
+                storage.fetch(name, Path(copies, name))
+                read[str(PurePosixPath(name).parent)] = _read(Path(copies, name))
+    return read
+
+
+class InStorage:
+    """The best checkpoints of a run, and the newest, in its folder in storage."""
+
+    def __init__(self, storage: Storage, most: int) -> None:
+        self._storage = storage.within(FOLDER)
+        self._most = most
+
+    def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
+        """Rank 0 alone has one. Raises OSError where storage does not take it; those before are as they were."""
+        if folder is None:
+            return
+        name = f"epoch-{metrics['epoch']:05}"
+        for path in sorted(folder.iterdir(), key=lambda path: path.name == MANIFEST):
+            self._storage.put(path, f"{name}/{path.name}")
+        for worse in self._beyond(name):
+            self._storage.remove(f"{worse}/{MANIFEST}")  # first: what is left of it is then no checkpoint
+            self._storage.within(worse).remove_all()
+
+    @contextmanager
+    def newest(self) -> Iterator[Path | None]:
+        """A copy of the newest that is whole; None where there is none."""
+        known = manifests(self._storage)
+        with tempfile.TemporaryDirectory(prefix="checkpoint-") as copies:
+            newest_first = sorted(known, key=lambda name: known[name].epoch, reverse=True)
+            fetched = (self._fetched(name, Path(copies, name)) for name in newest_first)
+            yield next((folder for folder in fetched if whole(folder)), None)
+
+    def _fetched(self, name: str, folder: Path) -> Path:
+        within = self._storage.within(name)
+        for file in within.names():
+            within.fetch(file, folder / file)
+        return folder
+
+    def _beyond(self, newest: str) -> list[str]:
+        """Those that are neither among the best nor the newest."""
+        scores = {name: manifest.score for name, manifest in manifests(self._storage).items()}
+        best_first = sorted(scores, key=lambda name: (math.isnan(scores[name]), scores[name]))
+        return [name for name in best_first[self._most :] if name != newest]
+
+
+def _read(path: Path) -> Manifest:
+    return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

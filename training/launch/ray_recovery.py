@@ -1,0 +1,108 @@
+"""What Ray Train does in a run that makes checkpoints or may be retried: its own configuration, by public names.
+
+As its guide has it: docs.ray.io, Ray Train user guides, "Saving and Loading Checkpoints" and "Handling Failures".
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.train
+
+from training.launch.checkpoints import whole
+from training.launch.entry import Request
+from training.launch.storage import Storage
+
+
+class Failures:
+    """An actor that counts: Ray Train's controller, which sees failures, may be in another pod than the driver."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self) -> None:
+        """One more."""
+        self._count += 1
+
+    def count(self) -> int:
+        """So far."""
+        return self._count
+
+
+class Counting(ray.train.UserCallback):  # type: ignore[misc]  # Ray has no types
+    """Tells that actor of every failure of workers."""
+
+    def __init__(self, failures: Any) -> None:
+        self._failures = failures
+
+    def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:  # noqa: ARG002
+        """Called on the controller, after workers died or raised."""
+        self._failures.add.remote()
+
+
+class OfRay:
+    """Checkpoints as Ray Train keeps them. For its workers."""
+
+    def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
+        """Report, with the checkpoint that rank 0 alone has."""
+        ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(folder) if folder else None)
+
+    @contextmanager
+    def newest(self) -> Iterator[Path | None]:
+        """A copy of the newest that is whole, of those that Ray Train knows; None where there is none."""
+        with tempfile.TemporaryDirectory(prefix="checkpoint-") as copy:
+            fetched = (_fetched(one, Path(copy, str(number))) for number, one in enumerate(_newest_first()))
+            yield next((folder for folder in fetched if folder and whole(folder)), None)
+
+
+class Recovers:
+    """What Ray Train is told in the driver."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._recovery = request.recipe.recovery()
+        self._failures = ray.remote(num_cpus=0)(Failures).remote() if self._recovery.max_failures else None
+        self.checkpoints = OfRay() if self._recovery.checkpoints_kept else None
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of its RunConfig."""
+        recovery = self._recovery
+        more: dict[str, Any] = {"failure_config": ray.train.FailureConfig(max_failures=recovery.max_failures)}
+        if self._failures:
+            more["callbacks"] = [Counting(self._failures)]
+        if self.checkpoints:
+            storage = Storage.at(self._request.storage)
+            more |= {"storage_path": storage.folder, "storage_filesystem": storage.system}
+            more["checkpoint_config"] = ray.train.CheckpointConfig(
+                num_to_keep=recovery.checkpoints_kept,
+                checkpoint_score_attribute=recovery.score,
+                checkpoint_score_order="min",
+            )
+        return more
+
+    def retries(self) -> int | None:
+        """How often a run that ended well was retried; None for one that would not have been."""
+        return int(ray.get(self._failures.count.remote())) if self._failures else None
+
+
+def _newest_first() -> Iterator[Any]:
+    latest = ray.train.get_checkpoint()
+    if latest is None:
+        return
+    yield latest
+    yield from (
+        reported.checkpoint
+        for reported in reversed(ray.train.get_all_reported_checkpoints())
+        if reported.checkpoint.path != latest.path
+    )
+
+
+def _fetched(checkpoint: Any, folder: Path) -> Path | None:
+    """None of one that is not there any more."""
+    try:
+        return Path(checkpoint.to_directory(str(folder)))
+    except OSError:
+        return None

@@ -1,0 +1,174 @@
+"""What training of the CNN goes on from: written into a folder after an epoch, and read back. Not where that is kept.
+
+Weights, the optimizer's slots, the state of the random generators, and what was measured so far; the learning rate's
+schedule follows from the validation losses in it. Augmentation and each epoch's order are drawn from the recipe's seed.
+"""
+
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from training.contract.process import Checkpoints, Process
+from training.contract.progress import EACH_STEP, NAME, Progress
+from training.contract.result import decode, encode
+from training.launch.checkpoints import InStorage, seal
+from training.launch.storage import Storage
+from training.workloads.cnn.detail import WEIGHTS, Epoch
+from training.workloads.cnn.recipe import SCORE, CnnRecipe
+from training.workloads.cnn.session import Record, Session
+
+OPTIMIZER = "optimizer.npz"
+RANKS = "ranks.npz"
+RECORD = "record.json"
+SAY_EVERY_SECONDS = 0.1
+OWN = ("own_images", "timed_seconds", "timed_cpu_seconds")
+"""Of the record, what each rank has of its own."""
+
+
+class OfRanks(NamedTuple):
+    """A row a rank."""
+
+    numbers: Any
+    """`OWN`, and the epochs trained."""
+    random: Any
+    """States of the generators: ranks draw unlike many numbers where a batch is split unevenly."""
+
+
+class CheckpointError(OSError):
+    """Ranks that would not go on from the same checkpoint."""
+
+
+def prepare() -> None:
+    """Before the model is built: have dropout draw from generators whose state can be read.
+
+    By default its state is inside TensorFlow's operations, and nothing can read it.
+    """
+    tf.keras.backend.experimental.enable_tf_random_generator()
+
+
+class Keeper:
+    """Writes a process's checkpoints, and has it go on from one."""
+
+    def __init__(self, session: Session, progress: Progress) -> None:
+        self._session = session
+        self._progress = progress
+        self._kept = _where(session.process, session.recipe)
+        if os.environ.get(EACH_STEP) and session.process.rank == 0:
+            threading.Thread(target=self._say_steps, name="steps", daemon=True).start()
+
+    def resume(self, record: Record) -> None:
+        """Go on from the newest checkpoint that is whole, where there is one. Raises CheckpointError."""
+        with self._kept.newest() as folder:
+            if folder:
+                self._read(folder, record)
+        epochs = self._of_ranks(record).numbers[:, -1]
+        if len(set(epochs)) > 1:
+            raise CheckpointError(
+                f"the ranks would go on after epochs {', '.join(f'{epoch:g}' for epoch in epochs)}: storage has to be"
+                " the same for all of them"
+            )
+        if record.history:
+            self._progress.write("resume", epoch=len(record.history), step=self._steps(record))
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether a checkpoint follows this epoch."""
+        return epoch % self._session.recipe.checkpoint_epochs == 0
+
+    def keep(self, record: Record, metrics: dict[str, Any]) -> None:
+        """Keep a checkpoint of now; where the arm reports, that is done with it. Every rank takes part."""
+        began = time.monotonic()
+        of_ranks = self._of_ranks(record)
+        with tempfile.TemporaryDirectory(prefix="checkpoint-") as name:
+            folder = Path(name) if self._session.process.rank == 0 else None
+            if folder:
+                self._write(folder, record, of_ranks)
+                seal(folder, metrics["epoch"], metrics[SCORE])
+            self._kept.keep(folder, metrics)
+        self._share_progress()
+        record.checkpoint_seconds += time.monotonic() - began
+        self._progress.write("checkpoint", epoch=metrics["epoch"], step=self._steps(record))
+
+    def _write(self, folder: Path, record: Record, of_ranks: OfRanks) -> None:
+        for name, variables in self._variables().items():
+            np.savez(folder / name, *map(self._own, variables))
+        np.savez(folder / RANKS, numbers=of_ranks.numbers, random=of_ranks.random)
+        so_far = {field.name: getattr(record, field.name) for field in fields(record) if field.name != "first_step"}
+        (folder / RECORD).write_text(json.dumps(encode(so_far)), encoding="utf-8")
+
+    def _read(self, folder: Path, record: Record) -> None:
+        for name, variables in self._variables().items():
+            with np.load(folder / name) as arrays:
+                for variable, key in zip(variables, arrays.files, strict=True):
+                    variable.assign(arrays[key])
+        written = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        for name, value in written.items():
+            setattr(record, name, decode(list[Epoch], value, name) if name == "history" else value)
+        self._read_own(folder, record)
+
+    def _read_own(self, folder: Path, record: Record) -> None:
+        rank, generators = self._session.process.rank, _generators(self._session.model)
+        with np.load(folder / RANKS) as arrays:
+            numbers, random = arrays["numbers"][rank], arrays["random"][rank]
+        for name, number in zip(OWN, numbers, strict=False):
+            setattr(record, name, type(getattr(record, name))(number))
+        for generator, state in zip(generators, np.array_split(random, max(1, len(generators))), strict=False):
+            generator.assign(state)
+
+    def _variables(self) -> dict[str, Sequence[Any]]:
+        """By file, in an order that is the same in every process."""
+        return {WEIGHTS: self._session.model.variables, OPTIMIZER: self._session.optimizer.variables()}
+
+    def _of_ranks(self, record: Record) -> OfRanks:
+        """What each rank has of its own, and after which epoch it is: in one message, as words of 32 bits."""
+        numbers = np.array([*(getattr(record, name) for name in OWN), len(record.history)], np.float64)
+        states = [self._own(generator) for generator in _generators(self._session.model)]
+        random = np.concatenate([np.zeros(0, np.int64), *states])
+        words = np.concatenate([numbers.view(np.int32), random.view(np.int32)])
+        all_words = self._session.loop.concatenation(tf.constant(words)).numpy().reshape(-1, len(words))
+        of_numbers, of_random = np.split(all_words, [2 * len(numbers)], axis=1)
+        return OfRanks(of_numbers.copy().view(np.float64), of_random.copy().view(np.int64))
+
+    def _own(self, variable: Any) -> Any:
+        """This replica's value: after an epoch all have the same, so no other has to be asked."""
+        (value,) = self._session.model.distribute_strategy.experimental_local_results(variable)
+        return value.numpy()
+
+    def _steps(self, record: Record) -> int:
+        return len(record.history) * self._session.steps_per_epoch
+
+    def _say_steps(self) -> None:
+        """For ever, as another thread trains."""
+        steps, said, epochs = self._session.steps_per_epoch, -1, self._session.recipe.epochs
+        while True:
+            done = int(self._own(self._session.optimizer.iterations))
+            if done != said:
+                self._progress.write(
+                    "steps", step=done, steps=epochs * steps, stepsPerEpoch=steps, epochs=epochs, secondsLeft=None
+                )
+            said = done
+            time.sleep(SAY_EVERY_SECONDS)
+
+    def _share_progress(self) -> None:
+        """In storage the curves are seen while the run goes on, wherever it runs."""
+        process = self._session.process
+        if process.rank == 0 and process.folder and (process.folder / NAME).exists():
+            Storage.at(process.storage).put(process.folder / NAME, NAME)
+
+
+def _where(process: Process, recipe: CnnRecipe) -> Checkpoints:
+    return process.checkpoints or InStorage(Storage.at(process.storage), recipe.checkpoints_kept)
+
+
+def _generators(model: Any) -> list[Any]:
+    """The states of what draws in the layers, as dropout does; tf-keras (of uv.lock) keeps them private."""
+    drawing = [layer._random_generator for layer in model.submodules if hasattr(layer, "_random_generator")]
+    return [own._generator.state for own in drawing if own._generator is not None]
