@@ -6,13 +6,13 @@ from typing import Any
 
 from infra.settings.checks import Check, is_readable_folder, path_of
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import CLUSTER, LOCAL, Key, Target
+from infra.settings.key import CLUSTER, LOCAL, RAY, Key, Target
 from infra.settings.table import OfWorkload
 from training.contract.rules import boolean, choice, text
 from training.workloads.cnn.registry import DATASETS
 
 AUTO = "auto"
-AUTO_DATASETS: dict[Target, str] = {"local": "digits", **dict.fromkeys(CLUSTER, "cifar10")}
+AUTO_DATASETS: dict[Target, str] = {**dict.fromkeys((*LOCAL, *RAY), "digits"), **dict.fromkeys(CLUSTER, "cifar10")}
 """What `auto` means without a datasetPath."""
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 _LEAST_IMAGES = 10
@@ -22,7 +22,7 @@ _KEYS = (
         name="dataset",
         rule=choice([AUTO], DATASETS),
         default=AUTO,
-        help="data set to train on; auto: digits on local, cifar10 on clusters and wherever datasetPath is set",
+        help="data set to train on; auto: digits on local and ray, else cifar10, and wherever datasetPath is set",
     ),
     Key(
         name="datasetPath",

@@ -6,11 +6,12 @@ from typing import Any, Literal, get_args
 
 from training.contract.rules import Rule
 
-Target = Literal["local", "minikube", "kubernetes"]
+Target = Literal["local", "minikube", "kubernetes", "ray"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 CLUSTER: tuple[Target, ...] = ("minikube", "kubernetes")
 MINIKUBE: tuple[Target, ...] = ("minikube",)
 KUBERNETES: tuple[Target, ...] = ("kubernetes",)
+RAY: tuple[Target, ...] = ("ray",)
 LOCAL: tuple[Target, ...] = ("local",)
 
 

@@ -83,8 +83,7 @@ class TrainingRunProvider(ResourceProvider):
         """Make the run, and print its progress; raises RunFailed."""
         folder = _new_folder(props["stack"], props["name"])
         say = _Reporter(props["name"], folder)
-        secret = {SECRET: props["secretEnvironment"]} if props.get("secretEnvironment") else {}
-        with _guarded(_guard_command(props, folder), folder, secret) as running:
+        with _guarded(self.command(props, folder), folder, self.secret(props)) as running:
             while running.poll() is None:
                 say.news()
                 time.sleep(0.25)
@@ -96,6 +95,14 @@ class TrainingRunProvider(ResourceProvider):
         except (RunFailed, result.ResultError) as error:
             raise RunFailed(_failure(props["name"], str(error), folder / "log.txt")) from None
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
+
+    def command(self, props: dict[str, Any], folder: Path) -> list[str]:
+        """The guard with what it runs, which leaves its result in the folder."""
+        return _guard_command(props, folder)
+
+    def secret(self, props: dict[str, Any]) -> dict[str, str]:
+        """Variables of that which nobody else may see."""
+        return {SECRET: props["secretEnvironment"]} if props.get("secretEnvironment") else {}
 
 
 def _new_folder(stack: str, name: str) -> Path:
