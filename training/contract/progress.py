@@ -5,6 +5,7 @@ Rank 0 writes; whoever wants to show progress reads. A line is one of
   {"event": "epoch", "epoch", "epochs", "loss", "accuracy", "validationLoss", "validationAccuracy",
    "imagesPerSecond", "secondsLeft"}
   {"event": "steps", "step", "steps", "stepsPerEpoch", "epochs", "secondsLeft"}: of a script, what is not known null
+  {"event": "line", "text"}: the newest of a job's log, where nothing else of the job is seen
   {"event": "note", "text"}
 """
 

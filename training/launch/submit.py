@@ -122,6 +122,7 @@ class JobsApi:
         except urllib.error.HTTPError as error:
             if error.code != HTTPStatus.NOT_FOUND:
                 raise
+            error.close()
             self._send("PUT", path, content)
         return f"gcs://{name}"
 

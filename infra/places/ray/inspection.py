@@ -71,6 +71,7 @@ def _asking(settings: Settings) -> Iterator[None]:
     try:
         yield
     except urllib.error.HTTPError as error:
+        error.close()
         raise AskError(_refusal(error, settings)) from None
     except OSError as error:
         raise AskError(
