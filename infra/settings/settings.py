@@ -102,10 +102,10 @@ class RayNodes:
 
 @dataclass(frozen=True, kw_only=True)
 class RaySettings:
-    """The settings that mean something on a Ray cluster that exists alone."""
+    """The settings that mean something on a Ray cluster that exists alone, named like their keys; what was found."""
 
-    address: str
-    token: str = field(repr=False)
+    ray_address: str
+    ray_token: str = field(repr=False)
     """"": it asks for none."""
     nodes: RayNodes | None = None
     """None: not asked yet, or it did not answer."""
@@ -259,7 +259,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         warnings=(*permitted, *place.remarks(draft), *refused),
         refused_at_up=tuple(refused),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
-        ray=RaySettings(address=draft["rayAddress"], token=draft["rayToken"]) if draft.target in RAY else None,
+        ray=RaySettings(ray_address=draft["rayAddress"], ray_token=draft["rayToken"]) if draft.target in RAY else None,
     )
 
 

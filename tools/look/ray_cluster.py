@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,11 +28,12 @@ class StackRay:
 
     stack: str
     settings: Settings
+    """With the token."""
 
     @cached_property
     def jobs(self) -> JobsApi:
-        """The cluster's Job Submission API. Raises ToolError where the token can't be had."""
-        return JobsApi(self.settings.of_ray.address, os.environ.get(TOKEN) or _token(self.stack))
+        """The cluster's Job Submission API."""
+        return JobsApi(self.settings.of_ray.ray_address, self.settings.of_ray.ray_token)
 
     def status(self) -> str:
         """Its nodes and jobs as they are now, as text. Raises ToolError."""
@@ -40,7 +41,7 @@ class StackRay:
             version, nodes, jobs = patiently(self._asked, "ask Ray")
         except SubmitError as error:
             raise ToolError(f"stack {self.stack}: {error}") from None
-        address = self.settings.of_ray.address
+        address = self.settings.of_ray.ray_address
         lines = [f"stack {self.stack}: Ray {version} at {address}", "", *ray_lines(nodes, jobs), "", self.dashboard]
         return "\n".join(lines)
 
@@ -50,13 +51,19 @@ class StackRay:
     @property
     def dashboard(self) -> str:
         """Where it answers, for people."""
-        return f"dashboard: {self.settings.of_ray.address}, its token: the one that rayToken holds"
+        return f"dashboard: {self.settings.of_ray.ray_address}, its token: the one that rayToken holds"
 
 
 def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
     """The Ray cluster of a stack, as its settings have it; None where it has one of its own. Raises ToolError."""
     settings = stack_settings.load(stack, overrides)
-    return StackRay(stack, settings) if settings.ray else None
+    return StackRay(stack, with_token(settings, stack)) if settings.ray else None
+
+
+def with_token(settings: Settings, stack: str) -> Settings:
+    """The settings of a stack on a Ray cluster with its token, which no file has in clear. Raises ToolError."""
+    token = os.environ.get(TOKEN) or _token(stack)
+    return replace(settings, ray=replace(settings.of_ray, ray_token=token))
 
 
 def _token(stack: str) -> str:

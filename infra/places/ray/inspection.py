@@ -53,7 +53,7 @@ class Installed:
 
 def connect(settings: Settings) -> JobsApi:
     """The cluster's Job Submission API; nothing is asked."""
-    return JobsApi(settings.of_ray.address, settings.of_ray.token)
+    return JobsApi(settings.of_ray.ray_address, settings.of_ray.ray_token)
 
 
 def nodes(api: JobsApi, settings: Settings) -> RayNodes:
@@ -67,7 +67,7 @@ def nodes(api: JobsApi, settings: Settings) -> RayNodes:
 @contextmanager
 def _asking(settings: Settings) -> Iterator[None]:
     """What the cluster or the way to it refuses, as an AskError."""
-    address = settings.of_ray.address
+    address = settings.of_ray.ray_address
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -84,18 +84,18 @@ def _asking(settings: Settings) -> Iterator[None]:
 
 def _refusal(error: urllib.error.HTTPError, settings: Settings) -> str:
     """What an answer other than 200 means."""
-    address, line = settings.of_ray.address, "pulumi config set --secret rayToken"
+    address, line = settings.of_ray.ray_address, "pulumi config set --secret rayToken"
     if error.code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return _no_dashboard(settings, f"HTTP {error.code}")
-    if not settings.of_ray.token:
+    if not settings.of_ray.ray_token:
         return f"{address} asks for a token (HTTP {error.code}); this line asks for it:\n  {line}"
     return f"{address} refuses the token that rayToken holds (HTTP {error.code}); this line asks for another:\n  {line}"
 
 
 def _no_dashboard(settings: Settings, said: str) -> str:
     return (
-        f"{settings.of_ray.address} answers, but not as Ray's dashboard does ({said}): rayAddress is the address that"
-        f" `ray job submit --address` takes:\n  {set_line('rayAddress', 'http://…:8265')}"
+        f"{settings.of_ray.ray_address} answers, but not as Ray's dashboard does ({said}): rayAddress is the address"
+        f" that `ray job submit --address` takes:\n  {set_line('rayAddress', 'http://…:8265')}"
     )
 
 

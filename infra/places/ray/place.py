@@ -15,7 +15,7 @@ from infra.places.ray.inspection import AskError
 from infra.places.ray.jobs import Jobs
 from infra.places.ray.run import RayJobRun
 from infra.plan import RunPlan
-from infra.settings.checks import Check
+from infra.settings.checks import Check, is_readable_folder, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import ON, RayNodes, Settings
@@ -73,7 +73,7 @@ class ExistingRay:
         """Which cluster it is, and what is known of its nodes."""
         ray = settings.of_ray
         nodes = {"version": ray.nodes.version, "cpus": list(ray.nodes.cpus)} if ray.nodes else None
-        return {"address": ray.address, "nodes": nodes}
+        return {"address": ray.ray_address, "nodes": nodes}
 
     def pods(self, settings: Settings) -> Jobs:  # noqa: ARG002
         """The jobs."""
@@ -161,19 +161,19 @@ class RayMeasurement(pulumi.ComponentResource):
 def said(settings: Settings, nodes: RayNodes) -> str:
     """The cluster, for people."""
     cpus = ", ".join(f"{each:g}" for each in nodes.cpus) or "none"
-    return f"Ray {nodes.version} at {settings.of_ray.address}, CPUs of its nodes: {cpus}"
+    return f"Ray {nodes.version} at {settings.of_ray.ray_address}, CPUs of its nodes: {cpus}"
 
 
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
     """What the provider reads. The recipe is one string, because Pulumi makes floats of numbers."""
     ray, variables = settings.of_ray, settings.secret_environment
-    secret = {"token": ray.token, "secretEnvironment": canonical(dict(variables)) if variables else ""}
+    secret = {"token": ray.ray_token, "secretEnvironment": canonical(dict(variables)) if variables else ""}
     recipe = plan.recipe
     command = named(recipe.workload).command(recipe, plan.arm, OfRayCluster(ray="", python=""))
     return {
         **({"command": command} if command else {}),  # read by nobody: a preview shows what is to be run
         **{name: pulumi.Output.secret(value) for name, value in secret.items() if value},
-        "address": ray.address,
+        "address": ray.ray_address,
         "stack": settings.stack,
         "name": plan.name,
         "arm": plan.arm,
@@ -214,12 +214,13 @@ def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
 
 
 def _data_is_there(draft: Draft) -> Iterator[Problem]:
-    if draft["datasetPath"]:
+    path = path_of(draft, "datasetPath")
+    if path and is_readable_folder(path):
         yield Problem(
             draft.shown("datasetPath"), "not set on target ray", ("pulumi config rm datasetPath",),
             why="the nodes of the cluster have no files of this machine",
         )  # fmt: skip
-    elif draft["dataset"] not in ("auto", *DATASETS):
+    elif not path and draft["dataset"] not in ("auto", *DATASETS):
         yield Problem(
             draft.shown("dataset"), f"{' or '.join(DATASETS)} on target ray", (set_line("dataset", DATASETS[0]),),
             why="a run there downloads nothing",

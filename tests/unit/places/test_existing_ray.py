@@ -106,7 +106,7 @@ def test_the_token_is_in_no_text(address: str) -> None:
     """Of the settings, and of what a comparison keeps of them."""
     settings = settings_of(address)
 
-    assert TOKEN == settings.of_ray.token
+    assert TOKEN == settings.of_ray.ray_token
     assert TOKEN not in repr(settings.of_ray)
     assert {"target", "rayAddress"} == set(settings.given)
 
