@@ -73,7 +73,18 @@ def _kubernetes() -> Place:
     return ExistingCluster()
 
 
-PLACES: dict[str, Callable[[], Place]] = {"local": _local, "minikube": _minikube, "kubernetes": _kubernetes}
+def _ray() -> Place:
+    from infra.places.ray.place import ExistingRay
+
+    return ExistingRay()
+
+
+PLACES: dict[str, Callable[[], Place]] = {
+    "local": _local,
+    "minikube": _minikube,
+    "kubernetes": _kubernetes,
+    "ray": _ray,
+}
 """Each is loaded when it is chosen: what one needs, the others do without."""
 
 

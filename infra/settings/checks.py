@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.key import LOCAL
 
 OF_STORAGE = "infra.settings.storage"
 """Module with what settings know of storage: of a stack that has none it is not loaded."""
@@ -97,6 +98,13 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
             (set_line("seed", draft["seed"] - repeats + 1),),
             why=f"repeat {repeats} uses seed + {repeats - 1}",
         )
+
+
+def lines_for_storage(draft: Draft) -> tuple[str, ...]:
+    """What gives a stack storage; nothing on a target that has none."""
+    key = draft.keys["storage"]
+    folder = "kept" if draft.target in LOCAL else key.example
+    return (set_line(key.name, folder),) if draft.target in key.targets else ()
 
 
 def _storage_is_reached(draft: Draft) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
-"""The config keys of the cluster targets: a row each. The other keys: `infra.settings.table`."""
+"""The config keys of the targets with a cluster: a row each. The other keys: `infra.settings.table`."""
 
-from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, Key
+from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, RAY, Key
 from infra.settings.rules import destination, image, label, labels, listed, matching, quantity, repository, tolerations
 from training.contract.rules import boolean, choice, number, text, whole
 
@@ -257,5 +257,27 @@ _PLACE = (
         help="taints that the pods bear, as JSON",
     ),
 )
+_RAY = (
+    Key(
+        name="rayAddress",
+        rule=matching(
+            r"https?://[^\s/@:?#]+(:\d{1,5})?(/[^\s@?#]*)?",
+            "the http:// or https:// address of Ray's dashboard, which takes jobs; not ray://, and no password in it",
+        ),
+        derived="none",
+        example="http://ray-head.example.com:8265",
+        targets=RAY,
+        help="the Ray cluster that is measured on, by the address of its dashboard",
+    ),
+    Key(
+        name="rayToken",
+        rule=text("the cluster's token"),
+        derived="none",
+        example="0123456789abcdef",
+        unset="",
+        targets=RAY,
+        help="its token, set with --secret; not set: the cluster asks for none",
+    ),
+)
 
-CLUSTER_KEYS = (*_PODS, *_STORAGE, *_MINIKUBE, *_OPERATOR, *_IMAGES, *_PLACE)
+CLUSTER_KEYS = (*_PODS, *_STORAGE, *_MINIKUBE, *_OPERATOR, *_IMAGES, *_PLACE, *_RAY)

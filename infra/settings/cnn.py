@@ -4,15 +4,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from infra.settings.checks import Check, is_readable_folder, path_of
+from infra.settings.checks import Check, is_readable_folder, lines_for_storage, path_of
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import CLUSTER, LOCAL, Key, Target
+from infra.settings.key import CLUSTER, LOCAL, RAY, Key, Target
 from infra.settings.table import OfWorkload
 from training.contract.rules import boolean, choice, text
 from training.workloads.cnn.registry import DATASETS
 
 AUTO = "auto"
-AUTO_DATASETS: dict[Target, str] = {"local": "digits", **dict.fromkeys(CLUSTER, "cifar10")}
+AUTO_DATASETS: dict[Target, str] = {**dict.fromkeys((*LOCAL, *RAY), "digits"), **dict.fromkeys(CLUSTER, "cifar10")}
 """What `auto` means without a datasetPath."""
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 _LEAST_IMAGES = 10
@@ -22,7 +22,7 @@ _KEYS = (
         name="dataset",
         rule=choice([AUTO], DATASETS),
         default=AUTO,
-        help="data set to train on; auto: digits on local, cifar10 on clusters and wherever datasetPath is set",
+        help="data set to train on; auto: digits on local and ray, else cifar10, and wherever datasetPath is set",
     ),
     Key(
         name="datasetPath",
@@ -162,18 +162,17 @@ def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             f"{draft.shown('saveModel')} with {draft.shown('storage')}",
             "true where there is storage, or on target local",
-            (set_line("storage", draft.keys["storage"].example), set_line("saveModel", "false")),
-            why="the files of a pod go with it",
+            (*lines_for_storage(draft), set_line("saveModel", "false")),
+            why="the files of a run go with its pod, or its job",
         )
 
 
 def _checkpoints_have_a_place(draft: Draft) -> Iterator[Problem]:
     if draft["checkpointEpochs"] and not draft["storage"]:
-        folder = "kept" if draft.target in LOCAL else draft.keys["storage"].example
         yield Problem(
             f"{draft.shown('checkpointEpochs')} with {draft.shown('storage')}",
             "checkpoints where there is storage",
-            (set_line("storage", folder), set_line("checkpointEpochs", 0)),
+            (*lines_for_storage(draft), set_line("checkpointEpochs", 0)),
             why="they have to outlive the run that goes on from them",
         )
 

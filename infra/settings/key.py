@@ -6,11 +6,14 @@ from typing import Any, Literal, get_args
 
 from training.contract.rules import Rule
 
-Target = Literal["local", "minikube", "kubernetes"]
+Target = Literal["local", "minikube", "kubernetes", "ray"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 CLUSTER: tuple[Target, ...] = ("minikube", "kubernetes")
 MINIKUBE: tuple[Target, ...] = ("minikube",)
 KUBERNETES: tuple[Target, ...] = ("kubernetes",)
+OWN_PROCESSES: tuple[Target, ...] = ("local", "minikube", "kubernetes")
+"""Where the environment of a run is what this project makes it."""
+RAY: tuple[Target, ...] = ("ray",)
 LOCAL: tuple[Target, ...] = ("local",)
 
 

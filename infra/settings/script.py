@@ -9,12 +9,12 @@ import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from infra.settings.checks import Check
+from infra.settings.checks import Check, lines_for_storage
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import CLUSTER, LOCAL, Key
+from infra.settings.key import CLUSTER, Key
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
-from training.contract.workload import Installed
+from training.contract.workload import Installed, OfRayCluster
 from training.workloads.script import asked, commands, package, source, their_python
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
@@ -149,7 +149,7 @@ def artifacts_have_a_place(draft: Draft) -> Iterator[Problem]:
     if not draft["storage"]:
         yield Problem(
             f"{draft.shown('artifacts')} with {draft.shown('storage')}", "artifacts where there is storage",
-            (set_line("storage", "kept" if draft.target in LOCAL else draft.keys["storage"].example),),
+            (*lines_for_storage(draft), "pulumi config rm artifacts"),
             why="they are copied there before the script's own folder goes",
         )  # fmt: skip
     if "{storage}" not in draft["scriptArguments"]:
@@ -201,16 +201,16 @@ def ranks_have_pods_of_their_own(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('workerCpus')} with {draft.shown('script')}",
             f"a ScalingConfig with resources_per_worker={{'CPU': {cpus}}}, or workerCpus 1",
             (set_line("workerCpus", 1),),
-            why="its ScalingConfig asks for one CPU a worker: Ray puts several into one pod, and none into another",
+            why="its ScalingConfig asks for one CPU a worker: Ray puts several where one has room, and none elsewhere",
         )
 
 
 def python_is_the_image_s(draft: Draft) -> Iterator[Problem]:
-    """The interpreter of this machine is in no pod."""
+    """The interpreter of this machine is on no other."""
     if draft["python"]:
         yield Problem(
             draft.shown("python"), "not set on a cluster", ("pulumi config rm python",),
-            why="pods run the script with the Python of their image",
+            why="pods run the script with the Python of their image, and Ray's nodes with theirs",
         )  # fmt: skip
 
 
@@ -265,14 +265,22 @@ def fits_pods(draft: Draft) -> Iterator[Problem]:
 
 
 def checks_where(installed: Installed) -> tuple[Check, ...]:
-    """Whether what runs it has what it needs: the script's own Python on this machine, or the image of its pods."""
+    """Whether what runs it has what it needs: the script's own Python on this machine, or the image of its pods.
+
+    What a Ray cluster that exists has is asked there, before an update.
+    """
     if installed is None:
         return (Check(has_python, (*SCRIPT_KEYS, "python")),)
-    return (
+    elsewhere = (
         Check(python_is_the_image_s, ("python",)),
         Check(ranks_have_pods_of_their_own, (*SCRIPT_KEYS, "workerCpus")),
-        Check(partial(image_has_it, installed), (*SCRIPT_KEYS, "environment", "requirements", "image")),
         Check(fits_pods, (*SCRIPT_KEYS, "scriptFolder")),
+    )
+    if isinstance(installed, OfRayCluster):
+        return elsewhere
+    return (
+        *elsewhere,
+        Check(partial(image_has_it, installed), (*SCRIPT_KEYS, "environment", "requirements", "image")),
     )
 
 

@@ -19,7 +19,7 @@ from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
 from infra.settings.checks import CHECKS, OF_STORAGE, Check, fewer_workers, path_of, run_checks
 from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read
-from infra.settings.key import CLUSTER, Target
+from infra.settings.key import CLUSTER, RAY, Target
 from infra.settings.rules import Destination, Quantity
 from infra.settings.table import of_workload
 from training.contract import provenance
@@ -134,6 +134,26 @@ class Storage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RayNodes:
+    """What is known of a Ray cluster that exists before anything runs there."""
+
+    version: str
+    cpus: tuple[float, ...]
+    """Of each node that has any, ascending."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaySettings:
+    """The settings that mean something on a Ray cluster that exists alone, named like their keys; what was found."""
+
+    ray_address: str
+    ray_token: str = field(repr=False)
+    """"": it asks for none."""
+    nodes: RayNodes | None = None
+    """None: not asked yet, or it did not answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a stack is to measure, and how."""
 
@@ -179,13 +199,21 @@ class Settings:
     refused_at_up: tuple[str, ...]
     """Warnings about this machine that stop an update; a preview may run on another machine."""
     cluster: ClusterSettings | None
-    """None on `local`."""
+    """None where there is none of Kubernetes."""
+    ray: RaySettings | None
+    """None where Ray is started for the measurement."""
 
     @property
     def of_cluster(self) -> ClusterSettings:
         """The settings of a cluster, for what is made in one alone."""
         assert self.cluster is not None, f"target {self.target} has no cluster"  # noqa: S101
         return self.cluster
+
+    @property
+    def of_ray(self) -> RaySettings:
+        """The settings of a Ray cluster that exists."""
+        assert self.ray is not None, f"target {self.target} has no Ray cluster of others"  # noqa: S101
+        return self.ray
 
 
 def load(choose: Callable[[Target], Judge]) -> Settings:
@@ -279,6 +307,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         warnings=(*permitted, *place.remarks(draft), *refused),
         refused_at_up=tuple(refused),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
+        ray=RaySettings(ray_address=draft["rayAddress"], ray_token=draft["rayToken"]) if draft.target in RAY else None,
     )
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from infra.settings.cluster_table import CLUSTER_KEYS
-from infra.settings.key import LOCAL, TARGETS, Key, Target
+from infra.settings.key import LOCAL, OWN_PROCESSES, TARGETS, Key, Target
 from infra.settings.rules import credentials, listed, matching, quantity, storage
 from training.contract.rules import boolean, choice, number, whole
 from training.contract.workload import WORKLOADS, named
@@ -140,6 +140,7 @@ _RUNS = (
     ),
     Key(
         name="storage",
+        targets=OWN_PROCESSES,
         rule=storage(),
         derived="none",
         example="s3://my-bucket/training",
@@ -147,6 +148,7 @@ _RUNS = (
     ),
     Key(
         name="storageEndpoint",
+        targets=OWN_PROCESSES,
         rule=matching(r"https?://[^/\s?#@]+", "http:// or https://, a host, and a port where it has one of its own"),
         derived="AWS' own",
         example="https://minio.example.com:9000",
@@ -154,6 +156,7 @@ _RUNS = (
     ),
     Key(
         name="storageRegion",
+        targets=OWN_PROCESSES,
         rule=matching("[a-z0-9-]+", "a region's name"),
         derived="as the bucket says",
         example="eu-central-1",
@@ -161,6 +164,7 @@ _RUNS = (
     ),
     Key(
         name="storageCredentials",
+        targets=OWN_PROCESSES,
         rule=credentials(),
         derived="on local your own, as AWS' tools find them",
         example="AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b",
@@ -169,6 +173,7 @@ _RUNS = (
     ),
     Key(
         name="storageRole",
+        targets=OWN_PROCESSES,
         rule=matching(r"arn:[a-z-]+:iam::\d{12}:role/[\w+=,.@/-]+", "the ARN of a role"),
         derived="none",
         example="arn:aws:iam::123456789012:role/training",

@@ -34,6 +34,8 @@ COPIED = (
     "stacks",
     "examples",
 )
+RUN = re.compile("(training|ray):Run::")
+"""In the URN of a run."""
 UNWRITTEN = "PYTHONDONTWRITEBYTECODE"
 """Where it is set, a copy's modules would be compiled by every command anew."""
 MARK = "TRAINING_TEST_MARK"
@@ -131,9 +133,7 @@ class Project:
     def preview(self) -> dict[str, str]:
         """What the next `up` does with each run that it does not leave as it is: create, replace, delete."""
         planned = {
-            step["urn"].rpartition("::")[2]: step["op"]
-            for step in self.preview_steps()
-            if "training:Run" in step["urn"]
+            step["urn"].rpartition("::")[2]: step["op"] for step in self.preview_steps() if RUN.search(step["urn"])
         }
         return dict(sorted(planned.items()))
 
@@ -161,7 +161,7 @@ class Project:
         return {
             entry["urn"].rpartition("::")[2]: entry["id"]
             for entry in self.state().get("resources", [])
-            if "training:Run" in entry["urn"]
+            if RUN.search(entry["urn"])
         }
 
     def control(self, run: str, behaviour: str) -> None:

@@ -1,119 +1,39 @@
 """Ray's own Job Submission API, for real: packages, logs as they grow, stops, and whose a job is. One head for all."""
 
-import os
 import re
 import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from socket import create_connection, create_server
-from typing import Any, NamedTuple
+from socket import create_connection
+from typing import Any
 
-import psutil
 import pytest
 
 from infra.places.cluster import kube, ray_api
 from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
+from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running, wait_for
 from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
 from tools.jobs import __main__ as tool
 from tools.look import cluster
 from tools.setup.project import ToolError
 from tools.stack import environment as stack_environment
-from training.launch import environment, submit
+from training.launch import submit
 from training.launch.other_jobs import MEASUREMENT, is_unfinished
 from training.launch.ray_driver import LOOPBACK
 from training.launch.submit import JobsApi, OthersError, SubmitError
 from training.workloads.script import package
 
-PYTHON = os.environ.get("TRY_DASHBOARD_PYTHON", sys.executable)
-"""Of an environment with ray[default], which the project's own does without: a run on this machine would start more."""
-pytestmark = pytest.mark.skipif(
-    subprocess.run([PYTHON, "-c", "import ray, aiohttp_cors"], capture_output=True, check=False).returncode != 0,
-    reason="no ray[default] here: TRY_DASHBOARD_PYTHON=its/python, of an environment made with the uv extra `image`",
-)
-TOKEN = "0123456789abcdef" * 4
-HERE = "127.0.0.1"
-START_SECONDS = 90
+pytestmark = needed
 SLEEPER = "import time; print('begun', flush=True); time.sleep(600)"
-
-
-class Head(NamedTuple):
-    """A Ray head that runs."""
-
-    dashboard: int
-    address: str
-    """For drivers that connect by themselves."""
-    environment: dict[str, str]
-
-    def api(self, token: str = TOKEN) -> JobsApi:
-        """Its Job Submission API."""
-        return JobsApi(f"http://{HERE}:{self.dashboard}", token)
 
 
 @pytest.fixture(scope="module")
 def head() -> Iterator[Head]:
-    """A head of this module's own on loopback, with a token, in a session that ends with it."""
-    with ExitStack() as held:
-        folder = held.enter_context(tempfile.TemporaryDirectory(dir=environment.short_folder(), prefix="ray-"))
-        servers = [held.enter_context(create_server((HERE, 0))) for _ in range(7)]
-        ports = [server.getsockname()[1] for server in servers]
-        for server in servers:
-            server.close()
-        flags = ("dashboard-port", "port", "ray-client-server-port", "dashboard-agent-listen-port",
-                 "dashboard-agent-grpc-port", "runtime-env-agent-port", "metrics-export-port")  # fmt: skip
-        command = [
-            *(PYTHON, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=1"),
-            *(f"--node-ip-address={LOOPBACK}", f"--dashboard-host={HERE}", f"--temp-dir={folder}/r"),
-            *("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats"),
-            *(f"--{flag}={port}" for flag, port in zip(flags, ports, strict=True)),
-        ]
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        path = f"{Path(PYTHON).parent}{os.pathsep}{os.environ['PATH']}"
-        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-        variables = plain | token | {"HOME": folder, "PATH": path}
-        log = held.enter_context(Path(folder, "start.txt").open("w+"))
-        running = subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
-        found = Head(ports[0], f"{LOOPBACK}:{ports[1]}", variables)
-        try:
-            wait_for(lambda: answers(found, running, Path(log.name)), START_SECONDS)
-            yield found
-        finally:
-            end(running)
-
-
-def answers(head: Head, running: "subprocess.Popen[bytes]", log: Path) -> bool:
-    """Whether its dashboard does."""
-    assert running.poll() is None, log.read_text()[-3000:]
-    try:
-        head.api().jobs()
-    except OSError:
-        return False
-    return True
-
-
-def end(running: "subprocess.Popen[bytes]") -> None:
-    """All that it started, which is in several sessions."""
-    started = psutil.Process(running.pid).children(recursive=True)
-    running.terminate()
-    try:
-        running.wait(20)
-    except subprocess.TimeoutExpired:
-        running.kill()
-    for process in psutil.wait_procs(started, timeout=5)[1]:
-        process.kill()
-
-
-def wait_for(seen: Callable[[], Any], seconds: float = 60) -> Any:
-    """What `seen` gives as soon as that is something."""
-    deadline = time.monotonic() + seconds
-    while not (value := seen()):
-        assert time.monotonic() < deadline, "not seen in time"
-        time.sleep(0.2)
-    return value
+    """A head of this module's own, for all its tests."""
+    with running(cpus=1) as started:
+        yield started
 
 
 @pytest.fixture

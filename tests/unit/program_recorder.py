@@ -4,8 +4,8 @@
 
 prints what it would declare, export and say, as JSON. Nothing is made: every resource gets its inputs as outputs, and
 every run a made-up result, which a preview does not know. No function of the program is replaced. A cluster stack finds
-an API server of the tests, by a kubeconfig, and a chart of the tests, by its path; no other program can be started, and
-of the machine only its size is made up.
+an API server of the tests, by a kubeconfig, and a chart of the tests, by its path, and one of Ray's a dashboard of the
+tests; no other program can be started, and of the machine only its size is made up.
 """
 
 import asyncio
@@ -130,7 +130,7 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
     config, own_name = config_of(name, changes), stack_name(name)
     os.environ["PULUMI_CONFIG"] = json.dumps(config)
     os.environ["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(
-        [key for key, value in config.items() if value and key.endswith(":secretEnvironment")]
+        [key for key, value in config.items() if value and key.endswith((":secretEnvironment", ":rayToken"))]
     )
     pulumi.runtime.set_all_config(config)
     recorder = Recorder(preview=preview)
@@ -215,6 +215,15 @@ def cluster(name: str, folder: Path) -> Iterator[tuple[dict[str, str], list[str]
             (ROOT / own).unlink(missing_ok=True)
 
 
+@contextmanager
+def ray_cluster() -> Iterator[dict[str, str]]:
+    """A Ray cluster with room: the settings that lead to it."""
+    from tests.unit.fake_ray import TOKEN, FakeRay, serving
+
+    with serving(FakeRay(cpus=(64.0, 64.0))) as address:
+        yield {"rayAddress": address, "rayToken": TOKEN}
+
+
 def chart(folder: Path) -> Path:
     """A chart with one CRD, whose name is all that is asked of it."""
     version = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]["kuberayVersion"]["default"]
@@ -253,6 +262,8 @@ def main() -> None:
         if target_of(name) in CLUSTER_TARGETS:
             settings, asked = place.enter_context(cluster(name, Path(folder)))
             changes = settings | changes
+        if config_of(name, {}).get("ray-worth-it:rayAddress"):
+            changes = place.enter_context(ray_cluster()) | changes
         os.environ["PATH"] = folder
         recorded = record(name, changes, asked, preview=preview)
     print(json.dumps(recorded, sort_keys=True))

@@ -17,6 +17,7 @@ from infra.places.cluster import jobs_spec, ray_cluster_spec
 from infra.places.cluster.pods import pods_of
 from infra.places.local import place as local
 from infra.places.local import run as local_run
+from infra.places.ray import jobs as ray_jobs
 from infra.settings.settings import Settings
 from infra.settings.table import every_key
 from tests.stacks import OF_PLACES
@@ -37,7 +38,8 @@ CHANGES_NOTHING = {
     **dict.fromkeys(OF_METRIC, EVERYWHERE),  # what the comparison makes of what was reported
     "target": EVERYWHERE,  # a stack has one; another is another place, whose hashes differ by the host or the pods
     "repeats": EVERYWHERE,  # more or fewer runs, each as it is
-    "wideArm": ("kubernetes", BUILT),  # it is absent there unless it is asked for
+    "wideArm": ("kubernetes", "ray", BUILT),  # it is absent there unless it is asked for
+    "nativeArm": ("ray",),  # likewise
     "tunedRay": ("ci", "kubernetes", "minikube", BUILT),  # it is absent there
     "keepBaseline": EVERYWHERE,
     "priceCpuHour": EVERYWHERE,  # what the comparison makes of the hours
@@ -45,7 +47,7 @@ CHANGES_NOTHING = {
     "budgetMinutes": EVERYWHERE,  # what a preview says of the time
     "runTimeoutMinutes": EVERYWHERE,  # the Job's deadline: it ends a run, and changes none that ends before it
     "allowOversubscription": EVERYWHERE,  # whether it is measured, and what the verdict says
-    "workerMemory": ("local",),  # not enforced there
+    "workerMemory": ("local", "ray"),  # not enforced there
     "baseImage": ("kubernetes",),  # the image that is there is not built here
     "operator": EVERYWHERE,  # who installs it: its version is in the measurement
     "kuberayRepository": EVERYWHERE,  # where its chart comes from
@@ -61,6 +63,7 @@ CHANGES_NOTHING = {
     "storageRole": EVERYWHERE,
     "storageSize": EVERYWHERE,  # how much there is room for
     "kubeContext": EVERYWHERE,
+    "rayToken": EVERYWHERE,
 }
 """Keys whose change repeats nothing, with the stacks for which that holds."""
 ANOTHER = {
@@ -133,6 +136,8 @@ ANOTHER = {
     "namespace": "another",
     "createNamespace": "false",
     "kubeContext": "another",
+    "rayAddress": "http://another.example.com:8265",
+    "rayToken": "another",
     "nodeSelector": '{"pool": "training"}',
     "tolerations": '[{"key": "dedicated", "operator": "Exists"}]',
     "script": "training/workloads/script/ranks/variables.py",
@@ -186,8 +191,13 @@ OF_STORAGE: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "storageSize": (CLAIMED, ()),
 }
 """What is set before a key of storage changes, and what is not, afterwards."""
-REFUSED = (("kubernetes", "imageRegistry"), (BUILT, "imageRegistry"), ("kubernetes", "requirements"))
-"""With an image that is there; or without the registry that it is pushed to."""
+REFUSED = (
+    ("kubernetes", "imageRegistry"),
+    (BUILT, "imageRegistry"),
+    ("kubernetes", "requirements"),
+    ("ray", "datasetPath"),
+)
+"""With an image that is there; or without the registry that it is pushed to; or where no file of this machine is."""
 
 
 @cache
@@ -209,13 +219,15 @@ def settings_of(stack: str, **changes: str) -> Settings:
     values = values | changes
     if changes.get("image") and stack == BUILT:
         del values["imageRegistry"]
-    secret = frozenset({"secretEnvironment", "storageCredentials"})
+    secret = frozenset({"secretEnvironment", "storageCredentials", "rayToken"})
     return parse(values, replace(machine(cores=64, gib=256, secret=secret), dashboard_installed=True))
 
 
 def processes(settings: Settings) -> list[Any]:
     """All that the pods, or on this machine the processes, of a measurement's first repeat are told."""
     plans = [replace(plan, own_key="", measurement="") for plan in plan_runs(replace(settings, repeats=1))]
+    if settings.ray:
+        return [ray_jobs.job(plan.arm, plan.recipe, settings.secret_environment, plan.name) for plan in plans]
     if settings.cluster is None:
         return [command(settings, plan) for plan in plans]
     made_of = pods_of(settings)
@@ -310,7 +322,7 @@ def test_another_registry_is_another_image() -> None:
     assert 3 == len({measurement(settings) for settings in (pushed, there, elsewhere)})
 
 
-@pytest.mark.parametrize("stack", [stack for stack in OF_PLACES if stack != "local"])
+@pytest.mark.parametrize("stack", [stack for stack in OF_PLACES if stack not in ("local", "ray")])
 def test_what_is_hashed_is_what_is_declared(stack: str) -> None:
     """The real program's Jobs and RayCluster, but for the hashes themselves."""
     recorded = record(stack)

@@ -47,7 +47,7 @@ class Board:
         view = self._views.setdefault(its.key, RunView(its.run))
         lines = [f"{its.run}: {describe(event)}" for event in its.events]
         for event in its.events:
-            if event.get("event") == "note":
+            if event.get("event") in ("note", "line"):
                 view.note = describe(event)
             elif event.get("event") in ("start", "epoch"):
                 setattr(view, str(event["event"]), event)

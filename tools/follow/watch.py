@@ -25,7 +25,10 @@ def _cluster(project: Path, stack: str) -> Source:
     return ClusterSource(project, stack, stack_config.parse_overrides(os.environ.get("SET", "")))
 
 
-SOURCES: dict[str, Callable[[Path, str], Source]] = {"local": LocalSource, **dict.fromkeys(CLUSTER_TARGETS, _cluster)}
+SOURCES: dict[str, Callable[[Path, str], Source]] = {
+    **dict.fromkeys(("local", "ray"), LocalSource),  # of a job a process here writes the log and the progress
+    **dict.fromkeys(CLUSTER_TARGETS, _cluster),
+}
 """How the runs of a target are followed: made from the project's folder and the stack's name."""
 
 

@@ -1,6 +1,7 @@
 """`make submit`, `jobs`, `logs`, `stop`: scripts of one's own on a stack's Ray cluster while nothing is measured.
 
-Through the API server, as `make dashboard`: no port of the cluster is open for it. Ray's token is never shown.
+In Kubernetes through the API server, as `make dashboard`: no port of the cluster is open for it. Ray's token is never
+shown.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
 from report import terminal
 from report.text_table import columns
 from tools.jobs import measuring, request
-from tools.look import cluster
+from tools.look import cluster, ray_cluster
 from tools.look.cluster import StackCluster
+from tools.look.ray_cluster import StackRay
 from tools.look.status_view import duration
 from tools.setup.project import CLUSTER_TARGETS, ToolError, run_main, say
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
 from training.launch.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
-from training.launch.submit import SubmitError, explained, follow
+from training.launch.submit import JobsApi, SubmitError, explained, follow
 
 STOP_SECONDS = 30.0
 """Ray asks a job to end, and kills it after 3 seconds."""
@@ -38,21 +40,27 @@ POLL_SECONDS = 0.5
 NAMES_TRIED = 5
 
 
+Found = StackCluster | StackRay
+
+
 @dataclass(frozen=True)
 class Ray:
     """The Ray cluster of a stack, and how it is asked."""
 
-    found: StackCluster
+    found: Found
     kube: Any
-    jobs: ForwardedJobs
+    """None where it is in no cluster of Kubernetes."""
+    jobs: JobsApi
 
     def make(self, rest: str) -> str:
         """A line to type."""
         return f"STACK={self.found.stack} make {rest}"
 
 
-def reach(found: StackCluster) -> Ray:
+def reach(found: Found) -> Ray:
     """The Ray cluster, whose head runs. Raises ToolError."""
+    if isinstance(found, StackRay):
+        return Ray(found, None, found.jobs)
     api = cluster.connect(found)
     try:
         ray_api.head(api, found.namespace)
@@ -62,7 +70,7 @@ def reach(found: StackCluster) -> Ray:
 
 
 @contextmanager
-def asking(found: StackCluster) -> Iterator[None]:
+def asking(found: Found) -> Iterator[None]:
     """What the cluster, Ray or the way to it refuse, as a ToolError."""
     try:
         yield
@@ -73,8 +81,10 @@ def asking(found: StackCluster) -> Iterator[None]:
         raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
 
 
-def _start_again(found: StackCluster) -> str:
-    """KubeRay makes the pods again, and each finds the Secret's token then."""
+def _start_again(found: Found) -> str:
+    """KubeRay makes the pods again, and each finds the Secret's token then; of another cluster it is the user's."""
+    if isinstance(found, StackRay):
+        return f"; the right one is asked for by\n  pulumi config set --secret {ray_cluster.KEY}"
     selector = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
     return (
         "; its Secret was changed after Ray had started. To start Ray with what it holds now:\n"
@@ -82,7 +92,7 @@ def _start_again(found: StackCluster) -> str:
     )
 
 
-def submit(found: StackCluster) -> int:
+def submit(found: Found) -> int:
     """Send the folder, start the script, and follow it."""
     asked = request.read(found.settings.recipe.workers)
     package = asked.package()
@@ -137,7 +147,7 @@ def _give_way(ray: Ray, name: str) -> None:
         raise
 
 
-def jobs(found: StackCluster) -> int:
+def jobs(found: Found) -> int:
     """Print all jobs, the newest last."""
     ray = reach(found)
     with asking(found):
@@ -165,7 +175,7 @@ def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     )
 
 
-def logs(found: StackCluster) -> int:
+def logs(found: Found) -> int:
     """Print the log of JOB as it grows, to the job's end."""
     ray = reach(found)
     job = _chosen(ray, "logs")
@@ -189,7 +199,7 @@ def _follow(ray: Ray, name: str) -> int:
     return 0
 
 
-def stop(found: StackCluster) -> int:
+def stop(found: Found) -> int:
     """End JOB."""
     ray = reach(found)
     job = _chosen(ray, "stop")
@@ -240,6 +250,8 @@ def main() -> int:
     given = parser.parse_args()
     overrides = stack_config.parse_overrides(given.set)
     target = stack_settings.load(given.stack, overrides).target
+    if ray := ray_cluster.find(given.stack, overrides):
+        return VERBS[given.verb](ray)
     if target not in CLUSTER_TARGETS:
         raise ToolError(
             f"stack {given.stack} has target {target}, where a Ray starts with each run and ends with it: there is none"

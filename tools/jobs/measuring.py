@@ -8,15 +8,16 @@ from typing import Any
 
 from infra.places.cluster import leftover_jobs
 from tools.look.cluster import StackCluster
+from tools.look.ray_cluster import StackRay
 from tools.setup.project import project_name
 from tools.stack import environment, state
 from training.launch.other_jobs import is_of_measurement, is_unfinished, job_name
 
 
-def update_or_run(found: StackCluster, api: Any) -> str:
+def update_or_run(found: StackCluster | StackRay, api: Any) -> str:
     """What says that a measurement goes on: pulumi on this machine, or a Job of a run; "" where nothing does.
 
-    Raises KubeError.
+    A run on a Ray cluster of others is a job of Ray's, see `left_over`. Raises KubeError.
     """
     variables = {**os.environ, **environment.state_variables(os.environ)}
     backend = state.file_backend(variables.get("PULUMI_BACKEND_URL", ""))
@@ -25,6 +26,8 @@ def update_or_run(found: StackCluster, api: Any) -> str:
             f"pulumi works on the stack, process {process}: wait for its end, which `STACK={found.stack} make watch`"
             " shows"
         )
+    if isinstance(found, StackRay):
+        return ""
     for name, owner in leftover_jobs.unfinished(api, found.namespace).items():
         return (
             f"the run {name} of stack {owner or 'unknown'} goes on: wait for its end. Where an interrupted update left"

@@ -47,7 +47,7 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
     settings = stack_settings.load(stack, overrides)
     if settings.cluster is None:
         raise ToolError(
-            f"stack {stack} has target {settings.target}, and no cluster; those with target"
+            f"stack {stack} has target {settings.target}, and no cluster of Kubernetes; those with target"
             f" {' and '.join(CLUSTER_TARGETS)} have one, as in:  STACK=minikube make …"
         )
     return StackCluster(stack, settings, settings.cluster, cluster_of(settings.target), kube.own_path(stack))

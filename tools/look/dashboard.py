@@ -14,7 +14,7 @@ from infra.places.cluster.kube import KubeError
 from infra.places.cluster.port_forward import connection
 from infra.places.cluster.ray_api import RayError
 from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT
-from tools.look import cluster
+from tools.look import cluster, ray_cluster
 from tools.look.status import node_port_of
 from tools.setup.project import ToolError, run_main, say
 from tools.stack import settings as stack_settings
@@ -51,7 +51,11 @@ def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
 
 def main() -> int:
     """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
-    found = cluster.find(*stack_settings.asked("dashboard", __doc__))
+    stack, overrides = stack_settings.asked("dashboard", __doc__)
+    if ray := ray_cluster.find(stack, overrides):
+        print(ray.dashboard)
+        return 0
+    found = cluster.find(stack, overrides)
     api = cluster.connect(found)
     token = dashboard_spec.token_command(found.kubeconfig, found.namespace)
     try:

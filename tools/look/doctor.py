@@ -15,6 +15,7 @@ from infra.places.place import choose
 from infra.settings.settings import Settings
 from report import terminal
 from report.text_table import columns
+from tools.look import ray_cluster
 from tools.setup import pulumi_cli
 from tools.setup.project import ToolError, capture, run_main
 from tools.stack import settings as stack_settings
@@ -72,6 +73,7 @@ def main() -> int:
     stack, overrides = stack_settings.asked("doctor", __doc__)
     try:
         settings = stack_settings.load(stack, overrides)
+        settings = ray_cluster.with_token(settings, stack) if settings.ray else settings
     except ToolError:
         terminal.write(table([python(), pulumi()]))
         raise

@@ -10,7 +10,7 @@ from infra.places.cluster.kube import KubeError
 from infra.places.cluster.ray_api import ForwardedJobs
 from infra.places.cluster.ray_cluster_spec import NAME as RAY_CLUSTER
 from report import terminal
-from tools.look import cluster
+from tools.look import cluster, ray_cluster
 from tools.look.cluster import StackCluster
 from tools.look.status_view import Ray, render
 from tools.setup.project import ToolError, run_main
@@ -69,7 +69,11 @@ def endpoint(found: StackCluster, nodes: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Print the status of the cluster of STACK; 1 when it can't be asked."""
-    found = cluster.find(*stack_settings.asked("status", __doc__))
+    stack, overrides = stack_settings.asked("status", __doc__)
+    if ray := ray_cluster.find(stack, overrides):
+        terminal.write(ray.status())
+        return 0
+    found = cluster.find(stack, overrides)
     api = cluster.connect(found)
     try:
         status = read(api, found.namespace)

@@ -11,6 +11,7 @@ from infra.places.cluster.fit import GIB
 from infra.places.cluster.nodes import allocatable, is_ready
 from infra.places.cluster.pod_spec import RUN_LABEL
 from report.text_table import columns
+from training.launch.other_jobs import is_unfinished, job_name
 
 Objects = Sequence[Mapping[str, Any]]
 
@@ -77,9 +78,14 @@ def _ray(ray: Ray) -> list[str]:
     ]
     if ray.note:
         return [*lines, ray.note]
-    lines += columns(("Ray node", "kind", "state", "CPUs", "memory"), [_ray_node(one) for one in ray.nodes])
-    running = [job["submission_id"] for job in ray.jobs if job["status"] in ("PENDING", "RUNNING")]
-    return [*lines, f"Ray job: {', '.join(map(str, running)) or 'none runs'}"]
+    return [*lines, *ray_lines(ray.nodes, ray.jobs)]
+
+
+def ray_lines(nodes: Objects, jobs: Objects) -> list[str]:
+    """Ray's nodes, and what runs on them."""
+    lines = columns(("Ray node", "kind", "state", "CPUs", "memory"), [_ray_node(one) for one in nodes])
+    running = [job_name(job) for job in jobs if is_unfinished(job)]
+    return [*lines, f"Ray job: {', '.join(running) or 'none runs'}"]
 
 
 def _ray_node(node: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from compare.measurement import CompareError
 from compare.schema import Comparison
+from infra.places.place import choose
 from report import sweep as reports
 from report import terminal
 from report.errors import PublishError
@@ -23,7 +24,7 @@ from report.publish import publish
 from report.stored import PAGE, SWEEP_PREFIX
 from report.sweep import Sweep
 from tools.look.update import alone
-from tools.setup.project import CLUSTER_TARGETS, ROOT, ToolError, run_main, say, stack_text, target_of
+from tools.setup.project import ROOT, ToolError, run_main, say, stack_text, target_of
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
 from tools.sweep.engine import Interrupted, SweepStack, UpdateFailed
@@ -82,7 +83,7 @@ def _asked(arguments: argparse.Namespace, settings: str, base: Mapping[str, str]
         "stack": arguments.stack,
         "settings": settings,
         "dependencies": "".join(provenance.dependencies_hash(named(name).packages) for name in WORKLOADS),
-        "host": "" if target in CLUSTER_TARGETS else provenance.host().fingerprint(),
+        "host": provenance.host().fingerprint() if choose(target).trains_here else "",
         **{f"{arm} {name}": provenance.code_hash(arm, name) for arm in ARMS for name in WORKLOADS},
     }
     return Sweep(

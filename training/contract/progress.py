@@ -8,6 +8,7 @@ Rank 0 writes; whoever wants to show progress reads. A line is one of
    and where `EACH_STEP` is set
   {"event": "checkpoint", "epoch", "step"}: kept after that epoch, so many optimizer steps from the start
   {"event": "resume", "epoch", "step"}: training goes on from that
+  {"event": "line", "text"}: the newest of a job's log, where nothing else of the job is seen
   {"event": "note", "text"}
 """
 

@@ -58,6 +58,11 @@ Installed = Mapping[str, str] | None
 """Versions by package of the image that the pods of a run have; None: it runs on this machine."""
 
 
+class OfRayCluster(dict[str, str]):
+    """Likewise, of a Ray cluster that exists: a run is a process of one of its nodes, and what else is installed there
+    nobody knows before."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Files:
     """What the pods of a run need beside their image."""
@@ -132,6 +137,8 @@ class Workload:
     """Folders of the project whose modules its processes load by their path, which no import tells."""
     inputs: Callable[[Any, Installed], Mapping[str, Any]] = lambda *_: {}
     """From a recipe: what its runs depend on beside the recipe and the project: versions, hashes of files."""
+    modules: Callable[[Any], Mapping[str, str]] = lambda _: {}
+    """From a recipe: modules that its processes import, each with the package that brings it."""
     why_not: Callable[[Any, str, Installed], str] = lambda *_: ""
     """From a recipe and the name of an arm: why it can't be run so; "": it can."""
     command: Callable[[Any, str, Installed], str] = lambda *_: ""

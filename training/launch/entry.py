@@ -23,6 +23,7 @@ from training.contract.recipe import Recipe, kebab
 from training.contract.result import TrainingResult
 from training.contract.workload import WORKLOADS, Workload
 from training.launch import environment
+from training.launch.environment import RAY_JOB
 from training.launch.usage import container_cpu, cpu_seconds
 from training.machine import isolation, machine_lock
 
@@ -198,8 +199,11 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
 
 
 def container_cpu_at_start(request: Request) -> list[float] | None:
-    """What the container of this process had used before it; None outside a pod, where the CPUs are bound."""
-    return None if request.bind_cpus else container_cpu(less=cpu_seconds())
+    """What the container of this process had used before it; None outside a pod, where the CPUs are bound.
+
+    And in a Ray job: a node of a cluster that exists has others in it, too.
+    """
+    return None if request.bind_cpus or RAY_JOB in os.environ else container_cpu(less=cpu_seconds())
 
 
 def pass_on_start(started: Stamp) -> dict[str, str]:

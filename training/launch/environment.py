@@ -42,6 +42,15 @@ SECRET_NAMES = "TRAINING_SECRET_NAMES"  # noqa: S105 (its name)
 FILES = "TRAINING_FILES"
 """Of a pod: the file with what a run needs beside the image."""
 
+RAY_JOB = "TRAINING_RAY_JOB"
+"""Of a job of a Ray cluster that exists, and of its workers: a process of a node that is nobody's alone."""
+
+SECRET_FILE = "TRAINING_SECRET_FILE"  # noqa: S105 (its name)
+"""Of such a job: the file with variables that nobody else may see, as a JSON object."""
+
+RESULTS = "TRAINING_RESULTS"
+"""Of such a job: the folder of its result, which a pod has at a place of its own."""
+
 LONGEST_TEMPORARY = 24
 """Characters. A socket's path ends at 107 (103 on macOS), and there follow 15 of ours and up to 64 of Ray's:
 `/ray-xxxxxxxx/r/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store`."""

@@ -15,10 +15,10 @@ from types import FrameType
 
 from training.contract.clock import process_start
 from training.contract.result import ResultError
-from training.launch import entry, indexed_job, log_result, versions
+from training.launch import entry, environment, indexed_job, log_result, versions
 
-RESULTS = Path("/results")
-"""A folder that every pod has."""
+RESULTS = Path(os.environ.get(environment.RESULTS, "/results")).absolute()
+"""A folder that every pod has; a Ray job is told of one."""
 RESULT = RESULTS / "result.json"
 
 

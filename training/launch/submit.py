@@ -47,6 +47,8 @@ PATIENCE_SECONDS = 60.0
 REQUEST_SECONDS = 30.0
 MOST_PACKAGE_BYTES = 100 * 2**20
 """Of what Ray's dashboard takes in one request (`DASHBOARD_CLIENT_MAX_SIZE`)."""
+MOST_NODES = 10_000
+"""That Ray tells of in one answer."""
 MOST_LINES = 10
 """Of why a job failed."""
 OF_RUN = ".ray-worth-it-run"
@@ -85,14 +87,19 @@ class JobsApi:
         command: Sequence[str],
         environment: Mapping[str, str],
         metadata: Mapping[str, str] | None = None,
+        cpus: float = 0,
         **more: Any,
     ) -> None:
-        """Have the cluster run `command` as `submission_id`; `more`: the rest of Ray's runtime_env, as working_dir."""
+        """Have the cluster run `command` as `submission_id`; `more`: the rest of Ray's runtime_env, as working_dir.
+
+        On a node of which it reserves so many CPUs; 0: on the head, and none.
+        """
         body = {
             "entrypoint": shlex.join(command),
             "submission_id": submission_id,
             "runtime_env": {"env_vars": dict(environment), **more},
             "metadata": dict(metadata or {}),
+            **({"entrypoint_num_cpus": cpus} if cpus else {}),
         }
         self._request("POST", "", body)
 
@@ -115,6 +122,7 @@ class JobsApi:
         except urllib.error.HTTPError as error:
             if error.code != HTTPStatus.NOT_FOUND:
                 raise
+            error.close()
             self._send("PUT", path, content)
         return f"gcs://{name}"
 
@@ -129,6 +137,14 @@ class JobsApi:
     def jobs(self) -> list[dict[str, Any]]:
         """All that Ray knows of, ended ones and drivers that connected by themselves too."""
         return list(self._request("GET", ""))
+
+    def version(self) -> str:
+        """Ray's."""
+        return str(json.loads(self._send("GET", "/api/version"))["ray_version"])
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Ray's nodes, dead ones too."""
+        return list(json.loads(self._send("GET", f"/api/v0/nodes?limit={MOST_NODES}"))["data"]["result"]["result"])
 
     def stop(self, submission_id: str) -> None:
         """Ask for the job's end."""
@@ -158,16 +174,28 @@ def _quoted(submission_id: str) -> str:
 
 def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[str, str], stack: str) -> None:
     """Submit the arm and follow it; returns when it succeeded with the cluster to itself, else raises SubmitError."""
+    command = ["-m", "training.launch.pod", "ray", "--address=auto", *flags]
+
+    def submit() -> None:
+        if FILES in os.environ:
+            _submit_with_files(api, submission_id, command, environment)
+        else:
+            ours = ["python", *command]
+            patiently(lambda: api.submit(submission_id, ours, environment, MEASUREMENT), "submit the run")
+
+    run_alone(api, submission_id, submit, stack)
+
+
+def run_alone(
+    api: JobsApi, submission_id: str, submit: Callable[[], None], stack: str, shown: Callable[[str], str] = str
+) -> None:
+    """The same of any job, which `submit` submits; `shown`: what `follow` prints of its log."""
     before = stop_unfinished(api, stack)
     signal.signal(signal.SIGTERM, _Stop(api, submission_id))
-    command = ["-m", "training.launch.pod", "ray", "--address=auto", *flags]
-    if FILES in os.environ:
-        _submit_with_files(api, submission_id, command, environment)
-    else:
-        patiently(lambda: api.submit(submission_id, ["python", *command], environment, MEASUREMENT), "submit the run")
+    submit()
     look = _Look(api, stack, before | {submission_id})
     try:
-        follow(api, submission_id, look.now_and_then)
+        follow(api, submission_id, look.now_and_then, shown)
         look.now()
     except OthersError:
         _stop(api, submission_id)
@@ -247,12 +275,17 @@ def _stop(api: JobsApi, submission_id: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def follow(api: JobsApi, submission_id: str, meanwhile: Callable[[], None] = lambda: None) -> None:
-    """Print the job's log as it grows until it succeeded; raises SubmitError when it did not."""
+def follow(
+    api: JobsApi,
+    submission_id: str,
+    meanwhile: Callable[[], None] = lambda: None,
+    visible: Callable[[str], str] = str,
+) -> None:
+    """Print the job's log as it grows, what is `visible` of it, until it succeeded; raises SubmitError when not."""
     shown = 0
     while True:
         job = patiently(lambda: api.job(submission_id), "ask for the run's status")
-        log = patiently(lambda: api.log(submission_id), "read the run's log")
+        log = visible(patiently(lambda: api.log(submission_id), "read the run's log"))
         print(log[shown:], end="", flush=True)
         shown = len(log)
         if not is_unfinished(job):

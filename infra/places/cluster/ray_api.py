@@ -3,7 +3,6 @@
 import base64
 import http.client
 import io
-import json
 import time
 import urllib.error
 from collections.abc import Mapping
@@ -76,10 +75,6 @@ class ForwardedJobs(JobsApi):
             said = f"Ray's dashboard answers {path} with {answer.reason}"
             raise urllib.error.HTTPError(path, answer.status, said, answer.headers, io.BytesIO(body))
         return body
-
-    def nodes(self) -> list[dict[str, Any]]:
-        """Ray's nodes, dead ones too; raises as all others do."""
-        return list(json.loads(self._send("GET", "/api/v0/nodes"))["data"]["result"]["result"])
 
 
 def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, Any]]:

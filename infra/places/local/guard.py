@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -43,6 +43,7 @@ def main() -> int:
     parser.add_argument("--deadline", type=float, required=True, help="seconds that the command may take")
     parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
     parser.add_argument("--warm-up", default="", help="recipe that training.launch.warm_up is run for, with the lock")
+    parser.add_argument("--elsewhere", action="store_true", help="what is measured is no part of this machine: no lock")
     parser.add_argument("command", nargs="+")
     given = parser.parse_args()
     if os.getpid() != os.getsid(0):
@@ -51,10 +52,7 @@ def main() -> int:
             "  python -m training.baseline --result runs/by-hand/baseline/result.json"
         )
     try:
-        progress = Progress(given.progress)
-        lock = machine_lock.take(
-            say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
-        )
+        lock = ExitStack() if given.elsewhere else _lock(Progress(given.progress))
         if lock is None:
             return ABANDONED
         if given.warm_up and (code := _run([*WARM_UP, given.warm_up], given.deadline)) in (DEADLINE, ABANDONED):
@@ -64,6 +62,13 @@ def main() -> int:
         sys.exit(f"error: {error}")
     finally:
         end_session(os.getsid(0))
+
+
+def _lock(progress: Progress) -> ExitStack | None:
+    """This machine's, which goes with this process; None where the starter went away meanwhile."""
+    return machine_lock.take(
+        say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
+    )
 
 
 def end_session(session: int) -> None:

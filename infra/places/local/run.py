@@ -83,7 +83,7 @@ class TrainingRunProvider(ResourceProvider):
         """Make the run, and print its progress; raises RunFailed."""
         folder = _new_folder(props["stack"], props["name"])
         say = _Reporter(props["name"], folder)
-        with _guarded(_guard_command(props, folder), folder, _variables(props)) as running:
+        with _guarded(self.command(props, folder), folder, self.variables(props)) as running:
             while running.poll() is None:
                 say.news()
                 time.sleep(0.25)
@@ -95,6 +95,14 @@ class TrainingRunProvider(ResourceProvider):
         except (RunFailed, result.ResultError) as error:
             raise RunFailed(_failure(props["name"], str(error), folder / "log.txt")) from None
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
+
+    def command(self, props: dict[str, Any], folder: Path) -> list[str]:
+        """The guard with what it runs, which leaves its result in the folder."""
+        return _guard_command(props, folder)
+
+    def variables(self, props: dict[str, Any]) -> dict[str, str]:
+        """Its whole environment."""
+        return _variables(props)
 
 
 def _new_folder(stack: str, name: str) -> Path:

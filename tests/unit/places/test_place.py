@@ -13,9 +13,9 @@ from tools.follow.watch import SOURCES
 from tools.setup.project import CLUSTER_TARGETS
 
 ROOT = Path(__file__).resolve().parents[3]
-NAME = rf"""["'](?:{"|".join(PLACES)})["']"""
-COMPARED = re.compile(rf"(?:[=!]=|\bin) ?\(?{NAME}|{NAME} ?[=!]=")
-"""A place's name in a comparison."""
+NAME = rf"""["'](?:{"|".join(name for name in PLACES if name != "ray")})["']"""
+COMPARED = re.compile(rf"""(?:[=!]=|\bin) ?\(?{NAME}|{NAME} ?[=!]=|target ?[=!]= ?["']ray["']""")
+"""A place's name in a comparison; `ray` is an arm's name, and a way to start, too."""
 ALLOWED = {
     "compare/idle.py": 1,  # the comparison is of runs that were made anywhere: it knows their place by name alone
     "compare/qualifiers.py": 2,

@@ -43,7 +43,10 @@ PATHS = {
 SETTINGS = [
     (key, value) for table in (NUMBERS, SHAPES, PATHS) for key, values in table.items() for value in values
 ]  # fmt: skip
-OWN = {"kubernetes": {"image": "a/b:1", "kubeContext": "mine"}}
+OWN = {
+    "kubernetes": {"image": "a/b:1", "kubeContext": "mine"},
+    "ray": {"rayAddress": "http://ray-head.example.com:8265"},
+}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -52,8 +55,8 @@ def test_a_wrong_setting_is_one_problem_with_a_line_that_fixes_it(key: str, valu
     """On every target; the value is shown on one line, however long, and whatever it holds."""
     if key == "minikubeCni" and target != "minikube":
         pytest.skip("Minikube's alone is looked at")
-    if key == "kuberayChart" and target == "local":
-        pytest.skip("a local run has no chart")
+    if key == "kuberayChart" and target in ("local", "ray"):
+        pytest.skip("no run there has a chart")
     with pytest.raises(InvalidSettingsError) as caught:
         parse({"target": target, key: value, **OWN.get(target, {})}, machine(stack=target))
     (problem,) = caught.value.problems

@@ -112,6 +112,7 @@ REFUSED = {
     "dashboardNodePort": ["29999", "32768", "http"],
     "namespace": ["Ray", "ray_system", "-ray", "a" * 64, "ray.system"],
     "createNamespace": ["maybe"],
+    "rayAddress": ["ray://head:10001", "head:8265", "http://a@head:8265", "http://", "ftp://head"],
     "nodeSelector": ["pool=training", '["pool"]', '{"pool": 1}', '{"-": "a"}', '{"pool": "a b"}'],
     "tolerations": [
         "{}",
@@ -159,6 +160,7 @@ ACCEPTED = {
     "dashboardNodePort": ["30000", "32767"],
     "namespace": ["a", "a" * 63],
     "workersCurve": ["none", "1", "2,1", "1, 2"],
+    "rayAddress": ["https://ray.example.com", "http://10.0.0.7:8265/", "http://head/ray"],
     "nodeSelector": ['{"kubernetes.io/arch": "amd64", "pool": ""}', "{}"],
     "tolerations": ["[]", '[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 5}]'],
 }
@@ -192,7 +194,7 @@ def test_every_rule_is_tested() -> None:
         "requirements",
         "metric",
     }
-    assert set(every_key()) - set(REFUSED) == {*of_paths, "secretEnvironment", "storageCredentials"}
+    assert set(every_key()) - set(REFUSED) == {*of_paths, "secretEnvironment", "storageCredentials", "rayToken"}
 
 
 def test_keys_of_a_recipe_have_the_recipe_s_rules() -> None:

@@ -283,7 +283,7 @@ def test_ranks_that_ray_would_pack_into_one_pod_are_refused(
 
     if refused:
         (problem,) = problems(machine(stack="minikube"), **given)
-        assert "none into another" in problem.why
+        assert "none elsewhere" in problem.why
     else:
         parse(given, machine(stack="minikube"))
 

@@ -13,7 +13,7 @@ from infra.settings import settings as module
 from infra.settings.checks import STORAGE_KEYS
 from infra.settings.draft import InvalidSettingsError, read
 from infra.settings.key import TARGETS, Key
-from infra.settings.settings import ClusterSettings, Settings, SettingsError, load
+from infra.settings.settings import ClusterSettings, RaySettings, Settings, SettingsError, load
 from infra.settings.table import every_key, keys_of
 from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
@@ -33,12 +33,19 @@ def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
     assert (found.oversubscription, found.warnings, found.refused_at_up) == (None, (), ())
 
 
+NEEDED = {
+    "kubernetes": {"image": "a/b:1", "kubeContext": "staging"},
+    "ray": {"rayAddress": "http://ray-head.example.com:8265"},
+}
+"""By target, keys without which nothing can be measured there."""
+
+
 def test_what_pulumi_yaml_declares_changes_nothing() -> None:
     """Declared defaults arrive as values that are set, and mean the same as nothing set, for every target."""
     declared = {name: key.declared_default() for name, key in every_key().items()}
 
     for target in TARGETS:
-        own = {"target": target} | ({"image": "a/b:1", "kubeContext": "staging"} if target == "kubernetes" else {})
+        own = {"target": target} | NEEDED.get(target, {})
         assert parse(declared | own, machine()) == parse(own, machine())
 
 
@@ -54,7 +61,7 @@ def test_cluster_defaults_fit_the_machine_they_are_made_for() -> None:
 
 def test_every_key_is_typed_somewhere() -> None:
     """No key is accepted and then dropped: each is a field of the settings, of the cluster's, or of the recipe."""
-    parts = (Settings, ClusterSettings, CnnRecipe, ScriptRecipe)
+    parts = (Settings, ClusterSettings, RaySettings, CnnRecipe, ScriptRecipe)
     names = {camel(field.name) for part in parts for field in fields(part)}
     read_otherwise = {"workerMemory", *STORAGE_KEYS, *(arm.switch for arm in ARMS.values())}
 
@@ -190,9 +197,9 @@ def test_every_stack_file_is_valid(stack: str) -> None:
     assert found.warnings == ()
 
 
-def test_the_four_stacks_are_there() -> None:
+def test_the_stacks_are_there() -> None:
     """Each target has a stack file, and CI has its own."""
-    assert ["ci", "kubernetes", "local", "minikube"] == OF_PLACES
+    assert ["ci", "kubernetes", "local", "minikube", "ray"] == OF_PLACES
 
 
 def test_every_example_has_a_stack() -> None:

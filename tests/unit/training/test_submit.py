@@ -1,103 +1,19 @@
 """The submitter against a server that answers as Ray's Job Submission API does."""
 
 import io
-import json
-import threading
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from training.contract.clock import Stamp
 from training.contract.provenance import PROJECT
 from training.launch import entry, submit
 from training.launch.environment import FILES
 from training.launch.other_jobs import MEASUREMENT
 from training.launch.submit import JobsApi, OthersError, SubmitError
-
-TOKEN = "secret"  # noqa: S105 (the fake server's)
-
-
-@dataclass
-class FakeRay:
-    """Jobs by submission id: each GET of a job gives its next state, the last for ever."""
-
-    states: dict[str, list[str]] = field(default_factory=dict)
-    logs: dict[str, str] = field(default_factory=dict)
-    marks: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Metadata of jobs."""
-    submitted: list[str] = field(default_factory=lambda: ["SUCCEEDED"])
-    """States of a job from when it is submitted on."""
-    drivers: list[dict[str, Any]] = field(default_factory=list)
-    """What connected by itself."""
-    requests: list[tuple[str, str, Any]] = field(default_factory=list)
-    failures: int = 0
-    """So many requests are answered with 503 first."""
-
-    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Status and body."""
-        self.requests.append((method, path, body))
-        if self.failures:
-            self.failures -= 1
-            return 503, "not yet"
-        parts = [part for part in path.removeprefix("/api/jobs").split("/") if part]
-        if not parts:
-            if method == "POST":
-                self.states[body["submission_id"]] = list(self.submitted)
-                self.marks[body["submission_id"]] = body["metadata"]
-                return 200, {"submission_id": body["submission_id"]}
-            return 200, [*(self._listed(name) for name in self.states), *self.drivers]
-        return self._of_job(*parts)
-
-    def _listed(self, name: str) -> dict[str, Any]:
-        entrypoint = f"python {name}.py"
-        marks = self.marks.get(name) or None  # as Ray has it where there is none
-        return {"submission_id": name, "status": self.states[name][0], "metadata": marks, "entrypoint": entrypoint}
-
-    def _of_job(self, name: str, what: str = "") -> tuple[int, Any]:
-        if name not in self.states:
-            return 404, "unknown job"
-        if what == "logs":
-            return 200, {"logs": self.logs.get(name, "")}
-        if what == "stop":
-            self.states[name] = ["STOPPED"]
-            return 200, {"stopped": True}
-        states = self.states[name]
-        state = states.pop(0) if len(states) > 1 else states[0]
-        return 200, {"submission_id": name, "status": state, "message": "it broke"}
-
-
-@contextmanager
-def serving(ray: FakeRay) -> Iterator[str]:
-    """The address of a server that answers for `ray`, and asks for its token."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def handle_any(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-            status, answer = ray.answer(self.command, self.path, body) if known else (401, "no token")
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
-
-        do_GET = do_POST = handle_any  # noqa: N815 (the names are the library's)
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture(autouse=True)

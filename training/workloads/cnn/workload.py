@@ -31,6 +31,8 @@ def remarks(recipe: CnnRecipe) -> Mapping[str, str]:
     return {"batchStatistics": f"Batch statistics are {how}"}
 
 
+MODULES = {"numpy": "numpy", "sklearn": "scikit-learn", "tensorflow": "tensorflow", "tf_keras": "tf-keras"}
+"""What it imports, and the package that brings each."""
 WORKLOAD = Workload(
     name="cnn",
     framework="TensorFlow",
@@ -59,6 +61,7 @@ WORKLOAD = Workload(
     },
     imports=("ray.train.tensorflow", "sklearn.datasets"),
     data=lambda recipe: str(recipe.dataset),
+    modules=lambda _: MODULES,
     fetch=fetch,
     remarks=remarks,
 )  # fmt: skip

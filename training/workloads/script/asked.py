@@ -10,7 +10,7 @@ from typing import Any
 
 from training.contract.arms import TUNED
 from training.contract.provenance import PROJECT
-from training.contract.workload import Files, Installed
+from training.contract.workload import Files, Installed, OfRayCluster
 from training.workloads.script import commands, package, source, their_python
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recipe import ScriptRecipe
@@ -41,7 +41,7 @@ class Asked:
     versions: Mapping[str, str]
     """Of Python, and of the packages of its environment."""
     in_pods: bool = False
-    """It runs in pods: their image has that environment."""
+    """It runs in pods, a rank in each: their image has that environment."""
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -74,7 +74,8 @@ def asked(recipe: ScriptRecipe, image: Installed = None) -> Asked:
     python = interpreter(recipe.python) if image is None else "python"
     script = script_of(recipe)
     versions = their_python.checked(python, script) if image is None else their_python.of_image(image)
-    return Asked(recipe=recipe, script=script, python=python, versions=versions, in_pods=image is not None)
+    in_pods = image is not None and not isinstance(image, OfRayCluster)
+    return Asked(recipe=recipe, script=script, python=python, versions=versions, in_pods=in_pods)
 
 
 def script_of(recipe: ScriptRecipe) -> Script:
@@ -120,6 +121,11 @@ def warm_up(recipe: ScriptRecipe) -> list[str]:
     found = asked(recipe)
     library = "ray.rllib" if found.script.kind == "ray-rllib" else "ray.train"
     return [found.python, "-c", IMPORTS, *found.script.frameworks, library]
+
+
+def modules(recipe: ScriptRecipe) -> dict[str, str]:
+    """What it imports as soon as it is started."""
+    return {name: their_python.NAME_OF.get(name, name) for name in script_of(recipe).loads}
 
 
 def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:

@@ -53,7 +53,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     with tempfile.TemporaryDirectory(prefix="run-", dir=short_folder()) as ray_folder:
         needed = {**variables(recipe.environment), **place.secret}
         epochs = recipe.epochs if "{epochs}" in recipe.script_arguments else 0
-        probe = arm == NATIVE.name and place.image is None  # ranks agree on it by a folder, which pods have none of
+        probe = arm == NATIVE.name and not found.in_pods  # ranks agree on it by a folder, which pods have none of
         observer = observed_by(own, recipe.measure_steps)
         observer |= measured_into(folder / progress.NAME, epochs=epochs, probe=probe)
         given = Given(
@@ -82,7 +82,9 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     if seen is None:
         return None
     made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept))
-    return replace(summary.result(made), recipe=request.recipe.to_dict(), ray_head=place.head())
+    result = summary.result(made)
+    reasons = result.reasons | place.reasons()
+    return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head(), reasons=reasons)
 
 
 def _without_memory(arm: str, key: str, workers: int) -> str:

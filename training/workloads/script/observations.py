@@ -23,10 +23,11 @@ MOST_WORK = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class RankPod:
-    """The pod of a rank."""
+    """The pod of a rank, or the node of a Ray cluster that it is on."""
 
     node: str
-    name: str
+    name: str | None
+    """None: it is no pod."""
     cpu_model: str
     container_cpu: list[list[float]] | None
     """[seconds since the epoch, CPU seconds of the container so far]: at the start of the process, without its own,
@@ -83,7 +84,7 @@ class Observation:
     ended_early: bool
     notes: tuple[str, ...]
     pod: RankPod | None = None
-    """None outside of pods."""
+    """None on the machine that measures."""
 
     @property
     def step_seconds(self) -> float | None:

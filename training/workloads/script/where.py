@@ -1,7 +1,8 @@
 """Where a run of a script is: on this machine, or in a pod. What differs for it, and nothing else.
 
 A pod has its own files alone. So the script comes as a package, each rank of `native` is a pod that is told of the
-others, and what the ranks did is brought together before there is a result.
+others, and what the ranks did is brought together before there is a result. A job of a Ray cluster that exists is on a
+node of it, with the script in its folder; of `ray` alone ranks are on others.
 """
 
 import json
@@ -20,10 +21,10 @@ from typing import Any
 from training.contract.clock import process_start
 from training.contract.provenance import NODE
 from training.contract.result import RayHead
-from training.contract.workload import Installed
+from training.contract.workload import Installed, OfRayCluster
 from training.launch import entry, environment, rendezvous
 from training.launch.entry import Request
-from training.launch.environment import FILES, SECRET, SECRET_NAMES
+from training.launch.environment import FILES, RAY_JOB, SECRET, SECRET_FILE, SECRET_NAMES
 from training.launch.observed import End
 from training.launch.rendezvous import Rendezvous
 from training.launch.usage import container_cpu_since
@@ -41,6 +42,9 @@ JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Environment variable by which Ray tells the driver of a job what its workers run in."""
 OVERRIDE = "RAY_OVERRIDE_JOB_RUNTIME_ENV"
 """Environment variable by which a script's own `ray.init(runtime_env=…)` goes before its job's, and is no error."""
+RAYS_OWN = "RAY_"
+"""What Ray's variables begin with, by which a script would join the cluster that runs it as a job."""
+UNHELD = "Ray counts the CPUs that it reserves, and holds no process to them"
 WAIT_SECONDS = 7 * 86_400.0
 """For what all ranks did, longer than any run: a rank that fails, or the deadline, ends the Job and so this pod."""
 ANSWER_SECONDS = 10.0
@@ -112,6 +116,10 @@ class Machine:
     def head(self) -> RayHead | None:
         """The pod of Ray's head, which this is then."""
         return None
+
+    def reasons(self) -> dict[str, str]:
+        """Why a number of a run is null here, beside what its ranks say."""
+        return {}
 
 
 class Pod(Machine):
@@ -186,15 +194,9 @@ class HeadPod(Pod):
 
     def variables(self, given: Given) -> dict[str, str]:
         """With what Ray's workers get: all but the secret ones, which their pods have."""
-        store = {STORE: f"ray-worth-it/{uuid.uuid4().hex}"}
-        of_arm = {**given.command.variables, **given.observer, **store}
         # Of this run alone: Ray's pods outlive it, and what it downloads would be there for the next
         home = {"HOME": f"/tmp/home-{uuid.uuid4().hex}"}  # noqa: S108 (of the pod)
-        # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
-        path = os.pathsep.join((given.observer["PYTHONPATH"], str(commands.folder(given.found.script))))
-        public = {name: value for name, value in given.needed.items() if name not in self.secret}
-        config = _with_variables(os.environ.get(JOB_CONFIG, "{}"), {**home, **public, **of_arm, "PYTHONPATH": path})
-        return {**_of_pod(), **home, **given.needed, **of_arm, JOB_CONFIG: config, OVERRIDE: "1"}
+        return {**_of_pod(), **_of_driver(given, self.secret, home)}
 
     def ended(self, end: End) -> End:
         """From the job's submission on, but for what this process itself took before the script."""
@@ -207,10 +209,44 @@ class HeadPod(Pod):
         return RayHead(pod=platform.node(), container_cpu=both) if both else None
 
 
+class RayJob(Pod):
+    """A job of a Ray cluster that exists, which holds a node's CPUs; all ranks are on that node."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self.image = OfRayCluster(self.image or {})
+
+    def command(self, found: Asked, storage: Path, arm: str) -> ArmCommand:
+        """Of an arm, whose ranks meet at a port that is free there."""
+        with held_ports(1) as (port,):
+            return replace(found, python=sys.executable).arms({"storage": str(storage)}, port)[arm]
+
+    def variables(self, given: Given) -> dict[str, str]:
+        """What the node gives its jobs, without what leads to the cluster."""
+        kept = {name: value for name, value in _of_pod().items() if not name.startswith(RAYS_OWN)}
+        told = {**given.observer, RAY_JOB: "1"}
+        return {**kept, **given.needed, **given.command.variables, **own_ray(given.own_ray), **told}
+
+    def reasons(self) -> dict[str, str]:
+        """That nothing holds its processes."""
+        return dict.fromkeys(("workers.affinity", "workers.cpus"), UNHELD)
+
+
+class DriverJob(RayJob):
+    """The same for the arm `ray`: the driver, whose workers Ray places."""
+
+    def variables(self, given: Given) -> dict[str, str]:
+        """With what Ray's workers get; the secret ones they read from a file, since Ray logs and shows variables."""
+        told = {RAY_JOB: "1", **({SECRET_FILE: os.environ[SECRET_FILE]} if self.secret else {})}
+        return {**_of_pod(), **_of_driver(given, self.secret, told)}
+
+
 def here(request: Request) -> Machine:
     """Where this process is."""
     if entry.POD not in os.environ:
         return Machine()
+    if RAY_JOB in os.environ:
+        return DriverJob(request) if request.address else RayJob(request)
     if request.address:
         return HeadPod(request)
     cluster = rendezvous.given()
@@ -221,6 +257,17 @@ def _of_pod() -> dict[str, str]:
     left_out = {name for name in os.environ if environment.OWN.fullmatch(name) and name != NODE} | {"PYTHONPATH"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return {**kept, "PYTHONUNBUFFERED": "1"}
+
+
+def _of_driver(given: Given, secret: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """What a job's driver has beside its node's variables, with `more`; its workers have all but the secret ones."""
+    store = {STORE: f"ray-worth-it/{uuid.uuid4().hex}"}
+    of_arm = {**given.command.variables, **given.observer, **store, **more}
+    # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
+    path = os.pathsep.join((given.observer["PYTHONPATH"], str(commands.folder(given.found.script))))
+    public = {name: value for name, value in given.needed.items() if name not in secret}
+    config = _with_variables(os.environ.get(JOB_CONFIG, "{}"), {**public, **of_arm, "PYTHONPATH": path})
+    return {**given.needed, **of_arm, JOB_CONFIG: config, OVERRIDE: "1"}
 
 
 def _with_variables(job_config: str, more: Mapping[str, str]) -> str:

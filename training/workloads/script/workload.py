@@ -52,6 +52,7 @@ WORKLOAD = Workload(
     files=asked.files,
     by_path=("training/workloads/script/observe", "training/workloads/script/ranks"),
     inputs=asked.inputs,
+    modules=asked.modules,
     why_not=asked.why_not,
     command=asked.shown,
     warm_up=asked.warm_up,

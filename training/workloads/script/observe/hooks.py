@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import booster_rounds, keras_steps, ray_train, rllib_iterations, state, torch_probe, torch_steps
+from . import booster_rounds, in_pod, keras_steps, ray_train, rllib_iterations, state, torch_probe, torch_steps
 
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 """Environment variable: after so many seconds a process writes where it is."""
@@ -72,6 +72,7 @@ def install() -> None:
     """Wait for the frameworks, in a process that is to be observed."""
     if state.FOLDER not in os.environ:
         return
+    in_pod.tell_secret()
     sys.meta_path.insert(0, Finder())
     seconds = float(os.environ.get(HANG) or 0)
     if seconds:

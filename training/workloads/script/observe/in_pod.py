@@ -6,6 +6,7 @@ every process of a cluster reaches: `fit` in the driver fetches it.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -16,6 +17,10 @@ from typing import Any
 
 NODE = "TRAINING_NODE"
 """Environment variable of a pod: the name of its node."""
+RAY_JOB = "TRAINING_RAY_JOB"
+"""Environment variable of a job of a Ray cluster that exists, and of its workers: several may be on a node."""
+SECRET_FILE = "TRAINING_SECRET_FILE"  # noqa: S105 (its name)
+"""Environment variable of such a job's workers: a file with more variables, which no log and no page of Ray's shows."""
 STORE = "TRAINING_OBSERVE_STORE"
 """Environment variable: the beginning of the keys of a run, whose workers have no folder in common."""
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
@@ -27,22 +32,27 @@ class Pod:
     """Where this process is, from its start."""
 
     def __init__(self) -> None:
-        is_pod = NODE in os.environ
-        self._first = _container_cpu(less=time.process_time()) if is_pod else None
-        self._throttled = _throttled_seconds() if is_pod else None
+        self._first = _container_cpu(less=time.process_time()) if NODE in os.environ else None
+        self._throttled = _throttled_seconds() if {NODE, RAY_JOB} & os.environ.keys() else None
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Plain data; None outside of pods."""
-        if NODE not in os.environ:
+        """Plain data, without a name for a node that several ranks may be on; None on the machine that measures."""
+        if not {NODE, RAY_JOB} & os.environ.keys():
             return None
         last, throttled = _container_cpu(), _throttled_seconds()
         return {
-            "node": os.environ[NODE],
-            "name": platform.node(),
+            "node": os.environ.get(NODE) or platform.node(),
+            "name": platform.node() if NODE in os.environ else None,
             "cpuModel": _cpu_model(),
             "containerCpu": [self._first, last] if self._first and last else None,
             "throttledSeconds": None if throttled is None or self._throttled is None else throttled - self._throttled,
         }
+
+
+def tell_secret() -> None:
+    """Give this process the variables that a Ray job has in a file."""
+    if SECRET_FILE in os.environ:
+        os.environ.update(json.loads(Path(os.environ[SECRET_FILE]).read_text(encoding="utf-8")))
 
 
 def put(name: str, text: str) -> bool:

@@ -1,0 +1,210 @@
+"""Looks at a Ray cluster that exists, before an update: whether it answers, what it is, whether it holds a measurement.
+
+What is installed on its nodes only a job there can tell. Nothing is changed; each obstacle says what lifts it.
+"""
+
+import http.client
+import json
+import re
+import secrets
+import shlex
+import urllib.error
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from infra.places.ray import jobs
+from infra.settings.draft import Unfit, set_line
+from infra.settings.settings import RayNodes, Settings
+from training.contract.provenance import PROJECT
+from training.contract.recipe import canonical
+from training.contract.workload import named
+from training.launch import other_jobs, ray_nodes, submit
+from training.launch.other_jobs import MEASUREMENT
+from training.launch.submit import JobsApi, SubmitError
+
+LEAST_RAY = (2, 54)
+"""Before, a page in a browser could run code by the dashboard (CVE-2026-27482)."""
+LEAST_PYTHON = (3, 11)
+"""Of the project's modules, which are sent with each run."""
+LOOK = PROJECT / "training" / "launch" / "ray_nodes.py"
+TRAIN = {"pyarrow": "ray[train]", "pydantic": "ray[train]"}
+"""Modules of Ray Train's, and what brings them."""
+SAID_LINES = 5
+"""Of the log of a job that failed."""
+
+
+class AskError(OSError):
+    """Why the cluster can't be asked, and what helps."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What a Python has."""
+
+    where: str
+    versions: Mapping[str, str]
+    modules: frozenset[str]
+
+    def __str__(self) -> str:
+        return self.where
+
+
+def connect(settings: Settings) -> JobsApi:
+    """The cluster's Job Submission API; nothing is asked."""
+    return JobsApi(settings.of_ray.ray_address, settings.of_ray.ray_token)
+
+
+def nodes(api: JobsApi, settings: Settings) -> RayNodes:
+    """What the cluster is. Raises AskError."""
+    with _asking(settings):
+        version, found = api.version(), api.nodes()
+        alive = [node["resources_total"].get("CPU", 0.0) for node in found if node["state"] == "ALIVE"]
+    return RayNodes(version=version, cpus=tuple(sorted(cpus for cpus in alive if cpus)))
+
+
+@contextmanager
+def _asking(settings: Settings) -> Iterator[None]:
+    """What the cluster or the way to it refuses, as an AskError."""
+    address = settings.of_ray.ray_address
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise AskError(_refusal(error, settings)) from None
+    except OSError as error:
+        raise AskError(
+            f"{address} does not answer ({getattr(error, 'reason', error)}): is the cluster up, and reached from here?"
+            f" Where it has another address:\n  {set_line('rayAddress', 'http://…:8265')}"
+        ) from None
+    except (ValueError, LookupError, TypeError, AttributeError, http.client.HTTPException) as error:
+        raise AskError(_no_dashboard(settings, repr(error))) from None
+
+
+def _refusal(error: urllib.error.HTTPError, settings: Settings) -> str:
+    """What an answer other than 200 means."""
+    address, line = settings.of_ray.ray_address, "pulumi config set --secret rayToken"
+    if error.code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return _no_dashboard(settings, f"HTTP {error.code}")
+    if not settings.of_ray.ray_token:
+        return f"{address} asks for a token (HTTP {error.code}); this line asks for it:\n  {line}"
+    return f"{address} refuses the token that rayToken holds (HTTP {error.code}); this line asks for another:\n  {line}"
+
+
+def _no_dashboard(settings: Settings, said: str) -> str:
+    return (
+        f"{settings.of_ray.ray_address} answers, but not as Ray's dashboard does ({said}): rayAddress is the address"
+        f" that `ray job submit --address` takes:\n  {set_line('rayAddress', 'http://…:8265')}"
+    )
+
+
+def obstacles(api: JobsApi, settings: Settings, found: RayNodes) -> Iterator[Unfit]:
+    """What of the cluster, as it is now, is in the way of the measurement. Raises AskError."""
+    if _numbers(found.version) < LEAST_RAY:
+        least = _dotted(LEAST_RAY)
+        yield Unfit(
+            f"the cluster has Ray {found.version}, and {least} is the oldest without CVE-2026-27482",
+            (f"pip install --upgrade 'ray[default,train]>={least}'    (on its nodes, or in their image)",),
+        )
+    yield from _too_small(settings, found.cpus)
+    with _asking(settings):
+        others = other_jobs.running_others(api.jobs())
+    if others:
+        lines = tuple(other_jobs.end_line(job, settings.stack) for job in others)
+        yield Unfit(other_jobs.reason(others, settings.stack), lines)
+
+
+def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Unfit]:
+    """Workers for which there is no room; and what has to be on one node."""
+    recipe, shown = settings.recipe, ", ".join(f"{each:g}" for each in cpus) or "none"
+    room = sum(int(round(each / recipe.worker_cpus, 6)) for each in cpus)
+    if room < recipe.workers:
+        ways = [set_line("workers", room)] if room else [set_line("workerCpus", f"{max(cpus, default=1):g}")]
+        yield Unfit(
+            f"{recipe.workers} workers with workerCpus {recipe.worker_cpus:g} do not fit: the CPUs of Ray's nodes are"
+            f" {shown}", (*ways,)
+        )  # fmt: skip
+        return
+    for arm in settings.arms:
+        needed = jobs.cpus_of(arm, recipe)
+        if needed > max(cpus):
+            yield Unfit(
+                f"the arm {arm} needs a node with {needed:g} CPUs: those of Ray's nodes are {shown}",
+                (set_line("wideArm", "false"),),
+            )
+            return
+
+
+def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Unfit]:
+    """What is installed on the nodes and in the way, as a job of some seconds there tells. Raises AskError."""
+    needed = {"ray": "ray", **named(settings.recipe.workload).modules(settings.recipe), **TRAIN}
+    job, *others = _installed(api, settings, needed)
+    if _numbers(job.versions["python"]) < LEAST_PYTHON:
+        image = f"rayproject/ray:{cluster.version}-py{''.join(map(str, LEAST_PYTHON))}"
+        yield Unfit(
+            f"{job} is Python {job.versions['python']}, and what is sent there needs {_dotted(LEAST_PYTHON)}",
+            (f"a cluster with that Python or a newer one, as the image {image} has it",),
+        )
+    if "ray" in job.versions and job.versions["ray"] != cluster.version:
+        yield Unfit(
+            f"{job} has Ray {job.versions['ray']}, and the cluster is Ray {cluster.version}",
+            ("start Ray with the folder of its own `python` first on PATH",),
+        )
+    lacking = {one.where: sorted({needed[name] for name in needed.keys() - one.modules}) for one in (job, *others)}
+    for where, packages in lacking.items():
+        if packages:
+            line = f"python -m pip install {shlex.join(packages)}    (there, or in its image)"
+            yield Unfit(f"{where} lacks {', '.join(packages)}", (line,))
+    yield from _different(job, others)
+
+
+def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Unfit]:
+    """Ranks would be of different versions; with Python's and Ray's own, Ray refuses to start them."""
+    for other in others:
+        names = sorted(job.versions.keys() & other.versions.keys())
+        for name in (name for name in names if job.versions[name] != other.versions[name]):
+            yield Unfit(
+                f"{other} has {name} {other.versions[name]}, and {job} {job.versions[name]}: runs would differ by that",
+                ("one environment, or one image, for all nodes",),
+            )
+
+
+def _installed(api: JobsApi, settings: Settings, needed: Mapping[str, str]) -> list[Installed]:
+    """What the job's own Python has, and that of each node's workers, as a job tells. Raises AskError."""
+    name = f"{settings.stack}-look-{secrets.token_hex(3)}"
+    asked = {"packages": sorted({*needed.values(), *(f"{package}-cpu" for package in needed.values())}),
+             "modules": sorted(needed)}  # fmt: skip
+    package = submit.package_of_run(jobs.zipped({LOOK.name: LOOK.read_bytes()}), name)
+    try:
+        uri = api.upload(package)
+        api.submit(name, ["python", LOOK.name, canonical(asked)], {}, MEASUREMENT, working_dir=uri)
+        submit.follow(api, name, visible=lambda _: "")
+        _, _, told = api.log(name).rpartition(ray_nodes.MARKER)
+        found = json.loads(told)
+    except (SubmitError, OSError, ValueError) as error:
+        raise AskError(
+            f"a job of some seconds that tells what is installed there failed: {error}\n{_log(api, name)}"
+        ) from None
+    by_node = [
+        Installed(f"node {at}", its["versions"], frozenset(its["modules"])) for at, its in found["nodes"].items()
+    ]
+    job = found["job"]
+    return [Installed("`python` of a job", job["versions"], frozenset(job["modules"])), *by_node]
+
+
+def _log(api: JobsApi, name: str) -> str:
+    """The end of a job's log."""
+    try:
+        return "\n".join(f"  | {line}" for line in api.log(name).splitlines()[-SAID_LINES:])
+    except OSError:
+        return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Major and minor."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

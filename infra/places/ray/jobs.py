@@ -1,0 +1,106 @@
+"""What a run is as a job of a Ray cluster: what is sent there, what it reserves, its command. Pure; no Pulumi.
+
+The project's own modules travel with each run: the cluster's image is not ours. They stand beside a script's files in a
+folder of their own, for a script may have modules of the same names.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from infra.plan import RunPlan
+from training.contract import provenance
+from training.contract.arms import ARMS
+from training.contract.provenance import PROJECT
+from training.contract.recipe import Recipe, kebab
+from training.contract.workload import Files, named
+from training.launch import ray_job, submit
+
+ENTRY = "training.launch.ray_job"
+BESIDE_SCRIPT = ".ray-worth-it"
+"""The folder of the project's modules where a script is sent, too."""
+LOCK = PROJECT / "uv.lock"
+BEGINNING = (1980, 1, 1, 0, 0, 0)
+"""Every file's time: the first that a zip can have."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be submitted."""
+
+    package: bytes
+    """A zip: the folder that it begins in."""
+    command: tuple[str, ...]
+    cpus: float
+    """That its own process reserves; 0: Ray reserves those of its workers."""
+
+
+class Jobs:
+    """The runs of a measurement, for their hashes."""
+
+    def of_run(self, plan: RunPlan) -> Mapping[str, Any]:
+        """What a job is told beside what the plan knows."""
+        arm = ARMS[plan.arm]
+        return {"cpus": cpus_of(plan.arm, plan.recipe), "modules": _digest(arm.name, plan.recipe.workload)}
+
+
+def job(arm: str, recipe: Recipe, secret: Mapping[str, str], name: str) -> Job:
+    """The job of a run of that name. Raises ValueError for a script that can't be sent."""
+    files = named(recipe.workload).files(recipe)
+    ours = BESIDE_SCRIPT if files else "."
+    address = ["--address=auto"] if ARMS[arm].start == "ray" else []
+    command = ("env", f"PYTHONPATH={ours}", "python", "-P", "-m", ENTRY, arm, *address, *flags(arm, recipe, files))
+    packed = _package(arm, recipe.workload, ours, files, secret)
+    return Job(submit.package_of_run(packed, name), command, cpus_of(arm, recipe))
+
+
+def cpus_of(arm: str, recipe: Recipe) -> float:
+    """What the job of an arm reserves on one node."""
+    its = ARMS[arm]
+    return 0 if its.start == "ray" else round(its.processes(recipe) * its.process_cpus(recipe), 3)
+
+
+def flags(arm: str, recipe: Recipe, files: Files | None) -> list[str]:
+    """The recipe as the job is told it, without what does not change the arm."""
+    ignored = tuple(f"{kebab(key)}=" for key in ARMS[arm].ignores)
+    there = replace(recipe, **files.recipe) if files else recipe
+    return [flag for flag in there.flags() if not flag.startswith(ignored)]
+
+
+def modules(arm: str, workload: str) -> list[Path]:
+    """The project's files that a run of an arm needs there."""
+    trained = named(workload)
+    by_path = {path for folder in trained.by_path for path in (PROJECT / folder).rglob("*.py")}
+    imported = {*provenance.modules_of_run(arm, workload), *provenance.modules_of([ENTRY])}
+    return sorted(imported | by_path | ({LOCK} if trained.packages else set()))
+
+
+@cache
+def _digest(arm: str, workload: str) -> str:
+    total = hashlib.sha256()
+    for path in modules(arm, workload):
+        total.update(f"{path.relative_to(PROJECT)}\0".encode() + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def _package(arm: str, workload: str, ours: str, files: Files | None, secret: Mapping[str, str]) -> bytes:
+    own = {Path(ours, path.relative_to(PROJECT)).as_posix(): path.read_bytes() for path in modules(arm, workload)}
+    packed = zipped(own, to=files.content if files else b"")
+    return zipped({ray_job.SECRET: json.dumps(dict(secret)).encode()}, to=packed, mode=0o600) if secret else packed
+
+
+def zipped(files: Mapping[str, bytes], *, to: bytes = b"", mode: int = 0o644) -> bytes:
+    """A zip with these files by name, beside those that the zip `to` has; its bytes follow from names and contents."""
+    packed = io.BytesIO(to)
+    with zipfile.ZipFile(packed, "a") as archive:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, BEGINNING)
+            entry.external_attr = mode << 16
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()

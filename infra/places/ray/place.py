@@ -1,0 +1,227 @@
+"""The target `ray`: a Ray cluster that exists, reached by its dashboard's address. Every run is a job there."""
+
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import pulumi
+
+from compare.measurement import Reserved
+from infra.doctor import Finding
+from infra.places.ray import inspection
+from infra.places.ray.inspection import AskError
+from infra.places.ray.jobs import Jobs
+from infra.places.ray.run import RayJobRun
+from infra.plan import RunPlan
+from infra.settings.checks import Check, is_readable_folder, path_of
+from infra.settings.draft import Draft, Problem, Unfit, set_line
+from infra.settings.key import Target
+from infra.settings.settings import ON, RayNodes, Settings
+from training.contract.arms import ARMS
+from training.contract.recipe import canonical
+from training.contract.workload import OfRayCluster, named
+
+ON_ONE_NODE = ("wide", "native")
+"""Arms whose processes share a node with the CPUs of all workers."""
+DATASETS = ("digits", "synthetic")
+"""Those that no node has to hold or download."""
+
+
+class ExistingRay:
+    """The cluster that an address leads to. It is left as it is: runs come and go as jobs."""
+
+    target: Target = "ray"
+    trains_here = False
+    holds_machine = False  # each run waits for it by itself: the cluster may be on this machine
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What must agree there."""
+        return (
+            Check(_address_is_named, ("rayAddress",)),
+            Check(_token_is_secret, ("rayToken",)),
+            Check(_cpus_are_whole, ("workerCpus",)),
+            Check(_data_is_there, ("dataset", "datasetPath")),
+        )
+
+    def installed(self, requirements: str | None) -> OfRayCluster:  # noqa: ARG002
+        """A preview asks no node what it has: Ray, and a Python."""
+        return OfRayCluster(ray=version("ray"), python=platform.python_version())
+
+    def why_not(self, arm: str, draft: Draft) -> str:
+        """Tuned Ray starts for each run; and no node is asked at preview how many CPUs it has."""
+        if arm == "tuned":
+            return "it is a Ray that starts for each run, on target local"
+        if arm in ON_ONE_NODE and draft["wideArm"] != ON and draft["workers"] > 1:
+            return (
+                "whether a node has the CPUs of all workers is not known at preview; if one does, wide and native are"
+                f" measured with: {set_line('wideArm', ON)}"
+            )
+        return ""
+
+    def unfit(self, draft: Draft) -> list[Unfit]:  # noqa: ARG002
+        """Nothing: what the cluster holds is asked at `up`."""
+        return []
+
+    def remarks(self, draft: Draft) -> list[str]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+    def machines(self, settings: Settings) -> dict[str, Any]:
+        """Which cluster it is, and what is known of its nodes."""
+        ray = settings.of_ray
+        nodes = {"version": ray.nodes.version, "cpus": list(ray.nodes.cpus)} if ray.nodes else None
+        return {"address": ray.ray_address, "nodes": nodes}
+
+    def pods(self, settings: Settings) -> Jobs:  # noqa: ARG002
+        """The jobs."""
+        return Jobs()
+
+    def beside_workers(self, settings: Settings) -> Reserved:  # noqa: ARG002
+        """Ray's head and the driver reserve nothing, and are there without a measurement."""
+        return Reserved()
+
+    def idle_ray(self, settings: Settings) -> Reserved:  # noqa: ARG002
+        """Ray's processes reserve nothing while no job of Ray's workers runs."""
+        return Reserved()
+
+    def prepare(self, settings: Settings) -> Settings:
+        """Say what the cluster is, and refuse one that can't hold the measurement. Changes nothing at a preview."""
+        preview = pulumi.runtime.is_dry_run()
+        api = inspection.connect(settings)
+        try:
+            nodes = inspection.nodes(api, settings)
+            refused = list(inspection.obstacles(api, settings, nodes))
+            if not refused and not preview:
+                refused = list(inspection.unlike(api, settings, nodes))
+        except AskError as error:
+            if not preview:
+                raise pulumi.RunError(f"the Ray cluster can't be asked; nothing was changed.\n{error}") from None
+            pulumi.log.warn(f"{error}\nThis preview shows every run as one that would be made again.")
+            return settings
+        pulumi.log.info(f"the cluster: {said(settings, nodes)}")
+        if refused and not preview:
+            words = "this Ray cluster can't be used so; nothing was changed."
+            raise pulumi.RunError("\n\n".join([words, *map(str, refused)]))
+        for obstacle in refused:
+            pulumi.log.warn(f"`up` would be refused: {obstacle}")
+        return replace(settings, ray=replace(settings.of_ray, nodes=nodes))
+
+    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "RayMeasurement":
+        """The runs."""
+        return RayMeasurement("measurement", settings, runs)
+
+    def doctor(self, settings: Settings) -> Iterator[Finding]:
+        """The cluster, asked the same as at a preview."""
+        api, needed = inspection.connect(settings), "a Ray cluster that answers"
+        try:
+            nodes = inspection.nodes(api, settings)
+            obstacles = list(inspection.obstacles(api, settings, nodes))
+        except AskError as error:
+            yield Finding("Ray cluster", "see below", needed, False, str(error))
+            return
+        yield Finding("Ray cluster", said(settings, nodes), needed, True)
+        for obstacle in obstacles:
+            yield Finding("Ray cluster", "see below", "room for the measurement alone", False, str(obstacle))
+
+
+class RayMeasurement(pulumi.ComponentResource):
+    """Makes the planned runs in their order. They never overlap: they share the nodes' cores."""
+
+    runs: dict[str, RayJobRun]
+    """By name."""
+
+    def __init__(
+        self, name: str, settings: Settings, plans: Sequence[RunPlan], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("ray-worth-it:ray:Measurement", name, {}, opts)
+        self.runs = {}
+        for plan in plans:
+            options = pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(self.runs.values())[-1:],
+                retain_on_delete=True,  # its files stay, and a moved module cannot break `destroy`
+            )
+            self.runs[plan.name] = RayJobRun(plan.name, _properties(settings, plan), options)
+        self.register_outputs({"runs": list(self.runs)})
+
+    @property
+    def outputs(self) -> dict[str, pulumi.Input[str]]:
+        """The stack's outputs beside the comparison: the address is one of the settings."""
+        return {}
+
+    @property
+    def results(self) -> dict[str, pulumi.Output[str]]:
+        """The summary of each run's result, canonical JSON, by the run's name."""
+        return {name: run.result for name, run in self.runs.items()}
+
+
+def said(settings: Settings, nodes: RayNodes) -> str:
+    """The cluster, for people."""
+    cpus = ", ".join(f"{each:g}" for each in nodes.cpus) or "none"
+    return f"Ray {nodes.version} at {settings.of_ray.ray_address}, CPUs of its nodes: {cpus}"
+
+
+def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
+    """What the provider reads. The recipe is one string, because Pulumi makes floats of numbers."""
+    ray, variables = settings.of_ray, settings.secret_environment
+    secret = {"token": ray.ray_token, "secretEnvironment": canonical(dict(variables)) if variables else ""}
+    recipe = plan.recipe
+    command = named(recipe.workload).command(recipe, plan.arm, OfRayCluster(ray="", python=""))
+    return {
+        **({"command": command} if command else {}),  # read by nobody: a preview shows what is to be run
+        **{name: pulumi.Output.secret(value) for name, value in secret.items() if value},
+        "address": ray.ray_address,
+        "stack": settings.stack,
+        "name": plan.name,
+        "arm": plan.arm,
+        "recipe": canonical(recipe.to_dict()),
+        "timeoutMinutes": settings.run_timeout_minutes,
+        "keep": settings.keep_baseline and ARMS[plan.arm].role == "reference",
+        "ownKey": plan.own_key,
+        "measurement": plan.measurement,
+    }
+
+
+def _address_is_named(draft: Draft) -> Iterator[Problem]:
+    if not draft["rayAddress"]:
+        key = draft.keys["rayAddress"]
+        yield Problem(
+            draft.shown("rayAddress"), f"{key.rule.allowed}, on target ray", (set_line("rayAddress", key.example),),
+            why="it says on which cluster is measured",
+        )  # fmt: skip
+
+
+def _token_is_secret(draft: Draft) -> Iterator[Problem]:
+    if draft["rayToken"] and "rayToken" not in draft.facts.secret_keys:
+        yield Problem(
+            "rayToken is set without --secret",
+            "a value that Pulumi encrypts",
+            ("pulumi config set --secret rayToken",),
+            why="the stack's file has it in clear; that line asks for the value",
+        )
+
+
+def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
+    cpus = draft["workerCpus"]
+    if cpus > 1 and cpus != int(cpus):
+        yield Problem(
+            draft.shown("workerCpus"), "a whole number, or less than 1, on target ray",
+            (set_line("workerCpus", int(cpus) + 1),), why="Ray reserves no other numbers of CPUs",
+        )  # fmt: skip
+
+
+def _data_is_there(draft: Draft) -> Iterator[Problem]:
+    path = path_of(draft, "datasetPath")
+    if path and is_readable_folder(path):
+        yield Problem(
+            draft.shown("datasetPath"), "not set on target ray", ("pulumi config rm datasetPath",),
+            why="the nodes of the cluster have no files of this machine",
+        )  # fmt: skip
+    elif not path and draft["dataset"] not in ("auto", *DATASETS):
+        yield Problem(
+            draft.shown("dataset"), f"{' or '.join(DATASETS)} on target ray", (set_line("dataset", DATASETS[0]),),
+            why="a run there downloads nothing",
+        )  # fmt: skip

@@ -1,0 +1,59 @@
+"""One run on a Ray cluster as a Pulumi dynamic resource. As on this machine (`infra.places.local.run`), where a guarded
+process makes a run, with another process: the one that submits it and follows it.
+
+The state holds the provider pickled by reference: this module and its class keep their names for ever.
+"""
+
+import os
+import sys
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pulumi
+from pulumi.dynamic import Resource
+
+from infra.places.local.run import TrainingRunProvider
+from training.contract import result
+from training.launch import environment
+from training.launch.environment import SECRET
+from training.launch.submit import TOKEN
+
+
+class RayJobRun(Resource, module="ray", name="Run"):
+    """One run of one arm. Its output is the summary of its result, canonical JSON."""
+
+    result: pulumi.Output[str]
+
+    def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(RayJobRunProvider(), name, properties | {"result": None}, opts)
+
+
+class RayJobRunProvider(TrainingRunProvider):
+    """Creates a run by submitting it, and stops it again with the update; otherwise as on this machine."""
+
+    def command(self, props: dict[str, Any], folder: Path) -> list[str]:
+        """The process that submits and follows, under its guard."""
+        deadline = f"{props['timeoutMinutes'] * 60:g}"
+        return [
+            *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
+            *([] if is_here(props["address"]) else ["--elsewhere"]),
+            *("--", sys.executable, "-m", "infra.places.ray.run_job"),
+            *("--address", props["address"], "--stack", props["stack"], "--result", str(folder / result.NAME)),
+            *(props["arm"], props["recipe"]),
+        ]
+
+    def variables(self, props: dict[str, Any]) -> dict[str, str]:
+        """With the token, and the script's secret variables."""
+        told = {TOKEN: props.get("token"), SECRET: props.get("secretEnvironment"), "PYTHONUNBUFFERED": "1"}
+        return environment.allowed(os.environ) | {name: value for name, value in told.items() if value}
+
+
+def is_here(address: str) -> bool:
+    """Whether it leads to this machine, which has to be the run's alone then."""
+    host = urlsplit(address).hostname or ""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"

@@ -1,0 +1,85 @@
+"""One run as a job of a Ray cluster: submits it, follows it to its end, and leaves its result. Run under a guard.
+
+    python -m infra.places.ray.run_job --address http://HEAD:8265 --stack STACK --result PATH ARM RECIPE
+
+The token and the secret variables come by the environment. At SIGTERM, by which the guard ends it, the job is stopped.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from infra.places.ray import jobs
+from training.contract.progress import ECHO, Progress
+from training.contract.recipe import Recipe
+from training.contract.result import ResultError, TrainingResult
+from training.contract.workload import recipe_of
+from training.launch import log_result, submit
+from training.launch.environment import SECRET
+from training.launch.other_jobs import MEASUREMENT
+from training.launch.submit import TOKEN, JobsApi, SubmitError, patiently
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m infra.places.ray.run_job", description=__doc__)
+    parser.add_argument("--address", required=True)
+    parser.add_argument("--stack", required=True)
+    parser.add_argument("--result", type=Path, required=True)
+    parser.add_argument("arm")
+    parser.add_argument("recipe", help="as JSON")
+    given = parser.parse_args()
+    recipe = recipe_of(json.loads(given.recipe))
+    api = JobsApi(given.address, os.environ.get(TOKEN, ""))
+    try:
+        found = run(api, given.arm, recipe, given.stack, given.result.parent)
+        found.write(given.result)
+    except (SubmitError, ResultError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> TrainingResult:
+    """Make the run; its job has the name of the folder."""
+    name = f"{stack}-{folder.name}"
+    made = jobs.job(arm, recipe, json.loads(os.environ.get(SECRET, "{}")), name)
+    progress = _Shown(Progress(folder))
+
+    def submitted() -> None:
+        uri = patiently(lambda: api.upload(made.package), "send the files of the run")
+        variables = {ECHO: "1"}
+        patiently(
+            lambda: api.submit(name, made.command, variables, MEASUREMENT, made.cpus, working_dir=uri),
+            "submit the run",
+        )
+
+    submit.run_alone(api, name, submitted, stack, progress.visible)
+    return checked(log_result.find_result(api.log(name)), arm, recipe)
+
+
+def checked(found: TrainingResult, arm: str, recipe: Recipe) -> TrainingResult:
+    """The result, if it is of this run. Raises ResultError."""
+    if found.arm != arm or found.recipe.get("seed") != recipe.seed:
+        raise ResultError(f"the log holds the result of another run: {found.arm}, seed {found.recipe.get('seed')}")
+    return found
+
+
+class _Shown:
+    """What is printed of a job's log: all but the result; and its newest whole line as the run's progress."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._last = progress, ""
+
+    def visible(self, log: str) -> str:
+        """Of the log so far."""
+        text = log_result.without_result(log)
+        *lines, _ = text.split("\n")
+        if lines and lines[-1] != self._last:
+            self._last = lines[-1]
+            self._progress.write("line", text=self._last[:200])
+        return text
+
+
+if __name__ == "__main__":
+    main()

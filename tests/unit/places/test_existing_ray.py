@@ -1,0 +1,300 @@
+"""The target `ray`: its settings, and what is refused before an update makes anything on a cluster of others."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pulumi
+import pytest
+
+from infra.places.ray import inspection
+from infra.places.ray.place import ExistingRay
+from infra.places.ray.run import RayJobRunProvider, is_here
+from infra.settings.settings import RayNodes, Settings
+from tests import unreachable
+from tests.unit.fake_ray import PYTHON, TOKEN, FakeRay, serving
+from tests.unit.settings_machine import machine, only_problem, parse, plan_runs
+from training.launch import submit
+from training.launch.other_jobs import MEASUREMENT
+
+SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"}
+FACTS = machine(stack="theirs", secret=frozenset({"rayToken"}))
+
+
+def settings_of(address: str, token: str = TOKEN, **values: str) -> Settings:
+    """A stack of target ray."""
+    return parse({"target": "ray", "rayAddress": address, "rayToken": token, **values}, FACTS)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the program logs in an update."""
+    lines: list[str] = []
+    for level in ("info", "warn"):
+        monkeypatch.setattr(pulumi.log, level, lambda text, level=level: lines.append(f"{level}: {text}"))
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    monkeypatch.setattr(submit, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 0.1)
+    return lines
+
+
+@pytest.fixture
+def preview(said: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Likewise, in a preview."""
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    return said
+
+
+@pytest.fixture
+def ray() -> FakeRay:
+    """A cluster with room for everything."""
+    return FakeRay(cpus=(0.0, 4.0, 2.0))
+
+
+@pytest.fixture
+def address(ray: FakeRay) -> Iterator[str]:
+    """Of its dashboard."""
+    with serving(ray) as served:
+        yield served
+
+
+def python(**versions: str) -> dict[str, Any]:
+    """What an environment has, with other versions."""
+    return {**PYTHON, "versions": {"python": "3.11.9", "ray": "2.60.0", "torch": "2.15.0", **versions}}
+
+
+def refused(settings: Settings) -> str:
+    """What an update says that it can't be made."""
+    with pytest.raises(pulumi.RunError) as error:
+        ExistingRay().prepare(settings)
+    return str(error.value)
+
+
+def changed(ray: FakeRay) -> list[str]:
+    """What was asked for that changes something."""
+    return [path for method, path, _ in ray.requests if method != "GET"]
+
+
+def test_without_an_address_there_is_nothing_to_measure_on() -> None:
+    """The line has one that works."""
+    found = only_problem(FACTS, target="ray", **SCRIPT)
+
+    assert "rayAddress not set" in found
+    assert "fix:     pulumi config set rayAddress http://ray-head.example.com:8265" in found
+
+
+@pytest.mark.parametrize(
+    "given", ["ray://head:10001", "head:8265", "https://me:secret@head:8265", "http://head:8265/?token=x", "auto"]
+)
+def test_an_address_that_takes_no_jobs_is_refused(given: str) -> None:
+    """Ray Client's, one without its scheme, one with a password in it."""
+    found = only_problem(FACTS, target="ray", rayAddress=given, **SCRIPT)
+
+    assert "the http:// or https:// address of Ray's dashboard" in found
+
+
+def test_a_token_in_clear_is_refused() -> None:
+    """The stack's file is in git."""
+    with pytest.raises(ValueError, match="rayToken is set without --secret") as error:
+        parse({"target": "ray", "rayAddress": "http://head:8265", "rayToken": TOKEN}, machine())
+
+    assert "pulumi config set --secret rayToken" in str(error.value)
+    assert f"rayToken = {TOKEN}" not in str(error.value)
+
+
+def test_the_token_is_in_no_text(address: str) -> None:
+    """Of the settings, and of what a comparison keeps of them."""
+    settings = settings_of(address)
+
+    assert TOKEN == settings.of_ray.ray_token
+    assert TOKEN not in repr(settings.of_ray)
+    assert {"target", "rayAddress"} == set(settings.given)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"dataset": "cifar10"}, "digits or synthetic on target ray"),
+        ({"workerCpus": "1.5"}, "a whole number, or less than 1, on target ray"),
+        ({**SCRIPT, "python": "../mine/.venv/bin/python"}, "Ray's nodes with theirs"),
+    ],
+)
+def test_what_means_nothing_there_is_refused(values: dict[str, str], said: str) -> None:
+    """With a line that works."""
+    assert said in only_problem(FACTS, target="ray", rayAddress="http://head:8265", **values)
+
+
+def test_what_a_script_imports_is_not_asked_of_this_machine() -> None:
+    """PyTorch is in no environment of the project."""
+    settings = settings_of("http://head:8265", **SCRIPT)
+
+    assert ("baseline", "ray") == settings.arms
+    assert "pulumi config set wideArm true" in settings.absent_arms["wide"]
+    assert "pulumi config set wideArm true" in settings.absent_arms["native"]
+
+
+def test_with_a_node_for_all_workers_there_are_four_arms() -> None:
+    """Native's ranks find each other on it, also those of boosters: it is no pod of its own for each."""
+    trees = {**SCRIPT, "script": "examples/trees.py", "scriptArguments": "--num-workers {workers}"}
+
+    assert ("baseline", "wide", "native", "ray") == settings_of("http://head:8265", wideArm="true", **SCRIPT).arms
+    assert "native" in settings_of("http://head:8265", wideArm="true", **trees).arms
+
+
+def test_what_is_there_is_said_and_kept(ray: FakeRay, address: str, said: list[str]) -> None:
+    """Ray's version and the nodes' CPUs; one job told what is installed, and its leftovers are the project's own."""
+    prepared = ExistingRay().prepare(settings_of(address))
+
+    assert RayNodes(version="2.60.0", cpus=(2.0, 4.0)) == prepared.of_ray.nodes
+    assert [f"info: the cluster: Ray 2.60.0 at {address}, CPUs of its nodes: 2, 4"] == said
+    assert 1 == len([path for path in changed(ray) if path == "/api/jobs/"])
+    assert [MEASUREMENT] == list(ray.marks.values())
+
+
+def test_another_cluster_is_another_measurement(ray: FakeRay, address: str, said: list[str]) -> None:
+    """By its version and by its nodes' CPUs, in the order in which Ray tells of nodes by chance; by nothing else."""
+    hashes = []
+    first, later = "2.60.0", "2.61.0"
+    for cpus, version in (((4.0, 2.0), first), ((2.0, 4.0), first), ((2.0, 8.0), first), ((2.0, 4.0), later)):
+        ray.cpus, ray.version, ray.job = cpus, version, python(ray=version)
+        plans = plan_runs(ExistingRay().prepare(settings_of(address)))
+        hashes.append(plans[0].measurement)
+
+    assert hashes[0] == hashes[1]
+    assert 3 == len(set(hashes))
+    assert said
+
+
+def test_a_preview_changes_nothing(ray: FakeRay, address: str, preview: list[str]) -> None:
+    """It plans what `up` makes, and says of what is in the way that it would be refused."""
+    planned = plan_runs(ExistingRay().prepare(settings_of(address)))
+    assert [] == changed(ray)
+    ray.cpus = (1.0,)
+    ExistingRay().prepare(settings_of(address))
+
+    assert planned == plan_runs(replace(settings_of(address), ray=_with_nodes(settings_of(address))))
+    assert preview[-1].startswith("warn: `up` would be refused: 2 workers with workerCpus 1 do not fit")
+    assert [] == changed(ray)
+
+
+def _with_nodes(settings: Settings) -> Any:
+    return replace(settings.of_ray, nodes=RayNodes(version="2.60.0", cpus=(2.0, 4.0)))
+
+
+def test_a_preview_of_a_silent_cluster_is_a_warning(preview: list[str]) -> None:
+    """An update is refused."""
+    with unreachable.address("refused") as silent:
+        ExistingRay().prepare(settings_of(silent))
+        (line,) = preview
+
+    assert "does not answer" in line
+    assert "This preview shows every run as one that would be made again." in line
+
+
+def test_an_update_of_a_silent_cluster_is_refused(said: list[str]) -> None:
+    """With the line that names another."""
+    with unreachable.address("refused") as silent:
+        text = refused(settings_of(silent))
+
+    assert "nothing was changed" in text
+    assert "pulumi config set rayAddress" in text
+    assert [] == said
+
+
+@pytest.mark.parametrize(
+    ("token", "words"), [("", "asks for a token"), ("wrong", "refuses the token that rayToken holds")]
+)
+def test_a_wrong_token_is_told_from_none(address: str, token: str, words: str, said: list[str]) -> None:
+    """And is not in the message."""
+    text = refused(settings_of(address, token))
+
+    assert words in text
+    assert "pulumi config set --secret rayToken" in text
+    assert "wrong" not in text
+    assert [] == said
+
+
+def test_an_address_of_something_else_is_refused(ray: FakeRay, address: str, said: list[str]) -> None:
+    """Which answers."""
+    text = refused(settings_of(f"{address}/nothing"))
+
+    assert "answers, but not as Ray's dashboard does (HTTP 404)" in text
+    assert [] == said == changed(ray)
+
+
+OTHERS = {"theirs": ["RUNNING"]}
+IN_THE_WAY: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
+    "an old Ray": ({"version": "2.53.1"}, {}, r"has Ray 2.53.1, and 2.54 is the oldest .*; this helps:\n  pip install"),
+    "no room": (
+        {"cpus": (1.0, 2.0)},
+        {"workers": "4", "globalBatchSize": "8"},
+        r"4 workers .* Ray's nodes are 1, 2; this helps:\n  pulumi config set workers 3",
+    ),
+    "no large node": (
+        {"cpus": (1.0, 1.0)},
+        {"wideArm": "true"},
+        r"the arm wide needs a node with 2 CPUs.*\n  pulumi config set wideArm false",
+    ),
+    "others": ({"states": OTHERS}, {}, r"theirs \(python theirs.py\).*\n  STACK=theirs make stop JOB=theirs"),
+    "an old Python": ({"job": python(python="3.10.2")}, {}, r"Python 3.10.2, and what is sent there needs 3.11"),
+    "another Ray": ({"job": python(ray="2.55.0")}, {}, r"has Ray 2.55.0, and the cluster is Ray 2.60.0"),
+    "no PyTorch": (
+        {"nodes": {"10.0.0.7": {**PYTHON, "modules": ["ray", "pyarrow", "pydantic"]}}},
+        SCRIPT,
+        r"node 10.0.0.7 lacks torch; this helps:\n  python -m pip install torch",
+    ),
+    "another PyTorch": (
+        {"nodes": {"10.0.0.7": python(torch="2.1.0")}},
+        SCRIPT,
+        r"node 10.0.0.7 has torch 2.1.0, and `python` of a job 2.15.0",
+    ),
+    "no job": ({"submitted": ["FAILED"]}, {}, r"a job of some seconds .* failed: .* ended as FAILED: it broke"),
+}
+
+
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_a_cluster_that_can_t_hold_the_measurement_is_refused(
+    ray: FakeRay, address: str, said: list[str], what: str
+) -> None:
+    """Before a run is submitted, with what lifts it; nobody's job is stopped."""
+    there, values, words = IN_THE_WAY[what]
+    for name, value in there.items():
+        setattr(ray, name, value)
+    with pytest.raises(pulumi.RunError, match=f"(?s){words}"):
+        ExistingRay().prepare(settings_of(address, **values))
+
+    assert not [path for path in changed(ray) if path.endswith("/stop")]
+    assert said is not None
+
+
+def test_doctor_says_the_same(ray: FakeRay, address: str) -> None:
+    """Without a job there."""
+    assert [True] == [finding.ok for finding in ExistingRay().doctor(settings_of(address))]
+    ray.states = dict(OTHERS)
+    assert [True, False] == [finding.ok for finding in ExistingRay().doctor(settings_of(address))]
+    assert [False] == [finding.ok for finding in ExistingRay().doctor(settings_of(address, "wrong"))]
+    assert [] == changed(ray)
+
+
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [("http://127.0.0.1:8265", True), ("http://localhost:8265", True), ("http://[::1]:8265", True),
+     ("https://ray.example.com/a", False), ("http://10.0.0.7:8265", False)],
+)  # fmt: skip
+def test_a_run_elsewhere_takes_no_lock_of_this_machine(address: str, here: bool, tmp_path: Any) -> None:
+    """One on this machine waits for other measurements here, and they for it."""
+    props = {"address": address, "stack": "theirs", "arm": "ray", "recipe": "{}", "timeoutMinutes": 5}
+    command = RayJobRunProvider().command(props, tmp_path)
+
+    assert here == is_here(address) == ("--elsewhere" not in command)
+    assert TOKEN not in " ".join(command)
+
+
+def test_the_secrets_of_a_run_go_by_its_environment() -> None:
+    """No command line has them, which every user of the machine can read."""
+    provider = RayJobRunProvider()
+
+    given = provider.variables({"token": TOKEN, "secretEnvironment": "{}"})
+    assert {submit.TOKEN: TOKEN, "TRAINING_SECRET_ENVIRONMENT": "{}"}.items() <= given.items()
+    assert not {submit.TOKEN, "TRAINING_SECRET_ENVIRONMENT"} & provider.variables({}).keys()
+    assert inspection.LEAST_RAY == (2, 54)

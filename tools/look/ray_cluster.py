@@ -1,0 +1,80 @@
+"""The Ray cluster that a stack of target `ray` is measured on, for what asks it from outside an update.
+
+The stack's file has the token encrypted: pulumi decrypts it, or RAY_AUTH_TOKEN holds it, as for Ray's own commands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from infra.settings.settings import Settings
+from tools.look.status_view import ray_lines
+from tools.setup.project import ToolError, capture, last_line, stack_file
+from tools.stack import config as stack_config
+from tools.stack import environment
+from tools.stack import settings as stack_settings
+from training.launch.submit import TOKEN, JobsApi, SubmitError, patiently
+
+KEY = "rayToken"
+
+
+@dataclass(frozen=True)
+class StackRay:
+    """A stack on a Ray cluster that exists."""
+
+    stack: str
+    settings: Settings
+    """With the token."""
+
+    @cached_property
+    def jobs(self) -> JobsApi:
+        """The cluster's Job Submission API."""
+        return JobsApi(self.settings.of_ray.ray_address, self.settings.of_ray.ray_token)
+
+    def status(self) -> str:
+        """Its nodes and jobs as they are now, as text. Raises ToolError."""
+        try:
+            version, nodes, jobs = patiently(self._asked, "ask Ray")
+        except SubmitError as error:
+            raise ToolError(f"stack {self.stack}: {error}") from None
+        address = self.settings.of_ray.ray_address
+        lines = [f"stack {self.stack}: Ray {version} at {address}", "", *ray_lines(nodes, jobs), "", self.dashboard]
+        return "\n".join(lines)
+
+    def _asked(self) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
+        return self.jobs.version(), self.jobs.nodes(), self.jobs.jobs()
+
+    @property
+    def dashboard(self) -> str:
+        """Where it answers, for people."""
+        return f"dashboard: {self.settings.of_ray.ray_address}, its token: the one that rayToken holds"
+
+
+def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
+    """The Ray cluster of a stack, as its settings have it; None where it has one of its own. Raises ToolError."""
+    settings = stack_settings.load(stack, overrides)
+    return StackRay(stack, with_token(settings, stack)) if settings.ray else None
+
+
+def with_token(settings: Settings, stack: str) -> Settings:
+    """The settings of a stack on a Ray cluster with its token, which no file has in clear. Raises ToolError."""
+    token = os.environ.get(TOKEN) or _token(stack)
+    return replace(settings, ray=replace(settings.of_ray, ray_token=token))
+
+
+def _token(stack: str) -> str:
+    """What the stack's file holds; "" where that is nothing. Raises ToolError."""
+    if not any(key.rpartition(":")[2] == KEY for key in stack_config.config_of(stack)):
+        return ""
+    variables = environment.for_pulumi(os.environ, "ray")
+    command = ["pulumi", "config", "get", KEY, "--stack", stack, "--config-file", str(stack_file(stack))]
+    done = capture(command, environment=variables)
+    if done.returncode:
+        raise ToolError(
+            f"stack {stack}: {KEY} can't be decrypted ({last_line(done.stderr)}); {TOKEN}=… before `make` tells it, too"
+        )
+    return done.stdout.strip()

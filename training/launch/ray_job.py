@@ -1,0 +1,53 @@
+"""An arm as a job of a Ray cluster that exists: the arm's entry point as in a pod, in the folder that Ray unpacked.
+
+    python -P -m training.launch.ray_job ARM FLAGS…
+
+Adds what such a node lacks: a folder for the result, the package psutil where nobody installed it (Ray brings its own),
+and the secret variables, which came as a file because Ray logs and shows those of a job.
+"""
+
+import json
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from training.launch.environment import RAY_JOB, RESULTS, SECRET_FILE, SECRET_NAMES
+
+FOLDER = "results"
+"""Of the result, in the job's own folder."""
+SECRET = ".ray-worth-it-secret.json"  # noqa: S105 (a file's name)
+"""The file with secret variables, in the job's own folder."""
+RAYS_PACKAGES = "thirdparty_files"
+"""Folder in Ray's own with packages that it brings."""
+
+
+def main(arguments: list[str]) -> None:
+    """Run the arm."""
+    Path(FOLDER).mkdir(exist_ok=True)
+    os.environ |= {RAY_JOB: "1", RESULTS: str(Path(FOLDER).absolute())}
+    tell_secret(Path(SECRET).absolute())
+    if find_spec("psutil") is None:
+        find_rays_packages()
+    import_module("training.launch.pod").main(arguments)
+
+
+def tell_secret(file: Path) -> None:
+    """Give this process the variables of the file, and its children the file's name."""
+    if file.exists():
+        secret = json.loads(file.read_text(encoding="utf-8"))
+        os.environ |= {**secret, SECRET_NAMES: ",".join(secret), SECRET_FILE: str(file)}
+
+
+def find_rays_packages() -> None:
+    """In this process, and in those that it starts."""
+    found = find_spec("ray")
+    for folder in (found.submodule_search_locations if found else None) or ():
+        path = str(Path(folder, RAYS_PACKAGES))
+        sys.path.append(path)
+        os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), path])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

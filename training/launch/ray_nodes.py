@@ -1,0 +1,57 @@
+"""What the nodes of a Ray cluster have installed: sent there by itself, and run as a job by whatever Python is there.
+
+    python ray_nodes.py '{"packages": ["torch"], "modules": ["torch"]}'
+
+Prints a marker and a line of JSON: what the job's own Python has, and by node what that of Ray's workers has. Standard
+library and Ray alone, and Python 3.8 or newer: it has to say that a Python is too old.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from importlib import metadata, util
+from typing import Any
+
+MARKER = "=== nodes ==="
+SECONDS = 120.0
+"""For the answer of all nodes, each of which starts a worker for it."""
+
+
+def installed(packages: list[str], modules: list[str]) -> dict[str, Any]:
+    """Versions by package, Python's own among them, and those of the modules that can be imported."""
+    versions = {"python": platform.python_version()}
+    for name in packages:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {"versions": versions, "modules": [name for name in modules if util.find_spec(name)]}
+
+
+def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
+    """The same of every node that has CPUs, by its address."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    ray.init(address="auto", log_to_driver=False)
+    look = ray.remote(num_cpus=0)(installed)
+    asked = {}
+    for node in ray.nodes():
+        if node["Alive"] and node["Resources"].get("CPU"):
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            name = node["NodeManagerAddress"]
+            asked[name] = look.options(scheduling_strategy=there).remote(packages, modules)
+    return dict(zip(asked, ray.get(list(asked.values()), timeout=SECONDS)))  # noqa: B905 (of Python 3.10 and newer)
+
+
+def main() -> None:
+    """Of the job, and of the nodes where it has Ray."""
+    asked = json.loads(sys.argv[1])
+    nodes = of_nodes(**asked) if util.find_spec("ray") else {}
+    print(f"{MARKER}\n{json.dumps({'job': installed(**asked), 'nodes': nodes})}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
