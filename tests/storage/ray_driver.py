@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training.launch import environment
+from training.launch import environment, ray_driver
 
 WORKERS = 2
 
@@ -27,9 +27,9 @@ def main(address: str) -> None:
     environment.keep_allowed(address)
     import ray
     import ray.train
-    from ray.train.data_parallel_trainer import DataParallelTrainer
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    ray.init(address="local", num_cpus=WORKERS, include_dashboard=False)
+    ray.init(address="local", num_cpus=WORKERS, include_dashboard=False, _node_ip_address=ray_driver.LOOPBACK)
     result = DataParallelTrainer(
         train,
         scaling_config=ray.train.ScalingConfig(num_workers=WORKERS),

@@ -22,3 +22,17 @@ def test_a_result_that_the_disk_does_not_hold_is_one_message(tmp_path: Path) -> 
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert [] == list(path.parent.iterdir())
+
+
+def test_a_run_that_keeps_something_over_a_network_has_none_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says so, as where the system refuses one; a folder is reached without."""
+    entered: list[str] = []
+    monkeypatch.setattr(entry.isolation, "enter", lambda: entered.append("once"))
+
+    said = entry._enter_own_network("s3://bucket/prefix")
+
+    assert said is not None
+    assert "s3://bucket/prefix" in said
+    assert [] == entered
+    assert entry._enter_own_network("/mnt/kept") is None
+    assert ["once"] == entered

@@ -62,6 +62,40 @@ def test_a_run_gets_what_is_on_the_list_and_nothing_else() -> None:
     assert may == environment.allowed(FOREIGN | may)
 
 
+def test_credentials_are_of_a_run_alone_that_keeps_something_over_a_network() -> None:
+    """Not of one with a folder; and they are in no result."""
+    own = {"AWS_SECRET_ACCESS_KEY": "secret", "AWS_PROFILE": "mine", "GOOGLE_APPLICATION_CREDENTIALS": "/key.json"}
+
+    for storage in ("", "/mnt/kept"):
+        assert SYSTEM == environment.allowed(SYSTEM | own, storage)
+    assert SYSTEM | own == environment.allowed(SYSTEM | own, "s3://bucket/prefix")
+    assert {} == environment.steering(own)
+    assert {"AWS_SECRET_ACCESS_KEY": "secret"} == environment.secrets_of(own)
+
+
+def test_other_credentials_are_not_mixed_with_the_caller_s() -> None:
+    """A key without a session beside somebody's session token is refused by S3."""
+    caller = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c", "AWS_REGION": "here"}
+    given = {"AWS_ACCESS_KEY_ID": "d", "AWS_SECRET_ACCESS_KEY": "e"}
+
+    assert {"AWS_REGION": "here", **given} == environment.let_in(caller, given)
+    assert caller == environment.let_in(caller, {})
+
+
+def test_a_run_on_this_machine_has_the_credentials_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of its stack, and where its storage is; not its caller's."""
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "the caller's")
+    props = {
+        "storage": "s3://bucket/prefix",
+        "storageEnvironment": '{"AWS_ENDPOINT_URL_S3": "http://there"}',
+        "storageCredentials": '{"AWS_ACCESS_KEY_ID": "d", "AWS_SECRET_ACCESS_KEY": "e"}',
+    }
+    found = local_run._variables(props)
+
+    assert ("http://there", "e") == (found["AWS_ENDPOINT_URL_S3"], found["AWS_SECRET_ACCESS_KEY"])
+    assert "AWS_SESSION_TOKEN" not in found
+
+
 def test_what_steers_frameworks_is_told_apart() -> None:
     """And nothing of it is a secret: it is recorded in results."""
     assert STEERING == environment.steering(FOREIGN | SYSTEM | STEERING | DOWNLOADING)
@@ -84,7 +118,7 @@ def test_a_local_run_s_process_sees_nothing_foreign(tmp_path: Path, monkeypatch:
     command = [sys.executable, "-c", program]
     monkeypatch.delenv("LD_PRELOAD")
 
-    with local_run._guarded(command, tmp_path, {}) as running:
+    with local_run._guarded(command, tmp_path, local_run._variables({"storage": ""})) as running:
         running.wait(30)
 
     seen = json.loads((tmp_path / "log.txt").read_text())
