@@ -8,6 +8,7 @@ import pytest
 from tests.unit.results import make_result
 from training.contract.result import NAME
 from training.launch import entry
+from training.machine import isolation
 
 
 def test_a_result_that_the_disk_does_not_hold_is_one_message(tmp_path: Path) -> None:
@@ -27,7 +28,7 @@ def test_a_result_that_the_disk_does_not_hold_is_one_message(tmp_path: Path) -> 
 def test_a_run_that_keeps_something_over_a_network_has_none_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """And says so, as where the system refuses one; a folder is reached without."""
     entered: list[str] = []
-    monkeypatch.setattr(entry.isolation, "enter", lambda: entered.append("once"))
+    monkeypatch.setattr(isolation, "enter", lambda: entered.append("once"))
 
     said = entry._enter_own_network("s3://bucket/prefix")
 
