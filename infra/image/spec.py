@@ -27,7 +27,7 @@ NAME = "ray-worth-it/training"
 DOCKERFILE = PROJECT / "training/image/Dockerfile"
 BUILD_FILES = (PROJECT / "training/image/strip_symbols.py", PROJECT / "training/image/uv.txt")
 """What the Dockerfile runs, and the uv that it installs."""
-ENTRIES = ("training.launch.pod", "training.launch.submit")
+ENTRIES = ("training.launch.pod", "training.launch.submit", "training.launch.storage_probe")
 """Modules of `training` that a pod starts."""
 ARMS_IN_PODS = tuple(arm.name for arm in ARMS.values() if arm is not TUNED)
 """What the first of them runs."""

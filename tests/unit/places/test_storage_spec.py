@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from infra.image import spec as image_spec
 from infra.places.cluster import jobs_spec, network_spec, storage_spec
 from infra.places.cluster.pods import Pods, pods_of
 from infra.places.cluster.storage_spec import ANYWHERE, FOLDER, InPods, Reached, egress, in_pods, reached
@@ -14,6 +15,7 @@ from policy import pod_security, rules
 from policy.rules import Declared
 from tests.unit.settings_machine import machine, plan_runs, settings
 from training.contract.arms import ARMS
+from training.contract.provenance import PROJECT
 
 S3 = "s3://bucket/prefix"
 THERE = {
@@ -125,7 +127,7 @@ def test_other_credentials_are_the_same_measurement() -> None:
 
 
 def test_the_probe_is_let_in_as_runs_are() -> None:
-    """It has their mount, identity and variables."""
+    """It has their mount, identity and variables, and its image what it runs."""
     chosen = asked("serviceAccount", storageEndpoint="https://minio.example.com:9000", storageRegion="here")
     pods = pods_of(chosen)
     assert isinstance(pods.storage, InPods)
@@ -137,6 +139,8 @@ def test_the_probe_is_let_in_as_runs_are() -> None:
     assert {"AWS_ENDPOINT_URL_S3", "AWS_REGION"} <= names(pod)
     assert [] == list(rules.requests_are_limits(Declared(rules.JOB, "storage-probe", {"spec": pod})))
     assert [] == list(pod_security.violations(pod))
+    module = pod["containers"][0]["command"][2]
+    assert PROJECT / f"{module.replace('.', '/')}.py" in image_spec.modules("cnn")
 
 
 def test_a_file_of_credentials_is_as_aws_tools_read_it(tmp_path: Any) -> None:
