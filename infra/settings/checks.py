@@ -47,7 +47,9 @@ def path_of(draft: Draft, key: str) -> Path | None:
 
 
 def is_set(draft: Draft, key: str) -> bool:
-    """Whether a key was given a value that is not its default."""
+    """Whether a key was given a value that is not its default; a secret's is not known where no engine decrypts it."""
+    if key in draft.facts.secret_keys:
+        return True
     return draft.given.get(key, "").strip() not in ("", draft.keys[key].default_for(draft.target))
 
 
