@@ -37,7 +37,7 @@ WAYS = {
 
 def asked(way: str, **more: str) -> Settings:
     """Settings with storage, let in that way."""
-    return settings(machine(64, 256, secret=SECRET), **THERE, **WAYS[way], **more)
+    return settings(machine(64, 256, secret=SECRET & WAYS[way].keys()), **THERE, **WAYS[way], **more)
 
 
 def training(pods: Pods, asked_for: Settings) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ EXISTING = {"target": "kubernetes", "kubeContext": "staging", "image": "registry
 OURS_NOT = {**EXISTING, "createNamespace": "false"}
 MINIKUBE = {"target": "minikube", "minikubeCpus": "16", "minikubeMemory": "32Gi"}
 KEYS = "AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b"
-LARGE = machine(64, 256, secret=frozenset({"storageCredentials"}))
+LARGE = machine(64, 256)
+WITH_SECRET = machine(64, 256, secret=frozenset({"storageCredentials"}))
 ROLE = "arn:aws:iam::123456789012:role/training"
 
 
@@ -60,8 +61,8 @@ def test_pods_have_no_credentials_of_whoever_calls() -> None:
     for way in (secret, account, role):
         settings(LARGE, **applied({**EXISTING, "storage": S3}, way))
     assert "pulumi config set --secret storageCredentials" == given
-    settings(LARGE, **EXISTING, storage=S3, storageCredentials=KEYS)
-    settings(LARGE, **EXISTING, storage=S3)  # as tools read a stack's file, which has it encrypted
+    settings(WITH_SECRET, **EXISTING, storage=S3, storageCredentials=KEYS)
+    settings(WITH_SECRET, **EXISTING, storage=S3)  # as tools read a stack's file, which has it encrypted
     assert "serviceAccount" in only_problem(LARGE, **EXISTING, storage="gs://bucket/prefix")
     settings(storage=S3)
 
@@ -69,7 +70,7 @@ def test_pods_have_no_credentials_of_whoever_calls() -> None:
 def test_one_way_in_is_enough() -> None:
     """Of two, which holds would be a guess."""
     assert "storageCredentials = [secret] and storageRole" in only_problem(
-        LARGE, storage=S3, storageCredentials=KEYS, storageRole=ROLE
+        WITH_SECRET, storage=S3, storageCredentials=KEYS, storageRole=ROLE
     )
 
 
@@ -86,7 +87,7 @@ def test_credentials_in_clear_are_refused() -> None:
 )
 def test_credentials_are_all_that_a_client_needs(given: str) -> None:
     """A key and what belongs to it; and no message has what was given instead."""
-    (problem,) = problems(LARGE, storage=S3, storageCredentials=given)
+    (problem,) = problems(WITH_SECRET, storage=S3, storageCredentials=given)
 
     assert "storageCredentials = [secret]" in str(problem)
     assert "AWS_SECRET_ACCESS_KEY=…" in str(problem)
@@ -130,7 +131,7 @@ def test_a_role_lasts_as_long_as_a_run_may() -> None:
 def test_storage_is_the_measurement_s_and_credentials_are_not() -> None:
     """Nor is how much there is room for."""
     told = [
-        settings(LARGE, storage=S3, storageCredentials=KEYS).storage,
+        settings(WITH_SECRET, storage=S3, storageCredentials=KEYS).storage,
         settings(storage=S3, storageRole=ROLE).storage,
         settings(storage=S3).storage,
     ]
