@@ -75,8 +75,10 @@ def _recipe(settings: Settings) -> CnnRecipe:
 def judge(undisturbed: Ended, killed: Ended) -> Recovery:
     """What the two runs say. Raises ToolError where the killed one did not go on from a checkpoint."""
     resumed = next((seen for seen in killed.events if seen.event["event"] == "resume"), None)
-    if resumed is None or killed.killed_at is None:
-        raise ToolError("no worker was killed, or training began anew: no checkpoint was whole")
+    if killed.killed_at is None:
+        raise ToolError("the run was over before a worker could be killed: train more epochs")
+    if resumed is None:
+        raise ToolError("training began anew: no checkpoint was whole")
     steps = [seen for seen in killed.events if seen.event["event"] == "steps"]
     before = max(seen.step or 0 for seen in steps if seen.at < resumed.at)
     from_step = resumed.step or 0

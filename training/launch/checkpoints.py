@@ -8,7 +8,7 @@ import json
 import math
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -60,6 +60,16 @@ def manifests(storage: Storage) -> dict[str, Manifest]:
     return read
 
 
+@contextmanager
+def newest_in(storage: Storage) -> Iterator[Path | None]:
+    """A copy of the newest checkpoint that is whole, in a folder in storage and below; None where there is none."""
+    known = manifests(storage)
+    with tempfile.TemporaryDirectory(prefix="checkpoint-") as copies:
+        newest_first = sorted(known, key=lambda name: (known[name].epoch, name), reverse=True)
+        fetched = (_fetched(storage.within(name), Path(copies, name)) for name in newest_first)
+        yield next((folder for folder in fetched if whole(folder)), None)
+
+
 class InStorage:
     """The best checkpoints of a run, and the newest, in its folder in storage."""
 
@@ -78,26 +88,21 @@ class InStorage:
             self._storage.remove(f"{worse}/{MANIFEST}")  # first: what is left of it is then no checkpoint
             self._storage.within(worse).remove_all()
 
-    @contextmanager
-    def newest(self) -> Iterator[Path | None]:
+    def newest(self) -> AbstractContextManager[Path | None]:
         """A copy of the newest that is whole; None where there is none."""
-        known = manifests(self._storage)
-        with tempfile.TemporaryDirectory(prefix="checkpoint-") as copies:
-            newest_first = sorted(known, key=lambda name: known[name].epoch, reverse=True)
-            fetched = (self._fetched(name, Path(copies, name)) for name in newest_first)
-            yield next((folder for folder in fetched if whole(folder)), None)
-
-    def _fetched(self, name: str, folder: Path) -> Path:
-        within = self._storage.within(name)
-        for file in within.names():
-            within.fetch(file, folder / file)
-        return folder
+        return newest_in(self._storage)
 
     def _beyond(self, newest: str) -> list[str]:
         """Those that are neither among the best nor the newest."""
         scores = {name: manifest.score for name, manifest in manifests(self._storage).items()}
         best_first = sorted(scores, key=lambda name: (math.isnan(scores[name]), scores[name]))
         return [name for name in best_first[self._most :] if name != newest]
+
+
+def _fetched(checkpoint: Storage, folder: Path) -> Path:
+    for file in checkpoint.names():
+        checkpoint.fetch(file, folder / file)
+    return folder
 
 
 def _read(path: Path) -> Manifest:

@@ -3,16 +3,14 @@
 As its guide has it: docs.ray.io, Ray Train user guides, "Saving and Loading Checkpoints" and "Handling Failures".
 """
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import ray
 import ray.train
 
-from training.launch.checkpoints import whole
+from training.launch.checkpoints import newest_in
 from training.launch.entry import Request
 from training.launch.storage import Storage
 
@@ -46,16 +44,20 @@ class Counting(ray.train.UserCallback):  # type: ignore[misc]  # Ray has no type
 class OfRay:
     """Checkpoints as Ray Train keeps them. For its workers."""
 
+    def __init__(self, address: str) -> None:
+        self._address = address
+
     def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
         """Report, with the checkpoint that rank 0 alone has."""
         ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(folder) if folder else None)
 
-    @contextmanager
-    def newest(self) -> Iterator[Path | None]:
-        """A copy of the newest that is whole, of those that Ray Train knows; None where there is none."""
-        with tempfile.TemporaryDirectory(prefix="checkpoint-") as copy:
-            fetched = (_fetched(one, Path(copy, str(number))) for number, one in enumerate(_newest_first()))
-            yield next((folder for folder in fetched if folder and whole(folder)), None)
+    def newest(self) -> AbstractContextManager[Path | None]:
+        """A copy of the newest that is whole, of those in storage; None where there is none.
+
+        `ray.train.get_checkpoint` knows one only when the controller has polled every worker since: a worker that
+        dies before that would cost what is kept already.
+        """
+        return newest_in(Storage.at(self._address))
 
 
 class Recovers:
@@ -65,7 +67,7 @@ class Recovers:
         self._request = request
         self._recovery = request.recipe.recovery()
         self._failures = ray.remote(num_cpus=0)(Failures).remote() if self._recovery.max_failures else None
-        self.checkpoints = OfRay() if self._recovery.checkpoints_kept else None
+        self.checkpoints = OfRay(request.storage) if self._recovery.checkpoints_kept else None
 
     def arguments(self) -> dict[str, Any]:
         """Those of its RunConfig."""
@@ -86,23 +88,3 @@ class Recovers:
     def retries(self) -> int | None:
         """How often a run that ended well was retried; None for one that would not have been."""
         return int(ray.get(self._failures.count.remote())) if self._failures else None
-
-
-def _newest_first() -> Iterator[Any]:
-    latest = ray.train.get_checkpoint()
-    if latest is None:
-        return
-    yield latest
-    yield from (
-        reported.checkpoint
-        for reported in reversed(ray.train.get_all_reported_checkpoints())
-        if reported.checkpoint.path != latest.path
-    )
-
-
-def _fetched(checkpoint: Any, folder: Path) -> Path | None:
-    """None of one that is not there any more."""
-    try:
-        return Path(checkpoint.to_directory(str(folder)))
-    except OSError:
-        return None
