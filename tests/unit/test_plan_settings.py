@@ -219,7 +219,7 @@ def settings_of(stack: str, **changes: str) -> Settings:
     values = values | changes
     if changes.get("image") and stack == BUILT:
         del values["imageRegistry"]
-    secret = frozenset({"secretEnvironment", "storageCredentials", "rayToken"} & values.keys())
+    secret = frozenset(key for key in ("secretEnvironment", "storageCredentials", "rayToken") if values.get(key))
     return parse(values, replace(machine(cores=64, gib=256, secret=secret), dashboard_installed=True))
 
 
