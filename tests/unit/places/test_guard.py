@@ -74,7 +74,9 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
     """Starts guards as the provider does; whatever is left of their sessions is killed at the end."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start_guard(*command: str, deadline: float = 60, warm_up: str = "") -> subprocess.Popen[bytes]:
+    def start_guard(
+        *command: str, deadline: float = 60, warm_up: str = "", elsewhere: bool = False
+    ) -> subprocess.Popen[bytes]:
         with (tmp_path / "log.txt").open("ab") as log:
             process = subprocess.Popen(
                 [
@@ -90,6 +92,7 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
                         str(tmp_path),
                     ),
                     *(["--warm-up=cnn"] if warm_up else []),
+                    *(["--elsewhere"] if elsewhere else []),
                     *("--", sys.executable, "-c", *command),
                 ],
                 cwd=ROOT,
@@ -195,6 +198,15 @@ def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
     (said,) = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert "waits" in said
     assert f"process {other_measurement.pid} of user" in said
+
+
+def test_what_is_measured_elsewhere_waits_for_nobody_here(
+    start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    """A job of a Ray cluster on other machines takes nothing of this one."""
+    assert 0 == start("print('ran')", elsewhere=True).wait(60)
+    assert "ran" in (tmp_path / "log.txt").read_text()
+    assert other_measurement.poll() is None
 
 
 def test_waiting_ends_with_the_starter(

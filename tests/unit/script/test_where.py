@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import socket
 import threading
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,12 @@ import pytest
 from training.contract.clock import Phases, Stamp, process_start
 from training.launch import entry
 from training.launch.entry import Request
-from training.launch.environment import FILES, SECRET_NAMES
+from training.launch.environment import FILES, RAY_JOB, SECRET_FILE, SECRET_NAMES
 from training.launch.observed import End
 from training.launch.rendezvous import Rendezvous
 from training.workloads.script import package, where
 from training.workloads.script.asked import Asked
-from training.workloads.script.observe import state
+from training.workloads.script.observe import in_pod, state
 from training.workloads.script.observe.in_pod import STORE
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
@@ -238,3 +239,69 @@ def test_a_rank_that_says_nothing_is_named(pod: Somewhere, monkeypatch: pytest.M
 
     with pytest.raises(where.ApartError, match="rank 1 did not say what it did within"):
         place.seen(pod.folder)
+
+
+@pytest.fixture
+def job(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> Somewhere:
+    """An environment as a job of a Ray cluster has it, in its own folder."""
+    for name in (FILES, "TRAINING_NODE"):
+        monkeypatch.delenv(name)
+    given = {RAY_JOB: "1", SECRET_FILE: "/job/secret.json", where.JOB_CONFIG: "{}", "RAY_ADDRESS": "10.0.0.1:6379"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(pod.folder)
+    return pod
+
+
+def test_a_job_of_a_ray_cluster_is_in_its_own_folder(job: Somewhere) -> None:
+    """Which Ray unpacked; all ranks of native are started there, by what starts them on this machine."""
+    place = where.here(job.request())
+
+    assert str(job.folder / "train.py") == place.recipe(ScriptRecipe(script="train.py")).script
+    found = replace(job.asked(), in_pods=False)
+    assert "processes.py" in " ".join(place.command(found, job.folder, "native").command)
+    assert 0 == place.cpus(place.command(found, job.folder, "native"))
+    assert place.head() is None
+    assert {"workers.affinity", "workers.cpus"} == place.reasons().keys()
+
+
+def test_nothing_leads_another_arm_s_job_to_the_cluster(job: Somewhere, tmp_path: Path) -> None:
+    """A script that calls `ray.init()` starts a Ray of its own; its ranks say which node they are on."""
+    place = where.here(job.request())
+    given = place.variables(given_to(job.asked(), "baseline", tmp_path / "ray", A="b"))
+
+    assert not {"RAY_ADDRESS", where.JOB_CONFIG} & given.keys()
+    assert "of the cluster" != given["RAY_AUTH_TOKEN"]
+    assert {"A": "b", "TOKEN": "xyzzy", RAY_JOB: "1"}.items() <= given.items()
+    assert SECRET_FILE not in given
+
+
+def test_ray_s_workers_read_secrets_from_a_file(job: Somewhere, tmp_path: Path) -> None:
+    """What they are told otherwise Ray logs; HOME is the node's own, which is not ours to change."""
+    place = where.here(replace(job.request(), address="auto"))
+    given = place.variables(given_to(job.asked(), "ray", tmp_path / "ray", A="b", **SECRET))
+    told = json.loads(given[where.JOB_CONFIG])["runtime_env"]["env_vars"]
+
+    assert {"A": "b", RAY_JOB: "1", SECRET_FILE: "/job/secret.json"}.items() <= told.items()
+    assert not {"TOKEN", "HOME"} & told.keys()
+    assert ("xyzzy", "10.0.0.1:6379") == (given["TOKEN"], given["RAY_ADDRESS"])
+
+
+def test_a_worker_finds_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the script's first line."""
+    file = tmp_path / "secret.json"
+    file.write_text(json.dumps(SECRET))
+    monkeypatch.setattr(os, "environ", {SECRET_FILE: str(file)})
+    in_pod.tell_secret()
+
+    assert "xyzzy" == os.environ["TOKEN"]
+
+
+def test_ranks_of_a_ray_cluster_name_their_node_and_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several may be on one, which is no fault there; a node's count of CPU time is of more than a rank."""
+    monkeypatch.delenv("TRAINING_NODE", raising=False)
+    monkeypatch.setenv(RAY_JOB, "1")
+    told = in_pod.Pod().to_dict()
+
+    assert told is not None
+    assert (platform.node(), None, None) == (told["node"], told["name"], told["containerCpu"])

@@ -1,0 +1,99 @@
+"""The tools on a stack of target `ray`: they ask the cluster that its settings name, with its token."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.fake_ray import TOKEN, FakeRay, serving
+from tools.jobs import __main__ as jobs
+from tools.look import cluster, dashboard, doctor, ray_cluster, status
+from tools.setup.project import ToolError
+from training.launch.other_jobs import MEASUREMENT
+from training.launch.submit import TOKEN as VARIABLE
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
+    """The cluster of stack `ray`, on which somebody's job runs."""
+    fake = FakeRay(states={"theirs": ["RUNNING"]})
+    with serving(fake) as address:
+        monkeypatch.setenv("STACK", "ray")
+        monkeypatch.setenv("SET", f"rayAddress={address}")
+        monkeypatch.setenv(VARIABLE, TOKEN)
+        monkeypatch.setattr("sys.argv", ["tool"])
+        yield fake
+
+
+def make(monkeypatch: pytest.MonkeyPatch, verb: str, job: str = "") -> int:
+    """`make` of a verb about jobs."""
+    monkeypatch.setattr("sys.argv", ["jobs", verb])
+    monkeypatch.setenv("JOB", job)
+    return jobs.main()
+
+
+@pytest.mark.usefixtures("ray")
+def test_status_has_nodes_and_what_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """And never the token."""
+    assert 0 == status.main()
+    shown = capsys.readouterr().out
+
+    assert "stack ray: Ray 2.60.0 at http://127.0.0.1:" in shown
+    assert "10.0.0.0  head  alive  4" in shown
+    assert "Ray job: theirs" in shown
+    assert TOKEN not in shown
+
+
+@pytest.mark.usefixtures("ray")
+def test_the_dashboard_is_where_the_address_leads(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing has to be forwarded."""
+    assert 0 == dashboard.main()
+
+    assert capsys.readouterr().out.startswith("dashboard: http://127.0.0.1:")
+
+
+def test_jobs_are_listed_and_stopped(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the line that a refused update prints."""
+    assert 0 == make(monkeypatch, "jobs")
+    assert "theirs" in capsys.readouterr().out
+    assert 0 == make(monkeypatch, "stop", "theirs")
+
+    assert ["STOPPED"] == ray.states["theirs"]
+
+
+def test_nothing_is_submitted_beside_a_run(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever's machine it was started from."""
+    ray.states, ray.marks = {"ray-1-x": ["RUNNING"]}, {"ray-1-x": MEASUREMENT}
+    monkeypatch.setenv("SCRIPT", "examples/torch_ddp.py")
+
+    with pytest.raises(ToolError, match=r"nothing was submitted; .*ray-1-x: STACK=ray make stop JOB=ray-1-x"):
+        make(monkeypatch, "submit")
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_wrong_token_is_said_with_the_line_that_asks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what lists jobs as by what finds what is needed."""
+    monkeypatch.setenv(VARIABLE, "wrong")
+
+    with pytest.raises(ToolError, match=r"(?s)token was refused.*pulumi config set --secret rayToken"):
+        make(monkeypatch, "jobs")
+    monkeypatch.setattr("sys.argv", ["doctor"])
+    assert 1 == doctor.main()
+
+
+@pytest.mark.usefixtures("ray")
+def test_what_is_of_kubernetes_alone_says_so() -> None:
+    """`make diagnose` packs what an API server tells."""
+    with pytest.raises(ToolError, match="target ray, and no cluster of Kubernetes"):
+        cluster.find("ray", {})
+
+
+def test_a_stack_without_a_token_asks_nobody_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file has none, so pulumi is not asked to decrypt one."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    found = ray_cluster.find("ray", {})
+
+    assert found is not None
+    assert "" == found.settings.of_ray.ray_token
+    assert ray_cluster.find("local", {}) is None
