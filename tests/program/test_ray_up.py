@@ -61,7 +61,7 @@ def _nothing_runs_afterwards(head: Head) -> Iterator[None]:
 def files_below(*folders: Path) -> str:
     """All that is written there, but for what a run was sent, and what a script itself prints in a worker of Ray's."""
     paths = (path for folder in folders for path in folder.rglob("*") if path.is_file())
-    read = (path for path in paths if "runtime_resources" not in path.parts and not path.name.startswith("worker-"))
+    read = (path for path in paths if "runtime_resources" not in path.parts and "worker-" not in path.name)
     return "".join(path.read_text(errors="replace") for path in read)
 
 

@@ -196,8 +196,9 @@ REFUSED = (
     (BUILT, "imageRegistry"),
     ("kubernetes", "requirements"),
     ("ray", "datasetPath"),
+    *(("ray", key) for key in ("saveModel", "checkpointEpochs", "checkpointsKept", "artifacts")),
 )
-"""With an image that is there; or without the registry that it is pushed to; or where no file of this machine is."""
+"""With an image that is there; without the registry that it is pushed to; where no file of this machine is, nor storage."""
 
 
 @cache
