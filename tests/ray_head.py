@@ -98,6 +98,7 @@ def end(running: "subprocess.Popen[bytes]") -> None:
         running.wait(20)
     except subprocess.TimeoutExpired:
         running.kill()
+        running.wait()
     for process in psutil.wait_procs(started, timeout=5)[1]:
         process.kill()
 

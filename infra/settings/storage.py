@@ -98,7 +98,13 @@ def _why_meaningless(key: str, draft: Draft) -> str:
 
 def _is_of_the_target(draft: Draft) -> Iterator[Problem]:
     """A folder of this machine is in no pod, and a claim is a cluster's."""
-    storage, is_cluster = draft["storage"], draft.target in CLUSTER
+    storage, is_cluster, targets = draft["storage"], draft.target in CLUSTER, draft.keys["storage"].targets
+    if draft.target not in targets:
+        yield Problem(
+            draft.shown("storage"), f"set on target {' and '.join(targets)} only", ("pulumi config rm storage",),
+            why=f"runs on target {draft.target} keep nothing but their results",
+        )  # fmt: skip
+        return
     if storage == CLAIM and not is_cluster:
         yield Problem(
             draft.shown("storage"), "a folder, s3://… or gs://… on target local", (set_line("storage", "../kept"),),

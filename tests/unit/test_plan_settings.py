@@ -198,7 +198,7 @@ REFUSED = (
     ("ray", "datasetPath"),
     *(("ray", key) for key in ("saveModel", "checkpointEpochs", "checkpointsKept", "artifacts")),
 )
-"""With an image that is there; without the registry that it is pushed to; where no file of this machine is, nor storage."""
+"""With an image that is there; without the registry it is pushed to; where no file of this machine is, nor storage."""
 
 
 @cache

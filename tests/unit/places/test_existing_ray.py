@@ -298,3 +298,11 @@ def test_the_secrets_of_a_run_go_by_its_environment() -> None:
     assert {submit.TOKEN: TOKEN, "TRAINING_SECRET_ENVIRONMENT": "{}"}.items() <= given.items()
     assert not {submit.TOKEN, "TRAINING_SECRET_ENVIRONMENT"} & provider.variables({}).keys()
     assert inspection.LEAST_RAY == (2, 54)
+
+
+@pytest.mark.parametrize("storage", ["s3://my-bucket/training", "../kept"])
+def test_nothing_is_kept_in_storage(storage: str) -> None:
+    """A job there is not let in, and finds no folder of this machine."""
+    found = only_problem(FACTS, target="ray", rayAddress="http://head:8265", storage=storage)
+
+    assert "set on target local and minikube and kubernetes only" in found

@@ -212,6 +212,8 @@ class HeadPod(Pod):
 class RayJob(Pod):
     """A job of a Ray cluster that exists, which holds a node's CPUs; all ranks are on that node."""
 
+    memory_key = ""
+
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self.image = OfRayCluster(self.image or {})
