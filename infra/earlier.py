@@ -12,6 +12,7 @@ from pathlib import Path
 
 from infra import estimate
 from infra.estimate import Wanted
+from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
 from training.contract import result, timed
 from training.contract.provenance import PROJECT
@@ -36,7 +37,7 @@ def known(settings: Settings, asked: Wanted, project: Path = PROJECT) -> Basis:
     tried = [each for each in _tried(project / ".state" / "tried") if _is_of(each, asked)]
     if not tried or not estimate.missing(asked, own):
         return Basis(runs=tuple(own), words=_own_words(own))
-    here = "" if settings.target == "local" else "; on this machine, whose CPUs are not the cluster's, and without pods"
+    here = "" if settings.target in LOCAL else "; on this machine, whose CPUs are not the cluster's, and without pods"
     words = f"what `make try` took at {_time(tried)}, one run of each arm{here}"
     if not estimate.missing(asked, tried):
         return Basis(runs=tuple(tried), words=words)

@@ -104,9 +104,11 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
 
 def lines_for_storage(draft: Draft) -> tuple[str, ...]:
     """What gives a stack storage; nothing on a target that has none."""
-    key = draft.keys["storage"]
-    folder = "kept" if draft.target in LOCAL else key.example
-    return (set_line(key.name, folder),) if draft.target in key.targets else ()
+    key, role = draft.keys["storage"], draft.keys["storageRole"]
+    if draft.target in LOCAL:
+        return (set_line(key.name, "kept"),)
+    let_in = f"{set_line(key.name, key.example)} && {set_line(role.name, role.example)}"
+    return (let_in,) if draft.target in key.targets else ()
 
 
 def _storage_is_reached(draft: Draft) -> Iterator[Problem]:

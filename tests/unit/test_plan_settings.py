@@ -166,16 +166,16 @@ A_SCRIPT = {
 }
 OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "requirements", "secretEnvironment"}
 OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
+ROLE = {"storageRole": "arn:aws:iam::123456789012:role/training"}
 BESIDE = {
     "datasetPath": {"dataset": "cifar10"},
     "imagePullSecrets": {"createNamespace": "false"},
-    "saveModel": {"storage": "s3://bucket/prefix"},
-    "checkpointEpochs": {"storage": "s3://bucket/prefix"},
-    "artifacts": {"storage": "s3://bucket/prefix", "scriptArguments": "--epochs {epochs} --out {storage}"},
-    "checkpointsKept": {"storage": "s3://bucket/prefix", "checkpointEpochs": "1"},
+    "saveModel": {"storage": "s3://bucket/prefix", **ROLE},
+    "checkpointEpochs": {"storage": "s3://bucket/prefix", **ROLE},
+    "artifacts": {"storage": "s3://bucket/prefix", **ROLE, "scriptArguments": "--epochs {epochs} --out {storage}"},
+    "checkpointsKept": {"storage": "s3://bucket/prefix", **ROLE, "checkpointEpochs": "1"},
 }
 """What else must be set, before and after."""
-ROLE = {"storageRole": "arn:aws:iam::123456789012:role/training"}
 IN_S3 = {"storage": "s3://bucket/another", **ROLE}
 EXISTING = {"storage": "s3://bucket/another", "createNamespace": "false"}
 CLAIMED = {"storage": "pvc", "storageClass": "shared", "createNamespace": "false"}

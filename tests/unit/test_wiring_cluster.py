@@ -9,7 +9,7 @@ from tests.stacks import OF_PLACES
 from tests.unit.program_recorder import LEFT_JOB, LEFT_SECRET
 from tests.unit.test_wiring import record
 
-OWN_CLUSTERS = [stack for stack in OF_PLACES if stack not in ("local", "kubernetes")]
+OWN_CLUSTERS = [stack for stack in OF_PLACES if stack not in ("local", "kubernetes", "ray")]
 TAKE_OVER = "pulumi.com/patchForce"
 
 

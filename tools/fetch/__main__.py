@@ -17,18 +17,16 @@ from training.launch.storage import Storage
 def main() -> int:
     """Fetch the files of one run."""
     stack, overrides = stack_settings.asked("fetch", __doc__)
-    settings = stack_settings.load(stack, overrides)
-    if not settings.storage:
-        raise ToolError(f"stack {stack} keeps nothing: its key storage is not set, `pulumi config set storage kept`")
-    storage = Storage.at(f"{settings.storage}/{stack}")
+    where = stack_settings.kept_at(stack_settings.load(stack, overrides))
     try:
+        storage = Storage.at(where)
         names = list(storage.names())
-        run = chosen(names, os.environ.get("RUN", ""), f"{settings.storage}/{stack}")
+        run = chosen(names, os.environ.get("RUN", ""), where)
         name = run.partition("/")[2]
         to = ROOT / os.path.expanduser(os.environ.get("TO") or f"runs/{stack}/{name}/kept")  # noqa: PTH111
         files = fetch(storage.within(run), to)
     except OSError as error:
-        raise ToolError(f"{settings.storage}/{stack} does not give it: {error}") from None
+        raise ToolError(f"{where} does not give it: {error}") from None
     terminal.write(f"{len(files)} files of {name}: {to}")
     return 0
 

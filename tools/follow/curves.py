@@ -12,6 +12,7 @@ from pathlib import Path
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
 
 from report.errors import ShowError
+from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
 from training.contract import progress
 from training.launch.storage import Storage
@@ -67,16 +68,15 @@ class Curves:
 
 def live(stack: str, overrides: Mapping[str, str], folder: Path) -> None:
     """Fill a folder for TensorBoard, and go on as long as this process lives. Raises ShowError."""
-    storage = stack_settings.load(stack, overrides).storage
-    if not storage:
-        raise ShowError(f"stack {stack} keeps no curves: `pulumi config set storage kept`, and checkpointEpochs")
-    curves = Curves(Storage.at(f"{storage}/{stack}"), folder)
     try:
+        where = stack_settings.kept_at(stack_settings.load(stack, overrides))
+    except ToolError as error:
+        raise ShowError(str(error)) from None
+    try:
+        curves = Curves(Storage.at(where), folder)
         runs = curves.update()
     except OSError as error:
-        raise ShowError(f"{storage} does not answer: {error}") from None
+        raise ShowError(f"{where} does not answer: {error}") from None
     if not runs:
-        raise ShowError(
-            f"nothing is in {storage}/{stack} yet: curves come with the first checkpoint (checkpointEpochs)"
-        )
+        raise ShowError(f"nothing is in {where} yet: curves come with the first checkpoint (checkpointEpochs)")
     threading.Thread(target=curves.follow, name="curves", daemon=True).start()

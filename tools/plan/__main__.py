@@ -10,6 +10,7 @@ from infra import budget, earlier, estimate
 from infra.budget import duration
 from infra.earlier import Basis
 from infra.estimate import Estimate, Wanted
+from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
 from report import terminal
 from report.text_table import columns
@@ -33,7 +34,7 @@ def main() -> int:
         terminal.write(unknown(settings, asked, basis))
         return 0
     terminal.write(f"by {basis.words}\n\n{shown(asked, found)}")
-    if settings.target != "local":
+    if settings.target not in LOCAL:
         terminal.write("not in it: what the cluster, its image and its pods take to come up")
     if settings.budget_minutes:
         terminal.write("\n" + "\n".join(budget.said(settings, asked, basis.runs, found)))

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
 from report import terminal
 from tools.recovery.run import Ended, run
@@ -42,7 +43,8 @@ def main() -> int:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     with tempfile.TemporaryDirectory(prefix="recovery-") as name:
         folder = Path(name)
-        storage = f"{settings.storage or folder / 'storage'}/{stack}/recovery-{stamp}"
+        kept = stack_settings.kept_at(settings) if settings.storage else f"{folder / 'storage'}/{stack}"
+        storage = f"{kept}/recovery-{stamp}"
         minutes = settings.run_timeout_minutes
         terminal.write(
             f"checkpoints: {storage}" if settings.storage else "checkpoints: in a folder that is gone at the end"
@@ -59,7 +61,7 @@ def main() -> int:
 def _recipe(settings: Settings) -> CnnRecipe:
     """The stack's, with checkpoints and one failure allowed. Raises ToolError."""
     recipe = settings.recipe
-    if settings.target != "local":
+    if settings.target not in LOCAL:
         raise ToolError(f"target = {settings.target}: allowed is local, where the worker that is killed is a process")
     if not isinstance(recipe, CnnRecipe):
         raise ToolError(f"workload = {recipe.workload}: allowed is cnn; a script of your own makes its own checkpoints")

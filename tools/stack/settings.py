@@ -30,6 +30,20 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
         raise ToolError(str(error)) from None
 
 
+def kept_at(settings: Settings) -> str:
+    """The address of the stack's folder in storage, as this machine reaches it; ToolError where there is none.
+
+    This process's own credentials are used: those of pods are not read here.
+    """
+    stack, storage = settings.stack, settings.storage
+    if storage is None:
+        raise ToolError(f"stack {stack} keeps nothing: its key storage is not set, `pulumi config set storage kept`")
+    if storage.claim:
+        raise ToolError(f"storage of stack {stack} is a claim of its cluster, which pods alone can read")
+    os.environ.update(storage.variables())
+    return f"{storage.address}/{stack}"
+
+
 def _text(value: object) -> str:
     """As Pulumi has it: YAML's true and 2 are texts there."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -177,7 +177,8 @@ def test_a_model_is_saved_where_it_stays() -> None:
     found = only_problem(machine(stack="minikube"), target="minikube", saveModel="true")
     assert "saveModel = true with storage not set" in found
     assert "fix:     pulumi config set storage s3://my-bucket/training" in found
-    kept = settings(machine(stack="minikube"), target="minikube", saveModel="true", storage="s3://bucket/here")
+    let_in = {"storage": "s3://bucket/here", "storageRole": "arn:aws:iam::123456789012:role/training"}
+    kept = settings(machine(stack="minikube"), target="minikube", saveModel="true", **let_in)
     assert cnn(kept).save_model
 
 

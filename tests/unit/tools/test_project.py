@@ -42,7 +42,7 @@ def test_every_stack_file_in_git_has_its_name_as_target() -> None:
     """`ci` is Minikube on a small machine; the others are named after their target, or train an example here."""
     targets = {stack: project.target_of(project.stack_text(stack)) for stack in STACKS}
 
-    of_places = {"local": "local", "minikube": "minikube", "kubernetes": "kubernetes", "ci": "minikube"}
+    of_places = {"local": "local", "minikube": "minikube", "kubernetes": "kubernetes", "ci": "minikube", "ray": "ray"}
     assert targets == of_places | dict.fromkeys(OF_EXAMPLES, "local")
 
 
