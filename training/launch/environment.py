@@ -45,6 +45,9 @@ FILES = "TRAINING_FILES"
 RAY_JOB = "TRAINING_RAY_JOB"
 """Of a job of a Ray cluster that exists, and of its workers: a process of a node that is nobody's alone."""
 
+BESIDE_SCRIPT = ".ray-worth-it"
+"""The project's modules in the folder of such a job, where a script has come with them."""
+
 SECRET_FILE = "TRAINING_SECRET_FILE"  # noqa: S105 (its name)
 """Of such a job: the file with variables that nobody else may see, as a JSON object."""
 

@@ -21,10 +21,9 @@ from training.contract.provenance import PROJECT
 from training.contract.recipe import Recipe, kebab
 from training.contract.workload import Files, named
 from training.launch import ray_job, submit
+from training.launch.environment import BESIDE_SCRIPT
 
 ENTRY = "training.launch.ray_job"
-BESIDE_SCRIPT = ".ray-worth-it"
-"""The folder of the project's modules where a script is sent, too."""
 LOCK = PROJECT / "uv.lock"
 BEGINNING = (1980, 1, 1, 0, 0, 0)
 """Every file's time: the first that a zip can have."""

@@ -306,3 +306,10 @@ def test_nothing_is_kept_in_storage(storage: str) -> None:
     found = only_problem(FACTS, target="ray", rayAddress="http://head:8265", storage=storage)
 
     assert "set on target local and minikube and kubernetes only" in found
+
+
+def test_a_preview_shows_the_project_s_modules_where_a_job_has_them() -> None:
+    """Beside the script, and not where an image has them."""
+    (ray,) = (line for line in settings_of("http://head:8265", **SCRIPT).commands if line.startswith("ray:"))
+
+    assert " python .ray-worth-it/training/workloads/script/ranks/under_ray.py 2 1 torchrun torch_ddp.py" in ray

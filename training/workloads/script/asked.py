@@ -11,6 +11,7 @@ from typing import Any
 from training.contract.arms import TUNED
 from training.contract.provenance import PROJECT
 from training.contract.workload import Files, Installed, OfRayCluster
+from training.launch.environment import BESIDE_SCRIPT
 from training.workloads.script import commands, package, source, their_python
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recipe import ScriptRecipe
@@ -140,5 +141,6 @@ def shown(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     found = asked(recipe, image)
     if image is None:
         return f"cd {shlex.quote(str(commands.folder(found.script)))} && {found.arms(SHOWN_VALUES)[arm]}"
+    project = BESIDE_SCRIPT if isinstance(image, OfRayCluster) else APP
     in_its_folder = replace(found, script=replace(found.script, path=Path(found.script.path.name)))
-    return str(in_its_folder.arms(SHOWN_VALUES)[arm]).replace(str(PROJECT), APP)
+    return str(in_its_folder.arms(SHOWN_VALUES)[arm]).replace(str(PROJECT), project)
