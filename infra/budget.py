@@ -180,6 +180,8 @@ def _together(settings: Settings, asked: Wanted, known: Sequence[Timed]) -> list
 
 def duration(seconds: Range) -> str:
     """As `14 to 17 min`."""
-    unit, name, digits = (1, "s", 0) if seconds.high < 90 else (60, "min", 0) if seconds.high < 5400 else (3600, "h", 1)
+    unit, name, digits = (
+        (1, "s", 0) if seconds.high < 180 else (60, "min", 0) if seconds.high < 5400 else (3600, "h", 1)
+    )
     low, high = (f"{value / unit:.{digits}f}" for value in (seconds.low, seconds.high))
     return f"{low} {name}" if low == high else f"{low} to {high} {name}"

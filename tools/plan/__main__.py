@@ -29,7 +29,8 @@ def main() -> int:
     asked = estimate.wanted(settings)
     basis = earlier.known(settings, asked)
     found = estimate.estimate(asked, basis.runs)
-    terminal.write(f"stack {stack}: {asked.repeats} repeats of {len(asked.sides)} arms, {asked.runs} runs")
+    runs = _count(asked.runs, "run")
+    terminal.write(f"stack {stack}: {_count(asked.repeats, 'repeat')} of {_count(len(asked.sides), 'arm')}, {runs}")
     if found is None:
         terminal.write(unknown(settings, asked, basis))
         return 0
@@ -59,7 +60,11 @@ def shown(asked: Wanted, found: Estimate) -> str:
 
 
 def _known(runs: int) -> str:
-    return f"{runs} runs" if runs > 1 else f"1 run, ±{100 * estimate.OF_ONE_RUN:.0f} % assumed"
+    return _count(runs, "run") + ("" if runs > 1 else f", ±{100 * estimate.OF_ONE_RUN:.0f} % assumed")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def unknown(settings: Settings, asked: Wanted, basis: Basis) -> str:

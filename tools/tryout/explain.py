@@ -75,6 +75,10 @@ CAUSES = (
         re.compile("PermissionError|Permission denied"), "it writes where it may not: give it a folder with {storage}"
     ),
     Cause(
+        re.compile("The current node timed out during startup"),
+        "Ray gives its own processes 30 s to start, and they took longer: other programs keep this machine busy",
+    ),
+    Cause(
         re.compile("Connection closed by peer|Connection reset by peer"),
         "a rank ended before the others, which waited for it: all ranks have to make as many steps",
     ),

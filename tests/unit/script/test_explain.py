@@ -44,6 +44,7 @@ def outcome(printed: str = "", code: int = 0, **more: Any) -> Outcome:
         ("AttributeError: 'NoneType' object has no attribute 'to_directory'", "read it only where there is one"),
         ("KeyError: 'WORLD_SIZE'", "with a default"),
         ("ValueError: PerReplica", "tf-keras"),
+        ("Exception: The current node timed out during startup. This could", "keep this machine busy"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'", "absolute paths"),
     ],
 )
