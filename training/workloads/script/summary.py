@@ -293,9 +293,6 @@ def _reasons(made: Made) -> dict[str, str]:
         reasons["allReduce"] = _why_not_probed(made)
     if not made.seen:
         reasons |= dict.fromkeys(("workers.affinity", "peakMemoryBytes"), UNSEEN)
-    if made.seen and made.seen[0].framework == RLLIB:
-        reasons |= dict.fromkeys(("meanCpus", "peakMemoryBytes", "steps.exchangedBytes"), OF_RUNNERS)
-        reasons[WORKERS] = OF_RUNNERS
     if made.host.cpu_quota is None:
         reasons["provenance.cpuQuota"] = "no CPU quota holds this run"
     if made.clock is None or not made.clock.timed:
@@ -303,6 +300,8 @@ def _reasons(made: Made) -> dict[str, str]:
         reasons |= dict.fromkeys(OF_STEPS, why)
     elif made.facts and made.facts.rows_per_step is None:
         reasons["amount.perSecond"] = "the script's rows could not be counted"
+    if made.seen and made.seen[0].framework == RLLIB:
+        reasons |= dict.fromkeys((WORKERS, "meanCpus", "peakMemoryBytes", "steps.exchangedBytes"), OF_RUNNERS)
     return reasons
 
 
