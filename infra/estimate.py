@@ -19,7 +19,7 @@ MOST_RUNS = 8
 OF_ONE_RUN = 0.25
 """Of its time, to both sides: one run says nothing of how far the next one lies from it."""
 BETWEEN_SECONDS = 2.0
-"""From the end of a run to the start of the next, where no two runs tell."""
+"""From the end of a run to the start of the next, at least: those of `make try` have no update between them."""
 LONGEST_BETWEEN_SECONDS = 60.0
 """What is longer was a pause, or waited for another measurement."""
 
@@ -146,4 +146,4 @@ def _between(known: Sequence[Timed]) -> float:
     in_order = sorted(known, key=lambda timed: timed.began)
     pauses = [after.began - before.ended for before, after in pairwise(in_order)]
     short = [pause for pause in pauses if 0 <= pause <= LONGEST_BETWEEN_SECONDS]
-    return statistics.median(short) if short else BETWEEN_SECONDS
+    return max(BETWEEN_SECONDS, statistics.median(short)) if short else BETWEEN_SECONDS

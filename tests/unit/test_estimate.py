@@ -67,6 +67,13 @@ def test_several_runs_say_their_own_range() -> None:
     assert 3.0 == made.between
 
 
+def test_arms_that_were_only_tried_follow_each_other_without_an_update() -> None:
+    """What an update takes between two runs is counted all the same."""
+    known = [took(arm, began=60.1 * number) for number, arm in enumerate(ARMS)]
+
+    assert estimate.BETWEEN_SECONDS == found(settings(), known).between
+
+
 @pytest.mark.parametrize(
     ("keys", "wall"),
     [
