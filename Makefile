@@ -84,8 +84,8 @@ sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS
 bench: ## measure the arms against this machine's limit (QUICK=1: 5 minutes; ONLY="bfloat16": that column; JSON=1: as JSON)
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(QUICK),--quick) $(if $(JSON),--json) $(if $(ONLY),--only "$(ONLY)")
 
-env: ## print exports that let plain pulumi commands work on the same state (eval them)
-	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack.environment print
+env: ## select the stack, and print exports that let plain pulumi commands work on it (eval them)
+	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
 	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 2 -rs --junitxml=.state/test-results.xml tests

@@ -31,6 +31,7 @@ def given(stack: str) -> dict[str, str]:
 STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
 OF_EXAMPLES = [stack for stack in STACKS if given(stack).get("workload") == "script"]
 OF_PLACES = [stack for stack in STACKS if stack not in OF_EXAMPLES]
+ON_KUBERNETES = [stack for stack in OF_PLACES if given(stack)["target"] not in ("local", "ray")]
 
 
 def environment_of(stack: str) -> dict[str, str]:

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.stacks import OF_PLACES
+from tests.stacks import ON_KUBERNETES
 from tests.unit.test_wiring import record
 
-CLUSTER_STACKS = [stack for stack in OF_PLACES if stack != "local"]
 NAMESPACE = "ray-system"
 
 Manifest = dict[str, Any]
@@ -63,7 +62,7 @@ def refusal(api: Any, manifest: Manifest) -> str:
     return ""
 
 
-@pytest.mark.parametrize("stack", CLUSTER_STACKS)
+@pytest.mark.parametrize("stack", ON_KUBERNETES)
 def test_every_object_is_accepted(stack: str, api: Any) -> None:
     """With its pods."""
     declared = {name: one for name, one in objects(stack).items() if not name.startswith("Namespace ")}

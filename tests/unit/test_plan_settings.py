@@ -20,7 +20,7 @@ from infra.places.local import run as local_run
 from infra.places.ray import jobs as ray_jobs
 from infra.settings.settings import Settings
 from infra.settings.table import every_key
-from tests.stacks import OF_PLACES
+from tests.stacks import OF_PLACES, ON_KUBERNETES
 from tests.unit.program_recorder import config_of
 from tests.unit.settings_machine import machine, parse, plan_runs
 from tests.unit.test_wiring import record
@@ -323,7 +323,7 @@ def test_another_registry_is_another_image() -> None:
     assert 3 == len({measurement(settings) for settings in (pushed, there, elsewhere)})
 
 
-@pytest.mark.parametrize("stack", [stack for stack in OF_PLACES if stack not in ("local", "ray")])
+@pytest.mark.parametrize("stack", ON_KUBERNETES)
 def test_what_is_hashed_is_what_is_declared(stack: str) -> None:
     """The real program's Jobs and RayCluster, but for the hashes themselves."""
     recorded = record(stack)

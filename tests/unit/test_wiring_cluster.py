@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from infra.places.cluster.pod_spec import STACK_ANNOTATION
-from tests.stacks import OF_PLACES
+from tests.stacks import ON_KUBERNETES
 from tests.unit.program_recorder import LEFT_JOB, LEFT_SECRET
 from tests.unit.test_wiring import record
 
-OWN_CLUSTERS = [stack for stack in OF_PLACES if stack not in ("local", "kubernetes", "ray")]
+OWN_CLUSTERS = [stack for stack in ON_KUBERNETES if stack != "kubernetes"]
 TAKE_OVER = "pulumi.com/patchForce"
 
 

@@ -63,14 +63,14 @@ class Stack:
 
     def update(self) -> int:
         """`pulumi up`, after what a killed one left was cleared."""
-        self._create_if_missing()
+        self.select()
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
         return self._run("up", "--yes", config=config)
 
     def preview(self) -> int:
         """What `up` would do. It makes nothing: a cluster that does not answer is not waited for as by an update."""
-        self._create_if_missing()
+        self.select()
         self.environment.setdefault("PULUMI_K8S_CLIENT_TIMEOUT", "4")
         return self._run("preview", config=self._write_config())
 
@@ -110,13 +110,14 @@ class Stack:
         listed = json.loads(self._pulumi("stack", "ls", "--json"))
         return any(entry["name"].rpartition("/")[2] == self.name for entry in listed)
 
-    def _create_if_missing(self) -> None:
-        """Select the stack, so that plain `pulumi` commands mean it; `smoke` leaves the selection as it is."""
+    def select(self) -> int:
+        """Make plain `pulumi` commands mean this stack, which is made where there is none; `smoke` selects nothing."""
         if not self._exists():
             folder = stack_config.write_init_project()
             self._pulumi("stack", "init", "--no-select", folder=folder)
         if self.name != SMOKE:
             self._pulumi("stack", "select")
+        return 0
 
     def _write_config(self) -> Path:
         config = stack_config.write_copy(self.settings, self.name)
@@ -178,7 +179,7 @@ def _report_command(arguments: Sequence[str], comparison: str) -> int:
 def main() -> int:
     """One verb for the stack of STACK, with the values of SET for this call."""
     parser = argparse.ArgumentParser(prog="python -m tools.stack", description=__doc__)
-    parser.add_argument("verb", choices=("up", "preview", "destroy", "outputs", "report", "smoke"))
+    parser.add_argument("verb", choices=("up", "preview", "select", "destroy", "outputs", "report", "smoke"))
     parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
     parser.add_argument("--json", action="store_true", default=os.environ.get("JSON") == "1")
@@ -191,7 +192,13 @@ def main() -> int:
     stack = Stack(arguments.stack, overrides)
     if arguments.verb == "outputs":
         return stack.outputs(as_json=arguments.json)
-    verbs = {"up": stack.up, "preview": stack.preview, "destroy": stack.destroy, "report": stack.report}
+    verbs = {
+        "up": stack.up,
+        "preview": stack.preview,
+        "select": stack.select,
+        "destroy": stack.destroy,
+        "report": stack.report,
+    }
     return verbs[arguments.verb]()
 
 
