@@ -20,12 +20,13 @@ from tools.look import cluster
 from tools.setup.project import ToolError
 from tools.stack import environment as stack_environment
 from training.launch import submit
-from training.launch.other_jobs import MEASUREMENT, is_unfinished
+from training.launch.other_jobs import is_unfinished, mark
 from training.launch.ray_driver import LOOPBACK
-from training.launch.submit import JobsApi, OthersError, SubmitError
+from training.launch.submit import JobsApi, OthersError, SubmitError, Whose
 from training.workloads.script import package
 
 pytestmark = needed
+CI = Whose("ci", "ci")
 SLEEPER = "import time; print('begun', flush=True); time.sleep(600)"
 
 
@@ -157,7 +158,8 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi) -> N
     done = subprocess.run(by_hand, env=head.environment, capture_output=True, text=True, timeout=60, check=False)
     assert 0 == done.returncode, done.stderr
     wait_for(lambda: state(api, "theirs") == "RUNNING")
-    begin(api, "left", MEASUREMENT)
+    begin(api, "left", mark("ci"))
+    begin(api, "measured-elsewhere", mark("another"))
     with pytest.raises(OthersError, match=r"(?s)theirs \(sleep 600\).*STACK=ci make stop JOB=theirs"):
         submit.run(api, "measured", [], {}, "ci")
     assert ("RUNNING", "RUNNING") == (state(api, "theirs"), state(api, "left"))
@@ -165,7 +167,13 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi) -> N
 
     api.stop("theirs")
     wait_for(lambda: state(api, "theirs") == "STOPPED")
-    submit.stop_unfinished(api, "ci")
+    with pytest.raises(OthersError, match=r"measured-elsewhere is a run of somebody's measurement"):
+        submit.stop_unfinished(api, CI)
+    assert ("RUNNING", "RUNNING") == (state(api, "measured-elsewhere"), state(api, "left"))
+
+    api.stop("measured-elsewhere")
+    wait_for(lambda: state(api, "measured-elsewhere") == "STOPPED")
+    submit.stop_unfinished(api, CI)
     assert "STOPPED" == state(api, "left")
 
 
@@ -179,9 +187,9 @@ def test_a_driver_that_connects_by_itself_is_seen(head: Head, api: JobsApi) -> N
         assert driver.stdout is not None
         assert b"in\n" == driver.stdout.readline()
         with pytest.raises(OthersError, match=f"a driver that connected by itself, process {driver.pid} at {LOOPBACK}"):
-            submit.stop_unfinished(api, "ci")
+            submit.stop_unfinished(api, CI)
         driver.communicate()
-    wait_for(lambda: submit.stop_unfinished(api, "ci"))
+    wait_for(lambda: submit.stop_unfinished(api, CI))
 
 
 def test_a_wrong_token_is_refused_by_ray(head: Head) -> None:
@@ -279,7 +287,7 @@ def test_nothing_is_submitted_beside_what_a_measurement_left(
     api: JobsApi, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the line that ends that, which does."""
-    begin(api, "ray-1-left", MEASUREMENT)
+    begin(api, "ray-1-left", mark("ci"))
     with pytest.raises(ToolError, match=r"nothing was submitted; .*STACK=ci make stop JOB=ray-1-left"):
         make(monkeypatch, "submit", SCRIPT=str(folder / "look.py"))
     assert 0 == make(monkeypatch, "stop", JOB="ray-1-left")

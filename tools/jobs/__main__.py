@@ -131,7 +131,7 @@ def _start(ray: Ray, asked: request.Request, **runtime_env: Any) -> str:
 
 def refuse_beside_measurement(ray: Ray, otherwise: str) -> None:
     """Raises ToolError where a measurement has the cluster."""
-    reason = measuring.update_or_run(ray.found, ray.kube) or measuring.left_over(ray.jobs.jobs(), ray.found.stack)
+    reason = measuring.update_or_run(ray.found, ray.kube) or measuring.ray_job(ray.found, ray.jobs.jobs())
     if reason:
         raise ToolError(
             f"stack {ray.found.stack} is measured, and a job would share the CPUs that are: {otherwise}; {reason}"

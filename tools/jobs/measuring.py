@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.places.cluster import leftover_jobs
+from infra.places.ray import owner
 from tools.look.cluster import StackCluster
 from tools.look.ray_cluster import StackRay
 from tools.setup.project import project_name
 from tools.stack import environment, state
-from training.launch.other_jobs import is_of_measurement, is_unfinished, job_name
+from training.launch.other_jobs import is_of, is_of_measurement, is_unfinished, job_name
 
 
 def update_or_run(found: StackCluster | StackRay, api: Any) -> str:
     """What says that a measurement goes on: pulumi on this machine, or a Job of a run; "" where nothing does.
 
-    A run on a Ray cluster of others is a job of Ray's, see `left_over`. Raises KubeError.
+    A run on a Ray cluster of others is a job of Ray's, see `ray_job`. Raises KubeError.
     """
     variables = {**os.environ, **environment.state_variables(os.environ)}
     backend = state.file_backend(variables.get("PULUMI_BACKEND_URL", ""))
@@ -28,17 +29,21 @@ def update_or_run(found: StackCluster | StackRay, api: Any) -> str:
         )
     if isinstance(found, StackRay):
         return ""
-    for name, owner in leftover_jobs.unfinished(api, found.namespace).items():
+    for name, stack in leftover_jobs.unfinished(api, found.namespace).items():
         return (
-            f"the run {name} of stack {owner or 'unknown'} goes on: wait for its end. Where an interrupted update left"
+            f"the run {name} of stack {stack or 'unknown'} goes on: wait for its end. Where an interrupted update left"
             f" it, `STACK={found.stack} make up` ends it, or says how"
         )
     return ""
 
 
-def left_over(jobs: Sequence[Mapping[str, Any]], stack: str) -> str:
-    """What says that an interrupted measurement left a Ray job running; "" where none is."""
-    for job in jobs:
-        if is_unfinished(job) and is_of_measurement(job):
-            return f"an interrupted one left its Ray job {job_name(job)}: STACK={stack} make stop JOB={job_name(job)}"
+def ray_job(found: StackCluster | StackRay, jobs: Sequence[Mapping[str, Any]]) -> str:
+    """What says that a measurement's Ray job runs: left by an interrupted one of the stack, or somebody's; or ""."""
+    mine = owner.found(found.stack) if isinstance(found, StackRay) else found.stack
+    for job in filter(is_unfinished, jobs):
+        name = job_name(job)
+        if is_of(mine, job):
+            return f"an interrupted one left its Ray job {name}: STACK={found.stack} make stop JOB={name}"
+        if is_of_measurement(job):
+            return f"{name} is a run of somebody's: wait until their measurement has ended"
     return ""

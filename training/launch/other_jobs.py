@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 UNFINISHED = ("PENDING", "RUNNING")
-MEASUREMENT = {"ray-worth-it": "measurement"}
-"""Metadata of a measurement's jobs. A job without it is somebody else's."""
+_WHAT, _WHOSE = "ray-worth-it", "ray-worth-it-owner"
 LONGEST_COMMAND = 80
 
 
@@ -17,9 +16,19 @@ def is_unfinished(job: Mapping[str, Any]) -> bool:
     return job["status"] in UNFINISHED
 
 
+def mark(owner: str) -> dict[str, str]:
+    """Metadata of the jobs of an owner's measurements: a stack's, on a Ray cluster of its own; else see `Owner`."""
+    return {_WHAT: "measurement", _WHOSE: owner}
+
+
 def is_of_measurement(job: Mapping[str, Any]) -> bool:
-    """Whether a run of this project submitted it."""
-    return MEASUREMENT.items() <= (job.get("metadata") or {}).items()
+    """Whether a run of this project submitted it, whoever made that."""
+    return (job.get("metadata") or {}).get(_WHAT) == "measurement"
+
+
+def is_of(owner: str, job: Mapping[str, Any]) -> bool:
+    """Whether it is of a measurement of that owner. All others are somebody else's."""
+    return mark(owner).items() <= (job.get("metadata") or {}).items()
 
 
 def job_name(job: Mapping[str, Any]) -> str:
@@ -27,20 +36,20 @@ def job_name(job: Mapping[str, Any]) -> str:
     return str(job.get("submission_id") or job["job_id"])
 
 
-def running_others(jobs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of these jobs those that run and that no measurement submitted."""
-    return [job for job in jobs if is_unfinished(job) and not is_of_measurement(job)]
+def running_others(jobs: Iterable[Mapping[str, Any]], owner: str) -> list[Mapping[str, Any]]:
+    """Of these jobs those that run and that no measurement of that owner submitted."""
+    return [job for job in jobs if is_unfinished(job) and not is_of(owner, job)]
 
 
 def said(others: Sequence[Mapping[str, Any]], stack: str) -> str:
-    """That these jobs of others run, and how each is ended."""
+    """That these jobs of others run, and what to do about each."""
     return "\n  ".join([f"{reason(others, stack)}:", *(end_line(job, stack) for job in others)])
 
 
 def reason(others: Iterable[Mapping[str, Any]], stack: str) -> str:
-    """The same without the lines that end them."""
+    """The same without what to do."""
     return (
-        f"on the Ray cluster of stack {stack} runs what no measurement submitted: {'; '.join(map(_shown, others))}."
+        f"on the Ray cluster of stack {stack} runs what this stack did not submit: {'; '.join(map(_shown, others))}."
         " It would share the CPUs that are measured, and is not stopped for that. Let it end, or end it"
     )
 
@@ -56,7 +65,12 @@ def command(job: Mapping[str, Any]) -> str:
 
 
 def end_line(job: Mapping[str, Any], stack: str) -> str:
-    """What to type, or where to look, to end a job."""
+    """What to type, or where to look, to end a job; one of somebody's measurement is waited for."""
+    if is_of_measurement(job):
+        return (
+            f"{job_name(job)} is a run of somebody's measurement: wait until that has ended. Where it was yours, from"
+            f" another checkout:  STACK={stack} make stop JOB={job_name(job)}"
+        )
     if job.get("submission_id"):
         return f"STACK={stack} make stop JOB={job['submission_id']}"
     driver = job.get("driver_info") or {}

@@ -21,6 +21,7 @@ import urllib.parse
 import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from types import FrameType
@@ -30,14 +31,7 @@ from training.contract.clock import Stamp, process_start
 from training.contract.provenance import PROJECT
 from training.launch import entry
 from training.launch.environment import FILES
-from training.launch.other_jobs import (
-    MEASUREMENT,
-    is_of_measurement,
-    is_unfinished,
-    job_name,
-    running_others,
-    said,
-)
+from training.launch.other_jobs import is_of, is_unfinished, job_name, mark, running_others, said
 
 TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 (the variable's name)
 """Environment variable with the cluster's token, named as Ray names it."""
@@ -178,31 +172,44 @@ def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[st
 
     def submit() -> None:
         if FILES in os.environ:
-            _submit_with_files(api, submission_id, command, environment)
+            _submit_with_files(api, submission_id, command, environment, stack)
         else:
             ours = ["python", *command]
-            patiently(lambda: api.submit(submission_id, ours, environment, MEASUREMENT), "submit the run")
+            patiently(lambda: api.submit(submission_id, ours, environment, mark(stack)), "submit the run")
 
-    run_alone(api, submission_id, submit, stack)
+    run_alone(api, submission_id, submit, Whose(stack, stack))
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Whose a run is."""
+
+    stack: str
+    owner: str
+    """That its jobs are marked with."""
 
 
 def run_alone(
-    api: JobsApi, submission_id: str, submit: Callable[[], None], stack: str, shown: Callable[[str], str] = str
+    api: JobsApi, submission_id: str, submit: Callable[[], None], whose: Whose, shown: Callable[[str], str] = str
 ) -> None:
     """The same of any job, which `submit` submits; `shown`: what `follow` prints of its log."""
-    before = stop_unfinished(api, stack)
+    before = stop_unfinished(api, whose)
     signal.signal(signal.SIGTERM, _Stop(api, submission_id))
-    submit()
-    look = _Look(api, stack, before | {submission_id})
+    look = _Look(api, whose, before | {submission_id})
     try:
+        submit()
         follow(api, submission_id, look.now_and_then, shown)
         look.now()
     except OthersError:
         _stop(api, submission_id)
         raise
+    except SubmitError as error:
+        raise SubmitError(f"{error}{_let_go(api, submission_id, whose.stack)}") from None
 
 
-def _submit_with_files(api: JobsApi, submission_id: str, command: list[str], environment: dict[str, str]) -> None:
+def _submit_with_files(
+    api: JobsApi, submission_id: str, command: list[str], environment: dict[str, str], owner: str
+) -> None:
     """Submit a run in the folder that it needs beside the image; it begins when that has been sent.
 
     Ray puts this folder before all others, and a module in it may have the name of one of ours.
@@ -211,7 +218,7 @@ def _submit_with_files(api: JobsApi, submission_id: str, command: list[str], env
     folder = patiently(lambda: api.upload(content), "send the files of the run")
     ours = ["env", f"PYTHONPATH={PROJECT}", "python", "-P", *command]
     since = environment | entry.pass_on_start(Stamp.now())
-    patiently(lambda: api.submit(submission_id, ours, since, MEASUREMENT, working_dir=folder), "submit the run")
+    patiently(lambda: api.submit(submission_id, ours, since, mark(owner), working_dir=folder), "submit the run")
 
 
 def package_of_run(content: bytes, submission_id: str) -> bytes:
@@ -224,14 +231,14 @@ def package_of_run(content: bytes, submission_id: str) -> bytes:
     return packed.getvalue()
 
 
-def stop_unfinished(api: JobsApi, stack: str) -> set[str]:
-    """End what an interrupted measurement left running, which would share the workers' CPUs; the names of all jobs.
+def stop_unfinished(api: JobsApi, whose: Whose) -> set[str]:
+    """End what an interrupted measurement of that owner left running, which would share CPUs; the names of all jobs.
 
     Raises OthersError where somebody else's job runs: that is left alone.
     """
     jobs = patiently(api.jobs, "ask for running jobs")
-    if others := running_others(jobs):
-        raise OthersError(said(others, stack))
+    if others := running_others(jobs, whose.owner):
+        raise OthersError(said(others, whose.stack))
     for job in filter(is_unfinished, jobs):
         print(f"Ray job {job_name(job)} has not ended: stopping it", flush=True)
         _stop(api, job_name(job))
@@ -244,8 +251,8 @@ class _Look:
     Not at every poll: the head that is asked shares its node's CPUs with the workers.
     """
 
-    def __init__(self, api: JobsApi, stack: str, known: set[str]) -> None:
-        self._api, self._stack, self._known = api, stack, known
+    def __init__(self, api: JobsApi, whose: Whose, known: set[str]) -> None:
+        self._api, self._whose, self._known = api, whose, known
         self._last = time.monotonic()
 
     def now_and_then(self) -> None:
@@ -256,15 +263,16 @@ class _Look:
         """Raises OthersError."""
         self._last = time.monotonic()
         jobs = patiently(self._api.jobs, "ask for running jobs")
-        new = [job for job in jobs if job_name(job) not in self._known and not is_of_measurement(job)]
+        new = [job for job in jobs if job_name(job) not in self._known and not is_of(self._whose.owner, job)]
         if not new:
             return
-        if others := running_others(new):
-            raise OthersError(f"during this run, which does not count, {said(others, self._stack)}")
+        stack = self._whose.stack
+        if others := running_others(new, self._whose.owner):
+            raise OthersError(f"during this run, which does not count, {said(others, stack)}")
         names = ", ".join(map(job_name, new))
         raise OthersError(
-            f"during this run, which does not count, others ran on the Ray cluster of stack {self._stack} what has"
-            f" ended since: {names}. Measure again:\n  STACK={self._stack} make up"
+            f"during this run, which does not count, others ran on the Ray cluster of stack {stack} what has"
+            f" ended since: {names}. Measure again:\n  STACK={stack} make up"
         )
 
 
@@ -273,6 +281,19 @@ def _stop(api: JobsApi, submission_id: str) -> None:
     patiently(lambda: api.stop(submission_id), f"stop {submission_id}")
     while is_unfinished(patiently(lambda: api.job(submission_id), f"ask for {submission_id}")):
         time.sleep(POLL_SECONDS)
+
+
+def _let_go(api: JobsApi, submission_id: str, stack: str) -> str:
+    """Ask once for the end of a job that can't be followed any more; what to say where that was not heard."""
+    try:
+        api.stop(submission_id)
+    except (OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+            if error.code == HTTPStatus.NOT_FOUND:
+                return ""
+        return f". It may go on there; to end it:\n  STACK={stack} make stop JOB={submission_id}"
+    return ""
 
 
 def follow(

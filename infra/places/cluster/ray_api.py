@@ -78,7 +78,7 @@ class ForwardedJobs(JobsApi):
 
 
 def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, Any]]:
-    """What runs on the RayCluster and no measurement submitted; nothing where no head is ready, as after a fault.
+    """What runs on the RayCluster and the stack did not submit; nothing where no head is ready, as after a fault.
 
     Raises RayError where one is and can't be asked, with the line that ends whatever runs there.
     """
@@ -88,7 +88,7 @@ def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, An
     reason: OSError | None = None
     for _ in range(ATTEMPTS):
         try:
-            return running_others(ForwardedJobs(api, namespace).jobs())
+            return running_others(ForwardedJobs(api, namespace).jobs(), stack)
         except OSError as error:
             reason = error
             time.sleep(PAUSE_SECONDS)

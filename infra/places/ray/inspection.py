@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from infra.places.ray import jobs
+from infra.places.ray import jobs, owner
 from infra.settings.draft import Unfit, set_line
 from infra.settings.settings import RayNodes, Settings
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
 from training.contract.workload import named
 from training.launch import other_jobs, ray_nodes, submit
-from training.launch.other_jobs import MEASUREMENT
+from training.launch.other_jobs import mark
 from training.launch.submit import JobsApi, SubmitError
 
 LEAST_RAY = (2, 54)
@@ -109,7 +109,7 @@ def obstacles(api: JobsApi, settings: Settings, found: RayNodes) -> Iterator[Unf
         )
     yield from _too_small(settings, found.cpus)
     with _asking(settings):
-        others = other_jobs.running_others(api.jobs())
+        others = other_jobs.running_others(api.jobs(), owner.found(settings.stack))
     if others:
         lines = tuple(other_jobs.end_line(job, settings.stack) for job in others)
         yield Unfit(other_jobs.reason(others, settings.stack), lines)
@@ -178,7 +178,7 @@ def _installed(api: JobsApi, settings: Settings, needed: Mapping[str, str]) -> l
     package = submit.package_of_run(jobs.zipped({LOOK.name: LOOK.read_bytes()}), name)
     try:
         uri = api.upload(package)
-        api.submit(name, ["python", LOOK.name, canonical(asked)], {}, MEASUREMENT, working_dir=uri)
+        api.submit(name, ["python", LOOK.name, canonical(asked)], {}, mark(owner.of(settings.stack)), working_dir=uri)
         submit.follow(api, name, visible=lambda _: "")
         _, _, told = api.log(name).rpartition(ray_nodes.MARKER)
         found = json.loads(told)

@@ -11,15 +11,15 @@ import os
 import sys
 from pathlib import Path
 
-from infra.places.ray import jobs
+from infra.places.ray import jobs, owner
 from training.contract.progress import ECHO, Progress
 from training.contract.recipe import Recipe
 from training.contract.result import ResultError, TrainingResult
 from training.contract.workload import recipe_of
 from training.launch import log_result, submit
 from training.launch.environment import SECRET
-from training.launch.other_jobs import MEASUREMENT
-from training.launch.submit import TOKEN, JobsApi, SubmitError, patiently
+from training.launch.other_jobs import mark
+from training.launch.submit import TOKEN, JobsApi, SubmitError, Whose, patiently
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
 
 def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> TrainingResult:
     """Make the run; its job has the name of the folder."""
-    name = f"{stack}-{folder.name}"
+    name, whose = f"{stack}-{folder.name}", Whose(stack, owner.of(stack))
     made = jobs.job(arm, recipe, json.loads(os.environ.get(SECRET, "{}")), name)
     progress = _Shown(Progress(folder))
 
@@ -50,12 +50,13 @@ def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> Tra
         uri = patiently(lambda: api.upload(made.package), "send the files of the run")
         variables = {ECHO: "1"}
         patiently(
-            lambda: api.submit(name, made.command, variables, MEASUREMENT, made.cpus, working_dir=uri),
+            lambda: api.submit(name, made.command, variables, mark(whose.owner), made.cpus, working_dir=uri),
             "submit the run",
         )
 
-    submit.run_alone(api, name, submitted, stack, progress.visible)
-    return checked(log_result.find_result(api.log(name)), arm, recipe)
+    submit.run_alone(api, name, submitted, whose, progress.visible)
+    log = patiently(lambda: api.log(name), "read the run's result")
+    return checked(log_result.find_result(log), arm, recipe)
 
 
 def checked(found: TrainingResult, arm: str, recipe: Recipe) -> TrainingResult:

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra.places.ray import inspection
+from infra.places.ray import inspection, owner
 from infra.places.ray.place import ExistingRay
 from infra.places.ray.run import RayJobRunProvider, is_here
 from infra.settings.settings import RayNodes, Settings
@@ -15,7 +15,7 @@ from tests import unreachable
 from tests.unit.fake_ray import PYTHON, TOKEN, FakeRay, serving
 from tests.unit.settings_machine import machine, only_problem, parse, plan_runs
 from training.launch import submit
-from training.launch.other_jobs import MEASUREMENT
+from training.launch.other_jobs import mark
 
 SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"}
 FACTS = machine(stack="theirs", secret=frozenset({"rayToken"}))
@@ -148,7 +148,7 @@ def test_what_is_there_is_said_and_kept(ray: FakeRay, address: str, said: list[s
     assert RayNodes(version="2.60.0", cpus=(2.0, 4.0)) == prepared.of_ray.nodes
     assert [f"info: the cluster: Ray 2.60.0 at {address}, CPUs of its nodes: 2, 4"] == said
     assert 1 == len([path for path in changed(ray) if path == "/api/jobs/"])
-    assert [MEASUREMENT] == list(ray.marks.values())
+    assert [mark(owner.of("theirs"))] == list(ray.marks.values())
 
 
 def test_another_cluster_is_another_measurement(ray: FakeRay, address: str, said: list[str]) -> None:

@@ -19,7 +19,7 @@ from tests.unit.kube_api import NAMESPACE, serving
 from tests.unit.results import make_result
 from training.contract.recipe import canonical
 from training.launch import log_result
-from training.launch.other_jobs import MEASUREMENT
+from training.launch.other_jobs import mark
 from training.workloads.cnn.recipe import CnnRecipe
 
 RESULT = make_result("ray", 1, CnnRecipe())
@@ -106,7 +106,7 @@ def at(seconds: int) -> int:
         ({"start_time": at(20), "end_time": at(25), "status": "SUCCEEDED"}, True),
         ({"start_time": at(40), "end_time": None, "status": "RUNNING"}, True),
         ({"start_time": at(55), "end_time": None, "status": "RUNNING"}, False),
-        ({"start_time": at(20), "end_time": at(25), "status": "SUCCEEDED", "metadata": MEASUREMENT}, False),
+        ({"start_time": at(20), "end_time": at(25), "status": "SUCCEEDED", "metadata": mark("ci")}, False),
     ],
     ids=["before", "into it", "within", "out of it", "after", "a run of the measurement"],
 )

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.places.ray import jobs, run_job
+from infra.places.ray import jobs, owner, run_job
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from tests.unit.results import make_result
 from training.contract.recipe import Recipe, canonical
 from training.contract.result import ResultError
 from training.launch import log_result, ray_job, submit
-from training.launch.other_jobs import MEASUREMENT
+from training.launch.other_jobs import mark
 from training.launch.submit import JobsApi
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
@@ -94,7 +94,11 @@ def test_a_run_is_submitted_and_its_result_read(
 
     (body,) = [body for method, path, body in ray.requests if (method, path) == ("POST", "/api/jobs/")]
     assert "baseline" == found.arm
-    assert (name, MEASUREMENT, 1.0) == (body["submission_id"], body["metadata"], body["entrypoint_num_cpus"])
+    assert (name, mark(owner.of("theirs")), 1.0) == (
+        body["submission_id"],
+        body["metadata"],
+        body["entrypoint_num_cpus"],
+    )
     assert 1 == len(ray.packages)
     assert "a line\n" == capsys.readouterr().out
     (line,) = (folder / "progress.jsonl").read_text().splitlines()

@@ -20,7 +20,7 @@ from tools.jobs import measuring, request
 from tools.look import cluster
 from tools.setup.project import ToolError, project_name
 from tools.stack import environment
-from training.launch.other_jobs import MEASUREMENT
+from training.launch.other_jobs import mark
 from training.workloads.script import source
 
 VARIABLES = ("STACK", "SET", "SCRIPT", "ARGS", "FOLDER", "ENV", "PIP", "JOB", "DETACH")
@@ -253,7 +253,7 @@ def test_a_run_that_is_measured_is_not_stopped_by_hand(
 ) -> None:
     """It ends with its measurement."""
     api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", stack="ci", active=1), NAMESPACE)
-    ray.listed.append({"submission_id": "ray-1-x", "status": "RUNNING", "metadata": MEASUREMENT})
+    ray.listed.append({"submission_id": "ray-1-x", "status": "RUNNING", "metadata": mark("ci")})
 
     with pytest.raises(ToolError, match=r"JOB=ray-1-x is a run that is measured.*it was left alone"):
         make(monkeypatch, "stop", JOB="ray-1-x")

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from infra.places.ray import owner
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from tools.jobs import __main__ as jobs
 from tools.look import cluster, dashboard, doctor, ray_cluster, status
 from tools.setup.project import ToolError
-from training.launch.other_jobs import MEASUREMENT
+from training.launch.other_jobs import mark
 from training.launch.submit import TOKEN as VARIABLE
 
 
@@ -63,12 +64,13 @@ def test_jobs_are_listed_and_stopped(
 
 
 def test_nothing_is_submitted_beside_a_run(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever's machine it was started from."""
-    ray.states, ray.marks = {"ray-1-x": ["RUNNING"]}, {"ray-1-x": MEASUREMENT}
+    """Of the stack's own measurement, which was interrupted, or of somebody's, which is waited for."""
     monkeypatch.setenv("SCRIPT", "examples/torch_ddp.py")
-
-    with pytest.raises(ToolError, match=r"nothing was submitted; .*ray-1-x: STACK=ray make stop JOB=ray-1-x"):
-        make(monkeypatch, "submit")
+    own = r"ray-1-x: STACK=ray make stop JOB=ray-1-x"
+    for whose, said in {owner.of("ray"): own, "ray-of-another": "ray-1-x is a run of somebody's"}.items():
+        ray.states, ray.marks = {"ray-1-x": ["RUNNING"]}, {"ray-1-x": mark(whose)}
+        with pytest.raises(ToolError, match=rf"nothing was submitted; .*{said}"):
+            make(monkeypatch, "submit")
 
 
 @pytest.mark.usefixtures("ray")

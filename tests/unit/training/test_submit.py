@@ -12,7 +12,7 @@ from training.contract.clock import Stamp
 from training.contract.provenance import PROJECT
 from training.launch import entry, submit
 from training.launch.environment import FILES
-from training.launch.other_jobs import MEASUREMENT
+from training.launch.other_jobs import mark
 from training.launch.submit import JobsApi, OthersError, SubmitError
 
 
@@ -44,12 +44,12 @@ def changes(ray: FakeRay) -> list[str]:
 
 def test_what_an_interrupted_measurement_left_is_stopped_first() -> None:
     """It would share the workers' CPUs with this run. What others ran before has ended, and is nobody's concern."""
-    ray = FakeRay({"old": ["RUNNING"], "done": ["SUCCEEDED"], "theirs": ["FAILED"]}, marks={"old": MEASUREMENT})
+    ray = FakeRay({"old": ["RUNNING"], "done": ["SUCCEEDED"], "theirs": ["FAILED"]}, marks={"old": mark("ci")})
     with serving(ray) as address:
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
 
     assert ["/api/jobs/old/stop", "/api/jobs/"] == changes(ray)
-    assert MEASUREMENT == ray.marks["new"]
+    assert mark("ci") == ray.marks["new"]
 
 
 DRIVER = {
@@ -64,9 +64,19 @@ DRIVER = {
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+def test_a_run_of_somebody_else_s_measurement_is_never_stopped(state: str) -> None:
+    """On a Ray cluster that others measure on, too, where a stack's name tells nothing. It is waited for."""
+    ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": mark("ci"), "theirs": mark("ci-of-another")})
+    with serving(ray) as address, pytest.raises(OthersError, match=r"theirs is a run of somebody's measurement: wait"):
+        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+
+    assert [] == changes(ray)
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
 def test_somebody_else_s_job_is_never_stopped(state: str) -> None:
     """The run is refused with the line that ends the job; also beside one that a measurement left."""
-    ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": MEASUREMENT, "theirs": {"by": "me"}})
+    ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": mark("ci"), "theirs": {"by": "me"}})
     with serving(ray) as address, pytest.raises(OthersError) as refused:
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
 
@@ -123,6 +133,28 @@ def test_a_job_that_began_at_the_very_end_is_seen_too(monkeypatch: pytest.Monkey
     beginning(ray, "RUNNING")
     with serving(ray) as address, pytest.raises(OthersError, match="theirs"):
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+
+
+@pytest.mark.parametrize(("heard", "said"), [(True, ""), (False, "STACK=ci make stop JOB=new")])
+def test_a_job_that_can_t_be_followed_any_more_is_ended(
+    heard: bool, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep the CPUs of a cluster that others use, too; where the head hears nothing, the line does it."""
+    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 0.05)
+    ray = FakeRay(submitted=["RUNNING"])
+    answer = ray.answer
+
+    def silent(method: str, path: str, body: Any) -> tuple[int, Any]:
+        hears = not path.endswith("/logs") and (heard or not path.endswith("/stop"))
+        return answer(method, path, body) if hears else (503, "")
+
+    ray.answer = silent  # type: ignore[method-assign]
+    with serving(ray) as address, pytest.raises(SubmitError, match="could not read the run's log") as failed:
+        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+
+    assert str(failed.value).endswith(said)
+    assert ("make stop" in str(failed.value)) is not heard
+    assert ["STOPPED" if heard else "RUNNING"] == ray.states["new"][-1:]
 
 
 def test_a_package_over_the_limit_is_not_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -248,7 +280,7 @@ def test_a_run_with_files_begins_when_they_are_there(monkeypatch: pytest.MonkeyP
             done.append((*given, more))
 
     early = entry.pass_on_start(Stamp.now().later(-60.0))
-    submit._submit_with_files(Recorded("http://x", TOKEN), "job-1", ["-m", "training.launch.pod", "ray"], early)
+    submit._submit_with_files(Recorded("http://x", TOKEN), "job-1", ["-m", "training.launch.pod", "ray"], early, "ci")
     content, (name, command, environment, _, more) = done
 
     assert ("job-1", {"working_dir": "gcs://_ray_pkg_x.zip"}) == (name, more)
