@@ -330,8 +330,10 @@ def patiently(ask: Callable[[], Any], what: str) -> Any:
         try:
             return ask()
         except (OSError, ValueError) as error:
-            if isinstance(error, urllib.error.HTTPError) and error.code < 500:
-                raise SubmitError(f"could not {what}: {explained(error)}") from None
+            if isinstance(error, urllib.error.HTTPError):
+                if error.code < 500:
+                    raise SubmitError(f"could not {what}: {explained(error)}") from None
+                error.close()
             if time.monotonic() > deadline:
                 raise SubmitError(f"could not {what}: Ray's head did not answer ({error})") from None
             print(f"Ray's head does not answer ({error}); trying again", file=sys.stderr, flush=True)
