@@ -61,7 +61,8 @@ def said(settings: Settings, asked: Wanted, known: Sequence[Timed], found: Estim
     if found.total.high <= budget:
         return [f"that is within budgetMinutes {settings.budget_minutes}"]
     first = (
-        f"the measurement will probably take {duration(found.total)}: more than budgetMinutes {settings.budget_minutes}"
+        f"a whole measurement will probably take {duration(found.total)}: more than budgetMinutes"
+        f" {settings.budget_minutes} (runs that are there already are not made again)"
     )
     enough = changes(settings, asked, known)
     fits = [change for change in enough if change.total.high <= budget]

@@ -60,7 +60,7 @@ _STORAGE = (
         rule=label(253),
         derived="none",
         example="storage-keys",
-        targets=CLUSTER,
+        targets=KUBERNETES,
         help="Secret of the namespace with the credentials for storage s3://, under the names AWS_ACCESS_KEY_ID, …",
     ),
     Key(
@@ -68,7 +68,7 @@ _STORAGE = (
         rule=label(253),
         derived="none",
         example="training",
-        targets=CLUSTER,
+        targets=KUBERNETES,
         help="ServiceAccount of the namespace whose own identity in the cloud may use the storage",
     ),
 )
@@ -277,6 +277,7 @@ _RAY = (
         unset="",
         targets=RAY,
         help="its token, set with --secret; not set: the cluster asks for none",
+        secret=True,
     ),
 )
 

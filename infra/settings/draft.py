@@ -133,6 +133,11 @@ def set_line(key: str, value: object) -> str:
     return f"pulumi config set {key} {'-- ' if text.startswith('-') else ''}{shlex.quote(text)}"
 
 
+def secret_line(key: str) -> str:
+    """The one that asks for a value: typed on a line it would be in the shell's history, and in the stack's file."""
+    return f"pulumi config set --secret {key}"
+
+
 def _shown(text: str) -> str:
     """A value on one line, and no longer than that: what can't be printed is escaped."""
     line = text if text.isprintable() else ascii(text)
@@ -150,7 +155,7 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
         try:
             draft.values[name] = key.rule.parse(text) if text else key.unset
         except ValueError:
-            fix = set_line(name, key.value_that_works(draft.target))
+            fix = secret_line(name) if key.secret else set_line(name, key.value_that_works(draft.target))
             problems.append(Problem(draft.shown(name), key.rule.allowed, (fix,)))
     return draft, problems
 

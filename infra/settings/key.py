@@ -35,6 +35,8 @@ class Key:
     """The value when there is neither a setting nor a default."""
     targets: tuple[Target, ...] = TARGETS
     """The targets for which the key means something."""
+    secret: bool = False
+    """Its value is encrypted: it is typed at a prompt, never on a line."""
 
     def default_for(self, target: Target) -> str:
         """The default as text; empty when it is derived or there is none."""

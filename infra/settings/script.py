@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from infra.settings.checks import Check, lines_for_storage
-from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.draft import Draft, Problem, secret_line, set_line
 from infra.settings.key import CLUSTER, Key
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
@@ -167,7 +167,7 @@ def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             "secretEnvironment is set without --secret",
             "a value that Pulumi encrypts",
-            ("pulumi config set --secret secretEnvironment",),
+            (secret_line("secretEnvironment"),),
             why="the stack's file has it in clear; that line asks for the value",
         )
 
@@ -311,6 +311,7 @@ _KEYS = (
         example="HF_TOKEN=hf_x",
         unset="",
         help="likewise, set with --secret: in no log, result or plain state",
+        secret=True,
     ),
 )
 OWN = OfWorkload(

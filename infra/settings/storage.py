@@ -6,7 +6,7 @@ Loaded by stacks that have any of it. Not here: whether storage answers, which `
 from collections.abc import Iterator
 
 from infra.settings.checks import STORAGE_KEYS, is_set, path_of
-from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.draft import Draft, Problem, secret_line, set_line
 from infra.settings.key import CLUSTER
 from infra.settings.rules import CLAIM
 from infra.settings.settings import Claim, Storage
@@ -150,16 +150,28 @@ def _pods_are_let_in(draft: Draft) -> Iterator[Problem]:
     ways = [key for key in _WAYS_IN if is_set(draft, key)]
     if draft.target not in CLUSTER or "://" not in address or ways:
         return
-    keys = _OF_NAMESPACE if address.startswith(S3) else ("serviceAccount",)
-    beside = [set_line("createNamespace", "false")] if draft["createNamespace"] else []
-    role = [set_line("storageRole", draft.keys["storageRole"].example)] if address.startswith(S3) else []
-    secret = ["pulumi config set --secret storageCredentials"] if role else []
+    of_all = _WAYS_IN if address.startswith(S3) else ("serviceAccount",)
+    possible = [key for key in of_all if draft.target in draft.keys[key].targets]
+    if not possible:
+        yield Problem(
+            draft.shown("storage"), f"s3://… or {CLAIM} on target {draft.target}",
+            (" && ".join([set_line("storage", CLAIM), *_that_holds_claims(draft)]),),
+            why="no cloud gives pods of such a cluster an identity",
+        )  # fmt: skip
+        return
     yield Problem(
         f"{draft.shown('storage')} without credentials",
-        f"one of {', '.join(_WAYS_IN)}" if role else "serviceAccount, whose identity in the cloud may use it",
-        (*(" && ".join([set_line(key, draft.keys[key].example), *beside]) for key in keys), *role, *secret),
+        f"one of {', '.join(possible)}" if len(possible) > 1 else f"{possible[0]}, whose identity there may use it",
+        tuple(_line_that_lets_in(key, draft) for key in possible),
         why="pods have no credentials of yours, and reach no metadata server that gives out a node's",
     )
+
+
+def _line_that_lets_in(key: str, draft: Draft) -> str:
+    if draft.keys[key].secret:
+        return secret_line(key)
+    beside = [set_line("createNamespace", "false")] if key in _OF_NAMESPACE and draft["createNamespace"] else []
+    return " && ".join([set_line(key, draft.keys[key].example), *beside])
 
 
 def _is_secret(draft: Draft) -> Iterator[Problem]:
@@ -167,7 +179,7 @@ def _is_secret(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             "storageCredentials is set without --secret",
             "a value that Pulumi encrypts",
-            ("pulumi config set --secret storageCredentials",),
+            (secret_line("storageCredentials"),),
             why="the stack's file has it in clear; that line asks for the value",
         )
 

@@ -170,6 +170,7 @@ _RUNS = (
         example="AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b",
         unset={},
         help="credentials for storage s3://, set with --secret; they are in no log, result or plain state",
+        secret=True,
     ),
     Key(
         name="storageRole",

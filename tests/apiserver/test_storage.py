@@ -5,7 +5,7 @@ from typing import Any
 
 from infra.places.cluster import claim, kube
 from infra.places.cluster.claim import ClaimProvider
-from infra.places.cluster.storage_spec import CLAIM, FILE, SECRET
+from infra.places.cluster.storage_spec import CLAIM, FILE, ROLE_SECRET
 from infra.settings.settings import Claim
 
 NAMESPACE = "default"
@@ -38,9 +38,9 @@ def test_a_claim_is_made_and_taken_up_again(server: Path) -> None:
 
 def test_a_secret_has_what_was_applied_last(server: Path) -> None:
     """As a run's credentials are: made where it is not there, and gone when it is deleted twice."""
-    api, path = kube.connect(str(server)), f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"
+    api, path = kube.connect(str(server)), f"/api/v1/namespaces/{NAMESPACE}/secrets/{ROLE_SECRET}"
     for text in ("first", "second"):
-        wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}, "stringData": {FILE: text}}
+        wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": ROLE_SECRET}, "stringData": {FILE: text}}
         kube.apply(api, path, wanted)
 
     assert "c2Vjb25k" == kube.get(api, path)["data"][FILE]

@@ -1,5 +1,6 @@
 """Credentials for runs in pods: the role is assumed when a run is made, and what comes of it is where pods find it."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 from configparser import ConfigParser
 from datetime import UTC, datetime, timedelta
@@ -9,27 +10,31 @@ from typing import Any
 import pytest
 
 from infra.places.cluster import run_credentials, short_job
+from infra.places.cluster.pod_spec import STACK_ANNOTATION
+from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
 from infra.places.cluster.run_credentials import RunCredentialsProvider
-from infra.places.cluster.storage_probe import StorageProbeProvider
-from infra.places.cluster.storage_spec import SECRET
+from infra.places.cluster.short_job import ShortJobError
+from infra.places.cluster.storage_probe import StorageProbeProvider, UnusableStorage
+from infra.places.cluster.storage_spec import ROLE_SECRET
 from infra.programs import Failure
 from tests.storage.cloud import PREFIX, ROLE, Cloud
 from tests.unit.kube_api import NAMESPACE, Api, job, serving
 from training.launch import storage as storing
 from training.launch.storage import Storage
 
-SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets/{ROLE_SECRET}"
 
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[tuple[Api, dict[str, Any]]]:
     """A cluster, and what a run's credentials are told."""
-    run_credentials._ended_well.cache_clear()
+    run_credentials._by_run.cache_clear()
     with serving(tmp_path) as (api, kubeconfig):
         yield (
             api,
             {
                 "name": "ray-1",
+                "stack": "mine",
                 "run": "own measurement",
                 "role": ROLE,
                 "timeoutMinutes": 1.0,
@@ -71,6 +76,26 @@ def test_what_is_assumed_is_where_pods_find_it_and_in_no_state(
 
 
 @pytest.mark.usefixtures("as_caller")
+def test_no_run_begins_before_ray_s_pods_have_theirs(
+    api: tuple[Api, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are there already: what they wait for a kubelet would be on the clock of Ray's run, and of no other."""
+    there, props = api
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    provider = RunCredentialsProvider()
+
+    provider.create(props)
+    assert [] == slept
+    there.put("/api/v1", "pods", {"metadata": {"name": "head", "labels": dict(CLUSTER_LABELS)}}, NAMESPACE)
+    for ends, waits in ((timedelta(hours=1), 0), (timedelta(hours=-1), 1)):
+        text = f"{storing.UNTIL}{(datetime.now(UTC) + ends).isoformat()}\n[default]\n"
+        there.objects[SECRETS]["data"] = {"credentials": b64encode(text.encode()).decode()}
+        provider.create(props)
+        assert waits == len(slept)
+
+
+@pytest.mark.usefixtures("as_caller")
 def test_they_are_made_anew_where_the_run_is(api: tuple[Api, dict[str, Any]]) -> None:
     """A second `up` makes none; a Job that failed is made again, and so are they. A silent cluster changes nothing."""
     there, props = api
@@ -84,6 +109,56 @@ def test_they_are_made_anew_where_the_run_is(api: tuple[Api, dict[str, Any]]) ->
     assert provider.diff("", failed, failed).changes
     silent = {**failed, "kubeconfig": "nowhere"}
     assert not provider.diff("", silent, silent).changes
+
+
+def test_a_job_that_somebody_deleted_is_no_run_to_be_made_again(api: tuple[Api, dict[str, Any]]) -> None:
+    """As a namespace is cleaned up: an `up` would assume the role each time, for nothing. A refresh has both made."""
+    _, props = api
+    provider = RunCredentialsProvider()
+
+    assert not provider.diff("id", props, props).changes
+    assert provider.read("id", props).id is None
+    assert "id" == provider.read("id", {**props, "kubeconfig": "nowhere"}).id
+
+
+@pytest.mark.usefixtures("as_caller")
+def test_a_secret_of_others_is_neither_written_nor_deleted(
+    api: tuple[Api, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever made it: another stack, or somebody without a word. It is said before anything is made, too."""
+    there, props = api
+    monkeypatch.setattr(short_job, "run", lambda *_: "")
+    theirs: dict[str, Any] = {"metadata": {"name": ROLE_SECRET}, "data": {"key": "dmFsdWU="}}
+    probe = StorageProbeProvider()
+    given = {**props, "name": "storage-probe", "address": PREFIX, "pod": "{}"}
+    for annotations, whose in (({}, "somebody else"), ({STACK_ANNOTATION: "theirs"}, "stack theirs")):
+        theirs["metadata"]["annotations"] = annotations
+        there.put("/api/v1", "secrets", theirs, NAMESPACE)
+        before = str(there.objects)
+
+        with pytest.raises(run_credentials.ForeignSecret, match=f"is of {whose}, and stays as it is"):
+            RunCredentialsProvider().create(props)
+        with pytest.raises(UnusableStorage, match=f"is of {whose}"):
+            probe.create(given)
+        probe.delete("", given)
+
+        assert before == str(there.objects)
+
+
+@pytest.mark.usefixtures("as_caller")
+def test_a_probe_that_failed_leaves_no_secret(api: tuple[Api, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in no state, and nothing would delete it."""
+    there, props = api
+
+    def fails(*_: object) -> str:
+        assert SECRETS in there.objects
+        raise ShortJobError("no node takes its pod")
+
+    monkeypatch.setattr(short_job, "run", fails)
+    with pytest.raises(UnusableStorage, match="no node"):
+        StorageProbeProvider().create({**props, "name": "storage-probe", "address": PREFIX, "pod": "{}"})
+
+    assert SECRETS not in there.objects
 
 
 def test_a_refusal_makes_nothing(

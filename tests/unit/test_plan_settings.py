@@ -177,13 +177,14 @@ BESIDE = {
 }
 """What else must be set, before and after."""
 IN_S3 = {"storage": "s3://bucket/another", **ROLE}
+KEYS = {"storage": "s3://bucket/another", "storageCredentials": "AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=old"}
 EXISTING = {"storage": "s3://bucket/another", "createNamespace": "false"}
 CLAIMED = {"storage": "pvc", "storageClass": "shared", "createNamespace": "false"}
 OF_STORAGE: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "storage": (IN_S3, ()),
     "storageEndpoint": (IN_S3, ()),
     "storageRegion": (IN_S3, ()),
-    "storageCredentials": (IN_S3, ("storageRole",)),
+    "storageCredentials": (KEYS, ()),
     "storageRole": (IN_S3, ()),
     "storageSecret": ({**EXISTING, "storageSecret": "keys"}, ()),
     "serviceAccount": ({**EXISTING, "serviceAccount": "training"}, ()),

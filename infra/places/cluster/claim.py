@@ -62,8 +62,8 @@ class ClaimProvider(ResourceProvider):
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Size and class; another namespace has a claim of its own."""
-        moved = [key for key in ("namespace",) if news.get(key) != olds.get(key)]
+        """Size and class; another namespace has a claim of its own, and one that is gone is made again."""
+        moved = ["namespace"] if news.get("namespace") != olds.get("namespace") or _is_gone(olds) else []
         changed = [key for key in ("size", "storageClass", "byManyNodes") if news.get(key) != olds.get(key)]
         return DiffResult(changes=bool(moved or changed), replaces=moved)
 
@@ -90,6 +90,14 @@ def properties(claim: Claim, stack: str, namespace: str, kubeconfig: str) -> dic
     }
 
 
+def _is_gone(props: Mapping[str, Any]) -> bool:
+    """Whether somebody has deleted it; not where the cluster does not say."""
+    try:
+        return existing(kube.connect(props["kubeconfig"]), props["namespace"]) is None
+    except KubeError:
+        return False
+
+
 def _apply(props: dict[str, Any]) -> None:
     wanted = Claim(
         storage_class=props["storageClass"] or None, size=props["size"], by_many_nodes=bool(props["byManyNodes"])
@@ -111,13 +119,7 @@ def path(namespace: str) -> str:
 
 def existing(api: Any, namespace: str) -> dict[str, Any] | None:
     """The claim that there is; None where there is none. Raises KubeError."""
-    try:
-        found: dict[str, Any] = kube.get(api, path(namespace))
-    except KubeError as error:
-        if error.status != 404:
-            raise
-        return None
-    return found
+    return kube.find(api, path(namespace))
 
 
 def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -127,7 +129,8 @@ def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[
     name = (there or {}).get("spec", {}).get("storageClassName") or wanted.storage_class or _default(classes)
     chosen = next((each for each in classes if each["metadata"]["name"] == name), None)
     if there is not None:
-        found = [*_foreign(there, stack, namespace), *_of_another_class(there, wanted), *_size(there, wanted, chosen)]
+        whole = [*_foreign(there, stack, namespace), *_on_its_way(there, stack)]
+        found = [*whole, *_of_another_class(there, wanted), *_size(there, wanted, chosen)]
         return [*found, *_not_shared(there["spec"]["accessModes"], wanted, namespace)]
     return [*_no_class(chosen, name, classes), *(_single_node(chosen) if wanted.by_many_nodes and chosen else [])]
 
@@ -175,6 +178,14 @@ def _foreign(there: Mapping[str, Any], stack: str, namespace: str) -> Refusals:
             (set_line("namespace", f"{namespace}-2"),),
         )
     ]
+
+
+def _on_its_way(there: Mapping[str, Any], stack: str) -> Refusals:
+    """It can't be had back, and goes when the last pod that has it does."""
+    if "deletionTimestamp" not in there["metadata"]:
+        return []
+    why = f"the claim {CLAIM} was deleted, and goes as soon as no pod has it; to let it go, and begin with a new one"
+    return [(why, (f"STACK={stack} make destroy",))]
 
 
 def _of_another_class(there: Mapping[str, Any], wanted: Claim) -> Refusals:

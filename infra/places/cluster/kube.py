@@ -168,6 +168,16 @@ def get(api: Any, path: str, **query: str | int) -> Any:
     return json.loads(read(api, path, query))
 
 
+def find(api: Any, path: str) -> dict[str, Any] | None:
+    """The same; None where it has nothing there."""
+    try:
+        return dict(get(api, path))
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        return None
+
+
 def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
     """The objects of a list; raises KubeError."""
     return list(get(api, path, **query)["items"])

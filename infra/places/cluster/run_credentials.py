@@ -1,25 +1,33 @@
 """Credentials of limited life for one run in pods, as a Pulumi dynamic resource: made before the run, kept in no state.
 
 The role is assumed, and the answer goes into the Secret that pods have as a file. Another run, or the same made again,
-gets others; what is left has ended by itself.
+gets others; what is left has ended by itself. A Secret of that name that is not the stack's is never touched.
 
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
 
+import base64
 import sys
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResult, Resource, ResourceProvider
 
 from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL
-from infra.places.cluster.storage_spec import FILE, SECRET, credentials_file
+from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL, STACK_ANNOTATION
+from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
+from infra.places.cluster.storage_spec import FILE, ROLE_SECRET, credentials_file
 from infra.storage_role import Assumed, assumed
 from training.launch.storage import UNTIL
+
+KUBELET_SECONDS = 90.0
+"""In which a kubelet brings a Secret to pods that are there: it looks once a minute."""
+_OF_RAY = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
 
 
 class RunCredentials(Resource, module="cluster", name="RunCredentials"):
@@ -39,55 +47,97 @@ class RunCredentialsProvider(ResourceProvider):
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """As the run itself, which is made again where it did not end well."""
+        """As the run itself, which is made again where it did not end well; one whose Job is gone is not."""
         changed = [key for key in ("run", "namespace") if news.get(key) != olds.get(key)]
-        if not changed and not _has_ended_well(olds["kubeconfig"], olds["namespace"], olds["name"]):
+        if not changed and _ended_well(olds) is False:
             changed = ["run"]
         return DiffResult(changes=bool(changed), replaces=changed)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Assume the role, and put what comes of it where pods find it. Raises Failure and KubeError."""
-        return CreateResult(make(props).expires.isoformat(), props)
+        """Assume the role, and put what comes of it where pods find it. Raises as `make` does.
+
+        Pods of Ray are there already, and get it by and by: what they have still holds, or no run begins before.
+        """
+        api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
+        holds = _holds(kube.find(api, _path(namespace)))
+        made = make(props)
+        if not holds and kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=_OF_RAY):
+            time.sleep(KUBELET_SECONDS)
+        return CreateResult(made.expires.isoformat(), props)
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """Gone with the run's Job: a refresh that finds none has both made again."""
+        return ReadResult(id_ if _ended_well(props) is not None else None, props)
+
+
+class ForeignSecret(Exception):  # noqa: N818  (the name is what the user reads before the message)
+    """A Secret of the same name that is somebody else's."""
 
 
 def make(props: Mapping[str, Any]) -> Assumed:
-    """Assume a role, into the Secret of a namespace. Raises Failure and KubeError."""
+    """Assume a role, into the Secret of a namespace. Raises Failure, ForeignSecret and KubeError."""
+    api, namespace, stack = kube.connect(props["kubeconfig"]), props["namespace"], props["stack"]
+    if whose := of_others(api, stack, namespace):
+        raise ForeignSecret(whose)
     given = assumed(props["role"], props["timeoutMinutes"], props["name"])
     text = f"{UNTIL}{given.expires.isoformat()}\n{credentials_file(given.variables())}"
     wanted = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": SECRET, "namespace": props["namespace"], "labels": {PROJECT_LABEL: PROJECT}},
+        "metadata": {
+            "name": ROLE_SECRET,
+            "namespace": namespace,
+            "labels": {PROJECT_LABEL: PROJECT},
+            "annotations": {STACK_ANNOTATION: stack},
+        },
         "stringData": {FILE: text},
     }
-    kube.apply(kube.connect(props["kubeconfig"]), _path(props["namespace"]), wanted)
+    kube.apply(api, _path(namespace), wanted)
     return given
 
 
+def _holds(secret: Mapping[str, Any] | None) -> bool:
+    """Whether what is in it has not ended."""
+    first = base64.b64decode((secret or {}).get("data", {}).get(FILE, "")).decode().partition("\n")[0]
+    return first.startswith(UNTIL) and datetime.fromisoformat(first.removeprefix(UNTIL)) > datetime.now(UTC)
+
+
 def remove(props: Mapping[str, Any]) -> None:
-    """The Secret. Raises KubeError."""
-    kube.delete(kube.connect(props["kubeconfig"]), _path(props["namespace"]))
+    """The stack's Secret. Raises KubeError."""
+    api = kube.connect(props["kubeconfig"])
+    if not of_others(api, props["stack"], props["namespace"]):
+        kube.delete(api, _path(props["namespace"]))
 
 
-def _has_ended_well(kubeconfig: str, namespace: str, name: str) -> bool:
-    """Whether a Job of that run has; what can't be asked is not made again."""
-    ended = _ended_well(kubeconfig, namespace)
-    return ended is None or name in ended
+def of_others(api: Any, stack: str, namespace: str) -> str:
+    """Whose the Secret is where it is not the stack's; "" where it is, or there is none. Raises KubeError."""
+    there = kube.find(api, _path(namespace))
+    owner = ((there or {}).get("metadata", {}).get("annotations") or {}).get(STACK_ANNOTATION)
+    if there is None or owner == stack:
+        return ""
+    whose = f"stack {owner}" if owner else "somebody else"
+    return f"the Secret {ROLE_SECRET} in namespace {namespace} is of {whose}, and stays as it is"
+
+
+def _ended_well(props: Mapping[str, Any]) -> bool | None:
+    """Whether a Job of the run did; None where there is no Job of it. True for what can't be asked."""
+    ended = _by_run(props["kubeconfig"], props["namespace"])
+    return True if ended is None else ended.get(props["name"])
 
 
 @cache
-def _ended_well(kubeconfig: str, namespace: str) -> frozenset[str] | None:
-    """The runs of which a Job has, by name; None where the cluster does not answer. Asked once in an update."""
+def _by_run(kubeconfig: str, namespace: str) -> Mapping[str, bool] | None:
+    """Of each run that has a Job, whether one did; None where the cluster does not answer. Asked once in an update."""
     try:
         jobs = kube.items(kube.connect(kubeconfig), f"/apis/batch/v1/namespaces/{namespace}/jobs")
     except KubeError:
         return None
-    return frozenset(
-        str((job["spec"]["template"]["metadata"].get("labels") or {}).get(RUN_LABEL))
-        for job in jobs
-        if job.get("status", {}).get("succeeded")
-    )
+    found = dict[str, bool]()
+    for job in jobs:
+        name = str((job["spec"]["template"]["metadata"].get("labels") or {}).get(RUN_LABEL))
+        found[name] = found.get(name, False) or bool(job.get("status", {}).get("succeeded"))
+    return found
 
 
 def _path(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/secrets/{SECRET}"
+    return f"/api/v1/namespaces/{namespace}/secrets/{ROLE_SECRET}"

@@ -93,6 +93,7 @@ def of_role(name: str, wanted: WantedStorage, access: Access) -> dict[str, Any]:
     """What a resource is told for which a role is assumed, where there is one."""
     return {
         "name": name,
+        "stack": wanted.stack,
         "role": wanted.storage.role or "",
         "timeoutMinutes": wanted.timeout_minutes,
         "namespace": access.namespace,

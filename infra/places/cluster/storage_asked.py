@@ -5,9 +5,8 @@ from typing import Any
 
 import pulumi
 
-from infra.places.cluster import claim, kube, storage_spec
+from infra.places.cluster import claim, kube, run_credentials, storage_spec
 from infra.places.cluster.claim import Refusals
-from infra.places.cluster.kube import KubeError
 from infra.settings.draft import set_line
 from infra.settings.rules import KEY, KEY_ID
 from infra.settings.settings import Settings, Storage
@@ -19,13 +18,13 @@ def findings(api: Any, settings: Settings) -> Refusals:
     storage, namespace = settings.storage, settings.of_cluster.namespace
     if storage is None:
         return []
-    found = list(_lacking(api, storage, namespace))
+    found = list(_lacking(api, storage, settings.stack, namespace))
     return found + (claim.refusals(api, storage.claim, settings.stack, namespace) if storage.claim else [])
 
 
-def _lacking(api: Any, storage: Storage, namespace: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _lacking(api: Any, storage: Storage, stack: str, namespace: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     if storage.secret:
-        found = _object(api, f"/api/v1/namespaces/{namespace}/secrets/{storage.secret}")
+        found = kube.find(api, f"/api/v1/namespaces/{namespace}/secrets/{storage.secret}")
         missing = [name for name in (KEY_ID, KEY) if name not in (found or {}).get("data", {})]
         if missing:
             given = " ".join(f"--from-literal={name}=…" for name in (KEY_ID, KEY))
@@ -33,24 +32,15 @@ def _lacking(api: Any, storage: Storage, namespace: str) -> Iterator[tuple[str, 
                 f"the Secret {storage.secret} in namespace {namespace} has no {' and no '.join(missing)}",
                 (f"kubectl --namespace {namespace} create secret generic {storage.secret} {given}",),
             )
+    if storage.role and (whose := run_credentials.of_others(api, stack, namespace)):
+        yield whose, (set_line("namespace", f"{namespace}-2"),)
     if storage.service_account:
         name = storage.service_account
-        if _object(api, f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}") is None:
+        if kube.find(api, f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}") is None:
             yield (
                 f"there is no ServiceAccount {name} in namespace {namespace}",
                 (f"kubectl --namespace {namespace} create serviceaccount {name}", set_line("serviceAccount", "…")),
             )
-
-
-def _object(api: Any, path: str) -> dict[str, Any] | None:
-    """None where there is none."""
-    try:
-        found: dict[str, Any] = kube.get(api, path)
-    except KubeError as error:
-        if error.status != 404:
-            raise
-        return None
-    return found
 
 
 def ask_from_here(settings: Settings) -> None:

@@ -8,6 +8,7 @@ The state holds the provider pickled by reference: this module and its class kee
 
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pulumi
@@ -15,6 +16,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 
 from infra.places.cluster import kube, run_credentials, short_job
 from infra.places.cluster.kube import KubeError
+from infra.places.cluster.run_credentials import ForeignSecret
 from infra.places.cluster.short_job import ShortJobError
 
 NAME = "storage-probe"
@@ -51,14 +53,16 @@ class StorageProbeProvider(ResourceProvider):
         return DiffResult(changes=changed, replaces=["pod"] if changed else [], delete_before_replace=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Try it; raises UnusableStorage, and Failure where the role can't be assumed."""
+        """Try it; raises UnusableStorage, and Failure where the role can't be assumed. What failed leaves nothing."""
         try:
             if props["role"]:
                 run_credentials.make(props)
             log = short_job.run(
                 kube.connect(props["kubeconfig"]), props["namespace"], NAME, json.loads(props["pod"]), SECONDS
             )
-        except (KubeError, ShortJobError) as error:
+        except (KubeError, ShortJobError, ForeignSecret) as error:
+            with suppress(KubeError):
+                self.delete("", props)
             raise UnusableStorage(_said(error)) from None
         return CreateResult(props["address"], props | {"known": log.strip()})
 
@@ -68,7 +72,7 @@ class StorageProbeProvider(ResourceProvider):
             run_credentials.remove(props)
 
 
-def _said(error: KubeError | ShortJobError) -> str:
+def _said(error: Exception) -> str:
     """What the pod itself found out, or what kept it from that."""
     log = error.log if isinstance(error, ShortJobError) else ""
     return log[log.rfind(_ERROR) + len(_ERROR) :] if _ERROR in log else f"pods can't try their storage: {error}"

@@ -7,6 +7,7 @@ brings it up to date in pods that live on, as Ray's do, and clients of S3 read i
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,8 +22,9 @@ from training.launch.storage import CREDENTIALS_FILE
 
 CLAIM = "training-storage"
 """The claim's name."""
-SECRET = "storage-credentials"  # noqa: S105 (its name)
-"""Of the Secret with the file."""
+SECRET, ROLE_SECRET = "ray-worth-it-storage", "ray-worth-it-storage-role"
+"""Of the Secret with the file: of what the program was given, or of what a role gave. Never one for both: each goes
+with what made it."""
 FOLDER, _, FILE = CREDENTIALS_FILE.rpartition("/")
 """Where pods have it."""
 FOLDER_VARIABLE, JOB_VARIABLE = "STORAGE", "JOB_NAME"
@@ -43,8 +45,8 @@ class InPods:
     claim: bool
     secret: str | None
     """An existing one, with variables."""
-    file: bool
-    """There is a Secret of the stack's own with a file."""
+    file: str | None
+    """The stack's own Secret with a file."""
     service_account: str | None
 
     def given(self, pod: Manifest) -> Manifest:
@@ -54,7 +56,7 @@ class InPods:
             told = pod_spec.referred(told, _references(self.secret))
         if self.file:
             # Optional: the pods of Ray are there before the first run, and so before credentials are made for it
-            source: Manifest = {"secret": {"secretName": SECRET, "optional": True}}
+            source: Manifest = {"secret": {"secretName": self.file, "optional": True}}
             told = pod_spec.mounted(told, "storage-credentials", FOLDER, source)
         if self.claim:
             source = {"persistentVolumeClaim": {"claimName": CLAIM}}
@@ -85,7 +87,7 @@ def in_pods(storage: Storage) -> InPods:
         variables=variables,
         claim=storage.claim is not None,
         secret=storage.secret,
-        file=bool(storage.credentials or storage.role),
+        file=SECRET if storage.credentials else ROLE_SECRET if storage.role else None,
         service_account=storage.service_account,
     )
 
@@ -153,8 +155,8 @@ class Reached:
 def reached(storage: Storage) -> Reached | None:
     """None for storage without a network. Raises OSError where a name is nobody's.
 
-    The addresses of a cloud's own servers change by the minute, and NetworkPolicy knows no names: the Internet is
-    opened then, at the one port, but for the metadata servers.
+    The addresses behind a name in the Internet change by the minute, and NetworkPolicy knows no names: all of it is
+    opened then, at the one port, but for the metadata servers. Those of a name in one's own network stay.
     """
     if not storage.is_remote:
         return None
@@ -167,6 +169,8 @@ def reached(storage: Storage) -> Reached | None:
     if host.endswith((".amazonaws.com", ".googleapis.com")):
         return Reached(port, addresses=ANYWHERE)
     found = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    if found != {host} and any(ip_address(one).is_global for one in found):
+        return Reached(port, addresses=ANYWHERE)
     return Reached(port, addresses=tuple(sorted(f"{one}/{128 if ':' in one else 32}" for one in found)))
 
 

@@ -136,8 +136,31 @@ def test_a_cluster_without_a_default_class_says_which_there_are(cluster: Cluster
     assert ("pulumi config set storageClass disk", "pulumi config set storageClass shared") == ways
 
 
+def test_one_that_is_gone_is_made_again(cluster: Cluster) -> None:
+    """Pods would wait for it for ever; where the cluster does not say, nothing is changed."""
+    olds = cluster.properties(wanted())
+    asked = ClaimProvider().diff
+
+    assert ["namespace"] == asked("", olds, olds).replaces
+    assert not asked("", {**olds, "kubeconfig": "nowhere"}, olds).changes
+    cluster.has(wanted())
+    assert not asked("", olds, olds).changes
+
+
+def test_one_that_is_being_deleted_is_refused(cluster: Cluster) -> None:
+    """It goes with the last pod that has it, and takes what was kept along."""
+    cluster.has(wanted())
+    cluster.claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    ((said, ways),) = cluster.refusals(wanted())
+
+    assert "was deleted, and goes as soon as no pod has it" in said
+    assert ("STACK=mine make destroy",) == ways
+
+
 def test_size_is_changed_in_place_and_a_namespace_has_a_claim_of_its_own(cluster: Cluster) -> None:
     """`kubeconfig` decides nothing."""
+    cluster.has(wanted())
     olds = cluster.properties(wanted())
     asked = ClaimProvider().diff
 

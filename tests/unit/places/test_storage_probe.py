@@ -15,7 +15,14 @@ from tests.unit.kube_api import write_kubeconfig
 def props(tmp_path: Path) -> dict[str, Any]:
     """Of the resource."""
     path = write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
-    return {"address": "/storage/mine", "pod": "{}", "role": "", "namespace": "there", "kubeconfig": str(path)}
+    return {
+        "address": "/storage/mine",
+        "pod": "{}",
+        "role": "",
+        "stack": "mine",
+        "namespace": "there",
+        "kubeconfig": str(path),
+    }
 
 
 def test_what_is_to_be_known_is_kept(props: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_a_folder_is_found_from_the_project() -> None:
 def test_pods_have_no_credentials_of_whoever_calls() -> None:
     """Four ways give them some, and each is enough; on this machine a run has its caller's."""
     (problem,) = problems(LARGE, **EXISTING, storage=S3)
-    secret, account, role, given = problem.fixes
+    given, role, secret, account = problem.fixes
 
     for way in (secret, account, role):
         settings(LARGE, **applied({**EXISTING, "storage": S3}, way))
@@ -64,6 +64,9 @@ def test_pods_have_no_credentials_of_whoever_calls() -> None:
     settings(WITH_SECRET, **EXISTING, storage=S3, storageCredentials=KEYS)
     settings(WITH_SECRET, **EXISTING, storage=S3)  # as tools read a stack's file, which has it encrypted
     assert "serviceAccount" in only_problem(LARGE, **EXISTING, storage="gs://bucket/prefix")
+    (of_own_cluster,) = problems(LARGE, target="minikube", storage=S3)
+    assert "one of storageCredentials, storageRole" in str(of_own_cluster)
+    assert "on target minikube" in only_problem(LARGE, target="minikube", storage="gs://bucket/prefix")
     settings(storage=S3)
 
 
