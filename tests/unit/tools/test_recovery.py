@@ -1,0 +1,67 @@
+"""`make recovery`: what is said of a killed run was seen after the kill."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.results import make_result
+from tools.recovery import __main__ as tool
+from tools.recovery.run import Ended, Seen
+from tools.setup.project import ToolError
+from tools.stack import settings as stack_settings
+from training.contract.result import TrainingResult
+from training.launch.checkpoints import Manifest
+from training.workloads.cnn.detail import WEIGHTS, detail_of
+
+EVENTS = [
+    {"event": "checkpoint", "epoch": 1, "step": 4},
+    {"event": "steps", "step": 6},
+    {"event": "resume", "epoch": 1, "step": 4},
+    {"event": "steps", "step": 7},
+]
+"""Of a run that is killed in its second epoch."""
+
+
+def ended(epoch: int, weights: str = "a", result: TrainingResult | None = None) -> Ended:
+    """A killed run whose newest checkpoint is that of an epoch."""
+    return Ended(
+        events=[Seen(float(at), event) for at, event in enumerate(EVENTS)],
+        killed_at=1.5,
+        result=result or make_result(),
+        newest=Manifest(epoch, 0.5, {WEIGHTS: weights}),
+    )
+
+
+def with_another_loss() -> TrainingResult:
+    """Of its last epoch."""
+    made = make_result()
+    *before, last = detail_of(made).history
+    return replace(made, detail=replace(detail_of(made), history=[*before, replace(last, loss=last.loss + 0.1)]))
+
+
+def test_weights_of_before_the_kill_say_nothing() -> None:
+    """Where the newest checkpoint is the one that training went on from, they are equal whatever came after it."""
+    with pytest.raises(ToolError, match="no checkpoint was made after the kill"):
+        tool.judge(ended(1), ended(1))
+
+    seen = tool.judge(ended(2), ended(2))
+    assert (2, 1, True) == (seen.lost_steps, seen.after_epoch, seen.is_exact)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"weights": "b"}, {"result": with_another_loss()}], ids=["other weights", "another loss"]
+)
+def test_a_training_that_went_on_elsewhere_is_told(changes: dict[str, Any]) -> None:
+    """By its weights, and by the loss of an epoch."""
+    assert not tool.judge(ended(2), ended(2, **changes)).is_exact
+
+
+@pytest.mark.parametrize("given", [{"epochs": "1"}, {"epochs": "9", "checkpointEpochs": "5", "storage": "kept"}])
+def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[str, str]) -> None:
+    """And the number of the line that is printed is accepted."""
+    with pytest.raises(ToolError, match="a checkpoint is made after the kill") as refused:
+        tool._recipe(stack_settings.load("local", given))
+
+    epochs = str(refused.value).partition('SET="epochs=')[2].rstrip('"')
+    assert tool._recipe(stack_settings.load("local", given | {"epochs": epochs})).epochs == int(epochs)
