@@ -1,12 +1,15 @@
 """`make recovery`: what is said of a killed run was seen after the kill."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.results import make_result
+from tests.unit.results import make_recipe, make_result
 from tools.recovery import __main__ as tool
+from tools.recovery import run
 from tools.recovery.run import Ended, Seen
 from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
@@ -65,3 +68,24 @@ def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[
 
     epochs = str(refused.value).partition('SET="epochs=')[2].rstrip('"')
     assert tool._recipe(stack_settings.load("local", given | {"epochs": epochs})).epochs == int(epochs)
+
+
+def test_a_run_is_let_in_to_storage_as_the_tool_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the process that trains sees: credentials and endpoint for S3, neither for a folder."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://there")
+    monkeypatch.setattr(sys, "executable", str(prints(tmp_path / "python")))
+
+    for name, storage, has in (("far", "s3://bucket/prefix", True), ("near", str(tmp_path), False)):
+        (tmp_path / name).mkdir()
+        with run._guarded(make_recipe(), tmp_path / name, storage, 1.0) as running:
+            running.wait(30)
+        said = (tmp_path / name / "log.txt").read_text()
+        assert has == ("AWS_SECRET_ACCESS_KEY=secret" in said) == ("AWS_ENDPOINT_URL_S3=http://there" in said)
+
+
+def prints(program: Path) -> Path:
+    """A program in the place of Python, which prints its environment and its arguments."""
+    program.write_text('#!/bin/sh\nenv\nfor each in "$@"; do echo "$each"; done\n')
+    program.chmod(0o700)
+    return program
