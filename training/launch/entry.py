@@ -172,6 +172,8 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
     """
     environment.defer_garbage_collection()
     read = container_cpu_at_start(request)
+    if request.address and rank == 0:
+        _begin_folder(request.result.parent)
     host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
     workload = request.workload
     bound = environment.prepare(workload, ARMS[arm].compute_threads(request.recipe), rank, cpus)
@@ -196,6 +198,11 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
     )
     result: TrainingResult | None = body.train(request.recipe, process)
     return result
+
+
+def _begin_folder(folder: Path) -> None:
+    """On a node of a Ray cluster, where the driver has made none."""
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def container_cpu_at_start(request: Request) -> list[float] | None:
