@@ -18,7 +18,7 @@ from training.contract import provenance, workload
 from training.contract.arms import ARMS
 from training.contract.clock import Phases, Stamp, process_start
 from training.contract.process import Process
-from training.contract.progress import Progress
+from training.contract.progress import NAME, Progress
 from training.contract.recipe import Recipe, kebab
 from training.contract.result import TrainingResult
 from training.contract.workload import WORKLOADS, Workload
@@ -201,8 +201,9 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
 
 
 def _begin_folder(folder: Path) -> None:
-    """On a node of a Ray cluster, where the driver has made none."""
+    """On a node of a Ray cluster, where the driver has made none, and an earlier run may have left its progress."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / NAME).unlink(missing_ok=True)
 
 
 def container_cpu_at_start(request: Request) -> list[float] | None:

@@ -69,3 +69,14 @@ def test_a_worker_on_another_node_than_the_driver_has_a_folder(tmp_path: Path) -
     taking_part("auto", 0, tmp_path / "job/results")
 
     assert (tmp_path / "job/results" / PROGRESS).exists()
+
+
+def test_progress_of_an_earlier_run_is_not_this_one_s(tmp_path: Path) -> None:
+    """A pod of Ray outlives a run; but where Ray was started for the run, what was said before it trained stays."""
+    for said in (1, 2):
+        taking_part("", 0, tmp_path)
+        assert said == len((tmp_path / PROGRESS).read_text().splitlines())
+    taking_part("auto", 1, tmp_path)
+    assert 2 == len((tmp_path / PROGRESS).read_text().splitlines())
+    taking_part("auto", 0, tmp_path)
+    assert 1 == len((tmp_path / PROGRESS).read_text().splitlines())
