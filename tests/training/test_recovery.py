@@ -63,7 +63,7 @@ def test_what_a_run_kept_is_said_and_its_cost_is_in_no_step(undisturbed: tuple[P
 def test_a_run_whose_newest_checkpoint_broke_goes_on_from_the_one_before(
     undisturbed: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """And ends with the same weights, the same optimizer, and the history of all epochs."""
+    """And ends with the same weights, the same optimizer, and the history of all epochs; its curves are whole, too."""
     folder, storage = undisturbed
     shutil.copytree(storage, tmp_path / "kept")
     wanted = kept(storage)[3]
@@ -73,7 +73,9 @@ def test_a_run_whose_newest_checkpoint_broke_goes_on_from_the_one_before(
     done = train(tmp_path / "again", tmp_path / "kept")
 
     assert 0 == done.returncode, done.stderr[-3000:]
-    assert '"resume", "epoch": 1' in (tmp_path / "again" / "progress.jsonl").read_text()
+    said = (tmp_path / "again" / "progress.jsonl").read_text()
+    assert said.startswith((storage / "progress.jsonl").read_text())
+    assert '"resume", "epoch": 1' in said
     found = kept(tmp_path / "kept")[3]
     assert {name: wanted.files[name] for name in (WEIGHTS, "optimizer.npz")} == {
         name: found.files[name] for name in (WEIGHTS, "optimizer.npz")

@@ -91,6 +91,20 @@ def test_another_number_of_steps_is_scaled(keys: dict[str, str], wall: float) ->
     assert wall * 0.75 == pytest.approx(side.whole.low)
 
 
+def test_checkpoints_are_scaled_with_the_epochs_that_they_follow() -> None:
+    """Two epochs with 10 s for each do not say that fifty take 20 s in all."""
+    two = CnnRecipe(epochs=2, checkpoint_epochs=1)
+    made = make_result("ray", recipe=two)
+    kept = replace(made, seconds=replace(made.seconds, checkpoint=20.0, wall=made.seconds.wall + 20.0))
+    without, with_them = (
+        timed.scaled(timed.of_result(result, began=0.0), replace(two, epochs=50)) for result in (made, kept)
+    )
+
+    assert without is not None
+    assert with_them is not None
+    assert 50 * 10.0 == pytest.approx(with_them.wall - without.wall)
+
+
 @pytest.mark.parametrize("keys", [{"workers": "3"}, {"scriptArguments": f"{ARGUMENTS} --deep"}])
 def test_other_settings_have_no_estimate(keys: dict[str, str]) -> None:
     """Nobody knows what another number of workers takes; the baseline has none."""

@@ -29,13 +29,16 @@ LOOK_EVERY_SECONDS = 10.0
 
 
 class Curves:
-    """Event files of all runs in storage, one folder each; what is there already is not written again."""
+    """Event files of all runs in storage, one folder each; an epoch that is there already is not written again.
+
+    By its number: of a run that was retried an epoch may be made twice, and its file may begin anew.
+    """
 
     def __init__(self, storage: Storage, folder: Path) -> None:
         self._storage = storage
         self._folder = folder
         self._writers: dict[str, SummaryWriter] = {}
-        self._offsets: dict[str, int] = {}
+        self._epochs: dict[str, int] = {}
 
     def update(self) -> int:
         """Write what is new; how many runs there are. Raises OSError where storage does not answer."""
@@ -56,10 +59,11 @@ class Curves:
                 continue
 
     def _add(self, run: str, path: Path) -> None:
-        events, self._offsets[run] = progress.read_new(path, self._offsets.get(run, 0))
+        events, _ = progress.read_new(path, 0)
         writer = self._writers.setdefault(run, SummaryWriter(str(self._folder / run)))
         for event in events:
-            if event.get("event") == "epoch":
+            if event.get("event") == "epoch" and event["epoch"] > self._epochs.get(run, 0):
+                self._epochs[run] = event["epoch"]
                 for key, tag in TAGS.items():
                     if event.get(key) is not None:
                         writer.add_scalar(tag, event[key], event["epoch"])

@@ -32,7 +32,12 @@ class Recovery:
     largest_difference: float
     """Of an epoch's loss, from the undisturbed run's."""
     same_weights: bool
-    """In the newest checkpoint of both runs, bit for bit."""
+    """In the newest checkpoint of both runs, bit for bit; that of the killed one was made after the kill."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether training went on just where it was."""
+        return self.same_weights and not self.largest_difference
 
 
 def main() -> int:
@@ -55,7 +60,7 @@ def main() -> int:
         terminal.write(f"one of {recipe.workers} workers killed: {killed.result.seconds.wall:.1f} s, {_epochs(killed)}")
         seen = judge(undisturbed, killed)
     terminal.write(show(seen, killed))
-    return 0 if seen.same_weights else 1
+    return 0 if seen.is_exact else 1
 
 
 def _recipe(settings: Settings) -> CnnRecipe:
@@ -66,21 +71,23 @@ def _recipe(settings: Settings) -> CnnRecipe:
     if not isinstance(recipe, CnnRecipe):
         raise ToolError(f"workload = {recipe.workload}: allowed is cnn; a script of your own makes its own checkpoints")
     every = recipe.checkpoint_epochs or 1
-    if recipe.epochs <= every:
+    if recipe.epochs < 2 * every:
         raise ToolError(
-            f"epochs = {recipe.epochs}: allowed are more than {every}, so that training goes on after the first"
-            f' checkpoint\n  make recovery SET="epochs={every + 2}"'
+            f"epochs = {recipe.epochs} with a checkpoint every {every}: allowed are epochs from {2 * every} up, so that"
+            f' a checkpoint is made after the kill, too\n  make recovery SET="epochs={2 * every + 1}"'
         )
     return replace(recipe, checkpoint_epochs=every, max_failures=max(1, recipe.max_failures))
 
 
 def judge(undisturbed: Ended, killed: Ended) -> Recovery:
-    """What the two runs say. Raises ToolError where the killed one did not go on from a checkpoint."""
+    """What the two runs say. Raises ToolError where the killed one did not go on from a checkpoint to another."""
     resumed = next((seen for seen in killed.events if seen.event["event"] == "resume"), None)
     if killed.killed_at is None:
         raise ToolError("the run was over before a worker could be killed: train more epochs")
     if resumed is None:
         raise ToolError("training began anew: no checkpoint was whole")
+    if killed.newest.epoch <= resumed.event["epoch"]:
+        raise ToolError("no checkpoint was made after the kill, so there are no weights to compare: train more epochs")
     steps = [seen for seen in killed.events if seen.event["event"] == "steps"]
     before = max(seen.step or 0 for seen in steps if seen.at < resumed.at)
     from_step = resumed.step or 0

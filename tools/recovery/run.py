@@ -97,7 +97,7 @@ def _guarded(recipe: Recipe, folder: Path, storage: str, minutes: float) -> Iter
         f"--storage={storage}",
         *recipe.flags(),
     ]
-    variables = environment.allowed(os.environ) | {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
+    variables = environment.allowed(os.environ, storage) | {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
     with (folder / "log.txt").open("wb") as log:
         running = subprocess.Popen(
             command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True

@@ -19,6 +19,10 @@ from tools.stack import environment, state
 
 _CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 _MEASUREMENTS = ("runs", "results")
+_DELETES = {"s3": "aws s3 rm --recursive", "gs": "gcloud storage rm --recursive"}
+_COMMENT = r"(?:[ \t]+#.*|[ \t]*)"
+"""After a value in YAML."""
+_NULL = ("~", "null", "Null", "NULL")
 
 
 def main() -> int:
@@ -43,22 +47,46 @@ def main() -> int:
 
 def left_in_storage() -> list[str]:
     """What no command deletes: for each stack with the key `storage`, what is there and the line that deletes it."""
-    texts = [(file, stack_name(file)) for folder in (STACKS, STATE / "config") for file in folder.glob("Pulumi.*.yaml")]
-    found = {(_storage_in(file.read_text(encoding="utf-8", errors="replace")), stack) for file, stack in texts}
-    return [line for address, stack in sorted(found) if address and (line := _line(address, stack))]
+    files = [file for folder in (STACKS, STATE / "config") for file in sorted(folder.glob("Pulumi.*.yaml"))]
+    return sorted({line for file in files if (line := _left_by(file))})
 
 
-def _storage_in(settings: str) -> str:
-    """The key `storage` in the text of a stack's settings; "" where it is not set."""
-    match = re.search(r"^\s+[\"']?(?:[\w.-]+:)?storage[\"']?:\s*[\"']?([^\s\"'#]+)", settings, re.MULTILINE)
-    return match.group(1).rstrip("/") if match else ""
+def _left_by(file: Path) -> str:
+    """The line of a file of settings; "" where nothing is known to stay."""
+    text, stack = file.read_text(encoding="utf-8", errors="replace"), stack_name(file)
+    address, endpoint = setting_in(text, "storage"), setting_in(text, "storageEndpoint")
+    if address is None or endpoint is None:
+        return f"stays, and was not looked at: what runs of {stack} left in the storage that {file} names"
+    return _line(address.rstrip("/"), endpoint, stack) if address.rstrip("/") else ""
 
 
-def _line(address: str, stack: str) -> str:
+def setting_in(settings: str, key: str) -> str | None:
+    """The text of a key in a stack's file; "" where it is not set, None where YAML has it in a way that is not read."""
+    line = rf"^([ \t]+)[\"']?(?:[\w.-]+:)?{key}[\"']?:(?:[ \t]+(.*))?$(\n\1[ \t]+[^\s#])?"
+    found = re.search(line, settings, re.MULTILINE)
+    if found is None:
+        return ""
+    return None if found.group(3) else _scalar((found.group(2) or "").strip())
+
+
+def _scalar(text: str) -> str | None:
+    """What YAML reads in the rest of a line: there is no parser of it beside this Python's own library."""
+    if re.fullmatch(r"(#.*)?", text):
+        return ""
+    if double := re.fullmatch(rf'("(?:[^"\\]|\\["\\/])*"){_COMMENT}', text):
+        return str(json.loads(double.group(1)))
+    if single := re.fullmatch(rf"'((?:[^']|'')*)'{_COMMENT}", text):
+        return single.group(1).replace("''", "'")
+    plain = re.fullmatch(rf"([^\s\"'|>&*!%@`{{}}\[\],].*?){_COMMENT}", text)
+    return plain.group(1) if plain and plain.group(1) not in _NULL else None
+
+
+def _line(address: str, endpoint: str, stack: str) -> str:
     scheme, is_address, _ = address.partition("://")
     if is_address:
-        command = {"s3": "aws s3 rm --recursive", "gs": "gcloud storage rm --recursive"}.get(scheme, "")
-        delete = f"; to delete it: {command} {shlex.quote(f'{address}/{stack}')}" if command else ""
+        command = _DELETES.get(scheme, "")
+        server = f" --endpoint-url {shlex.quote(endpoint)}" if endpoint else ""
+        delete = f"; to delete it: {command} {shlex.quote(f'{address}/{stack}')}{server}" if command else ""
         return f"stays, and was not looked at: what runs of {stack} left in {address}/{stack}{delete}"
     folder = ROOT / os.path.expanduser(address) / stack  # noqa: PTH111 (Path's raises for an unknown ~user)
     files = [path for path in folder.rglob("*") if path.is_file()]

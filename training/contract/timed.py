@@ -32,7 +32,7 @@ class Timed:
     """A settled one; None where none was timed."""
     steps: int
     between: float
-    """Between epochs, of the whole run."""
+    """Between epochs, of the whole run: validation, reports, checkpoints."""
     per_epoch: int | None
     """Steps; None where the end of an epoch is not known."""
     is_whole: bool
@@ -56,7 +56,7 @@ def of_result(result: TrainingResult, began: float) -> Timed:
         startup=seconds.startup or 0.0,
         step=seconds.train / steps.timed if seconds.train and steps.timed else None,
         steps=made,
-        between=(seconds.validation or 0.0) + (seconds.report or 0.0),
+        between=sum(part or 0.0 for part in (seconds.validation, seconds.report, seconds.checkpoint)),
         per_epoch=steps.per_epoch if steps.whole_epochs and steps.per_epoch else None,
         is_whole=not wanted or made < wanted,
     )

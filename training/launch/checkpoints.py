@@ -60,10 +60,13 @@ def manifests(storage: Storage) -> dict[str, Manifest]:
     return read
 
 
-@contextmanager
-def newest_in(storage: Storage) -> Iterator[Path | None]:
+def newest_in(storage: Storage) -> AbstractContextManager[Path | None]:
     """A copy of the newest checkpoint that is whole, in a folder in storage and below; None where there is none."""
-    known = manifests(storage)
+    return _newest_of(manifests(storage), storage)
+
+
+@contextmanager
+def _newest_of(known: dict[str, Manifest], storage: Storage) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as copies:
         newest_first = sorted(known, key=lambda name: (known[name].epoch, name), reverse=True)
         fetched = (_fetched(storage.within(name), Path(copies, name)) for name in newest_first)
@@ -71,32 +74,48 @@ def newest_in(storage: Storage) -> Iterator[Path | None]:
 
 
 class InStorage:
-    """The best checkpoints of a run, and the newest, in its folder in storage."""
+    """The best checkpoints of a run, and the newest, in its folder in storage.
+
+    What is there is asked once, and remembered, as Ray Train's manager does: an arm without Ray pays for no more.
+    """
 
     def __init__(self, storage: Storage, most: int) -> None:
         self._storage = storage.within(FOLDER)
         self._most = most
+        self._scores: dict[str, float] | None = None
 
     def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
         """Rank 0 alone has one. Raises OSError where storage does not take it; those before are as they were."""
         if folder is None:
             return
-        name = f"epoch-{metrics['epoch']:05}"
+        name, scores = f"epoch-{metrics['epoch']:05}", self._known_scores()
         for path in sorted(folder.iterdir(), key=lambda path: path.name == MANIFEST):
             self._storage.put(path, f"{name}/{path.name}")
-        for worse in self._beyond(name):
+        scores[name] = _read(folder / MANIFEST).score
+        for worse in self._beyond(scores, name):
             self._storage.remove(f"{worse}/{MANIFEST}")  # first: what is left of it is then no checkpoint
             self._storage.within(worse).remove_all()
+            del scores[worse]
 
     def newest(self) -> AbstractContextManager[Path | None]:
         """A copy of the newest that is whole; None where there is none."""
-        return newest_in(self._storage)
+        known = manifests(self._storage)
+        self._scores = _scores_of(known)
+        return _newest_of(known, self._storage)
 
-    def _beyond(self, newest: str) -> list[str]:
-        """Those that are neither among the best nor the newest."""
-        scores = {name: manifest.score for name, manifest in manifests(self._storage).items()}
-        best_first = sorted(scores, key=lambda name: (math.isnan(scores[name]), scores[name]))
-        return [name for name in best_first[self._most :] if name != newest]
+    def _known_scores(self) -> dict[str, float]:
+        if self._scores is None:
+            self._scores = _scores_of(manifests(self._storage))
+        return self._scores
+
+    def _beyond(self, scores: dict[str, float], newest: str) -> list[str]:
+        """Those that are neither among the best, of equal ones the later, nor the newest."""
+        worst_first = sorted(scores, key=lambda name: (math.isnan(scores[name]), scores[name]), reverse=True)
+        return [name for name in worst_first[: -self._most] if name != newest]
+
+
+def _scores_of(known: dict[str, Manifest]) -> dict[str, float]:
+    return {name: known[name].score for name in sorted(known)}
 
 
 def _fetched(checkpoint: Storage, folder: Path) -> Path:

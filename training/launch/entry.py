@@ -18,7 +18,7 @@ from training.contract import provenance, workload
 from training.contract.arms import ARMS
 from training.contract.clock import Phases, Stamp, process_start
 from training.contract.process import Process
-from training.contract.progress import Progress
+from training.contract.progress import NAME, Progress
 from training.contract.recipe import Recipe, kebab
 from training.contract.result import TrainingResult
 from training.contract.workload import WORKLOADS, Workload
@@ -172,6 +172,8 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
     """
     environment.defer_garbage_collection()
     read = container_cpu_at_start(request)
+    if request.address and rank == 0:
+        _begin_folder(request.result.parent)
     host, cpus = provenance.host(), provenance.allowed_cpus() if request.bind_cpus else None
     workload = request.workload
     bound = environment.prepare(workload, ARMS[arm].compute_threads(request.recipe), rank, cpus)
@@ -196,6 +198,12 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
     )
     result: TrainingResult | None = body.train(request.recipe, process)
     return result
+
+
+def _begin_folder(folder: Path) -> None:
+    """On a node of a Ray cluster, where the driver has made none, and an earlier run may have left its progress."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / NAME).unlink(missing_ok=True)
 
 
 def container_cpu_at_start(request: Request) -> list[float] | None:

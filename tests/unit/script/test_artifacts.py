@@ -1,12 +1,14 @@
 """What a script's patterns name outlives its run, and nothing else does."""
 
 import hashlib
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from training.launch.storage import Storage
 from training.workloads.script import artifacts
+from training.workloads.script.recipe import patterns
 
 
 @pytest.fixture
@@ -42,3 +44,18 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path) 
 
     assert ["artifacts/best.pt"] == [one.path for one in kept]
     assert "train/checkpoint_2/model.pt" == (tmp_path / "kept/artifacts/best.pt").read_text()
+
+
+def test_a_pattern_that_no_search_takes_is_refused_before_a_script_trains(folder: Path) -> None:
+    """Any made of these parts: what is accepted is searched for when a training is done, and must not end it."""
+    parts = ("", ".", "..", "*", "**", "***", "a**", "**.pt", "[", "model.pt")
+    accepted = []
+    for word in {"/".join(chosen) for count in (1, 2, 3) for chosen in product(parts, repeat=count)}:
+        try:
+            accepted += patterns(f"'{word}'")
+        except ValueError:
+            continue
+
+    assert {"*", "**", "**/model.pt", "./*", "*/**/model.pt"} <= set(accepted)
+    for word in accepted:
+        assert all(path.is_relative_to(folder) for path in folder.glob(word))

@@ -36,7 +36,7 @@ REFUSED = {
     "scriptArguments": ["'open"],
     "scriptKind": ["ray", "Torchrun"],
     "environment": ["A", "=1", "PYTHONPATH=/x", "'A=1"],
-    "artifacts": ["/etc/*", "../*.pt", "'"],
+    "artifacts": ["/etc/*", "../*.pt", "'", "*.pt **.pt", "a/b**", "''", ".", "././"],
     "measureSteps": ["-1", "some"],
     "unit": ["1", "a" * 40, "<b>"],
     "metricMode": ["up", "maximum"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tools.setup.project import ToolError
 from tools.stack import clean, environment
@@ -64,6 +66,53 @@ def test_what_is_in_storage_stays_and_is_said(
     assert f"1 files, 1.0 MiB in {project}/kept/local; to delete them: rm -r {project}/kept/local\n" in said
     assert "to delete it: aws s3 rm --recursive s3://bucket/a/kubernetes\n" in said
     assert "to delete it: gcloud storage rm --recursive gs://bucket/ci\n" in said
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("kept", "/data/my runs", "/data/my runs  # mine", '"/data/my runs" # mine', "/data/run#1", "'it''s mine'"),
+        *('"a \\"b\\" c"', "'s3://bucket/a'", "s3://bucket/a\r", "", "# none", '""', "~/runs", "C:kept", "-a"),
+    ],
+)
+def test_a_value_is_read_as_yaml_has_it(written: str) -> None:
+    """What is printed to be pasted deletes no other folder: with blanks, quotes and comments."""
+    text = f"config:\n  ray-worth-it:storageRegion: eu\n  ray-worth-it:storage: {written}\n  ray-worth-it:epochs: '2'\n"
+
+    read = yaml.safe_load(text)["config"]["ray-worth-it:storage"]
+    assert (read or "") == clean.setting_in(text, "storage")
+    assert "" == clean.setting_in(text, "storageEndpoint")
+
+
+@pytest.mark.parametrize(
+    "written", ["/data/my\n    runs", "|\n    a", "&a b", "!!str a", '"a\\x41"', "'a", "~", "\n    secure: a"]
+)
+def test_what_is_not_read_is_deleted_by_no_line(project: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    """It is said that something stays, and where it is named."""
+    (project / "data/local").mkdir(parents=True)
+    (project / "data/local/theirs").touch()
+    (project / "stacks").mkdir()
+    (project / "stacks/Pulumi.local.yaml").write_text(f"config:\n  ray-worth-it:storage: {written}\n")
+
+    assert [
+        "stays, and was not looked at: what runs of local left in the storage that "
+        f"{project}/stacks/Pulumi.local.yaml names"
+    ] == clean.left_in_storage()
+
+
+def test_the_line_that_deletes_is_quoted_and_asks_the_stack_s_server(project: Path) -> None:
+    """With blanks it is one folder; and AWS is not where MinIO's bucket is."""
+    (project / "my runs/local").mkdir(parents=True)
+    (project / "my runs/local/model.keras").touch()
+    (project / "stacks").mkdir()
+    (project / "stacks/Pulumi.local.yaml").write_text("config:\n  ray-worth-it:storage: my runs  # here\n")
+    (project / "stacks/Pulumi.minio.yaml").write_text(
+        "config:\n  ray-worth-it:storage: s3://bucket\n  ray-worth-it:storageEndpoint: http://minio:9000\n"
+    )
+
+    bucket, folder = clean.left_in_storage()
+    assert bucket.endswith("aws s3 rm --recursive s3://bucket/minio --endpoint-url http://minio:9000")
+    assert ["rm", "-r", f"{project}/my runs/local"] == shlex.split(folder.partition("to delete them: ")[2])
 
 
 def test_a_link_is_removed_and_not_what_it_leads_to(project: Path) -> None:

@@ -28,12 +28,13 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, int]]:
     return seen
 
 
-def epochs(kept: Path, number: int) -> None:
+def epochs(kept: Path, number: int, first: int = 1) -> None:
     """A run keeps its progress after so many epochs."""
     path = kept / RUN / NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
-        {"event": "epoch", "epoch": epoch, "loss": 1 / epoch, "imagesPerSecond": None} for epoch in range(1, number + 1)
+        {"event": "epoch", "epoch": epoch, "loss": 1 / epoch, "imagesPerSecond": None}
+        for epoch in range(first, number + 1)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in [{"event": "start"}, *lines]))
 
@@ -48,6 +49,20 @@ def test_each_epoch_is_written_once_as_it_comes(tmp_path: Path, written: list[tu
 
     assert [("loss/training", 1.0, 1), ("loss/training", 0.5, 2)] == written
     assert 1 == len(list((tmp_path / "curves" / RUN).iterdir()))
+
+
+def test_of_a_run_that_goes_on_elsewhere_no_epoch_is_lost(
+    tmp_path: Path, written: list[tuple[str, float, int]]
+) -> None:
+    """Its file begins anew there, and is shorter than what was read of it; what is made again is written once."""
+    curves = Curves(Storage.at(str(tmp_path / "kept")), tmp_path / "curves")
+    epochs(tmp_path / "kept", 4)
+    curves.update()
+    for last in (4, 5, 6):
+        epochs(tmp_path / "kept", last, first=3)
+        curves.update()
+
+    assert [1, 2, 3, 4, 5, 6] == [epoch for _, _, epoch in written]
 
 
 def test_without_curves_it_says_what_keeps_some(tmp_path: Path) -> None:

@@ -81,6 +81,31 @@ def test_the_best_stay_and_the_newest(kept: InStorage, storage: Storage, tmp_pat
     assert not file_of(storage, 4).parent.exists()
 
 
+def test_storage_is_asked_once_what_is_there(
+    kept: InStorage, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the training, which may go on from what another process left: no checkpoint waits for that."""
+    for epoch, score in ((1, 0.2), (2, 0.4), (3, 0.3)):
+        keep(tmp_path, kept, epoch, score)
+    goes_on = InStorage(storage, 2)
+    assert 3 == newest(goes_on)
+    with monkeypatch.context() as asked:
+        for question in ("names", "fetch"):
+            asked.delattr(Storage, question)
+        for epoch, score in ((4, 0.5), (5, 0.1)):
+            keep(tmp_path, goes_on, epoch, score)
+
+    assert {1, 5} == {manifest.epoch for manifest in manifests(storage).values()}
+
+
+def test_of_equal_ones_the_later_stay(kept: InStorage, storage: Storage, tmp_path: Path) -> None:
+    """As with Ray Train, which the arms are compared with."""
+    for epoch in (1, 2, 3):
+        keep(tmp_path, kept, epoch, 0.5)
+
+    assert {2, 3} == {manifest.epoch for manifest in manifests(storage).values()}
+
+
 def test_a_checkpoint_without_its_manifest_is_none(kept: InStorage, storage: Storage, tmp_path: Path) -> None:
     """As a process leaves it that is killed before the last file."""
     for epoch in (1, 2):

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from training.contract.process import Checkpoints, Process
-from training.contract.progress import EACH_STEP, NAME, Progress
+from training.contract.progress import EACH_STEP, NAME, Progress, read_new
 from training.contract.result import decode, encode
 from training.launch.checkpoints import InStorage, seal
 from training.launch.storage import Storage
@@ -77,6 +78,7 @@ class Keeper:
                 " the same for all of them"
             )
         if record.history:
+            self._recall_progress()
             self._progress.write("resume", epoch=len(record.history), step=self._steps(record))
 
     def is_due(self, epoch: int) -> bool:
@@ -156,6 +158,16 @@ class Keeper:
                 )
             said = done
             time.sleep(SAY_EVERY_SECONDS)
+
+    def _recall_progress(self) -> None:
+        """Where nothing was said of an epoch yet, as in another pod, what storage has of before: the curves so far."""
+        process = self._session.process
+        if process.rank > 0 or not process.folder:
+            return
+        said, _ = read_new(process.folder / NAME, 0)
+        if not any(event["event"] == "epoch" for event in said):
+            with suppress(OSError):
+                Storage.at(process.storage).fetch(NAME, process.folder / NAME)
 
     def _share_progress(self) -> None:
         """In storage the curves are seen while the run goes on, wherever it runs."""

@@ -14,6 +14,8 @@ AUTO = "auto"
 _UNIT = re.compile(r"[A-Za-z][A-Za-z -]{0,30}")
 ENVIRONMENT_WORDS = "NAME=value, several with blanks between, quoted as in a shell; PYTHONPATH is not allowed"
 """What variables for a script may be."""
+PATTERN_WORDS = "patterns of paths in {storage}, as `*.pt` or `**/*.pt`, with blanks between, quoted as in a shell"
+"""What artifacts may be."""
 
 
 def variables(given: str) -> dict[str, str]:
@@ -41,12 +43,18 @@ def _readable_by(read: Any, allowed: str) -> Rule:
 
 
 def patterns(given: str) -> list[str]:
-    """Of a text as `*.pt 'run 1/*.json'`. Raises ValueError for one that leads out of a folder."""
+    """Of a text as `*.pt 'run 1/*.json'`. Raises ValueError for one that leads out of a folder or is no pattern."""
     words = shlex.split(given)
-    for word in words:
-        if word.startswith("/") or ".." in word.split("/"):
-            raise ValueError(given)
+    if not all(map(_is_pattern, words)):
+        raise ValueError(given)
     return words
+
+
+def _is_pattern(word: str) -> bool:
+    """As Python 3.11 has them: `**` alone between slashes, and something beside `.`."""
+    parts = word.split("/")
+    names_some = any(part not in ("", ".") for part in parts)
+    return names_some and parts[0] != "" and all(part == "**" or (part != ".." and "**" not in part) for part in parts)
 
 
 def _word(given: str) -> None:
@@ -72,7 +80,7 @@ class ScriptRecipe(Recipe):
     )
     artifacts: str = setting(
         "",
-        _readable_by(patterns, "patterns of paths in {storage}, with blanks between, quoted as in a shell"),
+        _readable_by(patterns, PATTERN_WORDS),
         "what of the folder {storage} is copied to the key storage at the end of a run",
     )
     script_kind: str = setting(AUTO, choice([AUTO], KINDS), "what the script is; auto: told from its text")

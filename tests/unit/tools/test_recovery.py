@@ -1,0 +1,91 @@
+"""`make recovery`: what is said of a killed run was seen after the kill."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.results import make_recipe, make_result
+from tools.recovery import __main__ as tool
+from tools.recovery import run
+from tools.recovery.run import Ended, Seen
+from tools.setup.project import ToolError
+from tools.stack import settings as stack_settings
+from training.contract.result import TrainingResult
+from training.launch.checkpoints import Manifest
+from training.workloads.cnn.detail import WEIGHTS, detail_of
+
+EVENTS = [
+    {"event": "checkpoint", "epoch": 1, "step": 4},
+    {"event": "steps", "step": 6},
+    {"event": "resume", "epoch": 1, "step": 4},
+    {"event": "steps", "step": 7},
+]
+"""Of a run that is killed in its second epoch."""
+
+
+def ended(epoch: int, weights: str = "a", result: TrainingResult | None = None) -> Ended:
+    """A killed run whose newest checkpoint is that of an epoch."""
+    return Ended(
+        events=[Seen(float(at), event) for at, event in enumerate(EVENTS)],
+        killed_at=1.5,
+        result=result or make_result(),
+        newest=Manifest(epoch, 0.5, {WEIGHTS: weights}),
+    )
+
+
+def with_another_loss() -> TrainingResult:
+    """Of its last epoch."""
+    made = make_result()
+    *before, last = detail_of(made).history
+    return replace(made, detail=replace(detail_of(made), history=[*before, replace(last, loss=last.loss + 0.1)]))
+
+
+def test_weights_of_before_the_kill_say_nothing() -> None:
+    """Where the newest checkpoint is the one that training went on from, they are equal whatever came after it."""
+    with pytest.raises(ToolError, match="no checkpoint was made after the kill"):
+        tool.judge(ended(1), ended(1))
+
+    seen = tool.judge(ended(2), ended(2))
+    assert (2, 1, True) == (seen.lost_steps, seen.after_epoch, seen.is_exact)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"weights": "b"}, {"result": with_another_loss()}], ids=["other weights", "another loss"]
+)
+def test_a_training_that_went_on_elsewhere_is_told(changes: dict[str, Any]) -> None:
+    """By its weights, and by the loss of an epoch."""
+    assert not tool.judge(ended(2), ended(2, **changes)).is_exact
+
+
+@pytest.mark.parametrize("given", [{"epochs": "1"}, {"epochs": "9", "checkpointEpochs": "5", "storage": "kept"}])
+def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[str, str]) -> None:
+    """And the number of the line that is printed is accepted."""
+    with pytest.raises(ToolError, match="a checkpoint is made after the kill") as refused:
+        tool._recipe(stack_settings.load("local", given))
+
+    epochs = str(refused.value).partition('SET="epochs=')[2].rstrip('"')
+    assert tool._recipe(stack_settings.load("local", given | {"epochs": epochs})).epochs == int(epochs)
+
+
+def test_a_run_is_let_in_to_storage_as_the_tool_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the process that trains sees: credentials and endpoint for S3, neither for a folder."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://there")
+    monkeypatch.setattr(sys, "executable", str(prints(tmp_path / "python")))
+
+    for name, storage, has in (("far", "s3://bucket/prefix", True), ("near", str(tmp_path), False)):
+        (tmp_path / name).mkdir()
+        with run._guarded(make_recipe(), tmp_path / name, storage, 1.0) as running:
+            running.wait(30)
+        said = (tmp_path / name / "log.txt").read_text()
+        assert has == ("AWS_SECRET_ACCESS_KEY=secret" in said) == ("AWS_ENDPOINT_URL_S3=http://there" in said)
+
+
+def prints(program: Path) -> Path:
+    """A program in the place of Python, which prints its environment and its arguments."""
+    program.write_text('#!/bin/sh\nenv\nfor each in "$@"; do echo "$each"; done\n')
+    program.chmod(0o700)
+    return program
