@@ -6,10 +6,11 @@ one worker killed after the first checkpoint. Nothing is kept but checkpoints, w
 
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from infra.settings.key import LOCAL
+from infra.settings.key import CLUSTER, OWN_PROCESSES
 from infra.settings.settings import Settings
 from report import terminal
 from tools.recovery.run import Ended, run
@@ -17,6 +18,9 @@ from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
+
+Runs = Callable[[str, bool], Ended]
+"""Makes a run of that name, in which a worker is killed or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,24 +54,37 @@ def main() -> int:
         folder = Path(name)
         kept = stack_settings.kept_at(settings) if settings.storage else f"{folder / 'storage'}/{stack}"
         storage = f"{kept}/recovery-{stamp}"
-        minutes = settings.run_timeout_minutes
+        train = _runs(settings, overrides, recipe, folder, storage)
         terminal.write(
             f"checkpoints: {storage}" if settings.storage else "checkpoints: in a folder that is gone at the end"
         )
-        undisturbed = run(recipe, folder / "undisturbed", f"{storage}/undisturbed", minutes=minutes, kill=False)
+        undisturbed = train("undisturbed", False)
         terminal.write(f"undisturbed: {undisturbed.result.seconds.wall:.1f} s, {_epochs(undisturbed)}")
-        killed = run(recipe, folder / "killed", f"{storage}/killed", minutes=minutes, kill=True)
+        killed = train("killed", True)
         terminal.write(f"one of {recipe.workers} workers killed: {killed.result.seconds.wall:.1f} s, {_epochs(killed)}")
         seen = judge(undisturbed, killed)
     terminal.write(show(seen, killed))
     return 0 if seen.is_exact else 1
 
 
+def _runs(settings: Settings, overrides: dict[str, str], recipe: CnnRecipe, folder: Path, storage: str) -> Runs:
+    """On the stack's target. Raises ToolError where a cluster can't be asked, or is not there."""
+    minutes = settings.run_timeout_minutes
+    if settings.target in CLUSTER:
+        from tools.recovery.on_cluster import OnCluster
+
+        there = OnCluster.of(settings.stack, overrides)
+        return lambda name, kill: there.run(recipe, f"{storage}/{name}", minutes=minutes, kill=kill)
+    return lambda name, kill: run(recipe, folder / name, f"{storage}/{name}", minutes=minutes, kill=kill)
+
+
 def _recipe(settings: Settings) -> CnnRecipe:
     """The stack's, with checkpoints and one failure allowed. Raises ToolError."""
     recipe = settings.recipe
-    if settings.target not in LOCAL:
-        raise ToolError(f"target = {settings.target}: allowed is local, where the worker that is killed is a process")
+    if settings.target not in OWN_PROCESSES:
+        raise ToolError(f"target = {settings.target}: allowed are {', '.join(OWN_PROCESSES)}, which keep checkpoints")
+    if settings.target in CLUSTER and settings.storage is None:
+        raise ToolError("storage is not set: pods keep nothing else\n  pulumi config set storage s3://bucket/prefix")
     if not isinstance(recipe, CnnRecipe):
         raise ToolError(f"workload = {recipe.workload}: allowed is cnn; a script of your own makes its own checkpoints")
     every = recipe.checkpoint_epochs or 1
@@ -81,21 +98,20 @@ def _recipe(settings: Settings) -> CnnRecipe:
 
 def judge(undisturbed: Ended, killed: Ended) -> Recovery:
     """What the two runs say. Raises ToolError where the killed one did not go on from a checkpoint to another."""
-    resumed = next((seen for seen in killed.events if seen.event["event"] == "resume"), None)
+    at = next((index for index, seen in enumerate(killed.events) if seen.event["event"] == "resume"), None)
     if killed.killed_at is None:
         raise ToolError("the run was over before a worker could be killed: train more epochs")
-    if resumed is None:
+    if at is None:
         raise ToolError("training began anew: no checkpoint was whole")
+    resumed, before, after = killed.events[at], killed.events[:at], killed.events[at:]
     if killed.newest.epoch <= resumed.event["epoch"]:
         raise ToolError("no checkpoint was made after the kill, so there are no weights to compare: train more epochs")
-    steps = [seen for seen in killed.events if seen.event["event"] == "steps"]
-    before = max(seen.step or 0 for seen in steps if seen.at < resumed.at)
     from_step = resumed.step or 0
-    first = next(seen for seen in steps if seen.at >= resumed.at and (seen.step or 0) > from_step)
+    first = next(seen for seen in after if seen.event["event"] == "steps" and (seen.step or 0) > from_step)
     losses = [[epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed)]
     return Recovery(
         recovery_seconds=first.at - killed.killed_at,
-        lost_steps=before - from_step,
+        lost_steps=max(seen.step or 0 for seen in before if seen.event["event"] == "steps") - from_step,
         after_epoch=resumed.event["epoch"],
         largest_difference=max(abs(one - other) for one, other in zip(*losses, strict=True)),
         same_weights=undisturbed.newest.files[WEIGHTS] == killed.newest.files[WEIGHTS],

@@ -66,7 +66,7 @@ def run(recipe: Recipe, folder: Path, storage: str, *, minutes: float, kill: boo
         while running.poll() is None:
             new, offset = progress.read_new(folder / progress.NAME, offset)
             events += [Seen(time.monotonic(), event) for event in new]
-            if kill and killed_at is None and _is_beyond_a_checkpoint(events):
+            if kill and killed_at is None and is_beyond_a_checkpoint(events):
                 killed_at = _kill_a_worker(running.pid)
             time.sleep(POLL_SECONDS)
         new, _ = progress.read_new(folder / progress.NAME, offset)
@@ -113,7 +113,7 @@ def _guarded(recipe: Recipe, folder: Path, storage: str, minutes: float) -> Iter
         running.wait()
 
 
-def _is_beyond_a_checkpoint(events: list[Seen]) -> bool:
+def is_beyond_a_checkpoint(events: list[Seen]) -> bool:
     """Whether steps were done that are in none yet."""
     kept = [seen.step for seen in events if seen.event["event"] == "checkpoint"]
     return bool(kept) and any((seen.step or 0) > (kept[0] or 0) for seen in events)

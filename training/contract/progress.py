@@ -21,6 +21,9 @@ from typing import Any
 NAME = "progress.jsonl"
 ECHO = "TRAINING_ECHO_PROGRESS"
 """Environment variable that has progress printed too: nobody sees a pod's files, and its log can be followed."""
+AS_JSON = "json"
+"""Its value for programs that read it, with `in_log`; any other is for people."""
+MARK = "progress "
 
 EACH_STEP = "TRAINING_EACH_STEP"
 """Environment variable that has a run with checkpoints say several times a second how many steps it did."""
@@ -38,7 +41,17 @@ class Progress:
             with self._path.open("a", encoding="utf-8") as out:
                 out.write(json.dumps({"event": event, **values}) + "\n")
             if os.environ.get(ECHO):
-                print(describe({"event": event, **values}), flush=True)
+                print(_echoed({"event": event, **values}), flush=True)
+
+
+def _echoed(event: dict[str, Any]) -> str:
+    return MARK + json.dumps(event) if os.environ[ECHO] == AS_JSON else describe(event)
+
+
+def in_log(text: str) -> Iterator[dict[str, Any]]:
+    """The events in whole lines of a log, which may stand behind what Ray writes of the process that they are of."""
+    whole = text[: text.rfind("\n") + 1]
+    return _events("\n".join(line.partition(MARK)[2] for line in whole.splitlines()).encode())
 
 
 def read_new(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:

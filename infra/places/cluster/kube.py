@@ -128,9 +128,13 @@ def create(api: Any, path: str, item: Mapping[str, Any]) -> None:
     _send(api, path, api.param_serialize("POST", path, header_params=headers, body=item, **_AUTH))
 
 
-def delete(api: Any, path: str) -> None:
-    """Delete an object, and what it owns after it; one that is gone is no error. Raises KubeError."""
+def delete(api: Any, path: str, *, at_once: bool = False) -> None:
+    """Delete an object, and what it owns after it; one that is gone is no error. Raises KubeError.
+
+    `at_once`: a pod, which gets no time to end.
+    """
     query, headers = [("propagationPolicy", "Background")], {"Accept": "*/*"}
+    query += [("gracePeriodSeconds", "0")] if at_once else []
     try:
         _send(api, path, api.param_serialize("DELETE", path, query_params=query, header_params=headers, **_AUTH))
     except KubeError as error:
