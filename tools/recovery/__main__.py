@@ -12,7 +12,7 @@ from pathlib import Path
 from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
 from report import terminal
-from tools.recovery.run import Ended, run
+from tools.recovery.run import Ended, Wanted, run
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
 from training.workloads.cnn.detail import WEIGHTS, detail_of
@@ -50,17 +50,27 @@ def main() -> int:
         folder = Path(name)
         kept = stack_settings.kept_at(settings) if settings.storage else f"{folder / 'storage'}/{stack}"
         storage = f"{kept}/recovery-{stamp}"
-        minutes = settings.run_timeout_minutes
+        wanted = Wanted(
+            recipe=recipe,
+            dataset_path=settings.dataset_path or "",
+            storage=storage,
+            minutes=settings.run_timeout_minutes,
+        )
         terminal.write(
             f"checkpoints: {storage}" if settings.storage else "checkpoints: in a folder that is gone at the end"
         )
-        undisturbed = run(recipe, folder / "undisturbed", f"{storage}/undisturbed", minutes=minutes, kill=False)
+        undisturbed = _run(wanted, folder, "undisturbed", kill=False)
         terminal.write(f"undisturbed: {undisturbed.result.seconds.wall:.1f} s, {_epochs(undisturbed)}")
-        killed = run(recipe, folder / "killed", f"{storage}/killed", minutes=minutes, kill=True)
+        killed = _run(wanted, folder, "killed", kill=True)
         terminal.write(f"one of {recipe.workers} workers killed: {killed.result.seconds.wall:.1f} s, {_epochs(killed)}")
         seen = judge(undisturbed, killed)
     terminal.write(show(seen, killed))
     return 0 if seen.is_exact else 1
+
+
+def _run(wanted: Wanted, folder: Path, name: str, *, kill: bool) -> Ended:
+    """With files and storage of its own."""
+    return run(replace(wanted, storage=f"{wanted.storage}/{name}"), folder / name, kill=kill)
 
 
 def _recipe(settings: Settings) -> CnnRecipe:
