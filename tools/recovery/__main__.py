@@ -13,7 +13,7 @@ from pathlib import Path
 from infra.settings.key import CLUSTER, OWN_PROCESSES
 from infra.settings.settings import Settings
 from report import terminal
-from tools.recovery.run import Ended, run
+from tools.recovery.run import Ended, Wanted, run
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
 from training.workloads.cnn.detail import WEIGHTS, detail_of
@@ -54,7 +54,13 @@ def main() -> int:
         folder = Path(name)
         kept = stack_settings.kept_at(settings) if settings.storage else f"{folder / 'storage'}/{stack}"
         storage = f"{kept}/recovery-{stamp}"
-        train = _runs(settings, overrides, recipe, folder, storage)
+        wanted = Wanted(
+            recipe=recipe,
+            dataset_path=settings.dataset_path or "",
+            storage=storage,
+            minutes=settings.run_timeout_minutes,
+        )
+        train = _runs(settings, overrides, wanted, folder)
         terminal.write(
             f"checkpoints: {storage}" if settings.storage else "checkpoints: in a folder that is gone at the end"
         )
@@ -67,15 +73,18 @@ def main() -> int:
     return 0 if seen.is_exact else 1
 
 
-def _runs(settings: Settings, overrides: dict[str, str], recipe: CnnRecipe, folder: Path, storage: str) -> Runs:
-    """On the stack's target. Raises ToolError where a cluster can't be asked, or is not there."""
-    minutes = settings.run_timeout_minutes
+def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder: Path) -> Runs:
+    """On the stack's target, each with storage of its own. Raises ToolError where a cluster can't be asked."""
+
+    def named(name: str) -> Wanted:
+        return replace(wanted, storage=f"{wanted.storage}/{name}")
+
     if settings.target in CLUSTER:
         from tools.recovery.on_cluster import OnCluster
 
         there = OnCluster.of(settings.stack, overrides)
-        return lambda name, kill: there.run(recipe, f"{storage}/{name}", minutes=minutes, kill=kill)
-    return lambda name, kill: run(recipe, folder / name, f"{storage}/{name}", minutes=minutes, kill=kill)
+        return lambda name, kill: there.run(named(name), kill=kill)
+    return lambda name, kill: run(named(name), folder / name, kill=kill)
 
 
 def _recipe(settings: Settings) -> CnnRecipe:

@@ -13,10 +13,9 @@ from infra.places.cluster.pods import pods_of
 from infra.places.cluster.ray_cluster_spec import WORKER_LABELS
 from tools.jobs.__main__ import Ray, asking, reach, refuse_beside_measurement
 from tools.look import cluster
-from tools.recovery.run import Ended, Seen, is_beyond_a_checkpoint
+from tools.recovery.run import Ended, Seen, Wanted, is_beyond_a_checkpoint
 from tools.setup.project import ToolError, say
 from training.contract import progress
-from training.contract.recipe import Recipe
 from training.contract.result import ResultError
 from training.launch import log_result
 from training.launch.checkpoints import manifests
@@ -44,16 +43,16 @@ class OnCluster:
             refuse_beside_measurement(ray, "no worker was killed")
         return cls(ray, tuple(pods_of(found.settings).content.dataset_flag()))
 
-    def run(self, recipe: Recipe, storage: str, *, minutes: float, kill: bool) -> Ended:
-        """Run it. Raises ToolError with the end of its log."""
-        jobs, name = self.ray.jobs, "-".join(storage.rsplit("/", 2)[1:]).lower()
-        command = ["python", "-m", "training.launch.pod", "ray", "--address=auto", f"--storage={storage}"]
+    def run(self, wanted: Wanted, *, kill: bool) -> Ended:
+        """Run it; its data is the image's. Raises ToolError with the end of its log."""
+        jobs, name = self.ray.jobs, "-".join(wanted.storage.rsplit("/", 2)[1:]).lower()
+        command = ["python", "-m", "training.launch.pod", "ray", "--address=auto", f"--storage={wanted.storage}"]
         variables = {progress.ECHO: progress.AS_JSON, progress.EACH_STEP: "1"}
         events, killed_at, shown = list[Seen](), None, 0
         with asking(self.ray.found):
-            jobs.submit(name, [*command, *recipe.flags(), *self.dataset_flags], variables)
+            jobs.submit(name, [*command, *wanted.recipe.flags(), *self.dataset_flags], variables)
             try:
-                for log in _as_it_grows(jobs, name, minutes):
+                for log in _as_it_grows(jobs, name, wanted.minutes):
                     events += [Seen(time.monotonic(), event) for event in progress.in_log(log[shown:])]
                     shown = log.rfind("\n") + 1
                     if kill and killed_at is None and is_beyond_a_checkpoint(events):
@@ -63,7 +62,7 @@ class OnCluster:
             finally:
                 if is_unfinished(jobs.job(name)):
                     jobs.stop(name)
-            return _ended(jobs, name, storage, events, killed_at)
+            return _ended(jobs, name, wanted.storage, events, killed_at)
 
     def _delete_a_worker(self) -> float:
         """When it was. Raises ToolError where there is none, and KubeError."""

@@ -18,6 +18,7 @@ from tools.look import cluster
 from tools.recovery import __main__ as tool
 from tools.recovery import on_cluster
 from tools.recovery.on_cluster import OnCluster
+from tools.recovery.run import Wanted
 from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
 from training.contract import progress
@@ -71,6 +72,11 @@ def there(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield OnCluster(Ray(found, kube.connect(kubeconfig), JobsApi(address, TOKEN)), ("--dataset-path=/data",)), api
 
 
+def wanted(storage: str, minutes: float) -> Wanted:
+    """A run."""
+    return Wanted(recipe=make_recipe(), dataset_path="", storage=storage, minutes=minutes)
+
+
 def kept(tmp_path: Path) -> str:
     """Storage with a checkpoint."""
     address, made = tmp_path / "recovery-1" / "killed", tmp_path / "made"
@@ -88,7 +94,7 @@ def test_a_worker_s_pod_is_deleted_after_the_first_checkpoint(
     runs, api = there
     ray.logs["recovery-1-killed"] = log_of(EVENTS)
 
-    ended = runs.run(make_recipe(), kept(tmp_path), minutes=1.0, kill=True)
+    ended = runs.run(wanted(kept(tmp_path), 1.0), kill=True)
 
     assert EVENTS == [seen.event for seen in ended.events]
     assert ended.killed_at is not None
@@ -105,7 +111,7 @@ def test_a_run_that_does_not_end_is_ended(there: tuple[OnCluster, Api], ray: Fak
     ray.submitted, ray.logs = ["RUNNING"], {"recovery-1-killed": ""}
 
     with pytest.raises(ToolError, match="did not end in runTimeoutMinutes"):
-        runs.run(make_recipe(), str(tmp_path / "recovery-1" / "killed"), minutes=0.0, kill=True)
+        runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 0.0), kill=True)
 
     assert ["STOPPED"] == ray.states["recovery-1-killed"]
 
@@ -118,7 +124,7 @@ def test_a_run_without_a_result_says_how_its_log_ends(
     ray.logs["recovery-1-killed"] = "error: storage can't be used\n"
 
     with pytest.raises(ToolError, match=r"(?s)holds no result.*\| error: storage can't be used"):
-        runs.run(make_recipe(), str(tmp_path / "recovery-1" / "killed"), minutes=1.0, kill=False)
+        runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 1.0), kill=False)
 
 
 def test_without_storage_pods_keep_nothing() -> None:
