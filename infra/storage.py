@@ -66,5 +66,5 @@ def _variables(storage: Storage, timeout_minutes: float) -> dict[str, str]:
         from infra.storage_role import assumed
 
         credentials = assumed(storage.role, timeout_minutes, "write-test").variables()
-    own = environment.allowed(os.environ, storage.address)
+    own = environment.training(os.environ, storage.address)
     return environment.let_in(own, credentials) | storage.variables()

@@ -151,7 +151,7 @@ def on_this_machine(request: Request) -> Request:
         fetched = subprocess.run([sys.executable, *fetch], cwd=provenance.PROJECT, check=False)
         if fetched.returncode:
             sys.exit(fetched.returncode)
-    environment.end_downloading()
+    environment.end_downloading(request.storage)
     waited = time.monotonic() - began
     if reason := _enter_own_network(request.storage):
         text = f"without a firewall other machines reach this run's ports, which ask for no password: {reason}"

@@ -23,6 +23,10 @@ DOWNLOADING = re.compile("(?i:http|https|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|
 """Variables by which data are fetched before a run. They reach no training: gRPC would ask a proxy for the way to
 127.0.0.1, and a proxy's address may hold a password."""
 
+TRUSTING = re.compile("SSL_CERT_(FILE|DIR)")
+"""Which of those name authorities of certificates. Arrow reads them: a run has them that keeps something over a
+network."""
+
 STORING = re.compile("AWS_[A-Z0-9_]+|GOOGLE_APPLICATION_CREDENTIALS")
 """Variables by which S3 and Google Cloud Storage are reached: of a run that keeps something there alone. They hold
 credentials, and no result has them."""
@@ -75,6 +79,16 @@ def allowed(environment: Mapping[str, str], storage: str = "") -> dict[str, str]
     return {key: value for key, value in environment.items() if any(names.fullmatch(key) for names in lists)}
 
 
+def training(environment: Mapping[str, str], storage: str = "") -> dict[str, str]:
+    """What of this environment a run with that storage may have as it trains."""
+    return {key: value for key, value in allowed(environment, storage).items() if not _is_over(key, storage)}
+
+
+def _is_over(key: str, storage: str) -> bool:
+    """Whether a variable is of no use once data are fetched."""
+    return bool(DOWNLOADING.fullmatch(key)) and not (is_remote(storage) and TRUSTING.fullmatch(key))
+
+
 def steering(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of this environment that steer frameworks."""
     return {key: environment[key] for key in sorted(environment) if STEERING.fullmatch(key)}
@@ -102,10 +116,10 @@ def keep_allowed(storage: str = "") -> None:
         del os.environ[key]
 
 
-def end_downloading() -> None:
-    """Take from this process, and what it starts, the variables that only fetching data needs."""
+def end_downloading(storage: str = "") -> None:
+    """Take from this process, and what it starts, the variables by which a run with that storage only fetches data."""
     for key in list(os.environ):
-        if DOWNLOADING.fullmatch(key):
+        if _is_over(key, storage):
             del os.environ[key]
 
 

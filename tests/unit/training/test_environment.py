@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from infra import storage as storage_of
 from infra.places.local import run as local_run
+from infra.settings.settings import Storage
 from training.contract.provenance import PROJECT
 from training.launch import entry, environment, peers
 from training.machine import isolation, machine_lock
 from training.workloads.cnn.workload import WORKLOAD
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.environment import variables_of
 
 FOREIGN = {
     "PULUMI_ACCESS_TOKEN": "pul-secret",
@@ -110,6 +114,20 @@ def test_proxies_end_with_the_fetching_of_data(monkeypatch: pytest.MonkeyPatch) 
     assert SYSTEM | STEERING == os.environ
 
 
+def test_who_trusts_storage_s_server_does_so_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its certificate may be of a company's authority. What `up` asks with is what runs and scripts have."""
+    address, arm = "s3://bucket/prefix", ArmCommand(arm="baseline")
+    trusting = {"SSL_CERT_FILE": "/ca.pem"}
+    monkeypatch.setattr(os, "environ", dict(SYSTEM | DOWNLOADING))
+    asking = storage_of._variables(Storage(address=address), 60)
+    of_script = [variables_of(arm, {}, tmp_path, kept) for kept in (address, "/mnt/kept", "")]
+
+    environment.end_downloading(address)
+
+    assert SYSTEM | trusting == asking == os.environ
+    assert [trusting, {}, {}] == [{key: found[key] for key in DOWNLOADING if key in found} for found in of_script]
+
+
 def test_a_local_run_s_process_sees_nothing_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of the process that a run's provider starts, as that process sees it."""
     for name, value in (FOREIGN | STEERING).items():
@@ -168,16 +186,19 @@ def test_somebody_else_s_tf_config_makes_no_worker(tmp_path: Path, monkeypatch: 
     assert [True] == launched
 
 
-def test_a_run_on_this_machine_trains_without_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("flags", "left"), [([], set()), (["--storage", "s3://bucket/run"], {"SSL_CERT_FILE"})])
+def test_a_run_on_this_machine_trains_without_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], left: set[str]
+) -> None:
     """From when it has the machine and its network to itself."""
     monkeypatch.setattr(machine_lock, "hold", lambda _: None)
     monkeypatch.setattr(isolation, "enter", lambda: "")
     for name, value in DOWNLOADING.items():
         monkeypatch.setenv(name, value)
 
-    entry.on_this_machine(entry.parse("baseline", None, ["--result", str(tmp_path / "result.json")]))
+    entry.on_this_machine(entry.parse("baseline", None, ["--result", str(tmp_path / "result.json"), *flags]))
 
-    assert not DOWNLOADING.keys() & os.environ.keys()
+    assert left == DOWNLOADING.keys() & os.environ.keys()
 
 
 def test_a_process_has_what_its_workload_asks_for() -> None:

@@ -15,8 +15,7 @@ SITE = PROJECT / "training" / "workloads" / "script" / "observe" / "path"
 
 def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path, storage: str = "") -> dict[str, str]:
     """What every run with that storage may have, what the script needs, and the arm's."""
-    kept = environment.allowed(os.environ, storage)
-    kept = {name: value for name, value in kept.items() if not environment.DOWNLOADING.fullmatch(name)}
+    kept = environment.training(os.environ, storage)
     kept = {name: value for name, value in kept.items() if not environment.OWN.fullmatch(name)}
     return {
         **kept,
