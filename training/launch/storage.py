@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-PART = ".part"
-"""End of the name of a file that is not yet whole."""
+PART = ".ray-worth-it-part"
+"""End of the name of a file that is not yet whole: none that somebody's script writes."""
 
 
 CREDENTIALS_FILE = "/storage-credentials/credentials"

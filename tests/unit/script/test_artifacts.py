@@ -34,6 +34,15 @@ def test_what_matches_is_kept_with_its_digest(folder: Path, tmp_path: Path) -> N
     assert [one.path for one in kept] == list(Storage.at(str(tmp_path / "kept")).names())
 
 
+def test_a_file_comes_back_whatever_its_name_ends_in(folder: Path, tmp_path: Path) -> None:
+    """A download's and an archive's parts, too: what the result names is in storage."""
+    (folder / "archive.part").write_text("half")
+
+    kept = artifacts.keep(folder, ["*.part"], str(tmp_path / "kept"))
+
+    assert [one.path for one in kept] == list(Storage.at(str(tmp_path / "kept")).names()) == ["artifacts/archive.part"]
+
+
 def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path) -> None:
     """A pattern reaches no file of this machine; a link to a file of the folder is that file."""
     (tmp_path / "secret.pt").write_text("secret")
