@@ -1,9 +1,11 @@
 """`make fetch RUN=ray-1`: brings back what a run kept in storage: checkpoints, its model, artifacts of a script.
 
-Into `runs/<stack>/<run>/kept`, or the folder TO. Nothing is deleted there, and nothing in storage.
+Into `runs/<stack>/<run>/kept`, or the folder TO, where nothing else may be. Nothing is deleted there, and nothing in
+storage.
 """
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +14,9 @@ from report import terminal
 from tools.setup.project import ROOT, ToolError, run_main
 from tools.stack import settings as stack_settings
 from training.launch.storage import Storage
+
+MARK = ".ray-worth-it-run"
+"""The file in a folder that says whose files are fetched into it."""
 
 
 def main() -> int:
@@ -24,6 +29,7 @@ def main() -> int:
         run = chosen(names, os.environ.get("RUN", ""), where)
         name = run.partition("/")[2]
         to = ROOT / os.path.expanduser(os.environ.get("TO") or f"runs/{stack}/{name}/kept")  # noqa: PTH111
+        begin(to, run)
         files = fetch(storage.within(run), to)
     except OSError as error:
         raise ToolError(f"{where} does not give it: {error}") from None
@@ -41,6 +47,23 @@ def chosen(names: Iterable[str], wanted: str, where: str) -> str:
     there = "\n".join(f"  {_name(run)}  {counts[run]} files" for run in runs) or "  none"
     asked = f"RUN={wanted}: there is no such run" if wanted else "RUN is missing"
     raise ToolError(f"{asked}; in {where} there are\n{there}")
+
+
+def begin(to: Path, run: str) -> None:
+    """Make the folder that run's alone. Raises ToolError where it has files of something else."""
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        mark = to / MARK
+        of = mark.read_text(encoding="utf-8") if mark.exists() else ""
+        if of != run and any(to.iterdir()):
+            name = _name(run)
+            raise ToolError(
+                f"TO={to} has files of {_name(of) or 'something else'}: allowed is a folder that is new, empty, or has"
+                f" files of {name}\n  make fetch RUN={name} TO={shlex.quote(str(to / name))}"
+            )
+        mark.write_text(run, encoding="utf-8")
+    except OSError as error:
+        raise ToolError(f"TO={to} is no folder that can be written: {error}") from None
 
 
 def fetch(run: Storage, to: Path) -> list[Path]:

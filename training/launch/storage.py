@@ -86,12 +86,16 @@ class Storage:
                 self.put(file, f"{name}/{file.relative_to(folder).as_posix()}")
 
     def fetch(self, name: str, to: Path) -> None:
-        """Bring a file back."""
+        """Bring a file back, whole or not at all."""
         from pyarrow import fs
 
         to.parent.mkdir(parents=True, exist_ok=True)
-        source = f"{self.folder}/{name}"
-        fs.copy_files(source, str(to), source_filesystem=self.system, destination_filesystem=fs.LocalFileSystem())
+        source, part = f"{self.folder}/{name}", to.with_name(to.name + PART)
+        try:
+            fs.copy_files(source, str(part), source_filesystem=self.system, destination_filesystem=fs.LocalFileSystem())
+            part.replace(to)
+        finally:
+            part.unlink(missing_ok=True)
 
     def names(self) -> Iterator[str]:
         """Of all whole files in the folder and below, sorted."""

@@ -1,5 +1,6 @@
 """`make fetch`: a run's files come back from storage, and a run that is not there is told from those that are."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_the_newest_run_of_that_name_comes_back(
 
     assert 0 == tool.main()
     to = project / "runs/local/ray-1-20260102T000000Z-000000/kept"
-    assert ["weights.npz"] == [path.name for path in to.rglob("*") if path.is_file()]
+    assert {tool.MARK, "weights.npz"} == {path.name for path in to.rglob("*") if path.is_file()}
     assert RUNS[1] == (to / "checkpoints/epoch-00001/weights.npz").read_text()
     assert f"1 files of ray-1-20260102T000000Z-000000: {to}\n" == capsys.readouterr().out
 
@@ -47,6 +48,36 @@ def test_a_run_by_its_whole_name_goes_where_it_is_wanted(project: Path, monkeypa
     tool.main()
 
     assert RUNS[0] == (project / "mine/checkpoints/epoch-00001/weights.npz").read_text()
+
+
+def test_files_of_two_runs_are_not_mixed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that is printed fetches the other one; the same may be fetched again."""
+    monkeypatch.setenv("TO", "mine")
+    for run in ("ray-1-20260101T000000Z-aaaaaa", "ray-1-20260101T000000Z-aaaaaa"):
+        monkeypatch.setenv("RUN", run)
+        tool.main()
+    monkeypatch.setenv("RUN", "ray-1")
+    with pytest.raises(ToolError, match=r"TO=.*/mine has files of ray-1-20260101T.*: allowed is") as refused:
+        tool.main()
+
+    for word in shlex.split(str(refused.value).partition("make fetch ")[2]):
+        monkeypatch.setenv(*word.split("=", 1))
+    tool.main()
+    assert RUNS[0] == (project / "mine/checkpoints/epoch-00001/weights.npz").read_text()
+    fetched = project / "mine/ray-1-20260102T000000Z-000000/checkpoints/epoch-00001/weights.npz"
+    assert RUNS[1] == fetched.read_text()
+
+
+def test_nothing_of_one_s_own_is_overwritten(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with anything in it that was not fetched is refused."""
+    (project / "my own").mkdir()
+    (project / "my own/model.keras").write_text("mine")
+    monkeypatch.setenv("RUN", "ray-1")
+    monkeypatch.setenv("TO", "my own")
+
+    with pytest.raises(ToolError, match=r"TO=.*/my own has files of something else: allowed is"):
+        tool.main()
+    assert ["model.keras"] == [path.name for path in (project / "my own").iterdir()]
 
 
 @pytest.mark.parametrize("wanted", ["", "wide-1"])

@@ -45,6 +45,26 @@ def test_a_file_that_is_half_written_is_none(kept: Storage, weights: Path, monke
     assert (Path(kept.folder) / f"weights{PART}").exists()
 
 
+def test_a_file_that_comes_back_half_is_none(
+    kept: Storage, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was there before stays as it was."""
+    kept.put(weights, "weights")
+    copy, back = fs.copy_files, tmp_path / "back/weights"
+    back.parent.mkdir()
+    back.write_bytes(b"before")
+
+    def breaks(source: str, target: str, **more: object) -> None:
+        copy(source, target, **more)
+        Path(target).write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(fs, "copy_files", breaks)
+    with pytest.raises(OSError, match="no space"):
+        kept.fetch("weights", back)
+    assert {back: b"before"} == {path: path.read_bytes() for path in back.parent.iterdir()}
+
+
 def test_what_is_removed_is_gone_and_nothing_else(kept: Storage, weights: Path) -> None:
     """One file of two."""
     kept.put(weights, "a")
