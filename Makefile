@@ -64,7 +64,7 @@ recovery: ## what the loss of a worker costs: trains twice with checkpoints in t
 	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.recovery
 
 fetch: ## bring back what a run kept in storage: RUN=ray-1 (TO=folder; without RUN: the runs that there are)
-	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.fetch
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.fetch
 
 report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
 	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from infra.settings.settings import Settings
+from report.stored import SWEEP_PREFIX
 from tools.look.status_view import ray_lines
 from tools.setup.project import ToolError, capture, last_line, stack_file
 from tools.stack import config as stack_config
@@ -67,7 +68,8 @@ def with_token(settings: Settings, stack: str) -> Settings:
 
 
 def _token(stack: str) -> str:
-    """What the stack's file holds; "" where that is nothing. Raises ToolError."""
+    """What a stack's file holds, for a sweep that of the stack it was made from; "" for nothing. Raises ToolError."""
+    stack = stack.removeprefix(SWEEP_PREFIX)
     if not any(key.rpartition(":")[2] == KEY for key in stack_config.config_of(stack)):
         return ""
     variables = environment.for_pulumi(os.environ, "ray")

@@ -51,6 +51,15 @@ def test_every_tool_that_a_recipe_calls_exists() -> None:
     ]
 
 
+@pytest.mark.parametrize("target", ["status", "dashboard", "submit", "jobs", "logs", "stop", "fetch", "watch"])
+def test_a_sweep_s_stack_needs_what_the_stack_needs_that_it_was_made_from(target: str) -> None:
+    """It has no settings of its own, by which what is missing is installed."""
+    command = ["make", "BOOTSTRAP=echo", "IN_VENV=true", target, "STACK=sweep-ray"]
+
+    said = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    assert "--stack=ray --no-cli" == said.strip()
+
+
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 @pytest.mark.parametrize("variable", ["STACK", "SET"])
 def test_what_a_user_gives_is_no_shell_code(variable: str, quote: str, tmp_path: Path) -> None:

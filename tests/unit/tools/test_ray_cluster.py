@@ -1,5 +1,6 @@
 """The tools on a stack of target `ray`: they ask the cluster that its settings name, with its token."""
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -8,7 +9,8 @@ from infra.places.ray import owner
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from tools.jobs import __main__ as jobs
 from tools.look import cluster, dashboard, doctor, ray_cluster, status
-from tools.setup.project import ToolError
+from tools.setup.project import STACKS, ToolError
+from tools.stack import config as stack_config
 from training.launch.other_jobs import mark
 from training.launch.submit import TOKEN as VARIABLE
 
@@ -91,11 +93,27 @@ def test_what_is_of_kubernetes_alone_says_so() -> None:
         cluster.find("ray", {})
 
 
-def test_a_stack_without_a_token_asks_nobody_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its file has none, so pulumi is not asked to decrypt one."""
+@pytest.mark.parametrize("stack", ["ray", "sweep-ray"])
+def test_a_stack_without_a_token_asks_nobody_for_it(monkeypatch: pytest.MonkeyPatch, stack: str) -> None:
+    """Its file has none, so pulumi is not asked to decrypt one. A sweep's has that of the stack it was made from."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    found = ray_cluster.find("ray", {})
+    found = ray_cluster.find(stack, {})
 
     assert found is not None
     assert "" == found.settings.of_ray.ray_token
     assert ray_cluster.find("local", {}) is None
+
+
+def test_a_sweep_s_token_is_that_of_the_stack_it_was_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which alone has a file: by its name pulumi decrypts it."""
+    asked: list[list[str]] = []
+
+    def capture(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 0, f"{TOKEN}\n", "")
+
+    monkeypatch.setattr(ray_cluster, "capture", capture)
+    monkeypatch.setattr(stack_config, "config_of", lambda _: {f"ray-worth-it:{ray_cluster.KEY}": {"secure": "v1:…"}})
+
+    assert TOKEN == ray_cluster._token("sweep-ray")
+    assert ["--stack", "ray", "--config-file", str(STACKS / "Pulumi.ray.yaml")] == asked[0][-4:]
