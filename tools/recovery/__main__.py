@@ -13,7 +13,7 @@ from pathlib import Path
 from infra.settings.key import CLUSTER, OWN_PROCESSES
 from infra.settings.settings import Settings
 from report import terminal
-from tools.recovery.run import Ended, run
+from tools.recovery.run import Ended, Wanted, run
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
 from training.workloads.cnn.detail import WEIGHTS, detail_of
@@ -75,7 +75,8 @@ def _runs(settings: Settings, overrides: dict[str, str], recipe: CnnRecipe, fold
 
         there = OnCluster.of(settings.stack, overrides)
         return lambda name, kill: there.run(recipe, f"{storage}/{name}", minutes=minutes, kill=kill)
-    return lambda name, kill: run(recipe, folder / name, f"{storage}/{name}", minutes=minutes, kill=kill)
+    wanted = Wanted(recipe=recipe, dataset_path=settings.dataset_path or "", storage=storage, minutes=minutes)
+    return lambda name, kill: run(replace(wanted, storage=f"{storage}/{name}"), folder / name, kill=kill)
 
 
 def _recipe(settings: Settings) -> CnnRecipe:

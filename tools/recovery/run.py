@@ -56,12 +56,25 @@ class Ended:
     """Of its newest checkpoint."""
 
 
-def run(recipe: Recipe, folder: Path, storage: str, *, minutes: float, kill: bool) -> Ended:
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is run."""
+
+    recipe: Recipe
+    dataset_path: str
+    """A folder with the data set; "": there is none."""
+    storage: str
+    """The address of the run's own folder there."""
+    minutes: float
+    """Its deadline."""
+
+
+def run(wanted: Wanted, folder: Path, *, kill: bool) -> Ended:
     """Run it; its own files are in `folder`. Raises ToolError with the end of its log."""
     folder.mkdir(mode=0o700)
     events: list[Seen] = []
     killed_at = None
-    with _guarded(recipe, folder, storage, minutes) as running:
+    with _guarded(wanted, folder) as running:
         offset = 0
         while running.poll() is None:
             new, offset = progress.read_new(folder / progress.NAME, offset)
@@ -75,13 +88,13 @@ def run(recipe: Recipe, folder: Path, storage: str, *, minutes: float, kill: boo
         raise ToolError(
             f"the run ended with exit code {running.returncode}; the end of its log:\n{_end_of_log(folder)}"
         )
-    kept = manifests(Storage.at(storage)).values()
+    kept = manifests(Storage.at(wanted.storage)).values()
     newest = max(kept, key=lambda manifest: manifest.epoch)
     return Ended(events=events, killed_at=killed_at, result=result.read(folder / result.NAME), newest=newest)
 
 
 @contextmanager
-def _guarded(recipe: Recipe, folder: Path, storage: str, minutes: float) -> Iterator[subprocess.Popen[bytes]]:
+def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Whatever happens, nothing of the run is left."""
     command = [
         *(
@@ -89,15 +102,16 @@ def _guarded(recipe: Recipe, folder: Path, storage: str, minutes: float) -> Iter
             "-m",
             "infra.places.local.guard",
             "--deadline",
-            f"{minutes * 60:g}",
+            f"{wanted.minutes * 60:g}",
             "--progress",
             str(folder),
         ),
         *("--", sys.executable, "-m", "training.ray", "--result", str(folder / result.NAME)),
-        f"--storage={storage}",
-        *recipe.flags(),
+        f"--storage={wanted.storage}",
+        *([f"--dataset-path={wanted.dataset_path}"] if wanted.dataset_path else []),
+        *wanted.recipe.flags(),
     ]
-    variables = environment.allowed(os.environ, storage) | {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
+    variables = environment.allowed(os.environ, wanted.storage) | {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
     with (folder / "log.txt").open("wb") as log:
         running = subprocess.Popen(
             command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True

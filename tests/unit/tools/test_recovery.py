@@ -77,11 +77,29 @@ def test_a_run_is_let_in_to_storage_as_the_tool_is(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sys, "executable", str(prints(tmp_path / "python")))
 
     for name, storage, has in (("far", "s3://bucket/prefix", True), ("near", str(tmp_path), False)):
-        (tmp_path / name).mkdir()
-        with run._guarded(make_recipe(), tmp_path / name, storage, 1.0) as running:
-            running.wait(30)
-        said = (tmp_path / name / "log.txt").read_text()
+        said = started_with(wanted(storage=storage), tmp_path / name)
         assert has == ("AWS_SECRET_ACCESS_KEY=secret" in said) == ("AWS_ENDPOINT_URL_S3=http://there" in said)
+
+
+def test_a_run_has_the_data_set_of_its_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its folder: without, CIFAR-10 would be downloaded."""
+    monkeypatch.setattr(sys, "executable", str(prints(tmp_path / "python")))
+
+    assert "--dataset-path=/data/my cifar\n" in started_with(wanted(dataset_path="/data/my cifar"), tmp_path / "with")
+    assert "--dataset-path" not in started_with(wanted(), tmp_path / "without")
+
+
+def wanted(**changes: Any) -> run.Wanted:
+    """A run, with changes."""
+    return replace(run.Wanted(recipe=make_recipe(), dataset_path="", storage="/mnt/kept", minutes=1.0), **changes)
+
+
+def started_with(asked: run.Wanted, folder: Path) -> str:
+    """What the process that trains prints."""
+    folder.mkdir()
+    with run._guarded(asked, folder) as running:
+        running.wait(30)
+    return (folder / "log.txt").read_text()
 
 
 def prints(program: Path) -> Path:
