@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from infra.settings.key import CLUSTER
 from infra.settings.table import every_key
 from tools.docs import config_table
 
@@ -25,6 +26,15 @@ def test_pulumi_yaml_declares_every_key_without_a_type() -> None:
     assert list(declared) == list(every_key())
     assert all(set(its) == {"description", "default"} for its in declared.values())
     assert all(isinstance(its["default"], str) for its in declared.values())
+
+
+def test_the_page_about_storage_names_the_targets_that_have_it() -> None:
+    """In its first table; target ray refuses the key."""
+    text = (config_table.ROOT / "docs/storage.md").read_text(encoding="utf-8")
+    where = {row.split("|")[2].strip() for row in text.split("\n\n")[2].splitlines()[2:]}
+
+    assert {"`local`", "clusters", "`local`, clusters"} == where
+    assert {"local", *CLUSTER} == set(every_key()["storage"].targets)
 
 
 def test_dynamic_resources_keep_their_default_provider() -> None:
