@@ -59,8 +59,8 @@ class Surroundings(Protocol):
     def machines(self, settings: Settings) -> Mapping[str, Any] | None:
         """What is known of other machines, before there are any; None where there are none."""
 
-    def installed(self, requirements: str | None) -> Installed:
-        """Versions by package of the image that its pods have with these; None where runs are on this machine."""
+    def installed(self, requirements: str | None, image: str | None) -> Installed:
+        """Versions by package of its pods' image, built with these or this one; None where runs are on this machine."""
 
     def pods(self, settings: Settings) -> Declared | None:
         """What is declared of the runs; None where it is in the plan alone."""
@@ -131,9 +131,10 @@ def _parts(settings: Settings, place: Surroundings, drafts: Sequence[RunPlan]) -
 def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
     """What every run shares. The host is in it where it trains: elsewhere the program's machine is none of theirs."""
     trained = workload.named(settings.recipe.workload)
+    image = settings.cluster.image if settings.cluster else None
     return {
         "dependencies": provenance.dependencies_hash(trained.packages) if trained.packages else None,
-        "inputs": trained.inputs(settings.recipe, place.installed(settings.requirements)),
+        "inputs": trained.inputs(settings.recipe, place.installed(settings.requirements, image)),
         "secretEnvironment": settings.secret_digest,
         "host": provenance.host().fingerprint() if place.trains_here else None,
         "machines": place.machines(settings),

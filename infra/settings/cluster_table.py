@@ -180,7 +180,7 @@ _IMAGES = (
         derived="built",
         example="registry.example.com/ray-worth-it:1.0.0",
         targets=KUBERNETES,
-        help="training image in a registry, used as it is",
+        help="image in a registry, used as it is: one built from this project, or, with workload script, any with Ray",
     ),
     Key(
         name="imageRegistry",

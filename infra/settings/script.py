@@ -14,7 +14,7 @@ from infra.settings.draft import Draft, Problem, secret_line, set_line
 from infra.settings.key import CLUSTER, Key
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
-from training.contract.workload import Installed, OfRayCluster
+from training.contract.workload import Installed, OfOtherImage, OfRayCluster
 from training.workloads.script import asked, commands, package, source, their_python
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
@@ -215,9 +215,9 @@ def python_is_the_image_s(draft: Draft) -> Iterator[Problem]:
 
 
 def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem]:
-    """What the script imports at once is in the image, where it is a framework. What `image` has nobody knows."""
+    """What the script imports at once is in the image, where it is a framework."""
     script = _recognised(draft)
-    why = _why_image_lacks(script, installed, draft) if script and not draft.get("image") else ""
+    why = _why_image_lacks(script, installed, draft) if script else ""
     if why:
         yield Problem(
             draft.shown("script"), "a script that imports what the training image has: Ray, TensorFlow and tf-keras",
@@ -267,7 +267,7 @@ def fits_pods(draft: Draft) -> Iterator[Problem]:
 def checks_where(installed: Installed) -> tuple[Check, ...]:
     """Whether what runs it has what it needs: the script's own Python on this machine, or the image of its pods.
 
-    What a Ray cluster that exists has is asked there, before an update.
+    What a Ray cluster that exists has, or an image that somebody else made, is asked there.
     """
     if installed is None:
         return (Check(has_python, (*SCRIPT_KEYS, "python")),)
@@ -276,11 +276,11 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
         Check(ranks_have_pods_of_their_own, (*SCRIPT_KEYS, "workerCpus")),
         Check(fits_pods, (*SCRIPT_KEYS, "scriptFolder")),
     )
-    if isinstance(installed, OfRayCluster):
+    if isinstance(installed, (OfRayCluster, OfOtherImage)):
         return elsewhere
     return (
         *elsewhere,
-        Check(partial(image_has_it, installed), (*SCRIPT_KEYS, "environment", "requirements", "image")),
+        Check(partial(image_has_it, installed), (*SCRIPT_KEYS, "environment", "requirements")),
     )
 
 

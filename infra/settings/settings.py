@@ -43,8 +43,8 @@ class Judge(Protocol):
     def checks(self) -> tuple[Check, ...]:
         """What must agree there, beside `CHECKS`."""
 
-    def installed(self, requirements: str | None) -> Installed:
-        """What the image of its pods has with these, by package; None where runs have this machine's."""
+    def installed(self, requirements: str | None, image: str | None) -> Installed:
+        """What its pods' image has by package, built with these or this one; None where runs have this machine's."""
 
     def why_not(self, arm: str, draft: Draft) -> str:
         """Why an arm that nobody switched off can't be measured there; empty where it can."""
@@ -326,9 +326,9 @@ def _requirements(draft: Draft) -> str | None:
 def _installed(draft: Draft, place: Judge) -> Installed:
     """With what the file of `requirements` adds; without, where it can't be used: a check of its own says so."""
     try:
-        return place.installed(_requirements(draft))
+        return place.installed(_requirements(draft), draft.get("image"))
     except (OSError, ValueError):
-        return place.installed(None)
+        return place.installed(None, draft.get("image"))
 
 
 def _commands(recipe: Recipe, absent: Mapping[str, str], installed: Installed) -> tuple[str, ...]:

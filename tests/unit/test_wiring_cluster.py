@@ -83,3 +83,17 @@ def test_every_run_says_whose_it_is(stack: str) -> None:
 
     assert jobs
     assert {record(stack)["stack"]} == {one["metadata"]["annotations"][STACK_ANNOTATION] for one in jobs}
+
+
+def test_in_an_image_of_others_the_modules_are_there_before_what_needs_them() -> None:
+    """After the image was asked, before Ray's pods; the script's files stay an object of their own."""
+    of_script = ("workload=script", "script=examples/torch_ddp.py", "image=registry.example.com/ml/train:7")
+    recorded = record("kubernetes", *of_script)
+    plain = record("kubernetes")
+
+    assert ["image-check"] == [name for name in recorded["after"]["modules-packed"] if name == "image-check"]
+    assert "modules-packed" in recorded["after"]["ray-training-cluster"]
+    assert {"modules-packed", "script-files"} == recorded["inputs"].keys() & {"modules-packed", "script-files"}
+    assert recorded["inputs"]["modules-packed"]["immutable"]
+    assert "modules-packed" not in plain["inputs"]
+    assert "infra/places/cluster/modules_spec.py" not in plain["modules"]

@@ -114,8 +114,7 @@ def _logs(api: Any, namespace: str, ours: Ours) -> Texts:
     """Of every container of every pod: the operator's, the head's, the workers', the runs'; and of its life before."""
     for pod in ours.of("pods", kube.items(api, f"/api/v1/namespaces/{namespace}/pods")):
         name = pod["metadata"]["name"]
-        statuses = (pod["status"].get("initContainerStatuses") or []) + (pod["status"].get("containerStatuses") or [])
-        for status in statuses:
+        for status in kube.statuses(pod):
             for previous in ("false", "true") if status["restartCount"] else ("false",):
                 path = f"logs/{name}-{status['name']}{'-previous' if previous == 'true' else ''}.txt"
                 query = {"container": status["name"], "previous": previous, "limitBytes": LONGEST_LOG_BYTES}

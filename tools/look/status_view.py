@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from infra.places.cluster import kube
 from infra.places.cluster.fit import GIB
 from infra.places.cluster.nodes import allocatable, is_ready
 from infra.places.cluster.pod_spec import RUN_LABEL
@@ -55,7 +56,7 @@ def _pod(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 def phase(pod: Mapping[str, Any]) -> str:
     """The pod's phase, with the reason that stands with a container where there is one: Pending (ErrImagePull)."""
     reasons = []
-    for container in pod["status"].get("containerStatuses") or []:
+    for container in kube.statuses(pod):
         state = container.get("state") or {}
         reason = (state.get("waiting") or state.get("terminated") or {}).get("reason")
         reasons += [reason] if reason and reason != "Completed" else []

@@ -57,7 +57,7 @@ def _troubles(pod: Pod) -> Iterator[tuple[str, str]]:
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             yield "", f"no node takes its pod: {condition.get('message', '').strip()}"
-    for container in status.get("containerStatuses") or []:
+    for container in kube.statuses(pod):
         yield from _of_container(pod, container)
 
 

@@ -63,6 +63,10 @@ class OfRayCluster(dict[str, str]):
     nobody knows before."""
 
 
+class OfOtherImage(dict[str, str]):
+    """Likewise, of an image that somebody else made: what it has beside these its pods alone know."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Files:
     """What the pods of a run need beside their image."""

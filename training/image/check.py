@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ def missing_modules(modules: dict[str, str]) -> Iterator[str]:
         except (ImportError, OSError, ValueError):
             there = False
         if not there and package:
-            yield f"its Python does not find {name}: pip install {package}"
+            yield f"its Python does not find {name}: pip install {shlex.quote(package)}"
         elif not there:
             yield f"it was not built from this project: its Python does not find the module {name}"
 

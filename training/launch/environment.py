@@ -52,6 +52,9 @@ RAY_JOB = "TRAINING_RAY_JOB"
 BESIDE_SCRIPT = ".ray-worth-it"
 """The project's modules in the folder of such a job, where a script has come with them."""
 
+IN_OTHER_IMAGE = "/ray-worth-it"
+"""The project's modules in a pod whose image somebody else made. No image has such a folder of its own."""
+
 SECRET_FILE = "TRAINING_SECRET_FILE"  # noqa: S105 (its name)
 """Of such a job: the file with variables that nobody else may see, as a JSON object."""
 

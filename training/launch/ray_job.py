@@ -10,17 +10,15 @@ import json
 import os
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from training.launch.environment import RAY_JOB, RESULTS, SECRET_FILE, SECRET_NAMES
+from training.launch.their_image import find_psutil
 
 FOLDER = "results"
 """Of the result, in the job's own folder."""
 SECRET = ".ray-worth-it-secret.json"  # noqa: S105 (a file's name)
 """The file with secret variables, in the job's own folder."""
-RAYS_PACKAGES = "thirdparty_files"
-"""Folder in Ray's own with packages that it brings."""
 
 
 def main(arguments: list[str]) -> None:
@@ -28,8 +26,7 @@ def main(arguments: list[str]) -> None:
     Path(FOLDER).mkdir(exist_ok=True)
     os.environ |= {RAY_JOB: "1", RESULTS: str(Path(FOLDER).absolute())}
     tell_secret(Path(SECRET).absolute())
-    if find_spec("psutil") is None:
-        find_rays_packages()
+    find_psutil()
     import_module("training.launch.pod").main(arguments)
 
 
@@ -38,15 +35,6 @@ def tell_secret(file: Path) -> None:
     if file.exists():
         secret = json.loads(file.read_text(encoding="utf-8"))
         os.environ |= {**secret, SECRET_NAMES: ",".join(secret), SECRET_FILE: str(file)}
-
-
-def find_rays_packages() -> None:
-    """In this process, and in those that it starts."""
-    found = find_spec("ray")
-    for folder in (found.submodule_search_locations if found else None) or ():
-        path = str(Path(folder, RAYS_PACKAGES))
-        sys.path.append(path)
-        os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), path])
 
 
 if __name__ == "__main__":

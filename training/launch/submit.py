@@ -28,7 +28,6 @@ from types import FrameType
 from typing import Any
 
 from training.contract.clock import Stamp, process_start
-from training.contract.provenance import PROJECT
 from training.launch import entry
 from training.launch.environment import FILES
 from training.launch.other_jobs import is_of, is_unfinished, job_name, mark, running_others, said
@@ -212,11 +211,12 @@ def _submit_with_files(
 ) -> None:
     """Submit a run in the folder that it needs beside the image; it begins when that has been sent.
 
-    Ray puts this folder before all others, and a module in it may have the name of one of ours.
+    Ray puts this folder before all others, and a module in it may have the name of one of ours: what the head's pod is
+    to find first is what this pod found, whose image it has.
     """
     content = package_of_run(Path(os.environ[FILES]).read_bytes(), submission_id)
     folder = patiently(lambda: api.upload(content), "send the files of the run")
-    ours = ["env", f"PYTHONPATH={PROJECT}", "python", "-P", *command]
+    ours = ["env", f"PYTHONPATH={os.environ['PYTHONPATH']}", "python", "-P", *command]
     since = environment | entry.pass_on_start(Stamp.now())
     patiently(lambda: api.submit(submission_id, ours, since, mark(owner), working_dir=folder), "submit the run")
 

@@ -7,7 +7,7 @@ put together (`infra.places.cluster.measurement`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -21,6 +21,9 @@ from infra.places.cluster.network_spec import NetworkSettings
 from infra.places.cluster.operator_spec import OperatorSettings
 from infra.places.cluster.ray_cluster_spec import RayClusterSettings
 from training.contract.workload import Files
+
+if TYPE_CHECKING:  # most stacks have their own image built
+    from infra.places.cluster.modules_spec import Modules
 
 
 class TrainingNamespace(pulumi.ComponentResource):
@@ -142,6 +145,34 @@ class ScriptFiles(pulumi.ComponentResource):
                 k8s.core.v1.Secret(f"{name}-secret", metadata=metadata, immutable=True, string_data=data, opts=options)
             )
         self.register_outputs({"files": of_files})
+
+
+class ProjectModules(pulumi.ComponentResource):
+    """The project's modules, for pods whose image lacks them."""
+
+    ready: list[pulumi.Resource]
+    """When these are done, pods that need them may be made."""
+
+    def __init__(
+        self,
+        name: str,
+        modules: "Modules",
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:ProjectModules", name, {}, opts)
+        content = modules.config_map()
+        self.ready = [
+            k8s.core.v1.ConfigMap(
+                f"{name}-packed",
+                metadata=access.metadata(name=modules.name),
+                immutable=content["immutable"],
+                binary_data=content["binaryData"],
+                opts=access.options(self, depends_on=list(after)),
+            )
+        ]
+        self.register_outputs({"modules": modules.name})
 
 
 class RayTrainingCluster(pulumi.ComponentResource):

@@ -8,6 +8,7 @@ class keep their names for ever.
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -72,10 +73,11 @@ class ImageCheckProvider(ResourceProvider):
 
 def pod_of(placement: Placement, asked: Mapping[str, Any]) -> Manifest:
     """The pod that asks an image: as all others in what it may do, and where."""
-    question = {"programs": PROGRAMS, "folders": FOLDERS, **asked}
+    question = json.dumps({"programs": PROGRAMS, "folders": FOLDERS, **asked})
+    variables = placement.modules.variables if placement.modules else {}
     command = ["python", "-c", CHECK.read_text(encoding="utf-8")]
-    main = container(NAME, placement.image, SIZE, command=command, environment={ASKED: json.dumps(question)})
-    return {"metadata": {"labels": labels(NAME)}, "spec": pod(main, placement)}
+    main = container(NAME, placement.image, SIZE, command=command, environment={ASKED: question, **variables})
+    return {"metadata": {"labels": labels(NAME)}, "spec": pod(main, replace(placement, modules=None))}
 
 
 def _said(image: str, error: ShortJobError) -> str:

@@ -151,9 +151,7 @@ def _pod_of_arm(plan: RunPlan, settings: JobSettings) -> Manifest:
     if arm.start == "ray":
         address = f"http://{HEAD_SERVICE}:{DASHBOARD_PORT}"
         command = [
-            "python",
-            "-m",
-            "training.launch.submit",
+            *settings.placement.starts("training.launch.submit"),
             f"--address={address}",
             "--submission-id=$(JOB_NAME)",
             f"--stack={settings.stack}",
@@ -163,7 +161,7 @@ def _pod_of_arm(plan: RunPlan, settings: JobSettings) -> Manifest:
         variables = {"JOB_NAME": JOB_NAME, "RAY_AUTH_TOKEN": TOKEN}
         main = pod_spec.container("submitter", image, SUBMITTER, command=command, environment=variables)
         return pod_spec.pod(main, settings.placement, **more)
-    command = ["python", "-m", "training.launch.pod", arm.name, *flags]
+    command = [*settings.placement.starts("training.launch.pod"), arm.name, *flags]
     if arm.start == "alone":
         size = settings.wide if arm.all_cpus else settings.worker
         main = pod_spec.container("training", image, size, command=command, environment=common)

@@ -182,6 +182,11 @@ def find(api: Any, path: str) -> dict[str, Any] | None:
         return None
 
 
+def statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Of all containers of a pod, those first that run before its own."""
+    return [one for kind in ("initContainerStatuses", "containerStatuses") for one in pod["status"].get(kind) or ()]
+
+
 def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
     """The objects of a list; raises KubeError."""
     return list(get(api, path, **query)["items"])

@@ -17,6 +17,7 @@ from infra.places.cluster.components import (
     Dashboard,
     NodePort,
     Operator,
+    ProjectModules,
     RayTrainingCluster,
     ScriptFiles,
     TrainingNamespace,
@@ -55,7 +56,8 @@ class ClusterMeasurement(pulumi.ComponentResource):
         self._settings, self._pods, self._access = settings, pods_of(settings), reach(self)
         images, namespace = self._image(), self._namespace()
         asked = [*namespace, *self._image_check(namespace)]
-        foundation = self._operator([*asked, *self._storage([*asked, *images])])
+        there = [*asked, *self._modules(asked)]
+        foundation = self._operator([*there, *self._storage([*there, *images])])
         needed = [*foundation, *images, *self._script_files(namespace)]
         ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, needed, self._child())
         dashboard = Dashboard("dashboard", self._access, self._node_port(), [ray.cluster], self._child())
@@ -108,6 +110,11 @@ class ClusterMeasurement(pulumi.ComponentResource):
         }
         options = pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True)
         return [image_check.ImageCheck(image_check.NAME, properties, options)]
+
+    def _modules(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """What of the project pods need beside an image that somebody else made."""
+        modules = self._pods.placement.modules
+        return ProjectModules("modules", modules, self._access, after, self._child()).ready if modules else []
 
     def _storage(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
         """What must be done before a run may keep something."""

@@ -23,7 +23,7 @@ from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import Settings
-from training.contract.workload import Installed
+from training.contract.workload import Installed, OfOtherImage
 
 if TYPE_CHECKING:  # they load the providers' packages, which take seconds
     from infra.places.cluster.access import Access
@@ -61,9 +61,9 @@ class ClusterPlace(ABC):
             Check(_requirements_are_pinned, ("requirements", "image")),
         )
 
-    def installed(self, requirements: str | None) -> Installed:
-        """What the training image has, with these."""
-        return image_spec.installed(requirements)
+    def installed(self, requirements: str | None, image: str | None) -> Installed:
+        """What the training image has, with these; of one that somebody else made, what it is asked for."""
+        return _of_others() if image else image_spec.installed(requirements)
 
     def why_not(self, arm: str, draft: Draft) -> str:
         """Tuned Ray starts for each run, and here is one Ray cluster for all."""
@@ -143,6 +143,12 @@ class ClusterPlace(ABC):
     def log_command(self, settings: Settings) -> Sequence[str]:  # noqa: ARG002
         """What prints the logs of the nodes themselves; nothing where nobody may read them."""
         return ()
+
+
+def _of_others() -> OfOtherImage:
+    from infra.sent import LEAST_PYTHON, LEAST_RAY, dotted  # of what most stacks do without
+
+    return OfOtherImage(python=dotted(LEAST_PYTHON), ray=dotted(LEAST_RAY))
 
 
 def ask_storage(settings: Settings) -> None:

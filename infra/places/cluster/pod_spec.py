@@ -6,7 +6,10 @@ one pod does not use is then not another's gain, which a measurement would show.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # most stacks have their own image built
+    from infra.places.cluster.modules_spec import Modules
 
 Manifest = dict[str, Any]
 
@@ -48,6 +51,12 @@ class Placement:
     """Of /dev/shm; None: as the container runtime has it."""
     scratch: str | None = None
     """Of each folder that can be written; None: as much as the node has."""
+    modules: "Modules | None" = None
+    """The project's, where the image lacks them."""
+
+    def starts(self, module: str) -> list[str]:
+        """What starts a module of the project with the image's Python."""
+        return [*(self.modules.start if self.modules else ("python", "-m")), module]
 
 
 def labels(component: str, **more: str) -> dict[str, str]:
@@ -121,6 +130,8 @@ def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | Non
         **({"tolerations": [dict(one) for one in placement.tolerations]} if placement.tolerations else {}),
         **more,
     }
+    if placement.modules:
+        spec = placement.modules.given(spec)
     if not placement.shared_memory:
         return spec
     return mounted(

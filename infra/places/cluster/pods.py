@@ -22,6 +22,7 @@ from training.contract.arms import ARMS
 from training.contract.workload import named
 
 if TYPE_CHECKING:
+    from infra.places.cluster.modules_spec import Modules
     from infra.places.cluster.storage_spec import InPods
 
 
@@ -61,6 +62,8 @@ def pods_of(settings: Settings) -> Pods:
     """The pods that the settings of a cluster's stack make; reads what the image is built from."""
     cluster, recipe, versions = settings.of_cluster, settings.recipe, image_spec.expected_versions()
     workload = named(recipe.workload)
+    files = workload.files(recipe)
+    modules = _modules(workload.name) if cluster.image and files else None
     content = Content(
         workload.name, cluster.base_image, workload.data(recipe), settings.dataset_path, settings.requirements
     )
@@ -71,10 +74,11 @@ def pods_of(settings: Settings) -> Pods:
         pull_secrets=cluster.image_pull_secrets,
         node_selector=cluster.node_selector,
         tolerations=cluster.tolerations,
+        modules=modules,
     )
     secret = Secret(tuple(sorted(settings.secret_environment)), settings.secret_digest or "")
     secret_or_none = secret if secret.names else None
-    environment = jobs_spec.environment(versions, secret_or_none)
+    environment = jobs_spec.environment({} if modules else versions, secret_or_none)
     worker, storage = Size(recipe.worker_cpus, cluster.worker_memory.text), _storage(settings)
     return Pods(
         content=content,
@@ -85,7 +89,7 @@ def pods_of(settings: Settings) -> Pods:
             workers=recipe.workers,
             head=Size(cluster.head_cpus, cluster.head_memory.text),
             worker=worker,
-            ray_version=versions["ray"],
+            ray_version=modules.ray_version if modules else versions["ray"],
             placement=placement,
             environment=environment,
             storage=storage,
@@ -98,11 +102,11 @@ def pods_of(settings: Settings) -> Pods:
             timeout_minutes=settings.run_timeout_minutes,
             dataset_flags=tuple(content.dataset_flag()),
             environment=environment,
-            files=workload.files(recipe),
+            files=files,
             storage=storage,
         ),
         egress=cluster.egress,
-        asked_of_image={"least": {}, "exact": versions, "modules": {"training": ""}},
+        asked_of_image=modules.asked_of_image(recipe) if modules else _asked(versions),
         secret=secret_or_none,
         storage=storage,
     )
@@ -114,6 +118,17 @@ def _storage(settings: Settings) -> "InPods | None":
     from infra.places.cluster.storage_spec import in_pods  # of what most stacks do without
 
     return in_pods(settings.storage)
+
+
+def _asked(versions: Mapping[str, str]) -> Mapping[str, Any]:
+    """Of an image that was built from this project."""
+    return {"least": {}, "exact": versions, "modules": {"training": ""}}
+
+
+def _modules(workload: str) -> "Modules":
+    from infra.places.cluster import modules_spec  # of what most stacks do without
+
+    return modules_spec.of_workload(workload)
 
 
 def _image(cluster: ClusterSettings, content: Content) -> str:

@@ -115,7 +115,7 @@ def _refuse_waiting(pod: Mapping[str, Any], why_no_image: str) -> str:
 
 
 def _waiting(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for status in pod["status"].get("containerStatuses") or []:
+    for status in kube.statuses(pod):
         if "waiting" in status["state"]:
             yield status["state"]["waiting"]
 

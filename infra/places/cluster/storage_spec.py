@@ -135,7 +135,7 @@ def claim_object(wanted: Claim, stack: str, namespace: str) -> Manifest:
 
 def probe(address: str, way: str, placement: Placement, storage: InPods) -> Manifest:
     """The template of a pod that uses storage as runs will, from where they do."""
-    command = ["python", "-m", "training.launch.storage_probe", address, f"--way={way}"]
+    command = [*placement.starts("training.launch.storage_probe"), address, f"--way={way}"]
     main = pod_spec.container("storage-probe", placement.image, PROBE, command=command)
     pod = storage.given(pod_spec.pod(main, placement))
     return {"metadata": {"labels": pod_spec.labels("storage-probe")}, "spec": pod}

@@ -37,7 +37,7 @@ class Local:
             Check(_dashboard_can_be_served, ("rayDashboard",)),
         )
 
-    def installed(self, requirements: str | None) -> Installed:  # noqa: ARG002
+    def installed(self, requirements: str | None, image: str | None) -> Installed:  # noqa: ARG002
         """None: there is no image."""
         return None
 

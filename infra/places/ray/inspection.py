@@ -15,22 +15,16 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from infra.places.ray import jobs, owner
+from infra.sent import LEAST_PYTHON, LEAST_RAY, dotted, needed, zipped
 from infra.settings.draft import Unfit, set_line
 from infra.settings.settings import RayNodes, Settings
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
-from training.contract.workload import named
 from training.launch import other_jobs, ray_nodes, submit
 from training.launch.other_jobs import mark
 from training.launch.submit import JobsApi, SubmitError
 
-LEAST_RAY = (2, 54)
-"""Before, a page in a browser could run code by the dashboard (CVE-2026-27482)."""
-LEAST_PYTHON = (3, 11)
-"""Of the project's modules, which are sent with each run."""
 LOOK = PROJECT / "training" / "launch" / "ray_nodes.py"
-TRAIN = {"pyarrow": "ray[train]", "pydantic": "ray[train]"}
-"""Modules of Ray Train's, and what brings them."""
 SAID_LINES = 5
 """Of the log of a job that failed."""
 
@@ -102,7 +96,7 @@ def _no_dashboard(settings: Settings, said: str) -> str:
 def obstacles(api: JobsApi, settings: Settings, found: RayNodes) -> Iterator[Unfit]:
     """What of the cluster, as it is now, is in the way of the measurement. Raises AskError."""
     if _numbers(found.version) < LEAST_RAY:
-        least = _dotted(LEAST_RAY)
+        least = dotted(LEAST_RAY)
         yield Unfit(
             f"the cluster has Ray {found.version}, and {least} is the oldest without CVE-2026-27482",
             (f"pip install --upgrade 'ray[default,train]>={least}'    (on its nodes, or in their image)",),
@@ -138,12 +132,12 @@ def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Unfit]:
 
 def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Unfit]:
     """What is installed on the nodes and in the way, as a job of some seconds there tells. Raises AskError."""
-    needed = {"ray": "ray", **named(settings.recipe.workload).modules(settings.recipe), **TRAIN}
-    job, *others = _installed(api, settings, needed)
+    wanted = needed(settings.recipe)
+    job, *others = _installed(api, settings, wanted)
     if _numbers(job.versions["python"]) < LEAST_PYTHON:
         image = f"rayproject/ray:{cluster.version}-py{''.join(map(str, LEAST_PYTHON))}"
         yield Unfit(
-            f"{job} is Python {job.versions['python']}, and what is sent there needs {_dotted(LEAST_PYTHON)}",
+            f"{job} is Python {job.versions['python']}, and what is sent there needs {dotted(LEAST_PYTHON)}",
             (f"a cluster with that Python or a newer one, as the image {image} has it",),
         )
     if "ray" in job.versions and job.versions["ray"] != cluster.version:
@@ -151,7 +145,7 @@ def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Unfi
             f"{job} has Ray {job.versions['ray']}, and the cluster is Ray {cluster.version}",
             ("start Ray with the folder of its own `python` first on PATH",),
         )
-    lacking = {one.where: sorted({needed[name] for name in needed.keys() - one.modules}) for one in (job, *others)}
+    lacking = {one.where: sorted({wanted[name] for name in wanted.keys() - one.modules}) for one in (job, *others)}
     for where, packages in lacking.items():
         if packages:
             line = f"python -m pip install {shlex.join(packages)}    (there, or in its image)"
@@ -170,12 +164,12 @@ def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Unfit]:
             )
 
 
-def _installed(api: JobsApi, settings: Settings, needed: Mapping[str, str]) -> list[Installed]:
+def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> list[Installed]:
     """What the job's own Python has, and that of each node's workers, as a job tells. Raises AskError."""
     name = f"{settings.stack}-look-{secrets.token_hex(3)}"
-    asked = {"packages": sorted({*needed.values(), *(f"{package}-cpu" for package in needed.values())}),
-             "modules": sorted(needed)}  # fmt: skip
-    package = submit.package_of_run(jobs.zipped({LOOK.name: LOOK.read_bytes()}), name)
+    asked = {"packages": sorted({*wanted.values(), *(f"{package}-cpu" for package in wanted.values())}),
+             "modules": sorted(wanted)}  # fmt: skip
+    package = submit.package_of_run(zipped({LOOK.name: LOOK.read_bytes()}), name)
     try:
         uri = api.upload(package)
         api.submit(name, ["python", LOOK.name, canonical(asked)], {}, mark(owner.of(settings.stack)), working_dir=uri)
@@ -204,7 +198,3 @@ def _log(api: JobsApi, name: str) -> str:
 def _numbers(version: str) -> tuple[int, ...]:
     """Major and minor."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))

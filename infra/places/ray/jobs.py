@@ -5,9 +5,7 @@ folder of their own, for a script may have modules of the same names.
 """
 
 import hashlib
-import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.plan import RunPlan
+from infra.sent import by_name, zipped
 from training.contract import provenance
 from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
@@ -25,8 +24,6 @@ from training.launch.environment import BESIDE_SCRIPT
 
 ENTRY = "training.launch.ray_job"
 LOCK = PROJECT / "uv.lock"
-BEGINNING = (1980, 1, 1, 0, 0, 0)
-"""Every file's time: the first that a zip can have."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +86,5 @@ def _digest(arm: str, workload: str) -> str:
 
 
 def _package(arm: str, workload: str, ours: str, files: Files | None, secret: Mapping[str, str]) -> bytes:
-    own = {Path(ours, path.relative_to(PROJECT)).as_posix(): path.read_bytes() for path in modules(arm, workload)}
-    packed = zipped(own, to=files.content if files else b"")
+    packed = zipped(by_name(modules(arm, workload), ours), to=files.content if files else b"")
     return zipped({ray_job.SECRET: json.dumps(dict(secret)).encode()}, to=packed, mode=0o600) if secret else packed
-
-
-def zipped(files: Mapping[str, bytes], *, to: bytes = b"", mode: int = 0o644) -> bytes:
-    """A zip with these files by name, beside those that the zip `to` has; its bytes follow from names and contents."""
-    packed = io.BytesIO(to)
-    with zipfile.ZipFile(packed, "a") as archive:
-        for name, content in files.items():
-            entry = zipfile.ZipInfo(name, BEGINNING)
-            entry.external_attr = mode << 16
-            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
-    return packed.getvalue()

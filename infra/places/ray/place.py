@@ -46,7 +46,7 @@ class ExistingRay:
             Check(_data_is_there, ("dataset", "datasetPath")),
         )
 
-    def installed(self, requirements: str | None) -> OfRayCluster:  # noqa: ARG002
+    def installed(self, requirements: str | None, image: str | None) -> OfRayCluster:  # noqa: ARG002
         """A preview asks no node what it has: Ray, and a Python."""
         return OfRayCluster(ray=version("ray"), python=platform.python_version())
 

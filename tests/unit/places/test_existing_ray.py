@@ -7,7 +7,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra.places.ray import inspection, owner
+from infra import sent
+from infra.places.ray import owner
 from infra.places.ray.place import ExistingRay
 from infra.places.ray.run import RayJobRunProvider, is_here
 from infra.settings.settings import RayNodes, Settings
@@ -297,7 +298,7 @@ def test_the_secrets_of_a_run_go_by_its_environment() -> None:
     given = provider.variables({"token": TOKEN, "secretEnvironment": "{}"})
     assert {submit.TOKEN: TOKEN, "TRAINING_SECRET_ENVIRONMENT": "{}"}.items() <= given.items()
     assert not {submit.TOKEN, "TRAINING_SECRET_ENVIRONMENT"} & provider.variables({}).keys()
-    assert inspection.LEAST_RAY == (2, 54)
+    assert sent.LEAST_RAY == (2, 54)
 
 
 @pytest.mark.parametrize("storage", ["s3://my-bucket/training", "../kept"])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from training.contract.clock import Phases, Stamp, process_start
+from training.contract.provenance import PROJECT
 from training.launch import entry
 from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET_FILE, SECRET_NAMES
@@ -71,7 +72,7 @@ def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Somewhere:
     made = Somewhere(tmp_path)
     for name, value in {
         entry.POD: "1", FILES: str(made.packed()), SECRET_NAMES: "TOKEN", "TOKEN": "xyzzy", "TRAINING_NODE": "one",
-        "PYTHONPATH": "/app", "RAY_AUTH_TOKEN": "of the cluster",
+        "PYTHONPATH": f"{PROJECT}:/company:/ray/thirdparty_files", "RAY_AUTH_TOKEN": "of the cluster",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     return made
@@ -109,13 +110,13 @@ def test_the_secret_is_known_by_its_names(pod: Somewhere) -> None:
 
 
 def test_one_process_has_the_pod_s_environment_and_a_ray_of_its_own(pod: Somewhere, tmp_path: Path) -> None:
-    """Not the cluster's, which another arm is measured on; and of this project's variables the node's alone."""
+    """Not the cluster's, which another arm is measured on; of this project's variables and folders the node's alone."""
     found = pod.asked()
     place = where.here(pod.request())
     given = place.variables(given_to(found, "baseline", tmp_path / "ray", A="b"))
 
     assert {"A": "b", "TOKEN": "xyzzy", "TRAINING_NODE": "one", "OMP_NUM_THREADS": "1"}.items() <= given.items()
-    assert ("/app/observe", str(tmp_path / "ray")) == (given["PYTHONPATH"], given["RAY_TMPDIR"])
+    assert ("/app/observe:/company", str(tmp_path / "ray")) == (given["PYTHONPATH"], given["RAY_TMPDIR"])
     assert "of the cluster" != given["RAY_AUTH_TOKEN"]
     assert {"TRAINING_NODE", "TRAINING_OBSERVE"} == {name for name in given if name.startswith("TRAINING_")}
     assert 0 == place.cpus(found.arms({})["baseline"])
@@ -169,7 +170,8 @@ def test_the_driver_of_a_job_tells_ray_what_its_workers_get(
         "OMP_NUM_THREADS": "1",
         "TRAINING_OBSERVE": "/results/observed",
     }.items() <= workers.items()
-    assert f"/app/observe:{pod.folder}" == workers["PYTHONPATH"]
+    assert f"/app/observe:{pod.folder}:/company" == workers["PYTHONPATH"]
+    assert "/app/observe:/company" == variables["PYTHONPATH"]
     assert workers[STORE] == variables[STORE]
     assert workers["HOME"] == variables["HOME"] != os.environ["HOME"]
     assert workers["HOME"] != place.variables(given_to(found, "ray", tmp_path))["HOME"]

@@ -10,6 +10,7 @@ from infra.places.cluster.job_result import INDEX_LABEL
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL, labels
 from tests.unit.kube_api import NAMESPACE, pod, serving
 from tools.look import cluster, why
+from tools.look.status_view import phase
 
 
 def of_run(name: str, component: str = "baseline", index: str = "", **more: Any) -> dict[str, Any]:
@@ -53,6 +54,16 @@ def test_what_happened_to_a_pod_is_one_sentence(found: dict[str, Any], said: str
     """With the line that mends it, where one does."""
     (text,) = why.reasons([found])
     assert said in text
+
+
+def test_a_container_that_runs_before_the_pod_s_own_may_wait_for_the_image() -> None:
+    """Of the pod's own it is said then that it has not begun."""
+    pod = of_run("ray-1", state={"waiting": {"reason": "PodInitializing"}})
+    missing = {"name": "modules", "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}
+    pod["status"]["initContainerStatuses"] = [missing]
+
+    assert ["ray-1: its image can't be pulled: not found"] == why.reasons([pod])
+    assert "Pending (ErrImagePull, PodInitializing)" == phase({**pod, "status": {**pod["status"], "phase": "Pending"}})
 
 
 def test_of_the_ranks_of_a_run_the_first_that_failed_is_named() -> None:

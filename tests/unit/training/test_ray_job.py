@@ -1,9 +1,7 @@
-"""What a job of a Ray cluster adds to an arm in a pod: its secret variables, and a package that Ray brings."""
+"""What a job of a Ray cluster adds to an arm in a pod: its secret variables."""
 
 import json
 import os
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from training.launch.environment import SECRET_FILE, SECRET_NAMES
 @pytest.fixture(autouse=True)
 def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 def test_secrets_are_read_from_their_file(tmp_path: Path) -> None:
@@ -30,13 +27,3 @@ def test_secrets_are_read_from_their_file(tmp_path: Path) -> None:
         os.environ[name] for name in ("HF_TOKEN", "KEY", SECRET_NAMES)
     )
     assert str(file) == os.environ[SECRET_FILE]
-
-
-def test_ray_brings_what_nobody_installed() -> None:
-    """For this process and its children; last, so that what is installed goes before."""
-    os.environ["PYTHONPATH"] = "/mine"
-    ray_job.find_rays_packages()
-
-    assert Path(sys.path[-1], "psutil").is_dir()
-    assert ["/mine", sys.path[-1]] == os.environ["PYTHONPATH"].split(os.pathsep)
-    assert find_spec("psutil") is not None

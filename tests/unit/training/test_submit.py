@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from training.contract.clock import Stamp
-from training.contract.provenance import PROJECT
 from training.launch import entry, submit
 from training.launch.environment import FILES
 from training.launch.other_jobs import mark
@@ -266,6 +265,7 @@ def test_each_run_has_a_package_of_its_own(tmp_path: Path) -> None:
 def test_a_run_with_files_begins_when_they_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """They are its folder; what the user calls `training` in it stands before nothing of ours."""
     monkeypatch.setenv(FILES, str(tmp_path / "files.zip"))
+    monkeypatch.setenv("PYTHONPATH", "/app:/company")
     with zipfile.ZipFile(tmp_path / "files.zip", "w") as files:
         files.writestr("train.py", "pass")
     done: list[Any] = []
@@ -285,6 +285,6 @@ def test_a_run_with_files_begins_when_they_are_there(monkeypatch: pytest.MonkeyP
 
     assert ("job-1", {"working_dir": "gcs://_ray_pkg_x.zip"}) == (name, more)
     assert [("train.py", b"pass"), (submit.OF_RUN, b"job-1")] == in_zip(content)
-    assert ["env", f"PYTHONPATH={PROJECT}", "python", "-P", "-m", "training.launch.pod", "ray"] == command
+    assert ["env", "PYTHONPATH=/app:/company", "python", "-P", "-m", "training.launch.pod", "ray"] == command
     assert early != environment
     assert early.keys() == environment.keys()

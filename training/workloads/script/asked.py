@@ -10,8 +10,8 @@ from typing import Any
 
 from training.contract.arms import TUNED
 from training.contract.provenance import PROJECT
-from training.contract.workload import Files, Installed, OfRayCluster
-from training.launch.environment import BESIDE_SCRIPT
+from training.contract.workload import Files, Installed, OfOtherImage, OfRayCluster
+from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
 from training.workloads.script import commands, package, source, their_python
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recipe import ScriptRecipe
@@ -141,6 +141,12 @@ def shown(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     found = asked(recipe, image)
     if image is None:
         return f"cd {shlex.quote(str(commands.folder(found.script)))} && {found.arms(SHOWN_VALUES)[arm]}"
-    project = BESIDE_SCRIPT if isinstance(image, OfRayCluster) else APP
     in_its_folder = replace(found, script=replace(found.script, path=Path(found.script.path.name)))
-    return str(in_its_folder.arms(SHOWN_VALUES)[arm]).replace(str(PROJECT), project)
+    return str(in_its_folder.arms(SHOWN_VALUES)[arm]).replace(str(PROJECT), _project(image))
+
+
+def _project(image: Installed) -> str:
+    """Where the project's modules are, for what runs with it."""
+    if isinstance(image, OfRayCluster):
+        return BESIDE_SCRIPT
+    return IN_OTHER_IMAGE if isinstance(image, OfOtherImage) else APP

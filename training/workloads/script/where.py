@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.clock import process_start
-from training.contract.provenance import NODE
+from training.contract.provenance import NODE, PROJECT
 from training.contract.result import RayHead
 from training.contract.workload import Installed, OfRayCluster
 from training.launch import entry, environment, rendezvous
@@ -27,6 +27,7 @@ from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET, SECRET_FILE, SECRET_NAMES
 from training.launch.observed import End
 from training.launch.rendezvous import Rendezvous
+from training.launch.their_image import RAYS_PACKAGES
 from training.launch.usage import container_cpu_since
 from training.machine.ports import held_ports
 from training.workloads.script import commands, observations, package, their_python
@@ -151,7 +152,7 @@ class Pod(Machine):
 
     def variables(self, given: Given) -> dict[str, str]:
         """What the pod has, less what this project's processes tell each other."""
-        return {**_of_pod(), **given.needed, **given.command.variables, **own_ray(given.own_ray), **given.observer}
+        return {**_of_pod(), **given.needed, **given.command.variables, **own_ray(given.own_ray), **_observed(given)}
 
     def cpus(self, command: ArmCommand) -> int:  # noqa: ARG002 (as above)
         """None: the pod's limit holds it."""
@@ -226,7 +227,7 @@ class RayJob(Pod):
     def variables(self, given: Given) -> dict[str, str]:
         """What the node gives its jobs, without what leads to the cluster."""
         kept = {name: value for name, value in _of_pod().items() if not name.startswith(RAYS_OWN)}
-        told = {**given.observer, RAY_JOB: "1"}
+        told = {**_observed(given), RAY_JOB: "1"}
         return {**kept, **given.needed, **given.command.variables, **own_ray(given.own_ray), **told}
 
     def reasons(self) -> dict[str, str]:
@@ -261,12 +262,23 @@ def _of_pod() -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
+def _observed(given: Given) -> dict[str, str]:
+    """What has each process observed; the folders that its image names in PYTHONPATH stay there."""
+    return {**given.observer, "PYTHONPATH": os.pathsep.join((given.observer["PYTHONPATH"], *_own_path()))}
+
+
+def _own_path() -> list[str]:
+    """Of this process's PYTHONPATH, what is neither this project's nor was added for it."""
+    folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != PROJECT]
+
+
 def _of_driver(given: Given, secret: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """What a job's driver has beside its node's variables, with `more`; its workers have all but the secret ones."""
     store = {STORE: f"ray-worth-it/{uuid.uuid4().hex}"}
-    of_arm = {**given.command.variables, **given.observer, **store, **more}
+    of_arm = {**given.command.variables, **_observed(given), **store, **more}
     # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
-    path = os.pathsep.join((given.observer["PYTHONPATH"], str(commands.folder(given.found.script))))
+    path = os.pathsep.join((given.observer["PYTHONPATH"], str(commands.folder(given.found.script)), *_own_path()))
     public = {name: value for name, value in given.needed.items() if name not in secret}
     config = _with_variables(os.environ.get(JOB_CONFIG, "{}"), {**public, **of_arm, "PYTHONPATH": path})
     return {**given.needed, **of_arm, JOB_CONFIG: config, OVERRIDE: "1"}
