@@ -88,7 +88,7 @@ def test_an_image_without_the_project_trains(python: str, example: str, argument
     baseline, wide = pod.run("baseline"), pod.run("wide")
 
     assert [STEPS, STEPS] == [found.detail.ranks[0].steps for found in (baseline, wide)]
-    assert {"python", "ray"} <= baseline.software.versions.keys()
+    assert {"python", "ray"} <= baseline.workers[0].software.versions.keys()
     assert ["a-node"] == [worker.node for worker in baseline.workers]
 
 
