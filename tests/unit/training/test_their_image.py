@@ -32,14 +32,14 @@ def unpacked(tmp_path: Path) -> Path:
 
 
 def start(there: Path, folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    """A module of them in a folder that has a `training` of its own, with an environment that names a folder more."""
+    """A module of them in a folder that has a `training` of its own, and that the image names in PYTHONPATH."""
     (folder / "training").mkdir(exist_ok=True, parents=True)
     (folder / "training" / "__init__.py").write_text("raise SystemExit('this is the image\\'s')")
     (script,) = [part.replace(IN_OTHER_IMAGE, str(there)) for part in modules_spec.Modules.start[2:]]
     return subprocess.Popen(
         [sys.executable, "-P", script, *arguments],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": "/company"},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -62,7 +62,7 @@ def test_a_module_is_itself_in_that_process(unpacked: Path, tmp_path: Path) -> N
 
     assert 7 == running.returncode, said
     assert [str(running.pid), "__main__", "['--one',", "'two"] == said.split()[:4]
-    assert f"{unpacked}{os.pathsep}/company" in said
+    assert f"{unpacked}{os.pathsep}{tmp_path / 'work'}" in said
 
 
 def test_a_pod_s_arm_is_refused_as_anywhere(unpacked: Path, tmp_path: Path) -> None:
