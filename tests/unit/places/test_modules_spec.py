@@ -16,7 +16,9 @@ from infra.settings.settings import Settings
 from policy import rules
 from policy.pod_security import violations
 from policy.rules import Declared
+from tests.unit import crd
 from tests.unit.places.test_jobs_spec import ARMS
+from tests.unit.places.test_ray_cluster_spec import manifest
 from tests.unit.settings_machine import machine, parse, plan_runs
 from training.contract.provenance import PROJECT
 from training.launch import versions
@@ -90,6 +92,11 @@ def test_user_1000_has_a_name_and_a_home_in_every_pod(pods: Pods, chosen: Settin
 def test_ray_is_told_to_be_as_old_as_it_may_be(pods: Pods) -> None:
     """Its version is known after the image was asked, and a RayCluster that is kept must not depend on that."""
     assert "2.54.0" == ray_cluster_spec.spec(pods.ray_cluster)["rayVersion"]
+
+
+def test_kuberay_s_crd_has_what_is_declared(pods: Pods) -> None:
+    """Containers that run first, too: the API server would drop what it does not describe."""
+    crd.validate(manifest(pods.ray_cluster))
 
 
 def test_an_edit_of_the_script_keeps_the_ray_cluster(tmp_path: Path) -> None:
