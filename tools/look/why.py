@@ -22,6 +22,10 @@ from tools.setup.project import ToolError, say
 Pod = Mapping[str, Any]
 MEMORY_KEY = {"ray-head": "headMemory"}
 """Setting with a pod's memory by its component; of all others `workerMemory`."""
+CPU_KEY = {"ray-head": "headCpus"}
+"""Likewise its CPUs."""
+_TOO_SLOW = "The current node timed out during startup"
+"""Of Ray's own `node.py`, after `raylet_start_wait_time_s`."""
 _LIMIT = re.compile(r'EmptyDir volume "(tmp|results)" exceeds the limit "(\w+)"')
 
 
@@ -84,5 +88,8 @@ def _ended(labels: Mapping[str, str], ended: Mapping[str, Any]) -> str:
     if ended.get("reason") == "OOMKilled":
         key = MEMORY_KEY.get(labels.get(COMPONENT_LABEL, ""), "workerMemory")
         return f"it needed more memory than its pod has (OOMKilled): a larger {key}"
+    if _TOO_SLOW in str(ended.get("message", "")):
+        key = CPU_KEY.get(labels.get(COMPONENT_LABEL, ""), "workerCpus")
+        return f"Ray did not start within the 30 s that it gives itself: a larger {key}, or fewer pods on its node"
     rank = f"rank {labels[INDEX_LABEL]} of it ended first" if INDEX_LABEL in labels else "it ended"
     return f"{rank}, with exit code {ended['exitCode']}"

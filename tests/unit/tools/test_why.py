@@ -21,9 +21,12 @@ def of_run(name: str, component: str = "baseline", index: str = "", **more: Any)
     return found
 
 
-def ended(code: int, at: str = "2025-03-01T12:00:00Z", reason: str = "Error") -> dict[str, Any]:
-    """A container that has ended."""
-    return {"terminated": {"exitCode": code, "finishedAt": at, "reason": reason}}
+def ended(code: int, at: str = "2025-03-01T12:00:00Z", reason: str = "Error", message: str = "") -> dict[str, Any]:
+    """A container that has ended; `message`: the end of its log."""
+    return {"terminated": {"exitCode": code, "finishedAt": at, "reason": reason, "message": message}}
+
+
+TOO_SLOW = "Exception: The current node timed out during startup. This could happen because some of the raylet failed"
 
 
 EVICTED = 'Usage of EmptyDir volume "tmp" exceeds the limit "200Mi". '
@@ -40,6 +43,11 @@ EVICTED = 'Usage of EmptyDir volume "tmp" exceeds the limit "200Mi". '
         (of_run("ray-1", state=ended(137, reason="OOMKilled")), "(OOMKilled): a larger workerMemory"),
         (of_run("ray-1", "ray-head", state=ended(137, reason="OOMKilled")), "(OOMKilled): a larger headMemory"),
         (of_run("ray-1", state=ended(3)), "ray-1: it ended, with exit code 3"),
+        (
+            of_run("worker", state=ended(1, message=TOO_SLOW)),
+            "within the 30 s that it gives itself: a larger workerCpus",
+        ),
+        (of_run("head", "ray-head", state=ended(1, message=TOO_SLOW)), "a larger headCpus"),
         (
             of_run("ray-1", state={"waiting": {"reason": "ErrImagePull", "message": "not found"}}),
             "its image can't be pulled: not found",
