@@ -158,7 +158,7 @@ def explain(error: Exception) -> str:
         return f"it asks for a user or a token, and takes none of yours: {_LET_IN}"
     if status == 403:
         return f"its user may not write there: {_LET_IN} ({_answer(error)})"
-    if status == 404 or "valid JSON" in str(error):
+    if (status == 404 and "RESOURCE_DOES_NOT_EXIST" not in str(error)) or "valid JSON" in str(error):
         return (
             f"it answers, but not as MLflow does: `pulumi config set trackingUri …`, then `make up` ({_answer(error)})"
         )

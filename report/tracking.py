@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from compare.schema import Comparison
@@ -51,6 +52,8 @@ def track(comparison: Comparison, folder: Path, stack: str, project: Path) -> No
 
 
 def _write(tracked: Tracked, limit_seconds: float) -> str:
+    if find_spec("mlflow") is None:
+        raise TrackingError("MLflow's client is not installed: `uv sync --frozen --inexact --extra tracking`")
     command = [sys.executable, "-m", "report.mlflow_client"]
     try:
         done = subprocess.run(

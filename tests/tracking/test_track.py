@@ -232,6 +232,14 @@ def test_a_sweep_s_point_is_written_by_the_line_that_needs_no_stack(
     assert f"-m report publish --stack sweep-local < {folder}/comparison.json" in capsys.readouterr().err
 
 
+def test_a_client_that_is_gone_since_is_named(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """`uv sync` by hand takes it away."""
+    project.monkeypatch.setattr(tracking, "find_spec", lambda _: None)
+    project.publish(project.measured("http://unused"))
+
+    assert "`uv sync --frozen --inexact --extra tracking`" in capsys.readouterr().err
+
+
 def test_without_the_key_no_process_is_started(project: Project) -> None:
     """Off by default."""
     project.monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a process"))
