@@ -22,10 +22,10 @@ preview: ## show what `up` would do
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack preview
 
 plan: ## how long the measurement will probably take, phase by phase, and what to leave out to fit `budgetMinutes`
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.plan
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.plan
 
 smoke: ## smallest full comparison, under 2 minutes, in a stack that is gone afterwards
-	@$(BOOTSTRAP) && $(IN_VENV) tools.stack smoke
+	@$(BOOTSTRAP) --stack=smoke && $(IN_VENV) tools.stack smoke
 
 destroy: ## delete what the stack holds; runs and results stay
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack destroy
@@ -88,7 +88,7 @@ env: ## select the stack, and print exports that let plain pulumi commands work 
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
-	@$(BOOTSTRAP) --cluster && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 2 -rs --junitxml=.state/test-results.xml tests
+	@$(BOOTSTRAP) --cluster --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 2 -rs --junitxml=.state/test-results.xml tests
 
 test-cluster: ## the full story on a real Minikube cluster (CLUSTER_ENV=file: sourced first)
 	@$(BOOTSTRAP) --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \

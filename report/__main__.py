@@ -44,8 +44,11 @@ def _table(_: argparse.Namespace) -> int:
 def _publish(options: argparse.Namespace) -> int:
     comparison = Comparison.from_json(sys.stdin.read())
     from report.publish import publish  # matplotlib takes a second to import, and no other command needs it
+    from report.tracking import track
 
-    terminal.write(str(publish(comparison, options.stack, options.project)))
+    folder = publish(comparison, options.stack, options.project)
+    terminal.write(str(folder))
+    track(comparison, folder, options.stack, options.project)
     return 0
 
 
@@ -76,7 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m report", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("table", help="print it as a table").set_defaults(run=_table)
-    _add(commands, "publish", _publish, "write it into results/<stack>/ and print the folder's path")
+    _add(
+        commands,
+        "publish",
+        _publish,
+        "write it into results/<stack>/, print the folder's path; with trackingUri to MLflow, too",
+    )
     history = _add(commands, "history", _history, "list the results of a stack, or compare two of them")
     history.add_argument(
         "--compare",

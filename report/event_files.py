@@ -1,4 +1,4 @@
-"""TensorBoard event files made from results' histories, on this machine, for runs of any target. Shows nothing.
+"""TensorBoard event files made from results' series, on this machine, for runs of any target. Shows nothing.
 
 Written by tensorboardX, which needs no TensorFlow. A run is a folder, so that the arms lie over each other in a plot.
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
 
-from report.plots import ShownRun, elapsed
+from report.plots import ShownRun
+from report.series import series
 from training.contract.result import TrainingResult
-from training.workloads.cnn.detail import CnnDetail, Epoch
 
 FOLDER = "tensorboard"
 
@@ -27,36 +27,13 @@ def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:
 
 def _write(writer: SummaryWriter, result: TrainingResult) -> None:
     """Scalars by epoch. Wall times are training's own, so that TensorBoard's `relative` axis shows training seconds."""
-    began = datetime.fromisoformat(result.started_at).timestamp() + (result.seconds.startup or 0.0)
-    for epoch, seconds in _epochs(result):
-        for tag, value in _scalars(epoch):
-            writer.add_scalar(tag, value, epoch.epoch, walltime=began + seconds)
-    for name, points in result.reported.items():
-        for number, point in enumerate(points, start=1):
-            at = datetime.fromisoformat(result.started_at).timestamp() + point.seconds
-            writer.add_scalar(f"reported/{name}", point.value, number, walltime=at)
-    ended = began + result.seconds.wall - (result.seconds.startup or 0.0)
+    for each in series(result):
+        writer.add_scalar(each.name, each.value, each.step, walltime=each.at)
+    ended = datetime.fromisoformat(result.started_at).timestamp() + result.seconds.wall
     for tag, total in _totals(result):
         writer.add_scalar(tag, total, result.epochs_completed, walltime=ended)
     recipe = "\n".join(f"| {key} | {value} |" for key, value in result.recipe.items())
     writer.add_text("recipe", f"| setting | value |\n|---|---|\n{recipe}", result.epochs_completed, walltime=ended)
-
-
-def _epochs(result: TrainingResult) -> Iterator[tuple[Epoch, float]]:
-    """Those of the CNN, with the training seconds until their ends; no other workload has a history."""
-    if isinstance(result.detail, CnnDetail):
-        yield from zip(result.detail.history, elapsed(result), strict=True)
-
-
-def _scalars(epoch: Epoch) -> Iterator[tuple[str, float]]:
-    """Names are those that TensorBoard groups: before the slash the plot's group, after it the line's title."""
-    yield "loss/training", epoch.loss
-    yield "loss/validation", epoch.validation_loss
-    yield "accuracy/training", epoch.accuracy
-    yield "accuracy/validation", epoch.validation_accuracy
-    yield "learning_rate", epoch.learning_rate
-    if epoch.timed_steps:
-        yield "speed/images_per_second", epoch.timed_images / epoch.train_seconds
 
 
 def _totals(result: TrainingResult) -> Iterator[tuple[str, float]]:

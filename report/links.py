@@ -21,10 +21,11 @@ class RunFile:
 def run_files(comparison: Comparison, project: Path) -> list[RunFile]:
     """The runs that were compared, arm by arm; `project` is what their paths are relative to."""
     summaries = [comparison.arms[name] for name in comparison.shown_arms()]
-    return [RunFile(link, _state(link, project)) for summary in summaries for link in summary.runs]
+    return [RunFile(link, state(link, project)) for summary in summaries for link in summary.runs]
 
 
-def _state(link: RunLink, project: Path) -> State:
+def state(link: RunLink, project: Path) -> State:
+    """What became of a run's result file."""
     path = project / link.path
     if not path.is_file():
         return "missing"

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from compare.schema import Estimate, Projection
+from report.series import elapsed
 from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, Picture, drawing, numbered
 from training.contract.arms import ARMS, NATIVE, RAY
 from training.contract.result import TrainingResult, Worker
@@ -190,11 +191,6 @@ def _line(picture: Picture, run: ShownRun, x: Sequence[float], y: Sequence[float
     arm = run.result.arm
     style: dict[str, Any] = {"color": ARM_COLOURS[arm], "linestyle": ARM_LINES[arm], "marker": ARM_MARKERS[arm]}
     picture.axes.plot(x, y, label=arm, alpha=0.85, markersize=3, **style)
-
-
-def elapsed(result: TrainingResult) -> list[float]:
-    """Training seconds at the end of each epoch; warm-up steps count as the mean timed step."""
-    return [point.seconds or 0.0 for point in result.curve]
 
 
 def _cell(picture: Picture, true: int, predicted: int, share: float) -> None:

@@ -19,7 +19,7 @@ BESIDE = tuple(f"tests/training/test_{name}.py" for name in ("dataset", "fairnes
 """Of these, files that hold no machine for themselves: what they look at is no time."""
 TOGETHER = ("tests/program/test_make_stack.py",)
 """Files whose tests look at one story."""
-SHARE_A_FOLDER = ("apiserver", "image", "cluster", "storage")
+SHARE_A_FOLDER = ("apiserver", "image", "cluster", "storage", "tracking")
 """Folders whose tests share what is made for them: servers, images, a cluster. In `unit` it is a file's tests."""
 
 

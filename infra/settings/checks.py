@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.key import LOCAL
@@ -117,8 +118,49 @@ def _storage_is_reached(draft: Draft) -> Iterator[Problem]:
         yield from import_module(OF_STORAGE).problems(draft)
 
 
+def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
+    """What an address holds beside is not shown: the comparison has it in clear, and it may let somebody in."""
+    key = draft.keys["trackingUri"]
+    if key.name in draft.facts.secret_keys:
+        yield Problem(
+            f"{key.name} is set with --secret", key.rule.allowed,
+            (f"pulumi config rm {key.name} && {set_line(key.name, key.example)}",),
+            why="the comparison says to which server it was written",
+        )  # fmt: skip
+        return
+    address = _address_alone(draft["trackingUri"] or "")
+    if address != (draft["trackingUri"] or ""):
+        yield Problem(
+            f"{key.name} holds more than the address of a server", key.rule.allowed,
+            (set_line(key.name, address or key.example),),
+            why="MLflow's client takes user and password from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, "
+            "a token from MLFLOW_TRACKING_TOKEN: `export` them before `make up`",
+        )  # fmt: skip
+
+
+def _address_alone(given: str) -> str:
+    """Scheme, host, port and path; "" where there is no host, or no such port."""
+    try:
+        parts = urlsplit(given)
+        usable = parts.hostname and (parts.port is None or parts.port)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if usable else ""
+
+
+def _tracking_is_installed(draft: Draft) -> Iterator[Problem]:
+    if draft["trackingUri"] and not draft.facts.tracking_installed:
+        yield Problem(
+            draft.shown("trackingUri"), "not set, unless MLflow's client is installed",
+            ("uv sync --frozen --inexact --extra tracking", "pulumi config rm trackingUri"),
+            why="`make up` installs it for a stack that sets this key",
+        )  # fmt: skip
+
+
 CHECKS = (
     Check(_curve_ends_at_workers, ("workers", "workersCurve")),
     Check(_seeds_stay_valid, ("seed", "repeats")),
     Check(_storage_is_reached, STORAGE_KEYS),
+    Check(_tracking_is_an_address, ("trackingUri",)),
+    Check(_tracking_is_installed, ("trackingUri",)),
 )

@@ -32,6 +32,8 @@ class Facts:
     """Keys set with --secret, whose values no message may show."""
     dashboard_installed: bool = True
     """What Ray's dashboard needs beside Ray can be imported here."""
+    tracking_installed: bool = True
+    """MLflow's client can be imported here."""
     cpu_quota: float | None = None
     """CPUs that a quota of this machine or container allows; None: none does."""
     cores_by_kind: tuple[int, ...] = ()

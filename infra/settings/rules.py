@@ -116,6 +116,18 @@ def repository() -> Rule:
     return matching(_IMAGE_PATH, "a registry and a path, without https:// and without a tag")
 
 
+def server() -> Rule:
+    """An address of HTTP. What it may hold besides is checked where the message can leave it out."""
+
+    def parse(text: str) -> str:
+        address = text.strip().rstrip("/")
+        if not re.match(r"https?://[^\s/]", address) or not address.isprintable() or " " in address:
+            raise ValueError(text)
+        return address
+
+    return Rule(parse, "the http:// or https:// address of a server, without user, password or token")
+
+
 def storage() -> Rule:
     """Where runs keep what outlives them: a claim, an address of S3 or Google Cloud Storage, or a folder."""
 

@@ -250,6 +250,7 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Fact
         memory_bytes=host.memory_bytes,
         secret_keys=secret_keys,
         dashboard_installed=find_spec("aiohttp_cors") is not None,
+        tracking_installed=find_spec("mlflow") is not None,
         cpu_quota=host.cpu_quota,
         cores_by_kind=topology.cores_by_kind(topology.read(provenance.allowed_cpus()) or ()),
         lacks_bfloat16=cpu.lacks_bfloat16(),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.settings.cluster_table import CLUSTER_KEYS
 from infra.settings.key import LOCAL, OWN_PROCESSES, TARGETS, Key, Target
-from infra.settings.rules import credentials, listed, matching, quantity, storage
+from infra.settings.rules import credentials, listed, matching, quantity, server, storage
 from training.contract.rules import boolean, choice, number, whole
 from training.contract.workload import WORKLOADS, named
 
@@ -182,6 +182,13 @@ _RUNS = (
     ),
     _price("priceCpuHour", "0.048", "what one CPU costs an hour, in any currency: the comparison then has the cost"),
     _price("priceGibHour", "0.0053", "what one GiB of memory costs an hour, in the same currency"),
+    Key(
+        name="trackingUri",
+        rule=server(),
+        derived="none",
+        example="http://mlflow.example.com:5000",
+        help="MLflow server to which each comparison is written with its runs, after they have ended",
+    ),
 )
 
 

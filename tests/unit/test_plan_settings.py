@@ -59,6 +59,7 @@ CHANGES_NOTHING = {
     "dashboardNodePort": EVERYWHERE,  # a Service, which no arm uses
     "createNamespace": EVERYWHERE,  # policies, and who made it
     "kubeconfig": EVERYWHERE,  # how the cluster is reached
+    "trackingUri": EVERYWHERE,  # where the comparison goes when all runs have ended
     "storageCredentials": EVERYWHERE,  # how a run is let in: nothing is read or written in another way
     "storageRole": EVERYWHERE,
     "storageSize": EVERYWHERE,  # how much there is room for
@@ -98,6 +99,7 @@ ANOTHER = {
     "priceGibHour": "0.01",
     "runTimeoutMinutes": "61",
     "budgetMinutes": "15",
+    "trackingUri": "http://mlflow.example.com:5000",
     "allowOversubscription": "true",
     "rayDashboard": "true",
     "storage": "s3://bucket/prefix",

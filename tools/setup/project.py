@@ -140,6 +140,11 @@ def stack_text(stack: str) -> str:
     return text
 
 
+def sets(settings: str, key: str) -> bool:
+    """Whether the text of a stack file gives a key a value."""
+    return bool(re.search(rf"^\s+[\"']?(?:[\w.-]+:)?{key}[\"']?:\s*[\"']?\w", settings, re.MULTILINE))
+
+
 def target_of(settings: str) -> str:
     """The key `target` in the text of a stack file; `local`, the default, where it is not set."""
     match = re.search(r"^\s+[\"']?(?:[\w.-]+:)?target[\"']?:\s*[\"']?(\w+)", settings, re.MULTILINE)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from tools.setup.project import ROOT, TOOLS, VENV, ToolError, capture, last_line, retry, say
@@ -21,18 +22,20 @@ MINIMUM_UV = (0, 9)
 
 _STAMP = VENV / ".synced"
 _LOCKED = ("uv.lock", "pyproject.toml", ".python-version")
+_PACKAGES = {"cluster": "pulumi_kubernetes", "tracking": "mlflow"}
+"""A package of each extra that is installed where it is needed, by which it is known."""
 
 
-def sync(cluster: bool) -> None:
-    """Bring .venv to uv.lock, with the extra `cluster` when asked for or already there; nothing when it is so."""
+def sync(extras: Iterable[str]) -> None:
+    """Bring .venv to uv.lock, with the extras that are asked for or already there; nothing when it is so."""
     digest = _locked_digest()
     stamp = _STAMP.read_text(encoding="utf-8") if _STAMP.is_file() else ""
-    has_cluster = _has_cluster_packages()
-    if stamp == digest and (has_cluster or not cluster):
+    installed, wanted = _installed_extras(), set(extras)
+    if stamp == digest and wanted <= installed:
         return
     command = [str(find_uv()), "sync", "--frozen"]
-    if cluster or has_cluster:
-        command += ["--extra", "cluster"]
+    for extra in sorted(wanted | installed):
+        command += ["--extra", extra]
     if stamp == digest:
         command += ["--inexact"]
     say("Python environment: installing what uv.lock names into .venv")
@@ -100,6 +103,6 @@ def _locked_digest() -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _has_cluster_packages() -> bool:
-    """Looked up rather than remembered: `uv sync` or `pulumi install` by hand take the extra away."""
-    return any(VENV.glob("lib/python*/site-packages/pulumi_kubernetes"))
+def _installed_extras() -> set[str]:
+    """Looked up rather than remembered: `uv sync` or `pulumi install` by hand take them away."""
+    return {extra for extra, name in _PACKAGES.items() if any(VENV.glob(f"lib/python*/site-packages/{name}"))}

@@ -23,6 +23,7 @@ from report.errors import PublishError
 from report.publish import publish
 from report.stored import PAGE, SWEEP_PREFIX
 from report.sweep import Sweep
+from report.tracking import track
 from tools.look.update import alone
 from tools.setup.project import ROOT, ToolError, run_main, say, stack_text, target_of
 from tools.stack import config as stack_config
@@ -118,13 +119,20 @@ def _measure_all(sweep: Sweep, folder: Path, stack: SweepStack) -> Sweep:
         say(f"setting {index + 1} of {len(sweep.points)}: {point.label}")
         try:
             comparison = Comparison.from_json(stack.measure({**sweep.base, **point.settings}))
-            measured = replace(point, result=publish(comparison, sweep.stack, ROOT).name, error=None)
+            measured = replace(point, result=_published(comparison, sweep.stack), error=None)
         except (UpdateFailed, CompareError, PublishError) as error:
             say(f"{point.label} failed: {error}")
             measured = replace(point, error=str(error))
         sweep = sweep.with_point(index, measured)
         sweep.write(folder)
     return sweep
+
+
+def _published(comparison: Comparison, stack: str) -> str:
+    """The name of its result's folder."""
+    folder = publish(comparison, stack, ROOT)
+    track(comparison, folder, stack, ROOT)
+    return folder.name
 
 
 def write_report(sweep: Sweep, folder: Path) -> Path:

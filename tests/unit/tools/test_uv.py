@@ -24,8 +24,8 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
     def sync(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         run.append(command[1:])
         (tmp_path / ".venv").mkdir(exist_ok=True)
-        if "cluster" in command:
-            _cluster_packages(tmp_path).mkdir(parents=True, exist_ok=True)
+        for extra in {"cluster", "tracking"} & set(command):
+            _packages(tmp_path, extra).mkdir(parents=True, exist_ok=True)
         return subprocess.CompletedProcess(command, 0)
 
     for name in uv._LOCKED:
@@ -38,42 +38,53 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
     return run
 
 
-def _cluster_packages(root: Path) -> Path:
-    return root / ".venv/lib/python3.11/site-packages/pulumi_kubernetes"
+def _packages(root: Path, extra: str) -> Path:
+    return root / ".venv/lib/python3.11/site-packages" / {"cluster": "pulumi_kubernetes", "tracking": "mlflow"}[extra]
 
 
 def test_an_environment_in_sync_is_left_alone(commands: Commands) -> None:
     """A warm `make` starts no uv."""
-    uv.sync(cluster=False)
-    uv.sync(cluster=False)
+    uv.sync([])
+    uv.sync([])
 
     assert commands == [["sync", "--frozen"]]
 
 
 def test_the_cluster_packages_are_added_to_what_is_there(commands: Commands) -> None:
     """And stay for later calls that do not ask for them."""
-    uv.sync(cluster=False)
-    uv.sync(cluster=True)
-    uv.sync(cluster=True)
-    uv.sync(cluster=False)
+    uv.sync([])
+    uv.sync(["cluster"])
+    uv.sync(["cluster"])
+    uv.sync([])
 
     assert commands == [["sync", "--frozen"], ["sync", "--frozen", "--extra", "cluster", "--inexact"]]
 
 
 def test_a_changed_lock_is_followed_with_the_packages_that_are_there(commands: Commands, tmp_path: Path) -> None:
     """What left the lock leaves the environment; the extra stays."""
-    uv.sync(cluster=True)
+    uv.sync(["cluster"])
     (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
-    uv.sync(cluster=False)
+    uv.sync([])
 
     assert commands == [["sync", "--frozen", "--extra", "cluster"]] * 2
 
 
+def test_an_extra_takes_no_other_away(commands: Commands, tmp_path: Path) -> None:
+    """A stack of a cluster and one that tracks have one environment, also after the lock has changed."""
+    uv.sync(["tracking"])
+    uv.sync(["cluster"])
+    (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
+    uv.sync([])
+
+    both = ["sync", "--frozen", "--extra", "cluster", "--extra", "tracking"]
+    assert commands == [["sync", "--frozen", "--extra", "tracking"], [*both, "--inexact"], both]
+
+
 def test_packages_that_somebody_took_away_are_added_again(commands: Commands, tmp_path: Path) -> None:
     """`uv sync` by hand removes the extra; no stamp hides that."""
-    uv.sync(cluster=True)
-    _cluster_packages(tmp_path).rmdir()
-    uv.sync(cluster=True)
+    uv.sync(["cluster"])
+    _packages(tmp_path, "cluster").rmdir()
+    uv.sync(["cluster"])
 
     assert len(commands) == 2
 
@@ -82,11 +93,11 @@ def test_an_environment_whose_install_failed_does_not_count(
     commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next call tries again."""
-    uv.sync(cluster=False)
+    uv.sync([])
     (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
     monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 2))
     with pytest.raises(ToolError, match="uv sync --frozen"):
-        uv.sync(cluster=False)
+        uv.sync([])
     (tmp_path / "uv.lock").write_text("as locked", encoding="utf-8")
 
     assert not (tmp_path / ".venv/.synced").exists()

@@ -1,0 +1,199 @@
+"""Writes a measurement to an MLflow server: `python -m report.mlflow_client`, a process that `report.tracking` starts.
+
+Reads a `Tracked` as JSON on stdin, prints the address of the measurement's run, and fails with one line that says why.
+Decides nothing of what is written.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from report.series import Value
+from training.contract.result import decode
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
+
+MEASUREMENT, COMPARISON, PARENT = "measurement", "comparison", "mlflow.parentRunId"
+"""Tags by which runs are found again."""
+FINISHED = "FINISHED"
+_MOST = 5000
+"""Runs that are asked for at a time: a measurement has 5 arms and 100 repeats at most, and those of a curve."""
+_NAME = re.compile(r"[^\w.\-: /]", re.ASCII)
+_LONGEST_ANSWER = 300
+_LET_IN = (
+    "`export MLFLOW_TRACKING_USERNAME=… MLFLOW_TRACKING_PASSWORD=…`, or `MLFLOW_TRACKING_TOKEN=…`, with what it takes"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackedRun:
+    """A run as MLflow has it."""
+
+    name: str
+    started: float
+    """Seconds since 1970, as `ended`."""
+    ended: float
+    tags: dict[str, str]
+    params: dict[str, str]
+    metrics: list[Value]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracked:
+    """A measurement, and where it is to be written."""
+
+    server: str
+    experiment: str
+    measurement: str
+    """The same for the same runs, however often and in whichever way they are compared."""
+    comparison: str
+    """SHA-256 of the comparison: of another one the server's copy is replaced."""
+    whole: TrackedRun
+    runs: list[TrackedRun]
+    files: list[str]
+    """Absolute paths."""
+
+
+def write(tracked: Tracked) -> str:
+    """The address of the measurement's run, which is there afterwards, whole and once."""
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracked.server)
+    experiment = _experiment(client, tracked.experiment)
+    earlier = _found(client, experiment, MEASUREMENT, tracked.measurement)
+    kept = next((run.info.run_id for run in earlier if _is_whole(run, tracked)), None)
+    run_id = kept or _write_new(client, experiment, tracked)
+    for run in earlier:
+        if run.info.run_id != run_id:
+            _delete(client, experiment, run.info.run_id)
+    return f"{tracked.server}/#/experiments/{experiment}/runs/{run_id}"
+
+
+def _experiment(client: "MlflowClient", name: str) -> str:
+    existing = client.get_experiment_by_name(name)
+    return str(existing.experiment_id if existing else client.create_experiment(name))
+
+
+def _found(client: "MlflowClient", experiment: str, tag: str, value: str) -> "list[Run]":
+    return list(client.search_runs([experiment], f"tags.`{tag}` = '{value}'", max_results=_MOST))
+
+
+def _is_whole(run: "Run", tracked: Tracked) -> bool:
+    """Ended last of all, so nothing of it is missing; and of just this comparison."""
+    return bool(run.info.status == FINISHED and run.data.tags.get(COMPARISON) == tracked.comparison)
+
+
+def _write_new(client: "MlflowClient", experiment: str, tracked: Tracked) -> str:
+    """A run for the measurement, those of the arms inside it; it ends when all is there."""
+    own = {MEASUREMENT: tracked.measurement, COMPARISON: tracked.comparison}
+    run_id, artifacts = _begin(client, experiment, tracked.whole, own)
+    for run in tracked.runs:
+        inner, _ = _begin(client, experiment, run, {PARENT: run_id})
+        _end(client, inner, run)
+    _log_files(client, run_id, artifacts, tracked.files)
+    _end(client, run_id, tracked.whole)
+    return run_id
+
+
+def _begin(client: "MlflowClient", experiment: str, run: TrackedRun, tags: Mapping[str, str]) -> tuple[str, str]:
+    """Make it with all that it holds but files; its identity, and where these go."""
+    from mlflow.entities import Metric, Param
+
+    named = {_name(key): value for key, value in run.tags.items()}
+    made = client.create_run(experiment, _milliseconds(run.started), {**named, **tags}, run.name).info
+    metrics = [Metric(_name(each.name), each.value, _milliseconds(each.at), each.step) for each in run.metrics]
+    params = [Param(_name(key), value) for key, value in run.params.items()]
+    client.log_batch(made.run_id, metrics, params, synchronous=True)
+    return str(made.run_id), str(made.artifact_uri)
+
+
+def _end(client: "MlflowClient", run_id: str, run: TrackedRun) -> None:
+    client.set_terminated(run_id, FINISHED, _milliseconds(run.ended))
+
+
+def _log_files(client: "MlflowClient", run_id: str, store: str, files: list[str]) -> None:
+    """Of a store that is a path on the server's machine nothing: the client would write to that path on this one."""
+    if urlsplit(store).scheme in ("", "file"):
+        return
+    for path in files:
+        client.log_artifact(run_id, path)
+
+
+def _delete(client: "MlflowClient", experiment: str, run_id: str) -> None:
+    """With those inside it, which go first: as long as it is there, they are found."""
+    for run in _found(client, experiment, PARENT, run_id):
+        client.delete_run(run.info.run_id)
+    client.delete_run(run_id)
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(1000 * seconds)
+
+
+def _name(text: str) -> str:
+    """As MLflow allows: a script names its metrics as it likes."""
+    return _NAME.sub("_", text)[:250]
+
+
+def explain(error: Exception) -> str:
+    """In a line: what is wrong with the server, and what helps."""
+    from mlflow.exceptions import MlflowException
+    from requests import exceptions
+
+    causes = list(_causes(error))
+    if any(isinstance(cause, exceptions.SSLError) for cause in causes):
+        return (
+            f"its certificate is not trusted: `export MLFLOW_TRACKING_SERVER_CERT_PATH=its/ca.pem` ({_answer(error)})"
+        )
+    if any(isinstance(cause, exceptions.ConnectionError | exceptions.Timeout) for cause in causes):
+        return f"it does not answer ({_answer(causes[-1])})"
+    status = error.get_http_status_code() if isinstance(error, MlflowException) else _status(error)
+    if status == 401:
+        return f"it asks for a user or a token, and takes none of yours: {_LET_IN}"
+    if status == 403:
+        return f"its user may not write there: {_LET_IN} ({_answer(error)})"
+    if (status == 404 and "RESOURCE_DOES_NOT_EXIST" not in str(error)) or "valid JSON" in str(error):
+        return (
+            f"it answers, but not as MLflow does: `pulumi config set trackingUri …`, then `make up` ({_answer(error)})"
+        )
+    return f"it says: {_answer(error)}"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and all that it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _status(error: Any) -> int | None:
+    """Of an answer to a file that was sent."""
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
+def _answer(error: BaseException) -> str:
+    """On one line."""
+    text = " ".join(str(error).split())
+    text = text if text.isprintable() else ascii(text)
+    return text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}…"
+
+
+def main() -> int:
+    """0 when the measurement is there."""
+    tracked = decode(Tracked, json.load(sys.stdin), "tracked")
+    try:
+        print(write(tracked))
+    except Exception as error:  # noqa: BLE001 (a client with many dependencies: whatever it raises is said in a line)
+        print(explain(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""A comparison as an MLflow server keeps it: a run for the measurement, and inside it one for each run of an arm.
+
+Data alone, made from the comparison and the runs' result files. No server is asked here: `report.mlflow_client` does.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from compare.clock import whole_seconds
+from compare.schema import Comparison, Estimate, RunLink
+from report import links, source
+from report.mlflow_client import Tracked, TrackedRun
+from report.publish import TEXT
+from report.series import Value, series
+from report.stored import COMPARISON, PAGE
+from tools.setup.project import project_name
+from training.contract.arms import RAY
+from training.contract.recipe import canonical
+from training.contract.result import Provenance, ResultError, TrainingResult, read
+from training.contract.workload import named
+
+KEY = "trackingUri"
+"""The setting with the server's address: a comparison has it among the settings it was made with."""
+FILES = (COMPARISON, TEXT, PAGE)
+"""Of a published result, what the server gets as artifacts."""
+_SECONDS = ("startup", "train", "warmup", "validation", "evaluation", "report", "checkpoint", "probe")
+
+
+def describe(comparison: Comparison, folder: Path, stack: str, project: Path) -> Tracked:
+    """Of a comparison that was published in `folder`, and whose settings name a server."""
+    shas = sorted({link.sha256 for _, link in _links(comparison)})
+    return Tracked(
+        server=comparison.settings[KEY].rstrip("/"),
+        experiment=f"{project_name()}/{stack}",
+        measurement=hashlib.sha256("\n".join(shas).encode()).hexdigest(),
+        comparison=hashlib.sha256(comparison.to_json().encode()).hexdigest(),
+        whole=_whole(comparison, folder, stack),
+        runs=[_run(arm, link, comparison, project) for arm, link in _links(comparison)],
+        files=[str(folder / name) for name in FILES],
+    )
+
+
+def _links(comparison: Comparison) -> Iterator[tuple[str, RunLink]]:
+    """Every run that was compared with its arm, those of a curve of workers too; each once."""
+    of_arms = [(name, link) for name in comparison.shown_arms() for link in comparison.arms[name].runs]
+    points = comparison.workers_curve.points if comparison.workers_curve else []
+    of_curve = [(RAY.name, link) for point in points for link in point.runs]
+    yield from {link.path: (arm, link) for arm, link in of_arms + of_curve}.values()
+
+
+def _whole(comparison: Comparison, folder: Path, stack: str) -> TrackedRun:
+    spans = [(_started(link), _ended(link)) for _, link in _links(comparison)]
+    ended = max(end for _, end in spans)
+    return TrackedRun(
+        name=folder.name,
+        started=min(start for start, _ in spans),
+        ended=ended,
+        tags=_tags(comparison, stack) | _commit(folder),
+        params=_texts(comparison.recipe | {key: text for key, text in comparison.settings.items() if key != KEY}),
+        metrics=[Value(name, value, 0, ended) for name, value in _numbers(comparison)],
+    )
+
+
+def _tags(comparison: Comparison, stack: str) -> dict[str, str]:
+    provenance = comparison.arms[comparison.shown_arms()[-1]].provenance
+    decisions = {name: ratio.decision for name, ratio in comparison.ratios.items() if ratio}
+    return {
+        "mlflow.note.content": comparison.verdict,
+        "stack": stack,
+        "workload": comparison.workload,
+        "answer": comparison.answer,
+        "claim": comparison.claim,
+        **{f"decision.{name}": decision for name, decision in decisions.items() if decision},
+        **{f"check.{name}": _verified(passed) for name, passed in comparison.checks.items()},
+        **{f"absent.{arm}": why for arm, why in comparison.absent.items()},
+        **_machine(provenance),
+    }
+
+
+def _verified(passed: bool | None) -> str:
+    return "not verified" if passed is None else str(passed).lower()
+
+
+def _machine(made: Provenance) -> dict[str, str]:
+    """What it was measured on and with."""
+    versions = {f"version.{name}": version for name, version in made.versions.items()}
+    host = {"cpuModel": made.cpu_model, "platform": made.platform}
+    sizes = {"cpusAllowed": str(made.cpus_allowed), "memoryBytes": str(made.memory_bytes)}
+    hashes = {"codeHash": made.code_hash, "dependenciesHash": made.dependencies_hash}
+    return host | sizes | hashes | versions
+
+
+def _commit(folder: Path) -> dict[str, str]:
+    commit = source.read(folder)
+    return {"commit": commit} if commit else {}
+
+
+def _numbers(comparison: Comparison) -> Iterator[tuple[str, float]]:
+    """Ratios with their intervals, and of each arm its medians; what was not measured is left out, and is no 0."""
+    for name, ratio in comparison.ratios.items():
+        if ratio:
+            yield from _interval(name, ratio)
+    if comparison.break_even_epochs is not None:
+        yield "breakEvenEpochs", comparison.break_even_epochs
+    for arm, summary in comparison.arms.items():
+        for name, spread in summary.measures.items():
+            if spread:
+                yield f"{arm}/{name}", spread.median
+
+
+def _interval(name: str, ratio: Estimate) -> Iterator[tuple[str, float]]:
+    yield name, ratio.median
+    if ratio.lower is not None and ratio.upper is not None:
+        yield f"{name}.lower", ratio.lower
+        yield f"{name}.upper", ratio.upper
+
+
+def _run(arm: str, link: RunLink, comparison: Comparison, project: Path) -> TrackedRun:
+    state = links.state(link, project)
+    result = _read(project / link.path) if state == "present" else None
+    found = {"result": link.path, "sha256": link.sha256, "resultFile": state}
+    asked = {"arm": arm, "repeat": link.repeat, "seed": link.seed}
+    return TrackedRun(
+        name=link.name,
+        started=_started(link),
+        ended=_ended(link),
+        tags={"arm": arm, "role": comparison.arms[arm].role, "title": comparison.arms[arm].title, **found},
+        params=_texts((result.recipe if result else {}) | asked),
+        metrics=[*_totals(result, _ended(link)), *series(result)] if result else [],
+    )
+
+
+def _read(path: Path) -> TrainingResult | None:
+    try:
+        return read(path)
+    except ResultError:
+        return None
+
+
+def _totals(result: TrainingResult, ended: float) -> list[Value]:
+    """Numbers of the whole run, named as the comparison names them."""
+    seconds = {f"{part}Seconds": getattr(result.seconds, part) for part in _SECONDS}
+    steps = result.steps.seconds
+    pace = {"stepSecondsMean": steps.mean, "stepSecondsP50": steps.p50, "stepSecondsP95": steps.p95} if steps else {}
+    speed = {f"{named(result.workload).unit}PerSecond": result.amount.per_second}
+    numbers = {"wallSeconds": whole_seconds(result), **seconds, **pace, **speed, **result.scores}
+    return [Value(name, value, 0, ended) for name, value in numbers.items() if value is not None]
+
+
+def _started(link: RunLink) -> float:
+    return datetime.fromisoformat(link.started_at).timestamp()
+
+
+def _ended(link: RunLink) -> float:
+    return _started(link) + link.wall_seconds
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters are texts; what is not set is none."""
+    return {key: _text(value) for key, value in values.items() if value not in (None, "")}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:g}" if isinstance(value, float) else canonical(value)

@@ -1,0 +1,33 @@
+"""Servers for the tests of this folder, and MLflow's client where it is installed."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+
+from tests.tracking import servers
+from tests.tracking.servers import Server
+
+
+@pytest.fixture(autouse=True)
+def _client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process has no server and no credentials of anybody's."""
+    if find_spec("mlflow") is None:
+        pytest.skip("MLflow's client is not installed: `uv sync --frozen --inexact --extra tracking`")
+    for name in (
+        "MLFLOW_TRACKING_URI",
+        "MLFLOW_TRACKING_USERNAME",
+        "MLFLOW_TRACKING_PASSWORD",
+        "MLFLOW_TRACKING_TOKEN",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("report.html.render", lambda comparison, stack, project: "the page")
+
+
+@pytest.fixture(scope="module", params=servers.WAYS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Each that there is."""
+    if request.param == "real" and not servers.PYTHON:
+        pytest.skip(servers.NO_SERVER)
+    with servers.WAYS[request.param](tmp_path_factory.mktemp("mlflow")) as started:
+        yield started
