@@ -16,7 +16,7 @@ LEAST_RAY = (2, 54)
 """Before, a page in a browser could run code by the dashboard (CVE-2026-27482)."""
 LEAST_PYTHON = (3, 11)
 """Of the project's modules."""
-TRAIN = {"pyarrow": "ray[train]", "pydantic": "ray[train]"}
+TRAIN = dict.fromkeys(("fsspec", "pandas", "pyarrow", "pydantic", "requests"), "ray[train]")
 """Modules of Ray Train's, and what brings them."""
 BEGINNING = (1980, 1, 1, 0, 0, 0)
 """Every file's time: the first that a zip can have."""

@@ -11,7 +11,19 @@ from typing import Any
 from training.launch import ray_nodes
 
 TOKEN = "secret"  # noqa: S105 (the fake server's)
-MODULES = ("ray", "pyarrow", "pydantic", "numpy", "sklearn", "tensorflow", "tf_keras", "torch")
+MODULES = (
+    "ray",
+    "fsspec",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "requests",
+    "numpy",
+    "sklearn",
+    "tensorflow",
+    "tf_keras",
+    "torch",
+)
 PYTHON = {"versions": {"python": "3.11.9", "ray": "2.60.0", "torch": "2.15.0"}, "modules": list(MODULES)}
 """What an environment has in which everything runs."""
 

@@ -13,7 +13,7 @@ from infra.places.ray.place import ExistingRay
 from infra.places.ray.run import RayJobRunProvider, is_here
 from infra.settings.settings import RayNodes, Settings
 from tests import unreachable
-from tests.unit.fake_ray import PYTHON, TOKEN, FakeRay, serving
+from tests.unit.fake_ray import MODULES, PYTHON, TOKEN, FakeRay, serving
 from tests.unit.settings_machine import machine, only_problem, parse, plan_runs
 from training.launch import submit
 from training.launch.other_jobs import mark
@@ -240,7 +240,7 @@ IN_THE_WAY: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "an old Python": ({"job": python(python="3.10.2")}, {}, r"Python 3.10.2, and what is sent there needs 3.11"),
     "another Ray": ({"job": python(ray="2.55.0")}, {}, r"has Ray 2.55.0, and the cluster is Ray 2.60.0"),
     "no PyTorch": (
-        {"nodes": {"10.0.0.7": {**PYTHON, "modules": ["ray", "pyarrow", "pydantic"]}}},
+        {"nodes": {"10.0.0.7": {**PYTHON, "modules": [name for name in MODULES if name != "torch"]}}},
         SCRIPT,
         r"node 10.0.0.7 lacks torch; this helps:\n  python -m pip install torch",
     ),
