@@ -42,7 +42,7 @@ def test_a_role_is_assumed_for_each_run_and_for_the_probe() -> None:
     assert "arn:aws:iam::123456789012:role/training" == recorded["inputs"]["storage-probe"]["role"]
     assert "storage-probe" not in recorded["retained"]
     given = recorded["inputs"]["baseline-1-credentials"]
-    assert {"__provider", "kubeconfig", "name", "namespace", "role", "run", "timeoutMinutes"} == set(given)
+    assert {"__provider", "kubeconfig", "name", "namespace", "role", "run", "stack", "timeoutMinutes"} == set(given)
     assert "NetworkPolicy storage" in recorded["objects"]
 
 
