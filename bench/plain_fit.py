@@ -13,7 +13,7 @@ from training.launch import environment
 from training.workloads.cnn import dataset
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.registry import MODELS
-from training.workloads.cnn.shapes import Shape
+from training.workloads.cnn.shapes import Shape, Share
 from training.workloads.cnn.workload import WORKLOAD
 
 
@@ -27,7 +27,7 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(recipe.compute_threads())
     tf.config.threading.set_inter_op_parallelism_threads(2)  # as in training.workloads.cnn.train
     tf.keras.mixed_precision.set_global_policy("mixed_bfloat16" if recipe.precision == "bfloat16" else "float32")
-    data = dataset.load(recipe.dataset, recipe.train_images, "")
+    data = dataset.load(recipe, "", Share())
     model = MODELS[recipe.model].build(Shape(len(data.class_names), synchronized=False, seed=recipe.seed))
     model.compile(
         tf.keras.optimizers.legacy.Adam(recipe.learning_rate),

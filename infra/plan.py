@@ -138,10 +138,17 @@ def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
         "secretEnvironment": settings.secret_digest,
         "host": provenance.host().fingerprint() if place.trains_here else None,
         "machines": place.machines(settings),
-        "datasetFiles": provenance.files_hash(Path(settings.dataset_path)) if settings.dataset_path else None,
+        "datasetFiles": _data(settings),
         **({"storage": settings.storage.told()} if settings.storage else {}),
         "environment": environment.steering(os.environ) if place.trains_here else None,
     }
+
+
+def _data(settings: Settings) -> str | None:
+    """By what other data is told: in storage its address, as asking for more would take minutes; here its files."""
+    if settings.data_in_storage or not settings.dataset_path:
+        return settings.dataset_path
+    return provenance.files_hash(Path(settings.dataset_path))
 
 
 def _hash(parts: dict[str, Any]) -> str:

@@ -22,16 +22,22 @@ def refuse_unusable(settings: Settings) -> None:
     """Raises RunError where it can't be used; says what is to be known of it."""
     assert settings.storage is not None  # noqa: S101 (who calls this knows)
     try:
-        known = ask(settings.storage, settings.run_timeout_minutes)
+        known = ask(settings.storage, settings.run_timeout_minutes, data_of(settings))
     except Failure as failure:
         raise pulumi.RunError(f"nothing was changed: {failure}") from None
     if known:
         pulumi.log.warn(known)
 
 
-def ask(storage: Storage, timeout_minutes: float) -> str:
-    """What is to be known of it. Raises Failure."""
+def data_of(settings: Settings) -> str:
+    """Where runs will read data in storage; "": nowhere."""
+    return settings.dataset_path or "" if settings.data_in_storage else ""
+
+
+def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
+    """What is to be known of it; whether there is anything at `data`. Raises Failure."""
     command = [sys.executable, "-m", "training.launch.storage_probe", storage.address, "--way", way_of(storage)]
+    command += ["--data", data] if data else []
     variables = _variables(storage, timeout_minutes)
     try:
         done = subprocess.run(

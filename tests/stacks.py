@@ -1,4 +1,4 @@
-"""The stack files: those of places, and those of the examples with the environment that some of them need."""
+"""The stack files: of places, of data in a bucket, and of the examples with the environment that some of them need."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,8 @@ def given(stack: str) -> dict[str, str]:
 
 STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
 OF_EXAMPLES = [stack for stack in STACKS if given(stack).get("workload") == "script"]
-OF_PLACES = [stack for stack in STACKS if stack not in OF_EXAMPLES]
+OF_BUCKETS = [stack for stack in STACKS if "datasetPath" in given(stack)]
+OF_PLACES = [stack for stack in STACKS if stack not in (*OF_EXAMPLES, *OF_BUCKETS)]
 ON_KUBERNETES = [stack for stack in OF_PLACES if given(stack)["target"] not in ("local", "ray")]
 
 

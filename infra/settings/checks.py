@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import LOCAL
+from infra.settings.key import CLUSTER, LOCAL
+from infra.settings.rules import CLAIM, MOUNTED
 
 OF_STORAGE = "infra.settings.storage"
 """Module with what settings know of storage: of a stack that has none it is not loaded."""
@@ -41,10 +42,17 @@ def run_checks(draft: Draft, checks: tuple[Check, ...]) -> list[Problem]:
 
 
 def path_of(draft: Draft, key: str) -> Path | None:
-    """The path a key names, from the project's folder; None when it is not set."""
-    if not draft.get(key):
+    """The path on this machine that a key names, from the project's folder; None when it names none."""
+    if not draft.get(key) or in_storage(draft, key):
         return None
     return draft.facts.folder / os.path.expanduser(str(draft[key]))  # noqa: PTH111 (Path's raises for an unknown ~user)
+
+
+def in_storage(draft: Draft, key: str) -> str | None:
+    """The address that a key names in storage: a bucket's, or a path in the claim of pods; None for neither."""
+    given = str(draft.get(key) or "").rstrip("/")
+    is_in_claim = draft.target in CLUSTER and draft.get("storage") == CLAIM and given.startswith(f"{MOUNTED}/")
+    return given if "://" in given or is_in_claim else None
 
 
 def is_set(draft: Draft, key: str) -> bool:

@@ -4,17 +4,21 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from infra.settings.checks import Check, is_readable_folder, lines_for_storage, path_of
+from infra.settings.checks import Check, in_storage, is_readable_folder, is_set, lines_for_storage, path_of
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.key import CLUSTER, LOCAL, RAY, Key, Target
+from infra.settings.rules import STORES
 from infra.settings.table import OfWorkload
 from training.contract.rules import boolean, choice, text
 from training.workloads.cnn.registry import DATASETS
+from training.workloads.cnn.shapes import TEST_FOLDERS, TRAIN_FOLDER
 
 AUTO = "auto"
 AUTO_DATASETS: dict[Target, str] = {**dict.fromkeys((*LOCAL, *RAY), "digits"), **dict.fromkeys(CLUSTER, "cifar10")}
 """What `auto` means without a datasetPath."""
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+IMAGEFOLDER = "imagefolder"
+A_BUCKET = "s3://my-bucket/training"
 _LEAST_IMAGES = 10
 """Fewer leave no image for validation, which is every tenth."""
 _KEYS = (
@@ -26,10 +30,11 @@ _KEYS = (
     ),
     Key(
         name="datasetPath",
-        rule=text("a folder cifar-10-batches-py"),
+        rule=text("a folder of this machine, or an address in storage"),
         example="data/cifar-10-batches-py",
         derived="none",
-        help="folder with the files of CIFAR-10, instead of downloading them",
+        help="where the files of CIFAR-10 are, instead of downloading them, or the images of imagefolder: a folder, "
+        "s3://…, gs://…, or /storage/… of a claim",
     ),
     Key(
         name="tunedRay",
@@ -80,7 +85,7 @@ def _batch_holds_workers(draft: Draft) -> Iterator[Problem]:
 def _images_exist(draft: Draft) -> Iterator[Problem]:
     name = dataset_of(draft)
     available = DATASETS[name].train_images
-    if not DATASETS[name].any_size and draft["trainImages"] > available:
+    if available and not DATASETS[name].any_size and draft["trainImages"] > available:
         yield Problem(
             draft.shown("trainImages"),
             f"at most {available}, the training images of {name}",
@@ -95,7 +100,7 @@ def _epoch_has_a_step(draft: Draft) -> Iterator[Problem]:
         return
     enough = _images_for(batch)
     entry = DATASETS[dataset_of(draft)]
-    can_grow = entry.any_size or (draft["trainImages"] and enough <= entry.train_images)
+    can_grow = entry.any_size or (draft["trainImages"] and enough <= (entry.train_images or enough))
     more = [set_line("trainImages", enough)] if can_grow else []
     less = [set_line("globalBatchSize", training)] if images >= _LEAST_IMAGES else []
     yield Problem(
@@ -139,6 +144,77 @@ def _dataset_path_exists(draft: Draft) -> Iterator[Problem]:
             "a folder that exists, whatever the data set",
             ("pulumi config rm datasetPath",),
             why=f"there is no folder {str(folder)!r}, or it can't be read",
+        )
+
+
+def _data_is_in_its_storage(draft: Draft) -> Iterator[Problem]:
+    """One address, one server, one way in: those of `storage`."""
+    address, storage = in_storage(draft, "datasetPath"), str(draft["storage"] or "")
+    if not address or draft.target in RAY:
+        return
+    scheme, is_bucket, _ = address.partition("://")
+    if is_bucket and not (scheme in STORES and storage.startswith(f"{scheme}://")):
+        let_in = (set_line("storage", A_BUCKET),) if draft.target in LOCAL else lines_for_storage(draft)
+        lines = let_in if A_BUCKET.startswith(scheme) and not storage else ()
+        yield Problem(
+            f"{draft.shown('datasetPath')} with {draft.shown('storage')}",
+            f"a folder, or an address of {' or '.join(f'{one}://' for one in STORES)} where storage is one of the same",
+            (*lines, _without_data(draft)),
+            why="runs are let in by the keys of storage",
+        )
+
+
+def _without_data(draft: Draft) -> str:
+    """The line that leaves out `datasetPath`, and the data set that needs it."""
+    line = "pulumi config rm datasetPath"
+    return f"{line} && pulumi config rm dataset" if draft["dataset"] == IMAGEFOLDER else line
+
+
+def _images_are_somewhere(draft: Draft) -> Iterator[Problem]:
+    """Where a run finds them; target ray has its own word on it."""
+    if draft["dataset"] != IMAGEFOLDER or draft.target in RAY:
+        return
+    folder = path_of(draft, "datasetPath")
+    if not draft["datasetPath"]:
+        yield Problem(
+            f"{draft.shown('dataset')} with {draft.shown('datasetPath')}",
+            "imagefolder with datasetPath",
+            ("pulumi config rm dataset",),
+            why="it is images of yours: `pulumi config set datasetPath`, with a folder, s3://… or /storage/…",
+        )
+    elif folder and draft.target in CLUSTER:
+        yield Problem(
+            f"{draft.shown('datasetPath')} with {draft.shown('dataset')}",
+            f"an address in storage on target {draft.target}: s3://…, gs://…, or /storage/… with storage pvc",
+            (_without_data(draft),),
+            why="images of yours are in no image: a folder of this machine is in no pod",
+        )
+
+
+def _images_are_by_class(draft: Draft) -> Iterator[Problem]:
+    folder = path_of(draft, "datasetPath")
+    if draft["dataset"] != IMAGEFOLDER or folder is None or not is_readable_folder(folder) or draft.target in CLUSTER:
+        return
+    tested = [name for name in TEST_FOLDERS if (folder / name).is_dir()]
+    if not (folder / TRAIN_FOLDER).is_dir() or not tested:
+        inside = [found.parent for found in sorted(folder.glob(f"*/{TRAIN_FOLDER}"))]
+        yield Problem(
+            draft.shown("datasetPath"),
+            f"a folder with {TRAIN_FOLDER}/CLASS/*.jpg and {TEST_FOLDERS[0]}/CLASS/*.jpg",
+            (*(set_line("datasetPath", found) for found in inside[:1]), _without_data(draft)),
+            why=f"{folder} has no folder {TEST_FOLDERS[0] if not tested else TRAIN_FOLDER}",
+        )
+
+
+def _image_size_is_used(draft: Draft) -> Iterator[Problem]:
+    name = dataset_of(draft)
+    if is_set(draft, "imageSize") and not DATASETS[name].any_side:
+        sized = [entry.name for entry in DATASETS.values() if entry.any_side]
+        yield Problem(
+            f"{draft.shown('imageSize')} with dataset {name}",
+            f"set with dataset {' or '.join(sized)} only",
+            ("pulumi config rm imageSize",),
+            why="the images of others have a size",
         )
 
 
@@ -214,6 +290,10 @@ OWN = OfWorkload(
         Check(_epoch_has_a_step, _IMAGE_KEYS),
         Check(_steps_are_timed, (*_IMAGE_KEYS, "epochs", "warmupSteps")),
         Check(_dataset_path_exists, ("datasetPath",)),
+        Check(_data_is_in_its_storage, ("target", "dataset", "datasetPath", "storage")),
+        Check(_images_are_somewhere, ("target", "dataset", "datasetPath", "storage")),
+        Check(_images_are_by_class, ("target", "dataset", "datasetPath")),
+        Check(_image_size_is_used, ("target", "dataset", "datasetPath", "imageSize")),
         Check(_cifar10_is_whole, ("target", "dataset", "datasetPath")),
         Check(_models_have_a_place, ("target", "saveModel", "storage")),
         Check(_checkpoints_have_a_place, ("target", "checkpointEpochs", "storage")),

@@ -24,6 +24,8 @@ STORES = ("s3", "gs")
 """Schemes of addresses that are storage."""
 CLAIM = "pvc"
 """As storage: a PersistentVolumeClaim of the stack's own."""
+MOUNTED = "/storage"
+"""Where pods have it."""
 KEY_ID, KEY, SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 """Variables with credentials of S3, as its clients name them."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#\s]*)?$", re.ASCII)

@@ -17,7 +17,7 @@ import pulumi
 import yaml
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
-from infra.settings.checks import CHECKS, OF_STORAGE, Check, fewer_workers, path_of, run_checks
+from infra.settings.checks import CHECKS, OF_STORAGE, Check, fewer_workers, in_storage, path_of, run_checks
 from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read
 from infra.settings.key import CLUSTER, RAY, Target
 from infra.settings.rules import Destination, Quantity
@@ -177,7 +177,9 @@ class Settings:
     price_cpu_hour: float | None
     price_gib_hour: float | None
     dataset_path: str | None
-    """Absolute; it exists."""
+    """Absolute; it exists. Or an address in storage."""
+    data_in_storage: bool
+    """Whether it is one."""
     storage: Storage | None
     """Where runs keep what outlives them; None: nothing does."""
     worker_memory_bytes: int
@@ -279,7 +281,8 @@ def _settings(draft: Draft, place: Judge) -> Settings:
     unfit, allowed, absent = place.unfit(draft), draft["allowOversubscription"], absent_arms(draft, place)
     permitted = [shortage.what for shortage in unfit if shortage.liftable and allowed]
     refused = [str(shortage) for shortage in unfit if not (shortage.liftable and allowed)]
-    dataset_path = path_of(draft, "datasetPath")
+    stored = in_storage(draft, "datasetPath")
+    dataset_path = stored or path_of(draft, "datasetPath")
     recipe, secret = recipe_of(draft), of_workload(draft["workload"]).secrets(draft)
     return Settings(
         stack=draft.facts.stack,
@@ -301,6 +304,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         price_cpu_hour=draft["priceCpuHour"],
         price_gib_hour=draft["priceGibHour"],
         dataset_path=str(dataset_path) if dataset_path else None,
+        data_in_storage=stored is not None,
         storage=_storage(draft),
         worker_memory_bytes=draft["workerMemory"].bytes,
         oversubscription=permitted[0] if permitted else None,

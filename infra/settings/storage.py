@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from infra.settings.checks import STORAGE_KEYS, is_set, path_of
 from infra.settings.draft import Draft, Problem, secret_line, set_line
 from infra.settings.key import CLUSTER
-from infra.settings.rules import CLAIM
+from infra.settings.rules import CLAIM, MOUNTED
 from infra.settings.settings import Claim, Storage
 
-MOUNTED = "/storage"
-"""Where pods have a claim."""
 HOSTNAME = "kubernetes.io/hostname"
 """Label of a node by which pods are kept to one."""
 S3 = "s3://"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 - fixtures
 from tests.program.engine import ROOT, Project
-from tests.stacks import OF_PLACES, environment_of
+from tests.stacks import OF_BUCKETS, OF_PLACES, environment_of
 from tests.unit.places.test_chart import archive
 
 PLUGINS = ("kubernetes", "command")
@@ -44,7 +44,11 @@ def preview(project: Project) -> Preview:
 
     def run(stack: str, *, ok: bool = True) -> str:
         project.pulumi("stack", "init", stack)
-        given = {"kuberayChart": str(project.folder / CHART)} if stack in OF_PLACES else environment_of(stack)
+        given = (
+            {"kuberayChart": str(project.folder / CHART)}
+            if stack in (*OF_PLACES, *OF_BUCKETS)
+            else environment_of(stack)
+        )
         flags = [word for key, value in given.items() for word in ("-c", f"{key}={value}")]
         return project.pulumi("preview", "--stack", stack, "--policy-pack", str(ROOT / "policy"), *flags, ok=ok)
 

@@ -97,7 +97,8 @@ def _run(recipe: CnnRecipe, rank: int, world: int, *, judged: bool) -> dict[str,
     evaluation = {}
     if judged:
         session.loop.average_statistics()
-        evaluation = dict(zip(("loss", "confusion"), session.loop.evaluate(session.data.validation()), strict=True))
+        judging = session.loop.evaluate(session.data.validation(), session.data.validation_images)
+        evaluation = dict(zip(("loss", "confusion"), judging, strict=True))
     tf.data.Dataset.__iter__ = original
     return evaluation | {
         "weights": np.stack(weights),

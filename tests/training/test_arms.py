@@ -263,8 +263,9 @@ JUDGING = """
 import json, sys
 import numpy as np, tensorflow as tf
 from training.workloads.cnn import dataset
-recipe = json.loads(sys.argv[1])
-test = dataset.load(recipe["dataset"], recipe["trainImages"], "").test
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.shapes import Share
+test = dataset.load(CnnRecipe.from_dict(json.loads(sys.argv[1])), "", Share()).test
 for path in sys.argv[2:]:
     logits = tf.keras.models.load_model(path).predict(test.images / np.float32(255), verbose=0)
     print((logits.argmax(axis=1) == test.labels).mean())

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from training.workloads.cnn import dataset, registry, sources
-from training.workloads.cnn.shapes import Source
+from training.workloads.cnn.dataset import Data
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.shapes import Share, Source
+
+
+def loaded(name: str, images: int = 0) -> Data:
+    """A data set that is built in, as one process alone has it."""
+    return dataset.load(CnnRecipe(dataset=name, train_images=images), "", Share())
 
 
 @pytest.fixture
@@ -28,33 +35,33 @@ def small_cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_digits_are_all_there() -> None:
     """1,797 images, every fifth for testing, a tenth of the others for validation."""
-    data = dataset.load("digits", 0, "")
+    data = loaded("digits")
 
-    assert (360, 1294, 143) == (len(data.test.labels), len(data.train_rows), len(data.validation_rows))
+    assert (360, 1294, 143) == (len(data.test.labels), len(data.train_rows), len(data.own_validation))
     assert set(range(10)) == set(data.known.labels.tolist())
 
 
 @pytest.mark.parametrize("images", [0, 500])
 def test_training_and_validation_share_no_image_and_cover_the_rest(images: int) -> None:
     """No image both trains and validates, whatever `trainImages` is."""
-    data = dataset.load("digits", images, "")
+    data = loaded("digits", images)
 
-    rows = [*data.train_rows.tolist(), *data.validation_rows.tolist()]
+    rows = [*data.train_rows.tolist(), *data.own_validation.tolist()]
 
     assert list(range(images or 1437)) == sorted(rows)
 
 
 def test_validation_images_do_not_depend_on_the_seed() -> None:
     """Repeats differ in what they learn from, not in what they are judged by."""
-    first, second = dataset.load("digits", 0, ""), dataset.load("digits", 0, "")
+    first, second = loaded("digits"), loaded("digits")
 
-    assert first.validation_rows.tolist() == second.validation_rows.tolist()
+    assert first.own_validation.tolist() == second.own_validation.tolist()
     assert first.epoch_order(1, 1).tolist() != second.epoch_order(2, 1).tolist()
 
 
 def test_every_epoch_visits_every_image_once_in_its_own_order() -> None:
     """The union of an epoch's batches is the training set."""
-    data = dataset.load("digits", 0, "")
+    data = loaded("digits")
 
     first, second = data.epoch_order(1, 1), data.epoch_order(1, 2)
 
@@ -111,15 +118,15 @@ def test_images_that_are_not_what_training_expects_are_refused(change: dict[str,
 
 def test_synthetic_has_as_many_images_as_asked_for() -> None:
     """And the default without."""
-    source = Source(train_images=300)
-
-    assert 300 == len(registry.DATASETS["synthetic"].load(source).train_images)
-    assert registry.SYNTHETIC_IMAGES == len(registry.DATASETS["synthetic"].load(Source()).train_images)
+    for source, images in ((Source(train_images=300), 300), (Source(), registry.SYNTHETIC_IMAGES)):
+        made = registry.DATASETS["synthetic"].load(source)
+        assert isinstance(made, sources.Images)
+        assert images == len(made.train_images)
 
 
 def test_the_hash_is_of_the_data_and_not_of_how_much_is_used() -> None:
     """The same data set gives the same hash; another one another."""
-    whole = dataset.load("digits", 0, "").sha256
+    whole = loaded("digits").sha256
 
-    assert whole == dataset.load("digits", 200, "").sha256
-    assert whole != dataset.load("synthetic", 200, "").sha256
+    assert whole == loaded("digits", 200).sha256
+    assert whole != loaded("synthetic", 200).sha256

@@ -81,6 +81,7 @@ ANOTHER = {
     "syncBatchNorm": "true",
     "dataset": "synthetic",
     "trainImages": "320",
+    "imageSize": "64",
     "augmentation": "flip-crop",
     "learningRateSchedule": "cosine",
     "learningRateScaling": "sqrt",
@@ -171,6 +172,12 @@ OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
 ROLE = {"storageRole": "arn:aws:iam::123456789012:role/training"}
 BESIDE = {
     "datasetPath": {"dataset": "cifar10"},
+    "imageSize": {
+        "dataset": "imagefolder",
+        "datasetPath": "s3://bucket/images",
+        "storage": "s3://bucket/prefix",
+        **ROLE,
+    },
     "imagePullSecrets": {"createNamespace": "false"},
     "saveModel": {"storage": "s3://bucket/prefix", **ROLE},
     "checkpointEpochs": {"storage": "s3://bucket/prefix", **ROLE},
@@ -199,7 +206,7 @@ REFUSED = (
     (BUILT, "imageRegistry"),
     ("kubernetes", "requirements"),
     ("ray", "datasetPath"),
-    *(("ray", key) for key in ("saveModel", "checkpointEpochs", "checkpointsKept", "artifacts")),
+    *(("ray", key) for key in ("imageSize", "saveModel", "checkpointEpochs", "checkpointsKept", "artifacts")),
 )
 """With an image that is there; without the registry it is pushed to; where no file of this machine is, nor storage."""
 

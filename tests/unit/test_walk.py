@@ -31,9 +31,11 @@ OFF = {
     "training/launch/ray_recovery.py",
     "training/launch/storage.py",
     "training/workloads/cnn/checkpoints.py",
+    "training/workloads/cnn/imagefolder.py",
+    "training/workloads/cnn/resnet.py",
     "training/workloads/script/artifacts.py",
 }
-"""What the keys `storage`, `checkpointEpochs`, `maxFailures` and `artifacts` alone load."""
+"""What the keys `storage`, `checkpointEpochs`, `maxFailures`, `artifacts`, `dataset` and `model` load."""
 LOADS = """
 import json, sys
 from infra.places.place import choose

@@ -41,7 +41,7 @@ class OnCluster:
         ray = reach(found)
         with asking(found):
             refuse_beside_measurement(ray, "no worker was killed")
-        return cls(ray, tuple(pods_of(found.settings).content.dataset_flag()))
+        return cls(ray, pods_of(found.settings).jobs.dataset_flags)
 
     def run(self, wanted: Wanted, *, kill: bool) -> Ended:
         """Run it; its data is the image's. Raises ToolError with the end of its log."""

@@ -154,9 +154,15 @@ def dependencies_hash(packages_of_workload: tuple[str, ...], lock: Path = PROJEC
 
 
 def files_hash(folder: Path) -> str:
-    """SHA-256 over the names and contents of the files directly in `folder`."""
+    """SHA-256 over names and contents of the files directly in `folder`, and names, sizes and times of those below.
+
+    Of images by class there may be a million.
+    """
     total = hashlib.sha256()
     for path in sorted(p for p in folder.iterdir() if p.is_file()):
         with path.open("rb") as content:
             total.update(f"{path.name}\0".encode() + hashlib.file_digest(content, "sha256").digest())
+    for path in sorted(p for p in folder.glob("*/**/*") if p.is_file()):
+        about = path.stat()
+        total.update(f"{path.relative_to(folder)}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
     return total.hexdigest()

@@ -76,7 +76,7 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         prog=f"python -m training.{arm}", description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--result", type=Path, required=True, help="file to write; progress goes beside it")
-    parser.add_argument("--dataset-path", default="", help="a cifar-10-batches-py folder")
+    parser.add_argument("--dataset-path", default="", help="where its files are: a folder, s3:// or gs://")
     parser.add_argument("--storage", default="", help="folder or address, of this run alone, for what outlives it")
     parser.add_argument(
         "--no-bind-cpus",
@@ -102,8 +102,9 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         parser.error(f"--result {given['result']} is a folder: name a file in it, as {given['result'] / 'result.json'}")
     if recipe.recovery().checkpoints_kept and not given["storage"]:
         parser.error("checkpoints need --storage: a folder or an address, of this run alone")
-    if given["dataset_path"] and not Path(given["dataset_path"]).is_dir():
-        parser.error(f"--dataset-path {given['dataset_path']}: there is no such folder; leave the flag out to download")
+    data = given["dataset_path"]
+    if data and not environment.is_remote(data) and not Path(data).is_dir():
+        parser.error(f"--dataset-path {data}: there is no such folder; leave the flag out to download")
     phases = Phases()
     phases.add("process", started.seconds_until(Stamp.now()))
     return Request(

@@ -97,14 +97,29 @@ class Storage:
         finally:
             part.unlink(missing_ok=True)
 
+    def read(self, name: str) -> bytes:
+        """A file's content."""
+        with self.system.open_input_file(f"{self.folder}/{name}") as file:
+            return bytes(file.readall())
+
     def names(self) -> Iterator[str]:
         """Of all whole files in the folder and below, sorted."""
+        return (name for name, _ in self.sizes())
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """Of the same files, with their bytes."""
         from pyarrow import fs
 
         chosen = fs.FileSelector(self.folder, recursive=True, allow_not_found=True)
         for info in sorted(self.system.get_file_info(chosen), key=lambda each: str(each.path)):
             if info.is_file and not info.path.endswith(PART):
-                yield str(PurePosixPath(info.path).relative_to(self.folder))
+                yield str(PurePosixPath(info.path).relative_to(self.folder)), info.size
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing, or no such folder; without a look into the folders in it."""
+        from pyarrow import fs
+
+        return not self.system.get_file_info(fs.FileSelector(self.folder, allow_not_found=True))
 
     def remove(self, name: str) -> None:
         """Delete a file."""

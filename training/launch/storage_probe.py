@@ -1,6 +1,6 @@
 """Whether storage can be used as runs will: makes a folder, writes, lists, reads, deletes; and says why not.
 
-    python -m training.launch.storage_probe ADDRESS --way WAY
+    python -m training.launch.storage_probe ADDRESS --way WAY --data ADDRESS
 
 Ends with 0, and a line where something is to be known; with 1 and why not, with the line that mends it. Run where runs
 are: on this machine, and in a pod.
@@ -56,6 +56,18 @@ def probe(address: str, way: str) -> str:
     except OSError:
         return f"{address}: what is kept there may not be deleted, and so {name} stays, as will all that runs keep"
     return ""
+
+
+def find(data: str, way: str) -> None:
+    """Look whether there is anything at an address with data. Raises UnusableError."""
+    try:
+        empty = Storage.at(data).is_empty()
+    except OSError as error:
+        raise UnusableError(_explained(_reason(error, data), data, way)) from None
+    if empty:
+        raise UnusableError(
+            f"datasetPath = {data}: there is nothing there\n  pulumi config set datasetPath …    (where the files are)"
+        )
 
 
 def _list(storage: Storage) -> None:
@@ -152,10 +164,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.launch.storage_probe", description=__doc__)
     parser.add_argument("address")
     parser.add_argument("--way", choices=CREDENTIALS, default=OWN, help="how one is let in, for messages")
+    parser.add_argument("--data", default="", help="address of data that runs will read")
     given = parser.parse_args()
     try:
         if known := probe(given.address, given.way):
             print(known)
+        if given.data:
+            find(given.data, given.way)
     except UnusableError as error:
         sys.exit(f"error: {error}")
 

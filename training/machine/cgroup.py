@@ -39,6 +39,25 @@ def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None
     return None
 
 
+def memory_available(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
+    """The bytes that this process can still have: of this machine, and of its cgroup where that is limited."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    free = int(lines["MemAvailable"].split()[0]) * 1024
+    limit = memory_limit(root, membership)
+    return free if limit is None else min(free, max(0, limit - _memory_used(root, membership)))
+
+
+def _memory_used(root: Path, membership: Path) -> int:
+    """Without what can be dropped: files that nobody uses at the moment."""
+    for folder in _folders(root, membership, "memory"):
+        for name in ("memory.current", "memory.usage_in_bytes"):
+            if (folder / name).is_file():
+                counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+                unused = counts.get("total_inactive_file", counts.get("inactive_file", 0))
+                return int((folder / name).read_text()) - int(unused)
+    return 0
+
+
 def _quotas(root: Path, membership: Path) -> Iterator[tuple[float, Path]]:
     for folder in _folders(root, membership, "cpu"):
         if quota := _quota(folder):

@@ -130,8 +130,10 @@ class ClusterMeasurement(pulumi.ComponentResource):
         if storage is None or pods.storage is None:
             return None
         from infra.places.cluster.storage import WantedStorage
+        from infra.storage import data_of
 
-        return WantedStorage(self._settings.stack, storage, pods.storage, pods.placement, minutes)
+        data = data_of(self._settings)
+        return WantedStorage(self._settings.stack, storage, pods.storage, pods.placement, minutes, data)
 
     def _before_run(self) -> "Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None":
         """What makes a run's credentials, where each has its own."""

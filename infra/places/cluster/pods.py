@@ -64,9 +64,8 @@ def pods_of(settings: Settings) -> Pods:
     workload = named(recipe.workload)
     files = workload.files(recipe)
     modules = _modules(workload.name) if cluster.image and files else None
-    content = Content(
-        workload.name, cluster.base_image, workload.data(recipe), settings.dataset_path, settings.requirements
-    )
+    in_image = (workload.data(recipe), settings.dataset_path) if not settings.data_in_storage else ("", None)
+    content = Content(workload.name, cluster.base_image, *in_image, settings.requirements)
     placement = Placement(
         image=_image(cluster, content),
         shared_memory=cluster.shared_memory.text if cluster.shared_memory else None,
@@ -100,7 +99,7 @@ def pods_of(settings: Settings) -> Pods:
             wide=Size(worker.cpus * recipe.workers, str(recipe.workers * cluster.worker_memory.bytes)),
             placement=placement,
             timeout_minutes=settings.run_timeout_minutes,
-            dataset_flags=tuple(content.dataset_flag()),
+            dataset_flags=_dataset_flags(settings, content),
             environment=environment,
             files=files,
             storage=storage,
@@ -118,6 +117,11 @@ def _storage(settings: Settings) -> "InPods | None":
     from infra.places.cluster.storage_spec import in_pods  # of what most stacks do without
 
     return in_pods(settings.storage)
+
+
+def _dataset_flags(settings: Settings, content: Content) -> tuple[str, ...]:
+    """By which a run finds its data: in storage, or in the image."""
+    return (f"--dataset-path={settings.dataset_path}",) if settings.data_in_storage else tuple(content.dataset_flag())
 
 
 def _asked(versions: Mapping[str, str]) -> Mapping[str, Any]:

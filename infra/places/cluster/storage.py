@@ -29,6 +29,8 @@ class WantedStorage:
     in_pods: InPods
     placement: Placement
     timeout_minutes: int
+    data: str
+    """Where runs will read data there; "": nowhere."""
 
 
 class TrainingStorage(pulumi.ComponentResource):
@@ -74,7 +76,7 @@ class TrainingStorage(pulumi.ComponentResource):
     def _probe(self, after: Sequence[pulumi.Resource]) -> pulumi.Resource:
         wanted = self._wanted
         way, address = way_of(wanted.storage), f"{wanted.storage.address}/{wanted.stack}"
-        pod = storage_spec.probe(address, way, wanted.placement, wanted.in_pods)
+        pod = storage_spec.probe(address, way, wanted.placement, wanted.in_pods, wanted.data)
         properties = {
             **of_role(storage_probe.NAME, wanted, self._access),
             "address": address,

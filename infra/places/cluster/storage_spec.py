@@ -15,9 +15,8 @@ from infra.places.cluster import pod_spec
 from infra.places.cluster.jobs_spec import JOB_NAME, STORAGE
 from infra.places.cluster.network_spec import block
 from infra.places.cluster.pod_spec import STACK_ANNOTATION, Manifest, Placement, Size
-from infra.settings.rules import KEY, KEY_ID, SESSION
+from infra.settings.rules import KEY, KEY_ID, MOUNTED, SESSION
 from infra.settings.settings import Claim, Storage
-from infra.settings.storage import MOUNTED
 from training.launch.storage import CREDENTIALS_FILE
 
 CLAIM = "training-storage"
@@ -133,9 +132,10 @@ def claim_object(wanted: Claim, stack: str, namespace: str) -> Manifest:
     }
 
 
-def probe(address: str, way: str, placement: Placement, storage: InPods) -> Manifest:
-    """The template of a pod that uses storage as runs will, from where they do."""
+def probe(address: str, way: str, placement: Placement, storage: InPods, data: str) -> Manifest:
+    """The template of a pod that uses storage as runs will, from where they do, and looks for their `data` there."""
     command = [*placement.starts("training.launch.storage_probe"), address, f"--way={way}"]
+    command += [f"--data={data}"] if data else []
     main = pod_spec.container("storage-probe", placement.image, PROBE, command=command)
     pod = storage.given(pod_spec.pod(main, placement))
     return {"metadata": {"labels": pod_spec.labels("storage-probe")}, "spec": pod}

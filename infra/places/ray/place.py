@@ -15,7 +15,7 @@ from infra.places.ray.inspection import AskError
 from infra.places.ray.jobs import Jobs
 from infra.places.ray.run import RayJobRun
 from infra.plan import RunPlan
-from infra.settings.checks import Check, is_readable_folder, path_of
+from infra.settings.checks import Check, in_storage, is_readable_folder, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import ON, RayNodes, Settings
@@ -215,12 +215,12 @@ def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
 
 def _data_is_there(draft: Draft) -> Iterator[Problem]:
     path = path_of(draft, "datasetPath")
-    if path and is_readable_folder(path):
+    if (path and is_readable_folder(path)) or in_storage(draft, "datasetPath"):
         yield Problem(
             draft.shown("datasetPath"), "not set on target ray", ("pulumi config rm datasetPath",),
             why="the nodes of the cluster have no files of this machine",
         )  # fmt: skip
-    elif not path and draft["dataset"] not in ("auto", *DATASETS):
+    elif not draft["datasetPath"] and draft["dataset"] not in ("auto", *DATASETS):
         yield Problem(
             draft.shown("dataset"), f"{' or '.join(DATASETS)} on target ray", (set_line("dataset", DATASETS[0]),),
             why="a run there downloads nothing",

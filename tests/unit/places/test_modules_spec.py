@@ -175,7 +175,7 @@ def test_the_pod_that_tries_storage_has_them() -> None:
     chosen = settings(storage="s3://bucket/prefix", serviceAccount="training", createNamespace="false")
     pods = pods_of(chosen)
     assert pods.storage
-    spec = storage_spec.probe("s3://bucket/prefix", "serviceAccount", pods.placement, pods.storage)["spec"]
+    spec = storage_spec.probe("s3://bucket/prefix", "serviceAccount", pods.placement, pods.storage, "")["spec"]
 
     assert [*Modules.start, "training.launch.storage_probe"] == spec["containers"][0]["command"][:4]
     assert "initContainers" in spec

@@ -9,8 +9,8 @@ from infra.image import spec as image_spec
 from infra.places.cluster import jobs_spec, network_spec, storage_spec
 from infra.places.cluster.pods import Pods, pods_of
 from infra.places.cluster.storage_spec import ANYWHERE, FOLDER, InPods, Reached, egress, in_pods, reached
+from infra.settings.rules import MOUNTED
 from infra.settings.settings import Settings, Storage
-from infra.settings.storage import MOUNTED
 from policy import pod_security, rules
 from policy.rules import Declared
 from tests.unit.settings_machine import machine, plan_runs, settings
@@ -133,7 +133,7 @@ def test_the_probe_is_let_in_as_runs_are() -> None:
     pods = pods_of(chosen)
     assert isinstance(pods.storage, InPods)
 
-    template = storage_spec.probe("s3://bucket/prefix/mine", "serviceAccount", pods.placement, pods.storage)
+    template = storage_spec.probe("s3://bucket/prefix/mine", "serviceAccount", pods.placement, pods.storage, "")
 
     pod = template["spec"]
     assert "training" == pod["serviceAccountName"]

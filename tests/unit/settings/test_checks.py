@@ -162,6 +162,91 @@ def test_a_path_starts_at_the_project(tmp_path: Path) -> None:
     assert (found.dataset_path, cnn(found).dataset) == (str(tmp_path), "cifar10")
 
 
+S3 = {"storage": "s3://my-bucket/training", "storageRole": "arn:aws:iam::123456789012:role/training"}
+CLAIM = {"storage": "pvc", "target": "minikube", "minikubeNodes": "1"}
+
+
+@pytest.mark.parametrize(
+    ("values", "address"),
+    [
+        (S3 | {"dataset": "imagefolder", "datasetPath": "s3://my-bucket/images/"}, "s3://my-bucket/images"),
+        (
+            S3 | {"target": "minikube", "dataset": "imagefolder", "datasetPath": "s3://other/images"},
+            "s3://other/images",
+        ),
+        (S3 | {"datasetPath": "s3://my-bucket/cifar-10-batches-py"}, "s3://my-bucket/cifar-10-batches-py"),
+        (CLAIM | {"dataset": "imagefolder", "datasetPath": "/storage/images"}, "/storage/images"),
+    ],
+)
+def test_data_may_be_in_storage(values: dict[str, str], address: str) -> None:
+    """Of a bucket, and of a claim where pods have it; CIFAR-10 is meant where no data set is named."""
+    found = settings(machine(cores=8), **values)
+
+    assert (True, address) == (found.data_in_storage, found.dataset_path)
+    assert values.get("dataset", "cifar10") == cnn(found).dataset
+
+
+def test_a_folder_of_this_machine_is_not_in_storage(tmp_path: Path) -> None:
+    """Whatever the storage is."""
+    for name in ("train", "validation"):
+        (tmp_path / name).mkdir()
+    found = settings(dataset="imagefolder", datasetPath=str(tmp_path), storage="kept")
+
+    assert (False, str(tmp_path)) == (found.data_in_storage, found.dataset_path)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"datasetPath": "s3://my-bucket/images"},
+        {"datasetPath": "s3://my-bucket/images", "dataset": "imagefolder"},
+        {"datasetPath": "s3://my-bucket/images", "storage": "kept"},
+        {"datasetPath": "gs://my-bucket/images", **S3},
+        {"datasetPath": "https://example.com/images", **S3},
+        {"datasetPath": "s3://my-bucket/images", "target": "minikube"},
+        {"datasetPath": "s3://my-bucket/images", **CLAIM},
+    ],
+)
+def test_data_is_reached_as_its_storage_is(values: dict[str, str]) -> None:
+    """By the same keys, from the same server."""
+    assert "runs are let in by the keys of storage" in only_problem(machine(cores=8), **values)
+
+
+def test_images_of_yours_are_somewhere(tmp_path: Path) -> None:
+    """In a folder of this machine on `local`; in storage for pods, which have no such folder."""
+    assert "it is images of yours" in only_problem(dataset="imagefolder")
+    assert "it is images of yours" in only_problem(machine(cores=8), dataset="imagefolder", target="minikube")
+    for name in ("train", "val"):
+        (tmp_path / name).mkdir()
+    given = {"dataset": "imagefolder", "datasetPath": str(tmp_path)}
+    settings(**given)
+    assert "is in no pod" in only_problem(machine(cores=8), target="minikube", **given)
+
+
+def test_images_by_class_are_in_two_parts(tmp_path: Path) -> None:
+    """The folder around them is understood."""
+    inside = tmp_path / "my images"
+    (inside / "train").mkdir(parents=True)
+    assert "has no folder val" in only_problem(dataset="imagefolder", datasetPath=str(inside))
+    (inside / "val").mkdir()
+
+    assert str(inside) in only_problem(dataset="imagefolder", datasetPath=str(tmp_path))
+
+
+def test_a_size_of_images_is_of_those_that_are_resized() -> None:
+    """It would have no effect on others."""
+    assert "set with dataset imagefolder only" in only_problem(imageSize="64")
+    settings(imageSize="64", dataset="imagefolder", datasetPath="s3://my-bucket/images", **S3)
+
+
+def test_fewer_images_by_class_than_a_step_are_refused() -> None:
+    """As far as settings know how many there are."""
+    given = S3 | {"dataset": "imagefolder", "datasetPath": "s3://my-bucket/images"}
+
+    settings(**given, trainImages="100000")
+    assert "of 60 images of imagefolder, 6 validate and 54 train" in only_problem(**given, trainImages="60")
+
+
 def test_the_split_is_the_one_that_training_makes() -> None:
     """What is said about images at preview holds when they are loaded."""
     from infra.settings.cnn import _after_validation

@@ -83,7 +83,7 @@ def test_every_setting_that_is_not_its_default_is_told() -> None:
 def _another(key: Key) -> str:
     """A value of this key that is allowed and not the default."""
     texts = (key.example, "2", "3", "32000", "true", "false", "none", "bfloat16", "flip-crop", "cosine", "linear",
-             "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16",
+             "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16", "64",
              "minikube", "cnn", "synthetic", "script", "torchrun", "min", "2Gi", "4Gi", "mine")  # fmt: skip
     for text in texts:
         with suppress(ValueError):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from infra.settings.storage import HOSTNAME, MOUNTED
+from infra.settings.rules import MOUNTED
+from infra.settings.storage import HOSTNAME
 from tests.unit.settings_machine import applied, machine, only_problem, problems, settings
 
 S3 = "s3://bucket/prefix"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stacks import OF_EXAMPLES, STACKS
+from tests.stacks import OF_BUCKETS, OF_EXAMPLES, STACKS
 from tools.setup import project
 from tools.setup.project import ToolError
 
@@ -43,7 +43,7 @@ def test_every_stack_file_in_git_has_its_name_as_target() -> None:
     targets = {stack: project.target_of(project.stack_text(stack)) for stack in STACKS}
 
     of_places = {"local": "local", "minikube": "minikube", "kubernetes": "kubernetes", "ci": "minikube", "ray": "ray"}
-    assert targets == of_places | dict.fromkeys(OF_EXAMPLES, "local")
+    assert targets == of_places | dict.fromkeys((*OF_EXAMPLES, *OF_BUCKETS), "local")
 
 
 def test_smoke_has_the_settings_of_local() -> None:

@@ -165,7 +165,7 @@ def test_data_is_downloaded_before_and_neither_that_nor_waiting_is_on_the_clock(
     """Afterwards there is no network; and what may take minutes once is no part of any arm."""
     steps: list[str] = []
     monkeypatch.setattr(isolation, "enter", lambda: steps.append("enter"))
-    monkeypatch.setitem(DATASETS, DATASET, DatasetEntry("x", lambda _: None, 1, False, lambda _: None))  # type: ignore[arg-type, return-value]
+    monkeypatch.setitem(DATASETS, DATASET, DatasetEntry("x", lambda _: None, 1, False, False, lambda _: None))  # type: ignore[arg-type, return-value]
 
     def fetched(command: list[str], **_: object) -> "subprocess.CompletedProcess[str]":
         steps.append(" ".join(command[1:]))
@@ -196,7 +196,7 @@ def test_data_that_can_t_be_had_ends_the_run_with_its_message(
     def fail(_: Source) -> None:
         raise ValueError("get it elsewhere")
 
-    monkeypatch.setitem(DATASETS, "x", DatasetEntry("x", lambda _: None, 1, False, fail))  # type: ignore[arg-type, return-value]
+    monkeypatch.setitem(DATASETS, "x", DatasetEntry("x", lambda _: None, 1, False, False, fail))  # type: ignore[arg-type, return-value]
     with pytest.raises(SystemExit, match="error: get it elsewhere"):
         fetch.main("x", "")
     fetch.main(DATASET, "")

@@ -1,6 +1,7 @@
 """Images: loading and checking a data set, splitting off validation, and each epoch's order. No TensorFlow, no model.
 
-Every process holds the training images once, as uint8; the training step picks its own with an index.
+Every process holds images as uint8 in memory, and the training step picks its own with an index: of a data set that is
+built in all of them, of one that is listed the part that is its own, for the whole run.
 """
 
 import hashlib
@@ -8,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from training.contract.recipe import batch_split
+from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.registry import DATASETS
-from training.workloads.cnn.shapes import Source
-from training.workloads.cnn.sources import SIDE, Bytes, DatasetError, Images, Labels
+from training.workloads.cnn.shapes import SIDE, Share, Source
+from training.workloads.cnn.sources import Bytes, DatasetError, Images, Labels, Listed
 
 VALIDATION_SHARE = 0.1
 VALIDATION_SEED = 2009
@@ -19,7 +22,7 @@ VALIDATION_SEED = 2009
 
 @dataclass(frozen=True)
 class Part:
-    """Images (n, 32, 32, 3) uint8 with their labels (n,) int32."""
+    """Images (n, side, side, 3) uint8 with their labels (n,) int32."""
 
     images: Bytes
     labels: Labels
@@ -27,46 +30,112 @@ class Part:
 
 @dataclass(frozen=True)
 class Data:
-    """A data set ready for training. Training and validation images are rows of `known`, which is never copied."""
+    """A data set ready for training, as one process has it."""
 
     known: Part
+    """In memory; never copied."""
+    first: int
+    """Training row `row` is row `row - first` of `known`."""
     train_rows: Labels
-    validation_rows: Labels
+    """Of all processes together."""
+    parts: tuple[Labels, ...]
+    """Where each process' own rows stand in an epoch's order; empty: every process knows every row."""
+    own_validation: Labels
+    """Rows of `known` that this process validates with."""
+    validation_images: int
+    """Of all processes together; as the next."""
+    test_images: int
     test: Part
+    """What this process tests with."""
     class_names: tuple[str, ...]
     sha256: str
-    """Of the whole data set as loaded, whatever part of it is used."""
+    """Of the whole data set, whatever part of it is used."""
 
     def validation(self) -> Part:
-        """The held-out images, copied."""
-        return Part(self.known.images[self.validation_rows], self.known.labels[self.validation_rows])
+        """The held-out images of this process, copied."""
+        return Part(self.known.images[self.own_validation], self.known.labels[self.own_validation])
 
     def epoch_order(self, seed: int, epoch: int) -> Labels:
         """Rows of the training images as epoch `epoch`, from 1, visits them: the same in every process."""
-        return np.random.default_rng([seed, epoch]).permutation(self.train_rows)
+        if not self.parts:
+            return np.random.default_rng([seed, epoch]).permutation(self.train_rows)
+        order, first = np.empty_like(self.train_rows), 0
+        for rank, places in enumerate(self.parts):
+            own = self.train_rows[first : first + len(places)]
+            order[places] = np.random.default_rng([seed, epoch, rank]).permutation(own)
+            first += len(places)
+        return order
 
 
-def load(name: str, train_images: int, path: str) -> Data:
-    """The data set `name`: loaded, checked, shortened to so many images (0: all), 10 % held out for validation.
+def load(recipe: CnnRecipe, path: str, share: Share) -> Data:
+    """The recipe's data set, from its `datasetPath`: checked, shortened to `trainImages`, 10 % held out for validation.
 
     Raises DatasetError.
     """
-    source = Source(path=path, train_images=train_images, seed=VALIDATION_SEED)
-    images = DATASETS[name].load(source)
-    check(images, name)
-    known, shuffled = Part(images.train_images, images.train_labels), _shuffled(len(images.train_labels))
-    if 0 < train_images < len(shuffled):
-        chosen = np.sort(shuffled[:train_images])
+    wanted = recipe.train_images
+    source = Source(path=path, train_images=wanted, seed=VALIDATION_SEED, side=recipe.image_size)
+    loaded = DATASETS[recipe.dataset].load(source)
+    if isinstance(loaded, Listed):
+        return _own_part(loaded, recipe.dataset, wanted, share)
+    check(loaded, recipe.dataset)
+    known, shuffled = Part(loaded.train_images, loaded.train_labels), _shuffled(len(loaded.train_labels))
+    if 0 < wanted < len(shuffled):
+        chosen = np.sort(shuffled[:wanted])
         known, shuffled = Part(known.images[chosen], known.labels[chosen]), _shuffled(len(chosen))
-    held_out = int(len(shuffled) * VALIDATION_SHARE)
+    held_out = _held_out(len(shuffled))
+    validation, mine = np.sort(shuffled[:held_out]), slice(share.rank, None, share.world)
     return Data(
         known=known,
+        first=0,
         train_rows=np.sort(shuffled[held_out:]),
-        validation_rows=np.sort(shuffled[:held_out]),
-        test=Part(images.test_images, images.test_labels),
-        class_names=images.class_names,
-        sha256=_digest(images),
+        parts=(),
+        own_validation=validation[mine],
+        validation_images=len(validation),
+        test_images=len(loaded.test_labels),
+        test=Part(loaded.test_images[mine], loaded.test_labels[mine]),
+        class_names=loaded.class_names,
+        sha256=_digest(loaded),
     )
+
+
+def _own_part(listed: Listed, name: str, wanted: int, share: Share) -> Data:
+    """Of a data set of files: those of this process alone are read. Training rows are numbered by process."""
+    shuffled = _shuffled(len(listed.train_files))[: wanted or None]
+    held_out = _held_out(len(shuffled))
+    validation, training = shuffled[:held_out], shuffled[held_out:]
+    if not held_out or len(training) < share.batch:
+        raise DatasetError(
+            f"data set {name}: of {len(shuffled)} images {held_out} validate and {len(training)} train, and a step has "
+            f"{share.batch}; type: pulumi config set globalBatchSize {max(1, len(training))}    (or add images)"
+        )
+    parts, mine = _places(len(training), share), slice(share.rank, None, share.world)
+    first = sum(len(places) for places in parts[: share.rank])
+    own = training[first : first + len(parts[share.rank])]
+    chosen = np.concatenate([own, validation[mine]])
+    tested = np.arange(len(listed.test_files))[mine]
+    return Data(
+        known=Part(listed.read([listed.train_files[row] for row in chosen]), listed.train_labels[chosen]),
+        first=first,
+        train_rows=np.arange(len(training), dtype=np.int32),
+        parts=parts,
+        own_validation=np.arange(len(own), len(chosen), dtype=np.int32),
+        validation_images=len(validation),
+        test_images=len(listed.test_files),
+        test=Part(listed.read([listed.test_files[row] for row in tested]), listed.test_labels[tested]),
+        class_names=listed.class_names,
+        sha256=listed.sha256,
+    )
+
+
+def _places(images: int, share: Share) -> tuple[Labels, ...]:
+    """Where in an epoch's order each process finds its images, by `batch_split` of every step."""
+    splits = [batch_split(min(share.batch, images - start), share.world) for start in range(0, images, share.batch)]
+    ranks = np.repeat(np.tile(np.arange(share.world), len(splits)), np.concatenate(splits))
+    return tuple(np.flatnonzero(ranks == rank).astype(np.int32) for rank in range(share.world))
+
+
+def _held_out(images: int) -> int:
+    return int(images * VALIDATION_SHARE)
 
 
 def _shuffled(count: int) -> Labels:

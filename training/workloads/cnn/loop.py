@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from training.workloads.cnn.dataset import Data, Part
 from training.workloads.cnn.recipe import CnnRecipe
-from training.workloads.cnn.sources import SIDE, Labels
+from training.workloads.cnn.sources import Labels
 
 EVALUATION_BATCH = 256
 PAD = 4
@@ -35,7 +35,7 @@ class Loop:
         self._world = strategy.num_replicas_in_sync
         self._variables = self._model.trainable_variables
         self._classes = len(data.class_names)
-        self._known = _on_device(data.known)
+        self._known, self._first = _on_device(data.known), data.first
         last = len(data.train_rows) % recipe.global_batch_size
         self._may_be_empty = 0 < last < self._world
         """The last batch leaves some replica without images."""
@@ -68,14 +68,13 @@ class Loop:
         sums, ends = self._steps(order, first, last, epoch)
         return sums.numpy(), ends.numpy()
 
-    def evaluate(self, part: Part) -> tuple[float, NDArray[np.int32]]:
-        """Mean loss and confusion matrix (classes, classes; rows: true) of `part`, divided over the replicas.
+    def evaluate(self, own: Part, images: int) -> tuple[float, NDArray[np.int32]]:
+        """Mean loss and confusion matrix (classes, classes; rows: true) of so many images; each replica has its `own`.
 
         Call `average_statistics` first, or each replica judges with its own batch statistics.
         """
-        mine = Part(part.images[self._rank :: self._world], part.labels[self._rank :: self._world])
-        loss, confusion = self._evaluate(*_on_device(mine))
-        return float(loss) / len(part.labels), confusion.numpy()
+        loss, confusion = self._evaluate(*_on_device(own))
+        return float(loss) / images, confusion.numpy()
 
     @tf.function  # type: ignore[untyped-decorator]
     def average_statistics(self) -> None:
@@ -108,7 +107,7 @@ class Loop:
     def _step(self, order: Any, step: Any, epoch: Any) -> Any:
         offset, count, batch = self._share(tf.size(order), step)
         rows = order[offset : offset + tf.maximum(count, 1)]
-        images, labels = (tf.gather(tensor, rows) for tensor in self._known)
+        images, labels = (tf.gather(tensor, self._own(rows)) for tensor in self._known)
         pixels = self._augment(tf.cast(images, tf.float32) / 255.0, offset, step, epoch)
         # A replica that the last batch leaves without images computes one that counts 0, so that all take part.
         self._real = real = tf.cast(count > 0, tf.float32)
@@ -124,6 +123,10 @@ class Loop:
         seen = tf.reduce_sum(tf.cast(rows, tf.float64)) * tf.cast(real, tf.float64)
         with tf.control_dependencies([applied]):
             return tf.stack([tf.cast(value, tf.float64) for value in (losses, hits * real, count, seen)])
+
+    def _own(self, rows: Any) -> Any:
+        """Where training rows are in what this replica knows; that of another, of a replica without images, is any."""
+        return tf.clip_by_value(rows - self._first, 0, tf.shape(self._known[1])[0] - 1) if self._first else rows
 
     @contextmanager
     def _moving_averages_kept(self, real: Any) -> Iterator[None]:
@@ -159,7 +162,7 @@ class Loop:
         )
         pixels = tf.where((flips % 2 == 0)[:, None, None, None], pixels, tf.reverse(pixels, axis=[2]))
         padded = tf.pad(pixels, [[0, 0], [PAD, PAD], [PAD, PAD], [0, 0]])
-        across = tf.range(SIDE)[None, :]
+        across = tf.range(self._recipe.image_size)[None, :]
         padded = tf.gather(padded, rows[:, None] + across, axis=1, batch_dims=1)
         return tf.gather(padded, columns[:, None] + across, axis=2, batch_dims=1)
 

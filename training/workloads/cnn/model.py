@@ -15,11 +15,11 @@ DENSE_DROPOUT = 0.5
 def build_cnn(width: int, shape: Shape) -> Any:
     """Three blocks of two 3×3 convolutions (1, 2 and 4 times `width`), then a dense layer of 8 times `width`.
 
-    Input (n, 32, 32, 3) floats from 0 to 1; output (n, classes) float32 logits. Initial weights: the seed's.
+    Input (n, side, side, 3) floats from 0 to 1; output (n, classes) float32 logits. Initial weights: the seed's.
     """
     layers = tf.keras.layers
     seeds = iter(range(shape.seed * 1000, shape.seed * 1000 + 1000))
-    inputs = hidden = tf.keras.Input((32, 32, 3))
+    inputs = hidden = tf.keras.Input((shape.side, shape.side, 3))
 
     def initializer() -> Any:
         return tf.keras.initializers.GlorotUniform(seed=next(seeds))

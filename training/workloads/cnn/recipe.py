@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from training.contract.recipe import Recipe, Recovery, setting
 from training.contract.rules import boolean, choice, number, whole
 from training.workloads.cnn import registry
+from training.workloads.cnn.shapes import SIDE
 
 REFERENCE_BATCH = 128
 """The global batch at which `learningRate` applies unscaled."""
@@ -30,6 +31,7 @@ class CnnRecipe(Recipe):
     sync_batch_norm: bool = setting(False, boolean(), "batch statistics over all workers instead of each worker's own")
     dataset: str = setting("digits", choice(registry.DATASETS), "data set to train on")
     train_images: int = setting(0, whole(0), "use only so many images for training and validation; 0: all")
+    image_size: int = setting(SIDE, whole(32, 1024), "pixels a side to which imagefolder's images are resized")
     augmentation: str = setting("none", choice(["none", "flip-crop"]), "random flips and crops of training images")
     learning_rate_schedule: str = setting(
         "constant", choice(["constant", "cosine", "plateau"]), "how the learning rate changes from epoch to epoch"

@@ -12,29 +12,38 @@ from typing import TYPE_CHECKING, Any
 from training.workloads.cnn.shapes import Shape, Source
 
 if TYPE_CHECKING:
-    from training.workloads.cnn.sources import Images
+    from training.workloads.cnn.sources import Images, Listed
 
 
 SYNTHETIC_IMAGES = 2560
 """What `synthetic` has when `trainImages` does not say."""
 
 
+Loader = Callable[[Source], "Images | Listed"]
+"""Of a data set: all of it, or a list of its files. Raises DatasetError."""
+
+
 @dataclass(frozen=True)
 class DatasetEntry:
-    """A data set by name; `train_images` it has before validation is split off, if `trainImages` does not say."""
+    """A data set by name; `train_images` it has before validation is split off, if `trainImages` does not say.
+
+    0: they are known when it is loaded. Listed: each process reads its own part.
+    """
 
     name: str
-    load: Callable[[Source], Images]
+    load: Loader
     train_images: int
     any_size: bool
     """It has as many as `trainImages` asks for."""
+    any_side: bool
+    """Its images are resized to `imageSize`."""
     fetch: Callable[[Source], None] | None = None
     """Downloads what is not here yet: a run on this machine reaches no network (`training.machine.isolation`)."""
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """A model by name: `build` gives a Keras model from 32×32×3 floats to one logit a class."""
+    """A model by name: `build` gives a Keras model from images of floats to one logit a class."""
 
     name: str
     build: Callable[[Shape], Any]
@@ -45,12 +54,17 @@ MODELS: dict[str, ModelEntry] = {}
 
 
 def dataset(
-    name: str, *, train_images: int, any_size: bool = False, fetch: Callable[[Source], None] | None = None
-) -> Callable[[Callable[[Source], Images]], Callable[[Source], Images]]:
+    name: str,
+    *,
+    train_images: int,
+    any_size: bool = False,
+    any_side: bool = False,
+    fetch: Callable[[Source], None] | None = None,
+) -> Callable[[Loader], Loader]:
     """Register a loader under `name`."""
 
-    def register(load: Callable[[Source], Images]) -> Callable[[Source], Images]:
-        DATASETS[name] = DatasetEntry(name, load, train_images, any_size, fetch)
+    def register(load: Loader) -> Loader:
+        DATASETS[name] = DatasetEntry(name, load, train_images, any_size, any_side, fetch)
         return load
 
     return register
@@ -101,6 +115,14 @@ def synthetic(source: Source) -> Images:
     return make_synthetic(source.train_images or SYNTHETIC_IMAGES, source.seed)
 
 
+@dataset("imagefolder", train_images=0, any_side=True)
+def imagefolder(source: Source) -> Listed:
+    """Images as files, `train/CLASS/*.jpg` and `val/CLASS/*.jpg`, in a folder or in storage: ImageNet's layout."""
+    from training.workloads.cnn.imagefolder import listed
+
+    return listed(source)
+
+
 @model("cnn")
 def cnn(shape: Shape) -> Any:
     """The exercise's CNN, 3.25 M parameters: three blocks of two 3×3 convolutions (64, 128, 256), dense 512."""
@@ -115,3 +137,19 @@ def cnn_half(shape: Shape) -> Any:
     from training.workloads.cnn.model import build_cnn
 
     return build_cnn(32, shape)
+
+
+@model("cnn-double")
+def cnn_double(shape: Shape) -> Any:
+    """The exercise's CNN at twice the width: four times the parameters, between three and four times the work."""
+    from training.workloads.cnn.model import build_cnn
+
+    return build_cnn(128, shape)
+
+
+@model("resnet50")
+def resnet50(shape: Shape) -> Any:
+    """ResNet-50, 25.6 M parameters with 1000 classes, for images from 64 pixels a side up. Source: He et al. 2015."""
+    from training.workloads.cnn.resnet import build_resnet50
+
+    return build_resnet50(shape)

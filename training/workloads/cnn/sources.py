@@ -3,13 +3,15 @@
 import gzip
 import importlib.util
 import pickle
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-SIDE = 32
+from training.workloads.cnn.shapes import SIDE
+
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR10_BATCH = 10_000
 
@@ -23,13 +25,28 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True)
 class Images:
-    """A data set as loaded: images (n, 32, 32, 3) uint8, labels (n,) int32."""
+    """A data set as loaded: images (n, side, side, 3) uint8, labels (n,) int32."""
 
     train_images: Bytes
     train_labels: Labels
     test_images: Bytes
     test_labels: Labels
     class_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A data set of files, of which each process reads its own; what is known of it before."""
+
+    train_files: tuple[str, ...]
+    train_labels: Labels
+    test_files: tuple[str, ...]
+    test_labels: Labels
+    class_names: tuple[str, ...]
+    sha256: str
+    """Of the names and sizes of all files: no process reads all of them."""
+    read: Callable[[Sequence[str]], Bytes]
+    """The images (n, side, side, 3) of n files. Raises DatasetError."""
 
 
 def load_digits() -> Images:
@@ -53,13 +70,13 @@ def load_digits() -> Images:
 
 
 def load_cifar10(path: str) -> Images:
-    """CIFAR-10 from a cifar-10-batches-py folder, or through Keras' download when `path` is empty."""
-    folder = Path(path) if path else download_cifar10()
+    """CIFAR-10 from a cifar-10-batches-py folder, here or in storage, or by Keras' download when `path` is empty."""
+    folder = path or str(download_cifar10())
     train = np.empty((5 * CIFAR10_BATCH, SIDE, SIDE, 3), np.uint8), np.empty(5 * CIFAR10_BATCH, np.int32)
     for i in range(5):
         rows = slice(i * CIFAR10_BATCH, (i + 1) * CIFAR10_BATCH)
-        train[0][rows], train[1][rows] = _read_batch(folder / f"data_batch_{i + 1}")
-    return Images(*train, *_read_batch(folder / "test_batch"), CIFAR10_CLASSES)
+        train[0][rows], train[1][rows] = _read_batch(folder, f"data_batch_{i + 1}")
+    return Images(*train, *_read_batch(folder, "test_batch"), CIFAR10_CLASSES)
 
 
 def download_cifar10() -> Path:
@@ -81,15 +98,16 @@ def download_cifar10() -> Path:
     return Path(archive)
 
 
-def _read_batch(path: Path) -> tuple[Bytes, Labels]:
+def _read_batch(folder: str, name: str) -> tuple[Bytes, Labels]:
+    path = f"{folder.rstrip('/')}/{name}"
     try:
-        with path.open("rb") as content:
-            batch = pickle.load(content, encoding="bytes")  # noqa: S301 (the user's own file, in the field's own format)
+        content = _content(folder, name)
+        batch = pickle.loads(content, encoding="bytes")  # noqa: S301 (the user's own file, in the field's own format)
         pixels = np.asarray(batch[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
         labels = np.asarray(batch[b"labels"], dtype=np.int32)
     except FileNotFoundError:
         raise DatasetError(
-            f"data set cifar10: {path} is missing; {path.parent} should be a cifar-10-batches-py folder "
+            f"data set cifar10: {path} is missing; {folder} should be a cifar-10-batches-py folder "
             "with data_batch_1 to data_batch_5 and test_batch"
         ) from None
     except Exception as error:  # noqa: BLE001 (a damaged pickle can raise anything)
@@ -99,6 +117,14 @@ def _read_batch(path: Path) -> tuple[Bytes, Labels]:
     if len(pixels) != CIFAR10_BATCH:
         raise DatasetError(f"data set cifar10: {path} holds {len(pixels)} images; it should hold {CIFAR10_BATCH}")
     return np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), labels
+
+
+def _content(folder: str, name: str) -> bytes:
+    if "://" not in folder:
+        return Path(folder, name).read_bytes()
+    from training.launch.storage import Storage  # of what most runs do without
+
+    return Storage.at(folder).read(name)
 
 
 def make_synthetic(train_images: int, seed: int) -> Images:

@@ -42,7 +42,7 @@ PROBE_REPEATS = 5
 def result(session: Session, record: Record) -> TrainingResult | None:
     """The test set, once; then what all ranks have to say. None on every rank but 0."""
     began = time.monotonic()
-    test_loss, confusion = session.loop.evaluate(session.data.test)
+    test_loss, confusion = session.loop.evaluate(session.data.test, session.data.test_images)
     test_seconds = time.monotonic() - began
     began = time.monotonic()
     workers, weights = _gather(session, record)
@@ -104,8 +104,8 @@ def _work(session: Session) -> dict[str, float]:
         "parameters": session.model.count_params(),
         "layers": len(session.model.layers),
         "trainImages": session.images,
-        "validationImages": len(session.data.validation_rows),
-        "testImages": len(session.data.test.labels),
+        "validationImages": session.data.validation_images,
+        "testImages": session.data.test_images,
     }
 
 
@@ -253,8 +253,9 @@ def _save(session: Session) -> SavedModel | None:
     weights = session.model.get_weights()  # every rank takes part: reading moving averages averages them
     if session.process.rank > 0 or session.process.folder is None:
         return None
-    shape = Shape(len(session.data.class_names), session.recipe.sync_batch_norm, session.recipe.seed)
-    model = MODELS[session.recipe.model].build(shape)
+    recipe = session.recipe
+    shape = Shape(len(session.data.class_names), recipe.sync_batch_norm, recipe.seed, recipe.image_size)
+    model = MODELS[recipe.model].build(shape)
     model.set_weights(weights)
     path = session.process.folder / MODEL_FILE
     model.save(path)

@@ -22,7 +22,7 @@ from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.registry import MODELS
 from training.workloads.cnn.schedule import Schedule
 from training.workloads.cnn.session import Record, Session
-from training.workloads.cnn.shapes import Shape
+from training.workloads.cnn.shapes import Shape, Share
 from training.workloads.cnn.sources import Labels
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def set_up(recipe: CnnRecipe, process: Process) -> Session:
         tf.config.list_logical_devices()  # starts the pool of compute threads, where no strategy has yet
     compute_threads = pool_threads(before, threads())
     with phases.measure("data"):
-        data = dataset.load(recipe.dataset, recipe.train_images, process.dataset_path)
+        share = Share(process.rank, process.world, recipe.global_batch_size)
+        data = dataset.load(recipe, process.dataset_path, share)
     with phases.measure("model"), strategy.scope():
         model, optimizer = _model(recipe, len(data.class_names), process.rank)
         loop = Loop(recipe, data, process.rank, strategy, (model, optimizer))
@@ -132,7 +133,7 @@ def _model(recipe: CnnRecipe, classes: int, rank: int) -> tuple[Any, Any]:
         from training.workloads.cnn import checkpoints
 
         checkpoints.prepare()
-    model = MODELS[recipe.model].build(Shape(classes, recipe.sync_batch_norm, recipe.seed))
+    model = MODELS[recipe.model].build(Shape(classes, recipe.sync_batch_norm, recipe.seed, recipe.image_size))
     # Keras' newer Adam runs some ten operations a variable where this one has a fused kernel: docs/performance.md
     return model, tf.keras.optimizers.legacy.Adam(recipe.scaled_learning_rate())
 
@@ -150,7 +151,7 @@ def _run_epoch(session: Session, record: Record, epoch: int, rate: float) -> Epo
     session.loop.average_statistics()
     loss, hits, seen, rows = session.loop.total(tf.constant(own)).numpy()
     record.covered &= bool(seen == session.images and rows == session.data.train_rows.sum(dtype=np.int64))
-    validation_loss, confusion = session.loop.evaluate(session.data.validation())
+    validation_loss, confusion = session.loop.evaluate(session.data.validation(), session.data.validation_images)
     return Epoch(
         epoch=epoch,
         loss=float(loss) / session.images,

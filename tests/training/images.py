@@ -1,0 +1,25 @@
+"""Small real data sets of files: coloured pictures, one folder a class."""
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+COLOURS = {"blue": (40, 60, 200), "green": (30, 180, 60), "red": (210, 40, 40)}
+
+
+def make(folder: Path, *, train: int = 20, test: int = 5, test_folder: str = "val") -> Path:
+    """`train` and `test` pictures of each class, 40×56 pixels; JPEG, the last of a class PNG."""
+    random = np.random.default_rng(3)
+    for part, count in (("train", train), (test_folder, test)):
+        for name, colour in COLOURS.items():
+            place = folder / part / name
+            place.mkdir(parents=True)
+            for number in range(count):
+                noise = random.normal(0, 20, (40, 56, 3))
+                picture = np.clip(np.array(colour) + noise, 0, 255).astype(np.uint8)
+                if number == count - 1:
+                    (place / f"{number}.png").write_bytes(tf.io.encode_png(picture).numpy())
+                else:
+                    (place / f"{number}.jpg").write_bytes(tf.io.encode_jpeg(picture, quality=95).numpy())
+    return folder

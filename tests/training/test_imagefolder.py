@@ -1,0 +1,169 @@
+"""Images by class: what is read of a folder, which worker reads what, and what is said of one that is not right."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.training import images
+from training.contract.recipe import batch_split
+from training.launch.storage import Storage
+from training.workloads.cnn import dataset, imagefolder
+from training.workloads.cnn.dataset import Data
+from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.cnn.shapes import Share
+from training.workloads.cnn.sources import DatasetError
+
+BATCH = 7
+"""Divides neither by the workers, nor the images by it."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 images train and validate, 15 test."""
+    return images.make(tmp_path_factory.mktemp("images"))
+
+
+def loaded(folder: Path, share: Share = Share(batch=BATCH), **more: int) -> Data:  # noqa: B008 (it is frozen)
+    """As one process has it."""
+    recipe = CnnRecipe(dataset="imagefolder", global_batch_size=share.batch, **more)  # type: ignore[arg-type]
+    return dataset.load(recipe, str(folder), share)
+
+
+def colour_of(data: Data, pixels: np.ndarray) -> list[str]:
+    """The class of images (n, side, side, 3), by what is seen in them."""
+    means = pixels.reshape(len(pixels), -1, 3).mean(axis=1)
+    known = np.array([images.COLOURS[name] for name in data.class_names])
+    return [data.class_names[row] for row in np.abs(means[:, None] - known[None]).sum(axis=2).argmin(axis=1)]
+
+
+def test_every_image_has_its_class_and_the_size_asked_for(folder: Path) -> None:
+    """JPEG and PNG alike, resized by the shorter side, the middle of it."""
+    data = loaded(folder, image_size=48)
+
+    assert ("blue", "green", "red") == data.class_names
+    assert (60, 48, 48, 3) == data.known.images.shape
+    assert (54, 6, 15) == (len(data.train_rows), data.validation_images, data.test_images)
+    for part in (data.known, data.test):
+        assert [data.class_names[label] for label in part.labels] == colour_of(data, part.images)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_workers_read_every_image_once_between_them(folder: Path, world: int) -> None:
+    """Each its own part, and none but that."""
+    parts = [loaded(folder, Share(rank, world, BATCH)) for rank in range(world)]
+
+    known = np.concatenate([part.known.images for part in parts])
+    tested = np.concatenate([part.test.images for part in parts])
+    whole = loaded(folder)
+
+    assert _sorted(whole.known.images) == _sorted(known)
+    assert _sorted(whole.test.images) == _sorted(tested)
+    assert sum(len(part.own_validation) for part in parts) == parts[0].validation_images
+    assert 1 == len({part.sha256 for part in parts})
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_each_step_of_an_epoch_has_for_each_worker_what_it_has_read(folder: Path, world: int) -> None:
+    """By `batch_split`: whatever the batch, and the last one, too; all processes agree on the order."""
+    parts = [loaded(folder, Share(rank, world, BATCH)) for rank in range(world)]
+
+    first, second = (parts[0].epoch_order(1, epoch) for epoch in (1, 2))
+
+    assert first.tolist() == parts[-1].epoch_order(1, 1).tolist()
+    assert list(range(54)) == sorted(first.tolist()) == sorted(second.tolist())
+    assert first.tolist() != second.tolist()
+    for order in (first, second):
+        for start in range(0, 54, BATCH):
+            step = order[start : start + BATCH]
+            ends = np.cumsum(batch_split(len(step), world))
+            for part, own in zip(parts, np.split(step, ends[:-1]), strict=True):
+                local = own - part.first
+                assert ((local >= 0) & (local < len(part.known.images) - len(part.own_validation))).all()
+
+
+def test_fewer_images_are_read_where_fewer_are_wanted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`trainImages` is what is read, and not what is thrown away."""
+    read: list[str] = []
+    original = Storage.read
+
+    def noted(self: Storage, name: str) -> bytes:
+        read.append(name)
+        return original(self, name)
+
+    monkeypatch.setattr(Storage, "read", noted)
+    data = loaded(folder, train_images=20)
+
+    assert (18, 2) == (len(data.train_rows), data.validation_images)
+    assert 20 + 15 == len(read) == len(set(read))
+
+
+def test_another_size_and_another_file_are_another_data_set(folder: Path, tmp_path: Path) -> None:
+    """And the order in which they were made is none."""
+    again = images.make(tmp_path / "again")
+    assert loaded(folder).sha256 == loaded(again).sha256
+    assert loaded(folder).sha256 != loaded(folder, image_size=48).sha256
+    (again / "train" / "red" / "0.jpg").unlink()
+    assert loaded(folder).sha256 != loaded(again).sha256
+
+
+def test_hidden_files_are_none_of_it_and_test_may_be_called_so(tmp_path: Path) -> None:
+    """As desktops leave them."""
+    made = images.make(tmp_path, test_folder="test")
+    (made / "train" / "red" / ".DS_Store").write_bytes(b"nothing")
+    (made / "README.md").write_text("not in a part")
+
+    assert 15 == loaded(made).test_images
+
+
+def _broken(folder: Path) -> None:
+    (folder / "train" / "red" / "3.jpg").write_bytes(b"\xff\xd8\xff this is no picture")
+
+
+def _text(folder: Path) -> None:
+    (folder / "train" / "red" / "labels.txt").write_text("1 2 3")
+
+
+def _alone(folder: Path) -> None:
+    (folder / "train" / "white").mkdir()
+    (folder / "train" / "red" / "3.jpg").rename(folder / "train" / "white" / "3.jpg")
+
+
+def _no_test(folder: Path) -> None:
+    (folder / "val").rename(folder / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_broken, r"train/red/3\.jpg cannot be read as an image .*; replace it, or delete it"),
+        (_text, r"train/red/labels\.txt is no image of a class; allowed are files train/CLASS/NAME that end with"),
+        (_alone, "has classes in one of train and val alone: white; both should have the same"),
+        (_no_test, r"no images in val; it should have train/CLASS/\*\.jpg and val/CLASS/\*\.jpg"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_named(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    """Before a step is trained."""
+    damage(images.make(tmp_path))
+
+    with pytest.raises(DatasetError, match=said):
+        loaded(tmp_path)
+
+
+def test_images_that_would_not_fit_into_memory_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux would end the process without a word."""
+    monkeypatch.setattr(imagefolder, "memory_available", lambda: 100_000)
+
+    with pytest.raises(DatasetError, match=r"60 images of 32 pixels .* allowed are about 16 for each worker"):
+        loaded(folder)
+
+
+def test_too_few_images_for_a_step_are_refused(folder: Path) -> None:
+    """With what to type."""
+    with pytest.raises(DatasetError, match="6 validate and 54 train, and a step has 64; type: pulumi config set"):
+        loaded(folder, Share(batch=64))
+
+
+def _sorted(pixels: np.ndarray) -> list[bytes]:
+    return sorted(image.tobytes() for image in pixels)

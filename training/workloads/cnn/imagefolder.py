@@ -1,0 +1,138 @@
+"""Images as files, one folder a class, in the layout of ImageNet: `train/CLASS/*.jpg` and `val/CLASS/*.jpg`.
+
+In a folder or in storage. What there is, is known from a list of the files; each worker reads its own part of them. It
+knows no recipe and no registry.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from training.launch.storage import Storage
+from training.machine.cgroup import memory_available
+from training.workloads.cnn.shapes import TEST_FOLDERS, TRAIN_FOLDER, Source
+from training.workloads.cnn.sources import Bytes, DatasetError, Labels, Listed
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp")
+READERS = 8
+"""Images that are read at a time: one waits for storage while another is decoded."""
+_COPIES = 2
+"""Of the images in memory: as read, and as TensorFlow keeps them."""
+
+
+def listed(source: Source) -> Listed:
+    """What is in the folder. Raises DatasetError where it is not of this layout."""
+    if not source.path:
+        raise DatasetError("data set imagefolder has no datasetPath; type: pulumi config set datasetPath FOLDER")
+    try:
+        storage = Storage.at(source.path)
+        sizes = dict(storage.sizes())
+    except OSError as error:
+        raise DatasetError(f"data set imagefolder: {source.path} cannot be read ({error})") from None
+    files = {name: size for name, size in sizes.items() if not _is_hidden(name)}
+    there = {name.partition("/")[0] for name in files}
+    test = next((folder for folder in TEST_FOLDERS if folder in there), TEST_FOLDERS[0])
+    by_part = {part: sorted(name for name in files if name.startswith(f"{part}/")) for part in (TRAIN_FOLDER, test)}
+    classes = {part: _classes(names, source.path) for part, names in by_part.items()}
+    _check(classes, source.path)
+    names = sorted(classes[TRAIN_FOLDER])
+    number = {name: index for index, name in enumerate(names)}
+    total = hashlib.sha256(f"{source.side}\n".encode())
+    for name in (*by_part[TRAIN_FOLDER], *by_part[test]):
+        total.update(f"{name} {files[name]}\n".encode())
+    return Listed(
+        train_files=tuple(by_part[TRAIN_FOLDER]),
+        train_labels=_labels(by_part[TRAIN_FOLDER], number),
+        test_files=tuple(by_part[test]),
+        test_labels=_labels(by_part[test], number),
+        class_names=tuple(names),
+        sha256=total.hexdigest(),
+        read=lambda chosen: _read(storage, chosen, source),
+    )
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in PurePosixPath(name).parts)
+
+
+def _classes(names: list[str], path: str) -> set[str]:
+    """Of the images of a part. Raises DatasetError at a file that is none, or is elsewhere."""
+    for name in names:
+        if name.count("/") != 2 or not name.lower().endswith(SUFFIXES):
+            raise DatasetError(
+                f"data set imagefolder: {path}/{name} is no image of a class; allowed are files "
+                f"{name.split('/')[0]}/CLASS/NAME that end with {', '.join(SUFFIXES)}"
+            )
+    return {name.split("/")[1] for name in names}
+
+
+def _check(classes: dict[str, set[str]], path: str) -> None:
+    """Raises DatasetError where a part is empty, or has other classes than the other."""
+    empty = [part for part, found in classes.items() if not found]
+    if empty:
+        raise DatasetError(
+            f"data set imagefolder: {path} has no images in {' and none in '.join(empty)}; it should have "
+            f"{TRAIN_FOLDER}/CLASS/*.jpg and {TEST_FOLDERS[0]}/CLASS/*.jpg"
+        )
+    train, test = classes.values()
+    alone = sorted(train ^ test)
+    if alone:
+        raise DatasetError(
+            f"data set imagefolder: {path} has classes in one of {' and '.join(classes)} alone: "
+            f"{', '.join(alone[:3])}{', …' if len(alone) > 3 else ''}; both should have the same"
+        )
+
+
+def _labels(files: list[str], number: dict[str, int]) -> Labels:
+    return np.array([number[name.split("/")[1]] for name in files], np.int32)
+
+
+def _read(storage: Storage, files: Sequence[str], source: Source) -> Bytes:
+    """The images (n, side, side, 3) of these files. Raises DatasetError at the first that can't be had."""
+    side = source.side
+    _fits(len(files), side)
+    pixels = np.empty((len(files), side, side, 3), np.uint8)
+
+    def one(index: int) -> None:
+        try:
+            pixels[index] = _decoded(storage.read(files[index]), side)
+        except Exception as error:  # noqa: BLE001 (storage and TensorFlow each raise their own)
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise DatasetError(
+                f"data set imagefolder: {source.path}/{files[index]} cannot be read as an image ({said}); "
+                "replace it, or delete it"
+            ) from None
+
+    with ThreadPoolExecutor(READERS) as pool:
+        for done in [pool.submit(one, index) for index in range(len(files))]:
+            done.result()
+    return pixels
+
+
+def _decoded(content: bytes, side: int) -> Bytes:
+    """An image's middle square, its shorter side resized to `side`."""
+    import tensorflow as tf  # heavy, and not needed to list what there is
+
+    image = tf.io.decode_image(content, channels=3, expand_animations=False)
+    height, width = image.shape[0], image.shape[1]
+    scale = side / min(height, width)
+    size = [max(side, round(height * scale)), max(side, round(width * scale))]
+    resized = tf.image.resize(image, size, antialias=True)
+    top, left = (size[0] - side) // 2, (size[1] - side) // 2
+    middle = tf.round(resized[top : top + side, left : left + side])
+    return np.asarray(tf.cast(tf.clip_by_value(middle, 0, 255), tf.uint8))
+
+
+def _fits(images: int, side: int) -> None:
+    """Raises DatasetError where they would not fit into memory, which Linux would end without a word."""
+    needed, there = _COPIES * images * side * side * 3, memory_available()
+    if needed > there:
+        fewer = int(images * there / needed)
+        raise DatasetError(
+            f"data set imagefolder: a worker's {images} images of {side} pixels a side need {needed / 2**30:.1f} GiB, "
+            f"and {there / 2**30:.1f} GiB are free; allowed are about {fewer} for each worker: fewer trainImages, "
+            "a smaller imageSize, more workers, or more memory (workerMemory)"
+        )
