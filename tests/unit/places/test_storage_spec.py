@@ -11,6 +11,7 @@ from infra.places.cluster.pods import Pods, pods_of
 from infra.places.cluster.storage_spec import ANYWHERE, FOLDER, InPods, Reached, egress, in_pods, reached
 from infra.settings.rules import MOUNTED
 from infra.settings.settings import Settings, Storage
+from infra.storage import data_of
 from policy import pod_security, rules
 from policy.rules import Declared
 from tests.unit.settings_machine import machine, plan_runs, settings
@@ -142,6 +143,22 @@ def test_the_probe_is_let_in_as_runs_are() -> None:
     assert [] == list(pod_security.violations(pod))
     module = pod["containers"][0]["command"][2]
     assert PROJECT / f"{module.replace('.', '/')}.py" in image_spec.modules("cnn")
+
+
+@pytest.mark.parametrize(("way", "data"), [("pvc", "/storage/images"), ("storageRole", "s3://bucket/images")])
+def test_data_in_storage_is_looked_for_and_read_there(way: str, data: str) -> None:
+    """By a pod that is let in as runs are, and by each run; the image has none of it."""
+    for dataset in ("imagefolder", "cifar10"):
+        chosen = asked(way, dataset=dataset, datasetPath=data)
+        pods = pods_of(chosen)
+        assert isinstance(pods.storage, InPods)
+        probe = storage_spec.probe("there", "own", pods.placement, pods.storage, data_of(chosen))
+
+        assert f"--data={data}" in probe["spec"]["containers"][0]["command"]
+        assert not pods.content.has_cifar10
+        for plan in plan_runs(chosen)[: len(chosen.arms)]:
+            (main,) = jobs_spec.job(plan, pods.jobs)["template"]["spec"]["containers"]
+            assert [f"--dataset-path={data}"] == [word for word in main["command"] if word.startswith("--dataset-path")]
 
 
 def test_a_file_of_credentials_is_as_aws_tools_read_it(tmp_path: Any) -> None:
