@@ -1,34 +1,52 @@
 """Images by class: what is read of a folder, which worker reads what, and what is said of one that is not right."""
 
-from collections.abc import Callable
+import multiprocessing
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.training import images
+from tests.training.looked_at import ENVIRONMENT, PROJECT, command
+from training.contract import result
+from training.contract.provenance import allowed_cpus
 from training.contract.recipe import batch_split
 from training.launch.storage import Storage
 from training.workloads.cnn import dataset, imagefolder
 from training.workloads.cnn.dataset import Data
+from training.workloads.cnn.detail import detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.shapes import Share
 from training.workloads.cnn.sources import DatasetError
 
+needs_two_cpus = pytest.mark.skipif(len(allowed_cpus()) < 2, reason="two workers need two CPUs")
 BATCH = 7
 """Divides neither by the workers, nor the images by it."""
+ALONE = Share(batch=BATCH)
+
+
+Loads = Callable[..., Data]
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Loads]:
+    """Loads a folder as one process has it: in a process of its own, as TensorFlow decodes, and would stay."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield lambda folder, share=ALONE, **more: pool.submit(_load, folder, share, **more).result()
+
+
+def _load(folder: Path, share: Share, **more: int) -> Data:
+    recipe = CnnRecipe(dataset="imagefolder", global_batch_size=share.batch, **more)  # type: ignore[arg-type]
+    return dataset.load(recipe, str(folder), share)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """60 images train and validate, 15 test."""
     return images.make(tmp_path_factory.mktemp("images"))
-
-
-def loaded(folder: Path, share: Share = Share(batch=BATCH), **more: int) -> Data:  # noqa: B008 (it is frozen)
-    """As one process has it."""
-    recipe = CnnRecipe(dataset="imagefolder", global_batch_size=share.batch, **more)  # type: ignore[arg-type]
-    return dataset.load(recipe, str(folder), share)
 
 
 def colour_of(data: Data, pixels: np.ndarray) -> list[str]:
@@ -38,7 +56,7 @@ def colour_of(data: Data, pixels: np.ndarray) -> list[str]:
     return [data.class_names[row] for row in np.abs(means[:, None] - known[None]).sum(axis=2).argmin(axis=1)]
 
 
-def test_every_image_has_its_class_and_the_size_asked_for(folder: Path) -> None:
+def test_every_image_has_its_class_and_the_size_asked_for(loaded: Loads, folder: Path) -> None:
     """JPEG and PNG alike, resized by the shorter side, the middle of it."""
     data = loaded(folder, image_size=48)
 
@@ -50,7 +68,7 @@ def test_every_image_has_its_class_and_the_size_asked_for(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-def test_workers_read_every_image_once_between_them(folder: Path, world: int) -> None:
+def test_workers_read_every_image_once_between_them(loaded: Loads, folder: Path, world: int) -> None:
     """Each its own part, and none but that."""
     parts = [loaded(folder, Share(rank, world, BATCH)) for rank in range(world)]
 
@@ -65,7 +83,7 @@ def test_workers_read_every_image_once_between_them(folder: Path, world: int) ->
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_each_step_of_an_epoch_has_for_each_worker_what_it_has_read(folder: Path, world: int) -> None:
+def test_each_step_of_an_epoch_has_for_each_worker_what_it_has_read(loaded: Loads, folder: Path, world: int) -> None:
     """By `batch_split`: whatever the batch, and the last one, too; all processes agree on the order."""
     parts = [loaded(folder, Share(rank, world, BATCH)) for rank in range(world)]
 
@@ -93,13 +111,14 @@ def test_fewer_images_are_read_where_fewer_are_wanted(folder: Path, monkeypatch:
         return original(self, name)
 
     monkeypatch.setattr(Storage, "read", noted)
-    data = loaded(folder, train_images=20)
+    monkeypatch.setattr(imagefolder, "_decoded", lambda _, side: np.zeros((side, side, 3), np.uint8))
+    data = _load(folder, ALONE, train_images=20)
 
     assert (18, 2) == (len(data.train_rows), data.validation_images)
     assert 20 + 15 == len(read) == len(set(read))
 
 
-def test_another_size_and_another_file_are_another_data_set(folder: Path, tmp_path: Path) -> None:
+def test_another_size_and_another_file_are_another_data_set(loaded: Loads, folder: Path, tmp_path: Path) -> None:
     """And the order in which they were made is none."""
     again = images.make(tmp_path / "again")
     assert loaded(folder).sha256 == loaded(again).sha256
@@ -108,7 +127,7 @@ def test_another_size_and_another_file_are_another_data_set(folder: Path, tmp_pa
     assert loaded(folder).sha256 != loaded(again).sha256
 
 
-def test_hidden_files_are_none_of_it_and_test_may_be_called_so(tmp_path: Path) -> None:
+def test_hidden_files_are_none_of_it_and_test_may_be_called_so(loaded: Loads, tmp_path: Path) -> None:
     """As desktops leave them."""
     made = images.make(tmp_path, test_folder="test")
     (made / "train" / "red" / ".DS_Store").write_bytes(b"nothing")
@@ -143,7 +162,9 @@ def _no_test(folder: Path) -> None:
         (_no_test, r"no images in val; it should have train/CLASS/\*\.jpg and val/CLASS/\*\.jpg"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_named(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_folder_is_named(
+    loaded: Loads, damage: Callable[[Path], None], said: str, tmp_path: Path
+) -> None:
     """Before a step is trained."""
     damage(images.make(tmp_path))
 
@@ -156,13 +177,31 @@ def test_images_that_would_not_fit_into_memory_are_not_read(folder: Path, monkey
     monkeypatch.setattr(imagefolder, "memory_available", lambda: 100_000)
 
     with pytest.raises(DatasetError, match=r"60 images of 32 pixels .* allowed are about 16 for each worker"):
-        loaded(folder)
+        _load(folder, ALONE)
 
 
-def test_too_few_images_for_a_step_are_refused(folder: Path) -> None:
+def test_too_few_images_for_a_step_are_refused(loaded: Loads, folder: Path) -> None:
     """With what to type."""
     with pytest.raises(DatasetError, match="6 validate and 54 train, and a step has 64; type: pulumi config set"):
         loaded(folder, Share(batch=64))
+
+
+@needs_two_cpus
+def test_two_workers_train_on_every_image_together(folder: Path, tmp_path: Path) -> None:
+    """For real: the last step of an epoch leaves one of them without an image, and no image is trained twice."""
+    flags = ["--workload=cnn", "--dataset=imagefolder", f"--dataset-path={folder}", "--global-batch-size=53"]
+    more = ["--epochs=2", "--warmup-steps=0", "--model=cnn-half", "--workers=2", "--no-bind-cpus"]
+
+    done = subprocess.run(
+        command("native", tmp_path, [*flags, *more]), cwd=PROJECT, env=ENVIRONMENT, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+
+    assert 0 == done.returncode, done.stderr[-3000:]
+    found = result.read(tmp_path / "result.json")
+    assert detail_of(found).history[-1].loss < detail_of(found).history[0].loss
+    assert (54, 6, 15) == tuple(found.work[name] for name in ("trainImages", "validationImages", "testImages"))
+    assert found.checks["shardsCoverDataSet"]
 
 
 def _sorted(pixels: np.ndarray) -> list[bytes]:

@@ -100,7 +100,8 @@ def _read(storage: Storage, files: Sequence[str], source: Source) -> Bytes:
         try:
             pixels[index] = _decoded(storage.read(files[index]), side)
         except Exception as error:  # noqa: BLE001 (storage and TensorFlow each raise their own)
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            first = (str(error) or type(error).__name__).splitlines()[0]
+            said = first.rpartition("}} ")[2]  # what TensorFlow says after the name of its operation
             raise DatasetError(
                 f"data set imagefolder: {source.path}/{files[index]} cannot be read as an image ({said}); "
                 "replace it, or delete it"
