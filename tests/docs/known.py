@@ -89,6 +89,7 @@ JOB_VARIABLES = {
     "jobs": set[str](),
     "logs": {"JOB"},
     "stop": {"JOB"},
+    "recovery": {"OF"},
     "fetch": {"RUN", "TO"},
     "tensorboard": {"LIVE"},
 }

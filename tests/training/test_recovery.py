@@ -106,10 +106,14 @@ def test_a_full_disk_ends_the_run_with_its_reason(tmp_path: Path) -> None:
 
 
 @needs_two_cpus
-def test_a_training_that_loses_a_worker_ends_with_the_weights_of_one_that_does_not() -> None:
-    """`make recovery`: the kill of one process, Ray Train's retry from the newest checkpoint, and what it cost."""
-    settings = {**SETTINGS, "augmentation": "flip-crop"}
-    variables = {"STACK": "local", "SET": " ".join(f"{key}={value}" for key, value in settings.items())}
+@pytest.mark.parametrize(("of", "epochs"), [("worker", 3), ("head", 6)])
+def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_that_is_not(of: str, epochs: int) -> None:
+    """`make recovery`: a process, and Ray Train's retry; all of Ray, and the same job again. And what each cost.
+
+    The kill may come late: all epochs but the last are left for it, and it does not matter which checkpoint is newest.
+    """
+    settings = {**SETTINGS, "augmentation": "flip-crop", "epochs": str(epochs)}
+    variables = {"STACK": "local", "OF": of, "SET": " ".join(f"{key}={value}" for key, value in settings.items())}
 
     done = subprocess.run(
         [sys.executable, "-m", "tools.recovery"], cwd=PROJECT, env=os.environ | variables, capture_output=True,
@@ -117,7 +121,19 @@ def test_a_training_that_loses_a_worker_ends_with_the_weights_of_one_that_does_n
     )  # fmt: skip
 
     assert 0 == done.returncode, done.stdout + done.stderr[-3000:]
+    assert ("the job made again from storage" in done.stdout) == (of == "head")
     assert re.search(r"^recoverySeconds: \d+\.\d, from the kill to the first step after it$", done.stdout, re.MULTILINE)
-    assert re.search(r"^lostSteps: \d+, done again from the checkpoint after epoch 1$", done.stdout, re.MULTILINE)
+    assert re.search(r"^lostSteps: \d+, done again from the checkpoint after epoch \d$", done.stdout, re.MULTILINE)
     assert "loss: equal to the undisturbed run's in every epoch\n" in done.stdout
     assert "weights: equal to the undisturbed run's, bit for bit" in done.stdout
+
+
+def test_a_list_of_ray_train_s_that_a_kill_tore_keeps_no_job_from_beginning(tmp_path: Path) -> None:
+    """Ray Train refuses it, and begins when it is gone; one that is whole stays."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.torn_list", str(tmp_path / "kept")], cwd=PROJECT, capture_output=True,
+        text=True, timeout=600, check=False,
+    )  # fmt: skip
+
+    assert 0 == done.returncode, done.stderr[-3000:]
+    assert ["whole: stays", *2 * ["torn: refused", "then: began without"]] == done.stdout.splitlines()

@@ -35,6 +35,7 @@ class Api:
         self.asked: list[str] = []
         self.on_patch: Callable[[dict[str, Any]], None] = _controlled
         self.on_create: Callable[[dict[str, Any]], None] = lambda _: None
+        self.on_delete: Callable[[dict[str, Any]], None] = lambda _: None
         self.url = ""
 
     def put(self, group: str, kind: str, item: dict[str, Any], namespace: str = "") -> None:
@@ -56,7 +57,8 @@ class Api:
             self.objects.setdefault(path, {})
         if path in self.objects:
             if method == "DELETE":
-                return 200, json.dumps(self.objects.pop(path))
+                self.on_delete(gone := self.objects.pop(path))
+                return 200, json.dumps(gone)
             if method == "PATCH":
                 _merge(self.objects[path], change)
                 self.on_patch(self.objects[path])

@@ -1,9 +1,11 @@
 """`make recovery`: what the loss of a worker costs a training with checkpoints, and whether it goes on where it was.
 
 No measurement: the stack's workload is trained twice in the arm ray with the same seed, once undisturbed, and once with
-one worker killed after the first checkpoint. Nothing is kept but checkpoints, where the stack has storage.
+one worker killed after the first checkpoint. With OF=head that is Ray's head, and the job with it, which is made again
+with the same storage. Nothing is kept but checkpoints, where the stack has storage.
 """
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,14 +15,18 @@ from pathlib import Path
 from infra.settings.key import CLUSTER, OWN_PROCESSES
 from infra.settings.settings import Settings
 from report import terminal
-from tools.recovery.run import Ended, Wanted, run
+from tools.recovery.run import Ended, Victim, Wanted, run
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 
-Runs = Callable[[str, bool], Ended]
-"""Makes a run of that name, in which a worker is killed or not."""
+Runs = Callable[[str, Victim | None], Ended]
+"""Makes a run of that name, of which that is killed, or nothing."""
+KILLED = {
+    Victim.WORKER: "one of {workers} workers killed: {seconds:.1f} s",
+    Victim.HEAD: "the head killed, and the job made again from storage: {seconds:.1f} s of that job alone",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +54,8 @@ def main() -> int:
     """Train twice; 1 where the training did not go on where it was."""
     stack, overrides = stack_settings.asked("recovery", __doc__)
     settings = stack_settings.load(stack, overrides)
-    recipe = _recipe(settings)
+    of = _of(os.environ.get("OF") or Victim.WORKER)
+    recipe = _recipe(settings, of)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     with tempfile.TemporaryDirectory(prefix="recovery-") as name:
         folder = Path(name)
@@ -64,13 +71,21 @@ def main() -> int:
         terminal.write(
             f"checkpoints: {storage}" if settings.storage else "checkpoints: in a folder that is gone at the end"
         )
-        undisturbed = train("undisturbed", False)
+        undisturbed = train("undisturbed", None)
         terminal.write(f"undisturbed: {undisturbed.result.seconds.wall:.1f} s, {_epochs(undisturbed)}")
-        killed = train("killed", True)
-        terminal.write(f"one of {recipe.workers} workers killed: {killed.result.seconds.wall:.1f} s, {_epochs(killed)}")
+        killed = train("killed", of)
+        said = KILLED[of].format(workers=recipe.workers, seconds=killed.result.seconds.wall)
+        terminal.write(f"{said}, {_epochs(killed)}")
         seen = judge(undisturbed, killed)
     terminal.write(show(seen, killed))
     return 0 if seen.is_exact else 1
+
+
+def _of(given: str) -> Victim:
+    """What OF names. Raises ToolError."""
+    if given not in list(Victim):
+        raise ToolError(f"OF={given}: allowed are {' and '.join(Victim)}, as in:  make recovery OF={Victim.HEAD}")
+    return Victim(given)
 
 
 def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder: Path) -> Runs:
@@ -87,8 +102,8 @@ def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder:
     return lambda name, kill: run(named(name), folder / name, kill=kill)
 
 
-def _recipe(settings: Settings) -> CnnRecipe:
-    """The stack's, with checkpoints and one failure allowed. Raises ToolError."""
+def _recipe(settings: Settings, of: Victim) -> CnnRecipe:
+    """The stack's, with checkpoints, and with the failure of a worker allowed that is killed. Raises ToolError."""
     recipe = settings.recipe
     if settings.target not in OWN_PROCESSES:
         raise ToolError(f"target = {settings.target}: allowed are {', '.join(OWN_PROCESSES)}, which keep checkpoints")
@@ -100,31 +115,42 @@ def _recipe(settings: Settings) -> CnnRecipe:
     if recipe.epochs < 2 * every:
         raise ToolError(
             f"epochs = {recipe.epochs} with a checkpoint every {every}: allowed are epochs from {2 * every} up, so that"
-            f' a checkpoint is made after the kill, too\n  make recovery SET="epochs={2 * every + 1}"'
+            f' a checkpoint is made after the kill, too\n  make recovery OF={of} SET="epochs={2 * every + 1}"'
         )
-    return replace(recipe, checkpoint_epochs=every, max_failures=max(1, recipe.max_failures))
+    fewest = 1 if of is Victim.WORKER else 0
+    return replace(recipe, checkpoint_epochs=every, max_failures=max(fewest, recipe.max_failures))
 
 
 def judge(undisturbed: Ended, killed: Ended) -> Recovery:
     """What the two runs say. Raises ToolError where the killed one did not go on from a checkpoint to another."""
     at = next((index for index, seen in enumerate(killed.events) if seen.event["event"] == "resume"), None)
     if killed.killed_at is None:
-        raise ToolError("the run was over before a worker could be killed: train more epochs")
+        raise ToolError("the run was over before anything of it could be killed: train more epochs")
     if at is None:
         raise ToolError("training began anew: no checkpoint was whole")
     resumed, before, after = killed.events[at], killed.events[:at], killed.events[at:]
     if killed.newest.epoch <= resumed.event["epoch"]:
         raise ToolError("no checkpoint was made after the kill, so there are no weights to compare: train more epochs")
     from_step = resumed.step or 0
-    first = next(seen for seen in after if seen.event["event"] == "steps" and (seen.step or 0) > from_step)
-    losses = [[epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed)]
+    first = next(seen for seen in after if (seen.step or 0) > from_step)
     return Recovery(
         recovery_seconds=first.at - killed.killed_at,
-        lost_steps=max(seen.step or 0 for seen in before if seen.event["event"] == "steps") - from_step,
+        lost_steps=max([from_step, *(seen.step or 0 for seen in before)]) - from_step,
         after_epoch=resumed.event["epoch"],
-        largest_difference=max(abs(one - other) for one, other in zip(*losses, strict=True)),
+        largest_difference=_largest_difference(undisturbed, killed),
         same_weights=undisturbed.newest.files[WEIGHTS] == killed.newest.files[WEIGHTS],
     )
+
+
+def _largest_difference(undisturbed: Ended, killed: Ended) -> float:
+    """Of an epoch's loss. Raises ToolError where the runs have unlike many epochs."""
+    one, other = ([epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed))
+    if len(one) != len(other):
+        raise ToolError(
+            f"the undisturbed run says the loss of {len(one)} epochs, the killed one of {len(other)}: what it said"
+            " before the kill is not in its checkpoint, or it did not train to its end"
+        )
+    return max(abs(each - same) for each, same in zip(one, other, strict=True))
 
 
 def show(seen: Recovery, killed: Ended) -> str:

@@ -1,19 +1,24 @@
-"""The same of a stack on a cluster: a run as a job of its Ray cluster, in which the pod of a worker is deleted.
+"""The same of a stack on a cluster: a run as a job of its Ray cluster, and the pod of a worker or the head deleted.
 
-As a node takes it along: without a moment to end well; KubeRay makes another. What the run does is read from its log,
-so times are those at which it was seen, to a second or two. Judges nothing.
+As a node takes it along: without a moment to end well; KubeRay makes another. With the head go the job and its log, so
+that is submitted again under another name. What the run does is read from its log, so times are those at which it was
+seen, to a second or two. Judges nothing.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from infra.places.cluster import kube
+from infra.places.cluster.kube import KubeError
 from infra.places.cluster.pods import pods_of
-from infra.places.cluster.ray_cluster_spec import WORKER_LABELS
+from infra.places.cluster.ray_api import is_ready
+from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
 from tools.jobs.__main__ import Ray, asking, reach, refuse_beside_measurement
 from tools.look import cluster
-from tools.recovery.run import Ended, Seen, Wanted, is_beyond_a_checkpoint
+from tools.recovery.run import Ended, Seen, Victim, Wanted, is_beyond_a_checkpoint
 from tools.setup.project import ToolError, say
 from training.contract import progress
 from training.contract.result import ResultError
@@ -25,6 +30,7 @@ from training.launch.submit import JobsApi, SubmitError, patiently
 
 POLL_SECONDS = 1.0
 LOG_LINES = 15
+LABELS = {Victim.WORKER: WORKER_LABELS, Victim.HEAD: HEAD_LABELS}
 
 
 @dataclass(frozen=True)
@@ -40,41 +46,104 @@ class OnCluster:
         found = cluster.find(stack, overrides)
         ray = reach(found)
         with asking(found):
-            refuse_beside_measurement(ray, "no worker was killed")
+            refuse_beside_measurement(ray, "nothing was killed")
         return cls(ray, pods_of(found.settings).jobs.dataset_flags)
 
-    def run(self, wanted: Wanted, *, kill: bool) -> Ended:
+    def run(self, wanted: Wanted, *, kill: Victim | None) -> Ended:
         """Run it; its data is the image's. Raises ToolError with the end of its log."""
-        jobs, name = self.ray.jobs, "-".join(wanted.storage.rsplit("/", 2)[1:]).lower()
+        name, events = "-".join(wanted.storage.rsplit("/", 2)[1:]).lower(), list[Seen]()
+        with asking(self.ray.found), _explained():
+            heads, nodes = self._names(HEAD_LABELS), self._nodes()
+            killed_at = self._follow(name, wanted, events, kill)
+            if kill is Victim.HEAD and killed_at is not None:
+                self._await_another(heads, nodes, wanted.minutes)
+                name = f"{name}-again"
+                self._follow(name, wanted, events, None)
+            return _ended(self.ray.jobs, name, wanted.storage, events, killed_at)
+
+    def _follow(self, name: str, wanted: Wanted, events: list[Seen], kill: Victim | None) -> float | None:
+        """Submit it, and add what is seen of it to the events, to its end or the head's; when something was deleted."""
         command = ["python", "-m", "training.launch.pod", "ray", "--address=auto", f"--storage={wanted.storage}"]
         variables = {progress.ECHO: progress.AS_JSON, progress.EACH_STEP: "1"}
-        events, killed_at, shown = list[Seen](), None, 0
-        with asking(self.ray.found):
-            jobs.submit(name, [*command, *wanted.recipe.flags(), *self.dataset_flags], variables)
-            try:
-                for log in _as_it_grows(jobs, name, wanted.minutes):
-                    events += [Seen(time.monotonic(), event) for event in progress.in_log(log[shown:])]
-                    shown = log.rfind("\n") + 1
-                    if kill and killed_at is None and is_beyond_a_checkpoint(events):
-                        killed_at = self._delete_a_worker()
-            except SubmitError as error:
-                raise ToolError(str(error)) from None
-            finally:
-                if is_unfinished(jobs.job(name)):
-                    jobs.stop(name)
-            return _ended(jobs, name, wanted.storage, events, killed_at)
+        killed_at, shown = None, 0
+        command += [*wanted.recipe.flags(), *self.dataset_flags]
+        patiently(lambda: self.ray.jobs.submit(name, command, variables), "submit the run")
+        with _stopped_at_an_error(self.ray.jobs, name):
+            for log in _as_it_grows(self.ray.jobs, name, wanted.minutes):
+                events += [Seen(time.monotonic(), event) for event in progress.in_log(log[shown:])]
+                shown = log.rfind("\n") + 1
+                if kill and killed_at is None and is_beyond_a_checkpoint(events):
+                    killed_at = self._delete_one(kill)
+                    if kill is Victim.HEAD:
+                        break  # no head knows the job any more
+        return killed_at
 
-    def _delete_a_worker(self) -> float:
+    def _delete_one(self, kind: Victim) -> float:
         """When it was. Raises ToolError where there is none, and KubeError."""
-        found = self.ray.found
-        selector = ",".join(f"{key}={value}" for key, value in WORKER_LABELS.items())
-        folder = f"/api/v1/namespaces/{found.settings.of_cluster.namespace}/pods"
-        for pod in kube.items(self.ray.kube, folder, labelSelector=selector):
-            if pod["status"].get("phase") == "Running":
-                kube.delete(self.ray.kube, f"{folder}/{pod['metadata']['name']}", at_once=True)
-                say(f"deleted the pod {pod['metadata']['name']}")
-                return time.monotonic()
-        raise ToolError("no worker of Ray runs in a pod")
+        for name in self._names(LABELS[kind]).values():
+            kube.delete(self.ray.kube, f"{self._folder}/{name}", at_once=True)
+            say(f"deleted the pod {name}")
+            return time.monotonic()
+        raise ToolError(f"no {kind} of Ray runs in a pod")
+
+    def _await_another(self, heads: Mapping[str, str], nodes: int, minutes: float) -> None:
+        """Wait for a head that is none of these, and ready, with as many nodes. Raises ToolError."""
+        say(f"waiting for another head with {nodes} nodes")
+        deadline = time.monotonic() + 60 * minutes
+        while not self._is_another_up(heads, nodes):
+            if time.monotonic() > deadline:
+                raise ToolError(
+                    f"there was no other head of Ray with {nodes} nodes in runTimeoutMinutes {minutes:g}:"
+                    f"  {self.ray.make('status')}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _is_another_up(self, heads: Mapping[str, str], nodes: int) -> bool:
+        """Whether Ray is whole again; what does not answer yet is not."""
+        try:
+            now = self._pods(HEAD_LABELS)
+            is_new = bool(now) and all(is_ready(pod) and pod["metadata"]["uid"] not in heads for pod in now)
+            return is_new and self._nodes() >= nodes
+        except (KubeError, OSError):
+            return False
+
+    def _nodes(self) -> int:
+        """How many are alive, as Ray's head has it."""
+        return sum(1 for node in self.ray.jobs.nodes() if node["state"] == "ALIVE")
+
+    def _names(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Of those pods, by their uid."""
+        return {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in self._pods(labels)}
+
+    def _pods(self, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
+        """Those that run."""
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        pods = kube.items(self.ray.kube, self._folder, labelSelector=selector)
+        return [pod for pod in pods if pod["status"].get("phase") == "Running"]
+
+    @property
+    def _folder(self) -> str:
+        return f"/api/v1/namespaces/{self.ray.found.settings.of_cluster.namespace}/pods"
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What of a job's way did not work, as a ToolError."""
+    try:
+        yield
+    except SubmitError as error:
+        raise ToolError(str(error)) from None
+
+
+@contextmanager
+def _stopped_at_an_error(jobs: JobsApi, name: str) -> Iterator[None]:
+    """Leave no job behind, at Ctrl-C neither."""
+    try:
+        yield
+    except BaseException:
+        if is_unfinished(jobs.job(name)):
+            jobs.stop(name)
+        raise
 
 
 def _as_it_grows(jobs: JobsApi, name: str, minutes: float) -> Iterator[str]:

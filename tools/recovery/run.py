@@ -1,4 +1,4 @@
-"""One run of the arm `ray` that makes checkpoints, followed as it goes on; in one of them a worker is killed.
+"""One run of the arm `ray` that makes checkpoints, followed as it goes on; of one of them something is killed.
 
 Judges nothing.
 """
@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,15 @@ WORKER = "ray::RayTrainWorker"
 """How the command line of a process begins in which Ray Train trains."""
 POLL_SECONDS = 0.05
 LOG_LINES = 15
+
+
+class Victim(StrEnum):
+    """What is killed, once there are steps beyond the first checkpoint."""
+
+    WORKER = "worker"
+    """One: Ray Train goes on with another."""
+    HEAD = "head"
+    """And the job with it, which is made again with the same storage."""
 
 
 @dataclass(frozen=True)
@@ -69,28 +80,49 @@ class Wanted:
     """Its deadline."""
 
 
-def run(wanted: Wanted, folder: Path, *, kill: bool) -> Ended:
+@dataclass
+class _Followed:
+    """What was seen so far of a run's progress."""
+
+    folder: Path
+    events: list[Seen] = field(default_factory=list)
+    _offset: int = 0
+
+    def look(self) -> None:
+        """Read what is new."""
+        new, self._offset = progress.read_new(self.folder / progress.NAME, self._offset)
+        self.events += [Seen(time.monotonic(), event) for event in new]
+
+
+def run(wanted: Wanted, folder: Path, *, kill: Victim | None) -> Ended:
     """Run it; its own files are in `folder`. Raises ToolError with the end of its log."""
     folder.mkdir(mode=0o700)
-    events: list[Seen] = []
-    killed_at = None
-    with _guarded(wanted, folder) as running:
-        offset = 0
-        while running.poll() is None:
-            new, offset = progress.read_new(folder / progress.NAME, offset)
-            events += [Seen(time.monotonic(), event) for event in new]
-            if kill and killed_at is None and is_beyond_a_checkpoint(events):
-                killed_at = _kill_a_worker(running.pid)
-            time.sleep(POLL_SECONDS)
-        new, _ = progress.read_new(folder / progress.NAME, offset)
-        events += [Seen(time.monotonic(), event) for event in new]
-    if running.returncode:
-        raise ToolError(
-            f"the run ended with exit code {running.returncode}; the end of its log:\n{_end_of_log(folder)}"
-        )
+    followed = _Followed(folder)
+    killed_at = _train(wanted, followed, kill)
+    if kill is Victim.HEAD and killed_at is not None:
+        _train(wanted, followed, None)
     kept = manifests(Storage.at(wanted.storage)).values()
     newest = max(kept, key=lambda manifest: manifest.epoch)
-    return Ended(events=events, killed_at=killed_at, result=result.read(folder / result.NAME), newest=newest)
+    made = result.read(folder / result.NAME)
+    return Ended(events=followed.events, killed_at=killed_at, result=made, newest=newest)
+
+
+def _train(wanted: Wanted, followed: _Followed, kill: Victim | None) -> float | None:
+    """Run it to its end, of itself or by the kill; gives when something was killed. Raises ToolError."""
+    killed_at = None
+    with _guarded(wanted, followed.folder) as running:
+        while running.poll() is None:
+            followed.look()
+            if kill and killed_at is None and is_beyond_a_checkpoint(followed.events):
+                killed_at = _KILLS[kill](running.pid)
+            time.sleep(POLL_SECONDS)
+        followed.look()
+    is_meant = kill is Victim.HEAD and killed_at is not None
+    if running.returncode and not is_meant:
+        raise ToolError(
+            f"the run ended with exit code {running.returncode}; the end of its log:\n{_end_of_log(followed.folder)}"
+        )
+    return killed_at
 
 
 @contextmanager
@@ -111,20 +143,29 @@ def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         *([f"--dataset-path={wanted.dataset_path}"] if wanted.dataset_path else []),
         *wanted.recipe.flags(),
     ]
-    variables = environment.allowed(os.environ, wanted.storage) | {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
-    with (folder / "log.txt").open("wb") as log:
-        running = subprocess.Popen(
-            command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        yield running
-    finally:
-        assert running.stdin is not None  # noqa: S101 (it is a pipe)
-        running.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            running.wait(guard.GRACE_SECONDS + 2)
-        guard.end_session(running.pid)
-        running.wait()
+    own = {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
+    with _temporary() as temporary:
+        variables = environment.allowed(os.environ, wanted.storage) | own | {"TMPDIR": temporary}
+        with (folder / "log.txt").open("ab") as log:
+            running = subprocess.Popen(
+                command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            yield running
+        finally:
+            assert running.stdin is not None  # noqa: S101 (it is a pipe)
+            running.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(guard.GRACE_SECONDS + 2)
+            guard.end_session(running.pid)
+            running.wait()
+
+
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    """Its temporary folder: a Ray that is killed leaves its own there. Short enough for Ray's sockets."""
+    room = environment.LONGEST_TEMPORARY - len(tempfile.gettempdir()) - len("/r-xxxxxxxx")
+    where = None if room >= 0 else "/tmp"  # noqa: S108
+    return tempfile.TemporaryDirectory(prefix="r-", dir=where, ignore_cleanup_errors=True)
 
 
 def is_beyond_a_checkpoint(events: list[Seen]) -> bool:
@@ -141,6 +182,20 @@ def _kill_a_worker(session: int) -> float:
                 os.kill(pid, signal.SIGKILL)
                 return time.monotonic()
     raise ToolError("no worker of Ray Train was found to be killed: the run was over by then; train more epochs")
+
+
+def _kill_all(session: int) -> float:
+    """When its first process was killed: its driver, Ray's head and workers, and the guard around them."""
+    began = time.monotonic()
+    while time.monotonic() - began < guard.GIVE_UP_SECONDS and (members := guard.session_members(session)):
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
+    return began
+
+
+_KILLS = {Victim.WORKER: _kill_a_worker, Victim.HEAD: _kill_all}
 
 
 def _end_of_log(folder: Path) -> str:

@@ -195,7 +195,7 @@ def _fit(request: entry.Request, arm: str, set_up: SetUp) -> tuple[dict[str, Any
             num_workers=request.recipe.workers,
             resources_per_worker={"CPU": ARMS[arm].compute_threads(request.recipe)},
         ),
-        "run_config": ray.train.RunConfig(**run_config | (recovers.arguments() if recovers else {})),
+        "run_config": ray.train.RunConfig(**run_config | (recovers.arguments(run_config["name"]) if recovers else {})),
     }
     config: dict[str, Any] = {
         "arm": arm,

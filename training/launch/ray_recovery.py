@@ -3,6 +3,7 @@
 As its guide has it: docs.ray.io, Ray Train user guides, "Saving and Loading Checkpoints" and "Handling Failures".
 """
 
+import json
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,24 @@ import ray.train
 from training.launch.checkpoints import newest_in
 from training.launch.entry import Request
 from training.launch.storage import Storage
+
+LIST = "checkpoint_manager_snapshot.json"
+"""In the folder of a run of Ray Train: which checkpoints there are."""
+
+
+def remove_torn_list(storage: Storage) -> None:
+    """Delete Ray Train's list of a run's checkpoints where it is not whole: no later job would begin with it.
+
+    Ray Train writes it in place, so a kill can tear it. Nothing is lost with it: training goes on from what is in
+    storage (`OfRay.newest`). Raises OSError.
+    """
+    try:
+        with storage.system.open_input_stream(f"{storage.folder}/{LIST}") as content:
+            json.loads(content.read())
+    except FileNotFoundError:
+        return
+    except ValueError:
+        storage.remove(LIST)
 
 
 class Failures:
@@ -69,14 +88,15 @@ class Recovers:
         self._failures = ray.remote(num_cpus=0)(Failures).remote() if self._recovery.max_failures else None
         self.checkpoints = OfRay(request.storage) if self._recovery.checkpoints_kept else None
 
-    def arguments(self) -> dict[str, Any]:
-        """Those of its RunConfig."""
+    def arguments(self, name: str) -> dict[str, Any]:
+        """Those of its RunConfig; what an earlier job of that name left in storage can be gone on from then."""
         recovery = self._recovery
         more: dict[str, Any] = {"failure_config": ray.train.FailureConfig(max_failures=recovery.max_failures)}
         if self._failures:
             more["callbacks"] = [Counting(self._failures)]
         if self.checkpoints:
             storage = Storage.at(self._request.storage)
+            remove_torn_list(storage.within(name))
             more |= {"storage_path": storage.folder, "storage_filesystem": storage.system}
             more["checkpoint_config"] = ray.train.CheckpointConfig(
                 num_to_keep=recovery.checkpoints_kept,

@@ -40,7 +40,7 @@ def _head(api: Any, namespace: str) -> Mapping[str, Any] | None:
     return next((pod for pod in pods if pod["status"].get("phase") == "Running"), None)
 
 
-def _answers(pod: Mapping[str, Any]) -> bool:
+def is_ready(pod: Mapping[str, Any]) -> bool:
     """Whether Kubernetes has seen it ready; KubeRay has it look at Ray's dashboard for that."""
     conditions = pod["status"].get("conditions") or []
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
@@ -83,7 +83,7 @@ def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, An
     Raises RayError where one is and can't be asked, with the line that ends whatever runs there.
     """
     pod = _head(api, namespace)
-    if pod is None or not _answers(pod):
+    if pod is None or not is_ready(pod):
         return []
     reason: OSError | None = None
     for _ in range(ATTEMPTS):

@@ -1,16 +1,19 @@
 """`make recovery`: what is said of a killed run was seen after the kill."""
 
+import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.places.local import guard
 from tests.unit.results import make_recipe, make_result
 from tools.recovery import __main__ as tool
 from tools.recovery import run
-from tools.recovery.run import Ended, Seen
+from tools.recovery.run import Ended, Seen, Victim
 from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
 from training.contract.result import TrainingResult
@@ -60,14 +63,50 @@ def test_a_training_that_went_on_elsewhere_is_told(changes: dict[str, Any]) -> N
     assert not tool.judge(ended(2), ended(2, **changes)).is_exact
 
 
+def test_steps_are_counted_from_the_checkpoint_on_where_the_one_that_was_gone_on_from_was_not_seen() -> None:
+    """As on a cluster, whose workers go on for a while without a head."""
+    events = [Seen(0.0, {"event": "steps", "step": 6}), Seen(2.0, {"event": "resume", "epoch": 1, "step": 8})]
+    killed = replace(ended(2), events=[*events, Seen(5.0, {"event": "checkpoint", "epoch": 2, "step": 12})])
+
+    seen = tool.judge(ended(2), killed)
+    assert (0, 3.5) == (seen.lost_steps, seen.recovery_seconds)
+
+
+def test_runs_of_unlike_many_epochs_are_not_compared() -> None:
+    """As where the checkpoint says nothing of what was before it."""
+    made = make_result()
+    shorter = replace(made, detail=replace(detail_of(made), history=detail_of(made).history[1:]))
+
+    with pytest.raises(ToolError, match=r"the loss of \d epochs, the killed one of \d"):
+        tool.judge(ended(2), ended(2, result=shorter))
+
+
+def test_what_is_killed_is_one_of_two() -> None:
+    """Another is refused with what to type."""
+    assert ["worker", "head"] == [tool._of(each) for each in Victim]
+    with pytest.raises(ToolError, match=r"OF=driver: allowed are worker and head.*make recovery OF=head"):
+        tool._of("driver")
+
+
+def test_a_worker_that_is_killed_is_allowed_to_fail_and_no_other() -> None:
+    """Where the head is killed Ray sees no failure; what is allowed already stays so."""
+    settings = stack_settings.load("local", {"epochs": "4"})
+
+    assert [1, 0] == [tool._recipe(settings, of).max_failures for of in Victim]
+    more = stack_settings.load("local", {"epochs": "4", "maxFailures": "3"})
+    assert [3, 3] == [tool._recipe(more, of).max_failures for of in Victim]
+
+
 @pytest.mark.parametrize("given", [{"epochs": "1"}, {"epochs": "9", "checkpointEpochs": "5", "storage": "kept"}])
-def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[str, str]) -> None:
+@pytest.mark.parametrize("of", Victim)
+def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[str, str], of: Victim) -> None:
     """And the number of the line that is printed is accepted."""
     with pytest.raises(ToolError, match="a checkpoint is made after the kill") as refused:
-        tool._recipe(stack_settings.load("local", given))
+        tool._recipe(stack_settings.load("local", given), of)
 
     epochs = str(refused.value).partition('SET="epochs=')[2].rstrip('"')
-    assert tool._recipe(stack_settings.load("local", given | {"epochs": epochs})).epochs == int(epochs)
+    assert f"make recovery OF={of} " in str(refused.value)
+    assert tool._recipe(stack_settings.load("local", given | {"epochs": epochs}), of).epochs == int(epochs)
 
 
 def test_a_run_is_let_in_to_storage_as_the_tool_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,5 +144,30 @@ def started_with(asked: run.Wanted, folder: Path) -> str:
 def prints(program: Path) -> Path:
     """A program in the place of Python, which prints its environment and its arguments."""
     program.write_text('#!/bin/sh\nenv\nfor each in "$@"; do echo "$each"; done\n')
+    program.chmod(0o700)
+    return program
+
+
+def test_nothing_of_a_run_that_is_killed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process, whatever signals it ignores, and no temporary file; what was printed does, before what follows."""
+    monkeypatch.setattr(sys, "executable", str(writes_and_waits(tmp_path / "python")))
+    (folder := tmp_path / "run").mkdir()
+
+    for number in (1, 2):
+        with run._guarded(wanted(), folder) as running:
+            while (folder / "log.txt").read_text().count("made") < number:
+                time.sleep(0.02)
+            run._kill_all(running.pid)
+            assert [] == guard.session_members(running.pid)
+            assert -signal.SIGKILL == running.wait(5)
+
+    first, second = (folder / "log.txt").read_text().splitlines()
+    assert first != second
+    assert [] == [made for made in (first, second) if Path(made.partition(" ")[2]).exists()]
+
+
+def writes_and_waits(program: Path) -> Path:
+    """A program in the place of Python with a child, neither of which ends at SIGTERM."""
+    program.write_text("#!/bin/sh\ntrap '' TERM\ntouch \"$TMPDIR/left\"\necho made $TMPDIR\nsleep 60 &\nwait\n")
     program.chmod(0o700)
     return program

@@ -1,16 +1,17 @@
 """`make recovery` of a stack on a cluster: what it reads of a run's log, and that it ends what it began."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
 
 from infra.places.cluster import kube
-from infra.places.cluster.ray_cluster_spec import WORKER_LABELS
+from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
-from tests.unit.kube_api import Api
+from tests.unit.kube_api import Api, pod
 from tests.unit.kube_api import serving as serving_kubernetes
 from tests.unit.results import make_recipe, make_result
 from tools.jobs.__main__ import Ray
@@ -18,7 +19,7 @@ from tools.look import cluster
 from tools.recovery import __main__ as tool
 from tools.recovery import on_cluster
 from tools.recovery.on_cluster import OnCluster
-from tools.recovery.run import Wanted
+from tools.recovery.run import Victim, Wanted
 from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
 from training.contract import progress
@@ -66,10 +67,52 @@ def there(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     """The Ray cluster of a stack, whose one worker has a pod."""
     monkeypatch.setattr(on_cluster, "POLL_SECONDS", 0.01)
     with serving_kubernetes(tmp_path) as (api, kubeconfig), serving(ray) as address:
-        worker = {"metadata": {"name": "worker-1", "labels": dict(WORKER_LABELS)}, "status": {"phase": "Running"}}
-        api.put("/api/v1", "pods", worker, NAMESPACE)
+        put(api, "worker-1", WORKER_LABELS)
         found = cluster.find("ci", {})
         yield OnCluster(Ray(found, kube.connect(kubeconfig), JobsApi(address, TOKEN)), ("--dataset-path=/data",)), api
+
+
+def put(api: Api, name: str, labels: Mapping[str, str], *, ready: bool = True) -> None:
+    """A pod that runs, of which Kubernetes knows that."""
+    made = pod(name, labels=dict(labels))
+    made["metadata"]["uid"] = f"uid-of-{name}"
+    made["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
+    api.put("/api/v1", "pods", made, NAMESPACE)
+
+
+class KubeRay:
+    """Makes another head where one is deleted, which knows no job: ready after a while, its worker after it."""
+
+    def __init__(self, api: Api, ray: FakeRay) -> None:
+        self._api, self._ray = api, ray
+        self._answer, ray.answer = ray.answer, self.answer  # type: ignore[method-assign]
+        self.nodes_asked = 0
+        self.is_ready = True
+        ray.cpus = (0.0, 4.0)
+        put(api, "head-1", HEAD_LABELS)
+        api.on_delete = self.make_another
+
+    def make_another(self, deleted: dict[str, Any]) -> None:
+        """It is there at once, and its dashboard answers before Kubernetes has seen it ready."""
+        assert "head-1" == deleted["metadata"]["name"]
+        self._ray.states.clear()
+        self._ray.cpus, self.is_ready, self.nodes_asked = (0.0,), False, 0
+        put(self._api, "head-2", HEAD_LABELS, ready=False)
+        Timer(0.1, self.become_ready).start()
+
+    def become_ready(self) -> None:
+        """As Kubernetes sees it."""
+        self.is_ready = True
+        put(self._api, "head-2", HEAD_LABELS)
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        """As Ray does; a job that comes too early is refused."""
+        if path.startswith("/api/v0/nodes"):
+            self.nodes_asked += 1
+            self._ray.cpus = (0.0, 4.0) if self.nodes_asked > 3 else self._ray.cpus
+        if method == "POST" and not (self.is_ready and len(self._ray.cpus) > 1):
+            return 400, "too early"
+        return self._answer(method, path, body)
 
 
 def wanted(storage: str, minutes: float) -> Wanted:
@@ -94,7 +137,7 @@ def test_a_worker_s_pod_is_deleted_after_the_first_checkpoint(
     runs, api = there
     ray.logs["recovery-1-killed"] = log_of(EVENTS)
 
-    ended = runs.run(wanted(kept(tmp_path), 1.0), kill=True)
+    ended = runs.run(wanted(kept(tmp_path), 1.0), kill=Victim.WORKER)
 
     assert EVENTS == [seen.event for seen in ended.events]
     assert ended.killed_at is not None
@@ -105,13 +148,47 @@ def test_a_worker_s_pod_is_deleted_after_the_first_checkpoint(
     assert "--dataset-path=/data" in body["entrypoint"]
 
 
+def test_the_head_s_pod_is_deleted_and_the_job_submitted_to_another(
+    there: tuple[OnCluster, Api], ray: FakeRay, tmp_path: Path
+) -> None:
+    """When that has its worker: under another name, all else as it was; what the first job said is known."""
+    runs, api = there
+    KubeRay(api, ray)
+    ray.logs = {"recovery-1-killed": log_of(EVENTS[:3]), "recovery-1-killed-again": log_of(EVENTS[3:])}
+
+    ended = runs.run(wanted(kept(tmp_path), 1.0), kill=Victim.HEAD)
+
+    assert EVENTS == [seen.event for seen in ended.events]
+    assert ended.killed_at is not None
+    assert ended.events[2].at <= ended.killed_at < ended.events[3].at
+    assert {"head-2", "worker-1"} == {path.rpartition("/")[2] for path in api.objects if "/pods/" in path}
+    first, again = [body for method, path, body in ray.requests if (method, path) == ("POST", "/api/jobs/")]
+    assert again == first | {"submission_id": "recovery-1-killed-again"}
+    assert ["recovery-1-killed-again"] == list(ray.states)
+
+
+def test_a_head_that_is_not_made_again_is_said(
+    there: tuple[OnCluster, Api], ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With where to look; nothing is submitted then."""
+    runs, api = there
+    monkeypatch.setattr(KubeRay, "become_ready", lambda _: None)
+    KubeRay(api, ray)
+    ray.logs = {"recovery-1-killed": log_of(EVENTS[:3])}
+
+    with pytest.raises(ToolError, match=r"no other head of Ray with 2 nodes in runTimeoutMinutes 0.*make status"):
+        runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 0.0), kill=Victim.HEAD)
+
+    assert not ray.states
+
+
 def test_a_run_that_does_not_end_is_ended(there: tuple[OnCluster, Api], ray: FakeRay, tmp_path: Path) -> None:
     """And so is one that Ctrl-C leaves."""
     runs, _ = there
     ray.submitted, ray.logs = ["RUNNING"], {"recovery-1-killed": ""}
 
     with pytest.raises(ToolError, match="did not end in runTimeoutMinutes"):
-        runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 0.0), kill=True)
+        runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 0.0), kill=Victim.WORKER)
 
     assert ["STOPPED"] == ray.states["recovery-1-killed"]
 
@@ -124,10 +201,10 @@ def test_a_run_without_a_result_says_how_its_log_ends(
     ray.logs["recovery-1-killed"] = "error: storage can't be used\n"
 
     with pytest.raises(ToolError, match=r"(?s)holds no result.*\| error: storage can't be used"):
-        runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 1.0), kill=False)
+        runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 1.0), kill=None)
 
 
 def test_without_storage_pods_keep_nothing() -> None:
     """So there is nothing to go on from."""
     with pytest.raises(ToolError, match=r"(?s)storage is not set.*pulumi config set storage s3://"):
-        tool._recipe(stack_settings.load("ci", {"epochs": "4"}))
+        tool._recipe(stack_settings.load("ci", {"epochs": "4"}), Victim.WORKER)
