@@ -28,6 +28,7 @@ MINIKUBE = (
 BODY = "training.workloads.cnn.train"
 OFF = {
     "training/launch/checkpoints.py",
+    "training/launch/kept_log.py",
     "training/launch/ray_recovery.py",
     "training/launch/storage.py",
     "training/workloads/cnn/checkpoints.py",

@@ -3,7 +3,8 @@
     python -m training.launch.pod ARM FLAGS…
 
 Adds what only pods need: the check of the image's versions, the workers of an Indexed Job, an end at SIGTERM (process 1
-of a container ignores it otherwise), and the result in the log, because a pod's files go with it.
+of a container ignores it otherwise), and the result in the log, because a pod's files go with it; with storage the log
+is kept there.
 """
 
 import os
@@ -12,7 +13,9 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
+from training.contract.arms import ARMS
 from training.contract.clock import process_start
 from training.contract.result import ResultError
 from training.launch import entry, environment, indexed_job, log_result, versions
@@ -20,24 +23,47 @@ from training.launch import entry, environment, indexed_job, log_result, version
 RESULTS = Path(os.environ.get(environment.RESULTS, "/results")).absolute()
 """A folder that every pod has; a Ray job is told of one."""
 RESULT = RESULTS / "result.json"
+LOG_IS_KEPT = "TRAINING_LOG_IS_KEPT"
+"""Environment variable of a run that another process started to keep what it prints."""
 
 
 def main(arguments: list[str]) -> None:
     """Run the arm with its flags; ends the process with a message when something is wrong."""
-    signal.signal(signal.SIGTERM, _end)
     arm, *flags = arguments
+    if entry.STARTED not in os.environ:
+        os.environ |= entry.pass_on_start(process_start())
+    if (storage := _storage(flags)) and LOG_IS_KEPT not in os.environ:
+        _run_with_kept_log(storage, _log_name(arm))
+    signal.signal(signal.SIGTERM, _end)
     try:
         versions.check()
         os.environ |= indexed_job.join().variable() if indexed_job.INDEX in os.environ else {}
     except (ValueError, TimeoutError) as error:
         sys.exit(f"error: {error}")
     os.environ[entry.POD] = "1"
-    if entry.STARTED not in os.environ:
-        os.environ |= entry.pass_on_start(process_start())
     _remove_earlier()
     _run(arm, ["--no-bind-cpus", "--result", str(RESULT), *flags])
     if RESULT.exists():
         _emit()
+
+
+def _run_with_kept_log(storage: str, name: str) -> NoReturn:
+    """The same command again, as a child."""
+    from training.launch import kept_log  # of what most runs do without
+
+    os.environ[LOG_IS_KEPT] = "1"
+    sys.exit(kept_log.run([sys.executable, *sys.orig_argv[1:]], storage, name))
+
+
+def _storage(flags: list[str]) -> str:
+    """The address of the run's own folder; "": there is none."""
+    given = [flag.partition("=")[2] for flag in flags if flag.startswith("--storage=")]
+    return given[-1] if given else ""
+
+
+def _log_name(arm: str) -> str:
+    """Of this pod's log among the run's."""
+    return "driver.log" if ARMS[arm].start == "ray" else f"rank-{os.environ.get(indexed_job.INDEX, '0')}.log"
 
 
 def _end(number: int, _: FrameType | None) -> None:
