@@ -269,6 +269,20 @@ def test_without_a_basis_the_plan_says_what_to_run() -> None:
     assert 'STACK=mine make up SET="repeats=1"' in of_cnn
 
 
+def test_the_plan_says_by_what_other_runs_differ() -> None:
+    """`make try` again would tell nothing where it can't have the setting; where it can, it is what to type."""
+    known = earlier.Basis(runs=EVERY_ARM, words="")
+    larger, more = (
+        plan.unknown(asked, wanted(asked), known) for asked in (settings(workerCpus="2"), settings(workers="3"))
+    )
+
+    assert "what was run had workerCpus 1.0, here it is 2.0" in larger
+    assert 'STACK=mine make up SET="repeats=1"' in larger
+    assert "make try" not in larger
+    assert "what was run had workers 2, here it is 3" in more
+    assert "make try" in more
+
+
 def test_the_plan_shows_every_phase() -> None:
     """A line an arm, and the whole."""
     asked = wanted(settings())

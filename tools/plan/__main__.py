@@ -5,6 +5,7 @@ broken off `make up` keeps the runs that there are.
 """
 
 import shlex
+from collections.abc import Mapping, Sequence
 
 from infra import budget, earlier, estimate
 from infra.budget import duration
@@ -16,6 +17,8 @@ from report import terminal
 from report.text_table import columns
 from tools.setup.project import run_main
 from tools.stack import settings as stack_settings
+from training.contract import timed
+from training.contract.timed import Timed
 
 VARIABLES = {"SCRIPT": "script", "ARGS": "scriptArguments", "KIND": "scriptKind", "PYTHON": "python",
              "ENV": "environment", "WORKERS": "workers"}  # fmt: skip
@@ -72,18 +75,37 @@ def unknown(settings: Settings, asked: Wanted, basis: Basis) -> str:
     lacking = estimate.missing(asked, basis.runs)
     what = "nothing" if len(lacking) == len(asked.sides) else "not everything"
     first = f"no estimate: {what} was run yet with these settings; {_list(lacking)} would be new"
-    return f"{first}\n{_to_run(settings)}"
+    other = _otherwise(settings, [each for each in basis.runs if each.arm in lacking])
+    again = any(key not in VARIABLES.values() for key in other)  # `make try` would be as it was
+    return "\n".join([first, *_told(settings, other), _one_repeat(settings) if again else _to_run(settings)])
+
+
+def _otherwise(settings: Settings, known: Sequence[Timed]) -> dict[str, object]:
+    """By what the run that is most like these differs: its values by key."""
+    differing = [(timed.differences(each, settings.recipe), each) for each in known]
+    keys, nearest = min(differing, key=lambda one: len(one[0]), default=([], None))
+    return {key: nearest.recipe[key] for key in keys} if nearest else {}
+
+
+def _told(settings: Settings, other: Mapping[str, object]) -> list[str]:
+    if not other:
+        return []
+    own = settings.recipe.to_dict()
+    return ["what was run had " + _list([f"{key} {value}, here it is {own.get(key)}" for key, value in other.items()])]
 
 
 def _list(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def _one_repeat(settings: Settings) -> str:
+    return f'one repeat tells, and its runs are kept:\n  STACK={settings.stack} make up SET="repeats=1"'
+
+
 def _to_run(settings: Settings) -> str:
     recipe = settings.recipe.to_dict()
     if "script" not in recipe:
-        once = f'STACK={settings.stack} make up SET="repeats=1"'
-        return f"one repeat tells, and its runs are kept:\n  {once}"
+        return _one_repeat(settings)
     given = {name: settings.given[key] for name, key in VARIABLES.items() if key in settings.given}
     words = " ".join(f"{name}={shlex.quote(text)}" for name, text in given.items())
     bounded = "" if "{epochs}" in recipe["scriptArguments"] else (

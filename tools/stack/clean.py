@@ -19,6 +19,8 @@ from tools.stack import environment, state
 
 _CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 _MEASUREMENTS = ("runs", "results")
+EXAMPLE = "s3://my-bucket/"
+"""In the files of stacks that need a bucket, until the user names one."""
 _DELETES = {"s3": "aws s3 rm --recursive", "gs": "gcloud storage rm --recursive"}
 _COMMENT = r"(?:[ \t]+#.*|[ \t]*)"
 """After a value in YAML."""
@@ -57,7 +59,8 @@ def _left_by(file: Path) -> str:
     address, endpoint = setting_in(text, "storage"), setting_in(text, "storageEndpoint")
     if address is None or endpoint is None:
         return f"stays, and was not looked at: what runs of {stack} left in the storage that {file} names"
-    return _line(address.rstrip("/"), endpoint, stack) if address.rstrip("/") else ""
+    is_kept = address.rstrip("/") and not address.startswith(EXAMPLE)
+    return _line(address.rstrip("/"), endpoint, stack) if is_kept else ""
 
 
 def setting_in(settings: str, key: str) -> str | None:

@@ -64,7 +64,7 @@ def of_result(result: TrainingResult, began: float) -> Timed:
 
 def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
     """What a run of this recipe would take, by one that differs in its number of steps at most; None: not known."""
-    if not _differs_in_steps_alone(timed, recipe):
+    if differences(timed, recipe):
         return None
     steps = _steps_of(timed, recipe)
     if steps is None:
@@ -78,11 +78,12 @@ def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
     return replace(timed, wall=wall, steps=steps, between=between)
 
 
-def _differs_in_steps_alone(timed: Timed, recipe: Recipe) -> bool:
+def differences(timed: Timed, recipe: Recipe) -> list[str]:
+    """The settings by which such a run takes another time than this one, beside its number of steps."""
     free = {*SCALES, *OF_A_REPEAT, *ARMS[timed.arm].ignores}
     free |= {key for key, its in recipe.settings().items() if not its.metadata["decides"]}
     wanted = recipe.to_dict()
-    return all(wanted.get(key) == value for key, value in timed.recipe.items() if key not in free)
+    return [key for key, value in timed.recipe.items() if key not in free and wanted.get(key) != value]
 
 
 def _steps_of(timed: Timed, recipe: Recipe) -> int | None:

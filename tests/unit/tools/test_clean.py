@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.setup.project import ToolError
+from tools.setup.project import STACKS, ToolError
 from tools.stack import clean, environment
 
 
@@ -66,6 +66,14 @@ def test_what_is_in_storage_stays_and_is_said(
     assert f"1 files, 1.0 MiB in {project}/kept/local; to delete them: rm -r {project}/kept/local\n" in said
     assert "to delete it: aws s3 rm --recursive s3://bucket/a/kubernetes\n" in said
     assert "to delete it: gcloud storage rm --recursive gs://bucket/ci\n" in said
+
+
+def test_the_bucket_of_an_example_is_nobody_s(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stack files that come with the project name it; nothing was ever kept there."""
+    monkeypatch.setattr(clean, "STACKS", STACKS)
+    assert any(clean.EXAMPLE in file.read_text() for file in STACKS.glob("Pulumi.*.yaml"))
+
+    assert [] == clean.left_in_storage()
 
 
 @pytest.mark.parametrize(
