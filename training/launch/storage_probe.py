@@ -152,7 +152,13 @@ _KNOWN: Mapping[tuple[str, ...], Callable[[str, str, str], tuple[str, str]]] = {
     ("NO_SUCH_BUCKET", "NoSuchBucket", "not found. To create buckets"): _no_bucket,
     ("ExpiredToken", "EXPIRED_TOKEN", "RequestExpired"): _expired,
     ("PermanentRedirect", "AuthorizationHeaderMalformed", "HTTP status 301"): _wrong_region,
-    ("INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "InvalidToken", "INVALID_CLIENT_TOKEN"): _wrong_key,
+    (
+        "INVALID_ACCESS_KEY_ID",
+        "access key ID",  # of servers with codes of their own, as versitygw's XAdminUserNotFound
+        "SIGNATURE_DOES_NOT_MATCH",
+        "InvalidToken",
+        "INVALID_CLIENT_TOKEN",
+    ): _wrong_key,
     ("ACCESS_DENIED", "Access Denied", "Permission denied", "HTTP status 403"): _denied,
     ("NETWORK_CONNECTION", "curlCode", "Could not connect", "timed out"): _unreached,
 }
