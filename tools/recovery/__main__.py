@@ -16,6 +16,7 @@ from report import terminal
 from tools.recovery.run import Ended, Wanted, run
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
+from training.launch.storage import Storage
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -53,6 +54,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="recovery-") as name:
         folder = Path(name)
         kept = stack_settings.kept_at(settings) if settings.storage else f"{folder / 'storage'}/{stack}"
+        if settings.storage:
+            _refuse_unreadable(kept)
         storage = f"{kept}/recovery-{stamp}"
         wanted = Wanted(
             recipe=recipe,
@@ -71,6 +74,17 @@ def main() -> int:
         seen = judge(undisturbed, killed)
     terminal.write(show(seen, killed))
     return 0 if seen.is_exact else 1
+
+
+def _refuse_unreadable(kept: str) -> None:
+    """Checkpoints are compared on this machine, after both trainings. Raises ToolError."""
+    try:
+        next(Storage.at(kept).names(), None)
+    except OSError as error:
+        raise ToolError(
+            f"nothing was trained: this machine can't read checkpoints in {kept}; with your own credentials, as in\n"
+            f"  export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…\nIt said: {error}"
+        ) from None
 
 
 def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder: Path) -> Runs:
