@@ -29,8 +29,9 @@ CREDENTIALS: Mapping[str, str] = {
     OWN: "export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…    (or AWS_PROFILE=…)",
     "storageCredentials": "pulumi config set --secret storageCredentials",
     "storageRole": "pulumi config set storageRole arn:aws:iam::123456789012:role/…",
-    "storageSecret": "kubectl create secret generic NAME --from-literal=AWS_ACCESS_KEY_ID=… "
-    "--from-literal=AWS_SECRET_ACCESS_KEY=…    (NAME: that of storageSecret)",
+    "storageSecret": "kubectl --namespace NAMESPACE create secret generic NAME --from-literal=AWS_ACCESS_KEY_ID=… "
+    "--from-literal=AWS_SECRET_ACCESS_KEY=… --dry-run=client --output=yaml | kubectl apply --filename -"
+    "    (NAMESPACE: the stack's, NAME: that of storageSecret)",
     "serviceAccount": "pulumi config set serviceAccount …",
 }
 """How other credentials are given, by the way in."""
