@@ -82,7 +82,7 @@ def _refuse_unreadable(kept: str) -> None:
         next(Storage.at(kept).names(), None)
     except OSError as error:
         raise ToolError(
-            f"nothing was trained: this machine can't read checkpoints in {kept}; with your own credentials, as in\n"
+            f"nothing was trained: checkpoints are compared on this machine, which can't read {kept}; with keys:\n"
             f"  export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…\nIt said: {error}"
         ) from None
 

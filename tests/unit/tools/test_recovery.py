@@ -79,9 +79,7 @@ def test_storage_that_this_machine_can_t_read_is_refused_before_anything_is_trai
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "")  # so that it is what it was after this
     monkeypatch.setattr("sys.argv", ["recovery"])
 
-    with pytest.raises(
-        ToolError, match=r"nothing was trained: this machine can't read checkpoints in s3://bucket/prefix/local"
-    ):
+    with pytest.raises(ToolError, match=r"nothing was trained: .*can't read s3://bucket/prefix/local"):
         tool.main()
 
 
