@@ -1,14 +1,23 @@
 """A real API server takes the claim and the Secret of storage as they are applied, again and again."""
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
-from infra.places.cluster import claim, kube
+import pytest
+
+from infra.places.cluster import claim, kube, storage_asked
 from infra.places.cluster.claim import ClaimProvider
 from infra.places.cluster.storage_spec import CLAIM, FILE, ROLE_SECRET
 from infra.settings.settings import Claim
+from tests.apiserver import control_plane
+from tests.unit.settings_machine import settings
 
 NAMESPACE = "default"
+OWN = "keeper"
+"""A namespace in which a stack may be: not the one that everything is in."""
 STORAGE_CLASS = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -46,3 +55,30 @@ def test_a_secret_has_what_was_applied_last(server: Path) -> None:
     assert "c2Vjb25k" == kube.get(api, path)["data"][FILE]
     for _ in range(2):
         kube.delete(api, path)
+
+
+@pytest.mark.parametrize("there", [None, {"ANOTHER": "x"}], ids=["no Secret", "another's names"])
+def test_the_line_that_is_printed_gives_a_secret_what_it_lacks(server: Path, there: dict[str, str] | None) -> None:
+    """Also where one is there, which `kubectl create` refuses; what it has stays."""
+    search = control_plane.search_path()
+    if shutil.which("kubectl", path=search) is None:
+        pytest.skip("kubectl is neither on PATH nor put there by CLUSTER_ENV")
+    api, path = kube.connect(str(server)), f"/api/v1/namespaces/{OWN}/secrets/keys"
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN}}
+    kube.apply(api, f"/api/v1/namespaces/{OWN}", namespace)
+    kube.delete(api, path)
+    if there:
+        made = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": there}
+        kube.apply(api, path, made)
+    asked = settings(
+        target="kubernetes", kubeContext="a", image="registry.example.com/a:1", namespace=OWN,
+        createNamespace="false", storage="s3://bucket/prefix", storageSecret="keys",
+    )  # fmt: skip
+
+    ((said, (line,)),) = storage_asked.findings(api, asked)
+
+    assert "the Secret keys in namespace keeper has no AWS_ACCESS_KEY_ID and no AWS_SECRET_ACCESS_KEY" in said
+    environment = os.environ | {"PATH": search, "KUBECONFIG": str(server)}
+    subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], env=environment, check=True, timeout=60)
+    assert [] == storage_asked.findings(api, asked)
+    assert {*(there or {}), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} == set(kube.get(api, path)["data"])

@@ -1,6 +1,7 @@
 """A cloud of this machine: an S3 server with STS and IAM that checks signatures and policies (moto), and who may what.
 
-In front of it a guard, for what it never does: answer that a token expired, or that a bucket is in another region.
+In front of it a guard, for what it never does: answer that a token expired, that a bucket is in another region, or, as
+versitygw does, that nobody has this key.
 """
 
 import http.client
@@ -32,7 +33,10 @@ _ELSEWHERE = (
     "<Error><Code>AuthorizationHeaderMalformed</Code><Message>The authorization header is malformed; the region "
     "'us-east-1' is wrong; expecting 'eu-central-1'</Message></Error>"
 )
-REFUSALS = {"expired": _EXPIRED, "elsewhere": _ELSEWHERE}
+_UNKNOWN_KEY = (
+    "<Error><Code>XAdminUserNotFound</Code><Message>No user exists with the provided access key ID.</Message></Error>"
+)
+REFUSALS = {"expired": _EXPIRED, "elsewhere": _ELSEWHERE, "unknown key": _UNKNOWN_KEY}
 """What the guard answers, by what it is told."""
 
 

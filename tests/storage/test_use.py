@@ -87,10 +87,11 @@ def test_wrong_credentials_are_known_for_such(cloud: Cloud, wrong: str, monkeypa
     [
         ("expired", "no longer valid", "pulumi config set --secret storageCredentials"),
         ("elsewhere", "in another region", "pulumi config set storageRegion eu-central-1"),
+        ("unknown key", "does not know the credentials", "pulumi config set --secret storageCredentials"),
     ],
 )
 def test_what_a_server_answers_is_understood(cloud: Cloud, refused: str, what: str, line: str) -> None:
-    """What moto never says, a guard before it does, in S3's own words."""
+    """What moto never says, a guard before it does, in S3's own words, or another server's."""
     cloud.refusal = refused
 
     said = refusal(with_keys(cloud, cloud.owner))

@@ -18,6 +18,7 @@ from report import terminal
 from tools.recovery.run import Ended, Victim, Wanted, run
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
+from training.launch.storage import Storage
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -60,6 +61,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="recovery-") as name:
         folder = Path(name)
         kept = stack_settings.kept_at(settings) if settings.storage else f"{folder / 'storage'}/{stack}"
+        if settings.storage:
+            _refuse_unreadable(kept)
         storage = f"{kept}/recovery-{stamp}"
         wanted = Wanted(
             recipe=recipe,
@@ -86,6 +89,17 @@ def _of(given: str) -> Victim:
     if given not in list(Victim):
         raise ToolError(f"OF={given}: allowed are {' and '.join(Victim)}, as in:  make recovery OF={Victim.HEAD}")
     return Victim(given)
+
+
+def _refuse_unreadable(kept: str) -> None:
+    """Checkpoints are compared on this machine, after both trainings. Raises ToolError."""
+    try:
+        next(Storage.at(kept).names(), None)
+    except OSError as error:
+        raise ToolError(
+            f"nothing was trained: checkpoints are compared on this machine, which can't read {kept}; with keys:\n"
+            f"  export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…\nIt said: {error}"
+        ) from None
 
 
 def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder: Path) -> Runs:

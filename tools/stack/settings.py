@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from infra.places.place import choose
 from infra.settings.draft import InvalidSettingsError
@@ -33,15 +35,35 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
 def kept_at(settings: Settings) -> str:
     """The address of the stack's folder in storage, as this machine reaches it; ToolError where there is none.
 
-    This process's own credentials are used: those of pods are not read here.
+    This process's own credentials are used: those of pods are not read here. So is a server that SET names, as one that
+    is forwarded here.
     """
     stack, storage = settings.stack, settings.storage
     if storage is None:
         raise ToolError(f"stack {stack} keeps nothing: its key storage is not set, `pulumi config set storage kept`")
     if storage.claim:
         raise ToolError(f"storage of stack {stack} is a claim of its cluster, which pods alone can read")
+    if storage.endpoint:
+        _refuse_unknown_name(storage.endpoint)
     os.environ.update(storage.variables())
     return f"{storage.address}/{stack}"
+
+
+def _refuse_unknown_name(endpoint: str) -> None:
+    """Of a server that pods alone know, as of a Service; ToolError with the lines that bring it here."""
+    server = urlsplit(endpoint)
+    host, port = server.hostname or "", server.port or server.scheme
+    try:
+        socket.getaddrinfo(host, port)
+    except OSError:
+        service, _, rest = host.partition(".")
+        namespace = rest.partition(".")[0] or "NAMESPACE"
+        raise ToolError(
+            f"this machine does not know the server of storage, {endpoint}; one in the cluster is brought here so,"
+            " and used with your own AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY:\n"
+            f"  kubectl --namespace {namespace} port-forward service/{service} 9000:{port} &\n"
+            f'  SET="storageEndpoint={server.scheme}://127.0.0.1:9000"    (before the same command)'
+        ) from None
 
 
 def _text(value: object) -> str:

@@ -29,8 +29,9 @@ CREDENTIALS: Mapping[str, str] = {
     OWN: "export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…    (or AWS_PROFILE=…)",
     "storageCredentials": "pulumi config set --secret storageCredentials",
     "storageRole": "pulumi config set storageRole arn:aws:iam::123456789012:role/…",
-    "storageSecret": "kubectl create secret generic NAME --from-literal=AWS_ACCESS_KEY_ID=… "
-    "--from-literal=AWS_SECRET_ACCESS_KEY=…    (NAME: that of storageSecret)",
+    "storageSecret": "kubectl --namespace NAMESPACE create secret generic NAME --from-literal=AWS_ACCESS_KEY_ID=… "
+    "--from-literal=AWS_SECRET_ACCESS_KEY=… --dry-run=client --output=yaml | kubectl apply --filename -"
+    "    (NAMESPACE: the stack's, NAME: that of storageSecret)",
     "serviceAccount": "pulumi config set serviceAccount …",
 }
 """How other credentials are given, by the way in."""
@@ -152,7 +153,13 @@ _KNOWN: Mapping[tuple[str, ...], Callable[[str, str, str], tuple[str, str]]] = {
     ("NO_SUCH_BUCKET", "NoSuchBucket", "not found. To create buckets"): _no_bucket,
     ("ExpiredToken", "EXPIRED_TOKEN", "RequestExpired"): _expired,
     ("PermanentRedirect", "AuthorizationHeaderMalformed", "HTTP status 301"): _wrong_region,
-    ("INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "InvalidToken", "INVALID_CLIENT_TOKEN"): _wrong_key,
+    (
+        "INVALID_ACCESS_KEY_ID",
+        "access key ID",  # of servers with codes of their own, as versitygw's XAdminUserNotFound
+        "SIGNATURE_DOES_NOT_MATCH",
+        "InvalidToken",
+        "INVALID_CLIENT_TOKEN",
+    ): _wrong_key,
     ("ACCESS_DENIED", "Access Denied", "Permission denied", "HTTP status 403"): _denied,
     ("NETWORK_CONNECTION", "curlCode", "Could not connect", "timed out"): _unreached,
 }

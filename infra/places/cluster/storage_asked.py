@@ -12,6 +12,9 @@ from infra.settings.rules import KEY, KEY_ID
 from infra.settings.settings import Settings, Storage
 from infra.storage import refuse_unusable
 
+ALSO_WHERE_IT_IS = "--dry-run=client --output=yaml | kubectl apply --filename -"
+"""Of `kubectl create`, which refuses a Secret that is there and has other keys."""
+
 
 def findings(api: Any, settings: Settings) -> Refusals:
     """Why the cluster has not what storage needs there, each with the lines that mend it. Raises KubeError."""
@@ -30,7 +33,7 @@ def _lacking(api: Any, storage: Storage, stack: str, namespace: str) -> Iterator
             given = " ".join(f"--from-literal={name}=…" for name in (KEY_ID, KEY))
             yield (
                 f"the Secret {storage.secret} in namespace {namespace} has no {' and no '.join(missing)}",
-                (f"kubectl --namespace {namespace} create secret generic {storage.secret} {given}",),
+                (f"kubectl --namespace {namespace} create secret generic {storage.secret} {given} {ALSO_WHERE_IT_IS}",),
             )
     if storage.role and (whose := run_credentials.of_others(api, stack, namespace)):
         yield whose, (set_line("namespace", f"{namespace}-2"),)

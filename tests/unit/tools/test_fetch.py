@@ -1,5 +1,6 @@
 """`make fetch`: a run's files come back from storage, and a run that is not there is told from those that are."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from tools.fetch import __main__ as tool
 from tools.setup.project import ToolError
+from tools.stack import settings as stack_settings
 from training.launch.storage import PART, Storage
 
 RUNS = ("0a/ray-1-20260101T000000Z-aaaaaa", "0b/ray-1-20260102T000000Z-000000", "0b/ray-w1-1-20260102T000100Z-bbbbbb")
@@ -99,3 +101,19 @@ def test_a_stack_without_storage_says_how_it_gets_some(project: Path, monkeypatc
 
     with pytest.raises(ToolError, match="pulumi config set storage kept"):
         tool.main()
+
+
+def test_a_server_that_pods_alone_know_is_told_with_the_lines_that_bring_it_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its namespace and port are those of the endpoint; what the lines name is then asked."""
+    given = {"storage": "s3://bucket/prefix", "storageEndpoint": "http://s3.keeper.svc:7070"}
+    with pytest.raises(ToolError, match="does not know the server of storage") as refused:
+        stack_settings.kept_at(stack_settings.load("local", given))
+    said = str(refused.value)
+    assert "kubectl --namespace keeper port-forward service/s3 9000:7070" in said
+
+    brought = given | dict([said.partition('SET="')[2].partition('"')[0].split("=", 1)])
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "")
+    assert "s3://bucket/prefix/local" == stack_settings.kept_at(stack_settings.load("local", brought))
+    assert "http://127.0.0.1:9000" == os.environ["AWS_ENDPOINT_URL_S3"]
