@@ -16,6 +16,7 @@ from infra.places.cluster.kube import KubeError
 from infra.places.cluster.pods import pods_of
 from infra.places.cluster.ray_api import is_ready
 from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
+from infra.programs import Failure
 from tools.jobs.__main__ import Ray, asking, reach, refuse_beside_measurement
 from tools.look import cluster
 from tools.recovery.run import Ended, Seen, Victim, Wanted, is_beyond_a_checkpoint
@@ -66,6 +67,7 @@ class OnCluster:
         command = ["python", "-m", "training.launch.pod", "ray", "--address=auto", f"--storage={wanted.storage}"]
         variables = {progress.ECHO: progress.AS_JSON, progress.EACH_STEP: "1"}
         killed_at, shown = None, 0
+        self._let_in(wanted.minutes)
         command += [*wanted.recipe.flags(), *self.dataset_flags]
         patiently(lambda: self.ray.jobs.submit(name, command, variables), "submit the run")
         with _stopped_at_an_error(self.ray.jobs, name):
@@ -77,6 +79,20 @@ class OnCluster:
                     if kill is Victim.HEAD:
                         break  # no head knows the job any more
         return killed_at
+
+    def _let_in(self, minutes: float) -> None:
+        """Assume the role by which pods are let in to storage, where there is one: what they have may end before."""
+        settings = self.ray.found.settings
+        if not (settings.storage and settings.storage.role):
+            return
+        from infra.places.cluster import run_credentials  # of what most stacks do without
+
+        namespace, role = settings.of_cluster.namespace, settings.storage.role
+        asked = {"namespace": namespace, "stack": settings.stack, "role": role, "timeoutMinutes": minutes}
+        try:
+            run_credentials.make_there(self.ray.kube, asked | {"name": "recovery"})
+        except (Failure, run_credentials.ForeignSecret) as error:
+            raise ToolError(str(error)) from None
 
     def _delete_one(self, kind: Victim) -> float:
         """When it was. Raises ToolError where there is none, and KubeError."""

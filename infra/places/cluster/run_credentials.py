@@ -76,7 +76,12 @@ class ForeignSecret(Exception):  # noqa: N818  (the name is what the user reads 
 
 def make(props: Mapping[str, Any]) -> Assumed:
     """Assume a role, into the Secret of a namespace. Raises Failure, ForeignSecret and KubeError."""
-    api, namespace, stack = kube.connect(props["kubeconfig"]), props["namespace"], props["stack"]
+    return make_there(kube.connect(props["kubeconfig"]), props)
+
+
+def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
+    """The same, of an API server that is connected."""
+    namespace, stack = props["namespace"], props["stack"]
     if whose := of_others(api, stack, namespace):
         raise ForeignSecret(whose)
     given = assumed(props["role"], props["timeoutMinutes"], props["name"])

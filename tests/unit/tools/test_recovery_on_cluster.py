@@ -2,14 +2,19 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster import kube, run_credentials
+from infra.places.cluster.pod_spec import STACK_ANNOTATION
 from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
+from infra.places.cluster.storage_spec import ROLE_SECRET
+from infra.storage_role import Assumed
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from tests.unit.kube_api import Api, pod
 from tests.unit.kube_api import serving as serving_kubernetes
@@ -146,6 +151,39 @@ def test_a_worker_s_pod_is_deleted_after_the_first_checkpoint(
     (body,) = [body for method, path, body in ray.requests if (method, path) == ("POST", "/api/jobs/")]
     assert {progress.ECHO: progress.AS_JSON, progress.EACH_STEP: "1"} == body["runtime_env"]["env_vars"]
     assert "--dataset-path=/data" in body["entrypoint"]
+
+
+def test_a_role_is_assumed_for_each_job(
+    there: tuple[OnCluster, Api], ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its credentials of the last measurement may have ended; a Secret that is another stack's stays as it is."""
+    runs, api = there
+    given = {"storage": "s3://bucket/prefix", "storageRole": "arn:aws:iam::123456789012:role/training"}
+    runs = replace(runs, ray=replace(runs.ray, found=cluster.find("ci", given)))
+    later = datetime.now(UTC) + timedelta(hours=1)
+    asked, there_by_then, answer = list[tuple[Any, ...]](), list[str](), ray.answer
+
+    def assumed(*about: Any) -> Assumed:
+        asked.append(about)
+        return Assumed("key", "secret", "session", later)
+
+    def answered(method: str, path: str, body: Any) -> tuple[int, Any]:
+        if method == "POST":
+            there_by_then.extend(api.objects)
+        return answer(method, path, body)
+
+    monkeypatch.setattr(run_credentials, "assumed", assumed)
+    monkeypatch.setattr(ray, "answer", answered)
+    ray.logs["recovery-1-killed"] = log_of(EVENTS)
+
+    runs.run(wanted(kept(tmp_path), 40.0), kill=Victim.WORKER)
+
+    assert [(given["storageRole"], 40.0, "recovery")] == asked
+    (secret,) = [path for path in api.objects if path.endswith(f"/secrets/{ROLE_SECRET}")]
+    assert secret in there_by_then
+    api.objects[secret]["metadata"]["annotations"] = {STACK_ANNOTATION: "another"}
+    with pytest.raises(ToolError, match="is of stack another, and stays as it is"):
+        runs.run(wanted(str(tmp_path / "recovery-2" / "killed"), 40.0), kill=None)
 
 
 def test_the_head_s_pod_is_deleted_and_the_job_submitted_to_another(
