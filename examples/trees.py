@@ -1,6 +1,6 @@
 """Trains boosted trees on synthetic rows with Ray Train's XGBoostTrainer or LightGBMTrainer, as Ray's guides have it.
 
-Each worker reads parquet files of its own. Files that are not there yet are written first.
+Each worker reads parquet files of its own, from a bucket, or from a folder, into which they are written first.
 
 python trees.py --num-workers 2 --rounds 50 --booster lightgbm
 """
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import ray.train
+from pyarrow import fs, parquet
 from ray.train.lightgbm import LightGBMTrainer
 from ray.train.xgboost import XGBoostTrainer
 
@@ -21,8 +22,12 @@ ROWS = 25_000
 """Of one file."""
 
 
-def read(path: Path, seed: int) -> pd.DataFrame:
-    """The rows of one file, which is written when it is missing: noise, and a label that follows from some of it."""
+def read(folder: str, name: str, seed: int) -> pd.DataFrame:
+    """The rows of one file. A folder that lacks it gets it: noise, and a label that follows from some of it."""
+    if "://" in folder:
+        system, path_there = fs.FileSystem.from_uri(f"{folder.rstrip('/')}/{name}")
+        return parquet.read_table(path_there, filesystem=system).to_pandas()
+    path = Path(folder, name)
     if not path.exists():
         generator = np.random.default_rng(seed)
         rows = pd.DataFrame(generator.standard_normal((ROWS, 20)), columns=[f"x{number}" for number in range(20)])
@@ -34,12 +39,12 @@ def read(path: Path, seed: int) -> pd.DataFrame:
     return pd.read_parquet(path)
 
 
-def train_and_test(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+def train_and_test(folder: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """This worker's share of the files, and the rows that every worker is tested on."""
     context = ray.train.get_context()
     mine = range(context.get_world_rank(), PARTS, context.get_world_size())
-    parts = [read(folder / f"part-{number}.parquet", seed=number) for number in mine]
-    return pd.concat(parts, ignore_index=True), read(folder / "test.parquet", seed=PARTS)
+    parts = [read(folder, f"part-{number}.parquet", seed=number) for number in mine]
+    return pd.concat(parts, ignore_index=True), read(folder, "test.parquet", seed=PARTS)
 
 
 def train_xgboost(config: dict[str, Any]) -> None:
@@ -82,15 +87,16 @@ def main() -> None:
     parser.add_argument("--num-workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--rate", type=float, default=0.1)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="the folder of the parquet files")
+    parser.add_argument("--data", default="data", help="where the parquet files are: a folder, or s3://bucket/prefix")
     parser.add_argument("--storage", help="where checkpoints go; Ray's own choice is ~/ray_results")
     given = parser.parse_args()
+    data = given.data if "://" in given.data else str(Path(given.data).resolve())
     trainer, train = (
         (XGBoostTrainer, train_xgboost) if given.booster == "xgboost" else (LightGBMTrainer, train_lightgbm)
     )
     result = trainer(
         train,
-        train_loop_config={"data": given.data.resolve(), "rounds": given.rounds, "rate": given.rate},
+        train_loop_config={"data": data, "rounds": given.rounds, "rate": given.rate},
         scaling_config=ray.train.ScalingConfig(num_workers=given.num_workers),
         run_config=ray.train.RunConfig(storage_path=given.storage),
     ).fit()

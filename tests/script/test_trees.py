@@ -1,11 +1,14 @@
 """Boosted trees, for real: every arm alike, and what is broken recognised. TRY_TREES_PYTHON names an environment."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.script.tryout import EXAMPLES, NO_TREES, run_one, try_script
 from tests.stacks import TREES
+from tests.storage import cloud as clouds
+from training.launch.storage import Storage
 from training.workloads.script import facts
 
 pytestmark = pytest.mark.skipif(not TREES, reason=NO_TREES)
@@ -25,6 +28,35 @@ def test_every_arm_does_the_same_work(booster: str) -> None:
     assert "metrics: test-" in tried.text
     assert "claim that can be reached: C, same script" in tried.text
     assert "% of the time between its steps is in ray.train.report" in tried.text
+
+
+ROWS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import pandas, trees
+print(pandas.util.hash_pandas_object(trees.read(sys.argv[2], "test.parquet", seed=1)).sum())
+"""
+
+
+def test_files_may_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows, with the credentials of the environment; what is missing there is not written."""
+    pytest.importorskip("moto", reason="`uv sync` brings the S3 server of these tests")
+    command = [TREES, "-c", ROWS, str(EXAMPLES)]
+    here = tmp_path / "data"
+    written = subprocess.run([*command, str(here)], capture_output=True, text=True, check=True)
+    with clouds.running(tmp_path) as cloud:
+        for name, value in cloud.variables(cloud.owner).items():
+            monkeypatch.setenv(name, value)
+        Storage.at(f"s3://{clouds.BUCKET}/trees").put_folder(here, "data")
+
+        address = f"s3://{clouds.BUCKET}"
+        read = subprocess.run([*command, f"{address}/trees/data"], capture_output=True, text=True, check=True)
+        missing = subprocess.run([*command, f"{address}/nowhere"], capture_output=True, text=True, check=False)
+        there = cloud.names()
+
+    assert written.stdout == read.stdout
+    assert "FileNotFoundError" in missing.stderr
+    assert ["trees/data/test.parquet"] == there
 
 
 @pytest.mark.parametrize("booster", ["xgboost", "lightgbm"])
