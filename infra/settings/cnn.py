@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from infra.settings.checks import Check, in_storage, is_readable_folder, is_set, lines_for_storage, path_of
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.key import CLUSTER, LOCAL, RAY, Key, Target
-from infra.settings.rules import STORES
+from infra.settings.rules import is_in_bucket
 from infra.settings.table import OfWorkload
 from training.contract.rules import boolean, choice, text
 from training.workloads.cnn.registry import DATASETS
@@ -18,6 +19,9 @@ AUTO_DATASETS: dict[Target, str] = {**dict.fromkeys((*LOCAL, *RAY), "digits"), *
 """What `auto` means without a datasetPath."""
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 IMAGEFOLDER = "imagefolder"
+CNNS = ("cnn", "cnn-half", "cnn-double")
+LARGEST_OF_CNN = 128
+"""Pixels a side: there the dense layer of `cnn` has 34 million weights."""
 A_BUCKET = "s3://my-bucket/training"
 _LEAST_IMAGES = 10
 """Fewer leave no image for validation, which is every tenth."""
@@ -153,12 +157,18 @@ def _data_is_in_its_storage(draft: Draft) -> Iterator[Problem]:
     if not address or draft.target in RAY:
         return
     scheme, is_bucket, _ = address.partition("://")
-    if is_bucket and not (scheme in STORES and storage.startswith(f"{scheme}://")):
+    if (is_bucket and not is_in_bucket(address)) or ".." in PurePosixPath(address).parts:
+        yield Problem(
+            "datasetPath is no address in storage",
+            "s3://bucket/prefix, gs://bucket/prefix, or /storage/… of a claim, without credentials, options and ..",
+            (_without_data(draft),),
+        )
+    elif is_bucket and not storage.startswith(f"{scheme}://"):
         let_in = (set_line("storage", A_BUCKET),) if draft.target in LOCAL else lines_for_storage(draft)
         lines = let_in if A_BUCKET.startswith(scheme) and not storage else ()
         yield Problem(
             f"{draft.shown('datasetPath')} with {draft.shown('storage')}",
-            f"a folder, or an address of {' or '.join(f'{one}://' for one in STORES)} where storage is one of the same",
+            "a folder, or an address of the same kind as storage, s3:// or gs://",
             (*lines, _without_data(draft)),
             why="runs are let in by the keys of storage",
         )
@@ -215,6 +225,13 @@ def _image_size_is_used(draft: Draft) -> Iterator[Problem]:
             f"set with dataset {' or '.join(sized)} only",
             ("pulumi config rm imageSize",),
             why="the images of others have a size",
+        )
+    elif draft["imageSize"] > LARGEST_OF_CNN and draft["model"] in CNNS:
+        yield Problem(
+            f"{draft.shown('imageSize')} with {draft.shown('model')}",
+            f"at most {LARGEST_OF_CNN} with model {draft['model']}",
+            (set_line("imageSize", LARGEST_OF_CNN), set_line("model", "resnet50")),
+            why="its dense layer grows with the square of the size, to billions of weights",
         )
 
 
@@ -293,7 +310,7 @@ OWN = OfWorkload(
         Check(_data_is_in_its_storage, ("target", "dataset", "datasetPath", "storage")),
         Check(_images_are_somewhere, ("target", "dataset", "datasetPath", "storage")),
         Check(_images_are_by_class, ("target", "dataset", "datasetPath")),
-        Check(_image_size_is_used, ("target", "dataset", "datasetPath", "imageSize")),
+        Check(_image_size_is_used, ("target", "dataset", "datasetPath", "imageSize", "model")),
         Check(_cifar10_is_whole, ("target", "dataset", "datasetPath")),
         Check(_models_have_a_place, ("target", "saveModel", "storage")),
         Check(_checkpoints_have_a_place, ("target", "checkpointEpochs", "storage")),

@@ -130,6 +130,12 @@ def server() -> Rule:
     return Rule(parse, "the http:// or https:// address of a server, without user, password or token")
 
 
+def is_in_bucket(address: str) -> bool:
+    """Whether it is of a kind that is storage, and names a bucket and a path there, without credentials or options."""
+    scheme, is_address, path = address.partition("://")
+    return bool(is_address) and scheme in STORES and "@" not in path and bool(_BUCKET.match(path))
+
+
 def storage() -> Rule:
     """Where runs keep what outlives them: a claim, an address of S3 or Google Cloud Storage, or a folder."""
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -115,7 +116,8 @@ def test_fewer_images_are_read_where_fewer_are_wanted(folder: Path, monkeypatch:
     data = _load(folder, ALONE, train_images=20)
 
     assert (18, 2) == (len(data.train_rows), data.validation_images)
-    assert 20 + 15 == len(read) == len(set(read))
+    assert 4 == data.test_images
+    assert 20 + 4 == len(read) == len(set(read))
 
 
 def test_another_size_and_another_file_are_another_data_set(loaded: Loads, folder: Path, tmp_path: Path) -> None:
@@ -172,18 +174,52 @@ def test_what_is_wrong_with_a_folder_is_named(
         loaded(tmp_path)
 
 
-def test_images_that_would_not_fit_into_memory_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linux would end the process without a word."""
+@pytest.mark.parametrize(("limit", "world", "allowed"), [(None, 1, 16), (None, 2, 8), (100_000, 2, 16)])
+def test_images_that_would_not_fit_into_memory_are_not_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, world: int, allowed: int
+) -> None:
+    """Linux would end the process without a word; without limits of their own the workers share what there is."""
     monkeypatch.setattr(imagefolder, "memory_available", lambda: 100_000)
+    monkeypatch.setattr(imagefolder, "memory_limit", lambda: limit)
 
-    with pytest.raises(DatasetError, match=r"60 images of 32 pixels .* allowed are about 16 for each worker"):
+    with pytest.raises(DatasetError, match=rf"images of 32 pixels .* allowed are about {allowed} for each worker"):
+        _load(folder, Share(0, world, BATCH))
+
+
+def test_what_storage_does_not_give_is_no_damaged_image(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody should delete an image for it; and no more is asked for then than was under way."""
+    asked: list[str] = []
+
+    def refused(_: Storage, name: str) -> bytes:
+        asked.append(name)
+        time.sleep(0.05)
+        raise OSError("SLOW_DOWN")
+
+    monkeypatch.setattr(Storage, "read", refused)
+    with pytest.raises(DatasetError, match=r"was not given by storage \(SLOW_DOWN\); the next `up` asks again"):
         _load(folder, ALONE)
 
+    assert len(asked) < 75
 
-def test_too_few_images_for_a_step_are_refused(loaded: Loads, folder: Path) -> None:
-    """With what to type."""
-    with pytest.raises(DatasetError, match="6 validate and 54 train, and a step has 64; type: pulumi config set"):
-        loaded(folder, Share(batch=64))
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            {"global_batch_size": 64},
+            "6 validate and 54 train, and a step has 64; type: pulumi config set global",
+        ),
+        ({"train_images": 61}, "trainImages = 61, and there are 60; type: pulumi config set trainImages 60"),
+        ({"warmup_steps": 24}, "a run has 24 steps, and with warmupSteps 24 .* type: pulumi config set warmupSteps 23"),
+    ],
+)
+def test_settings_that_do_not_fit_the_files_are_refused(folder: Path, more: dict[str, int], said: str) -> None:
+    """As settings are of a data set whose size they know; before an image is read."""
+    given = {"global_batch_size": BATCH, "epochs": 3, **more}
+    recipe = CnnRecipe(dataset="imagefolder", **given)  # type: ignore[arg-type]
+
+    with pytest.raises(DatasetError, match=said):
+        dataset.load(recipe, str(folder), Share(0, 1, recipe.global_batch_size))
 
 
 @needs_two_cpus

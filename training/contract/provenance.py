@@ -162,7 +162,9 @@ def files_hash(folder: Path) -> str:
     for path in sorted(p for p in folder.iterdir() if p.is_file()):
         with path.open("rb") as content:
             total.update(f"{path.name}\0".encode() + hashlib.file_digest(content, "sha256").digest())
-    for path in sorted(p for p in folder.glob("*/**/*") if p.is_file()):
-        about = path.stat()
-        total.update(f"{path.relative_to(folder)}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
+    for inside, folders, names in os.walk(folder, followlinks=True):
+        folders.sort()
+        for path in (Path(inside, name) for name in sorted(names) if Path(inside) != folder):
+            about = path.stat()
+            total.update(f"{path.relative_to(folder)}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
     return total.hexdigest()

@@ -64,11 +64,11 @@ def find(data: str, way: str) -> None:
     try:
         empty = Storage.at(data).is_empty()
     except OSError as error:
-        raise UnusableError(_explained(_reason(error, data), data, way)) from None
+        raise UnusableError(f"datasetPath: {_explained(_reason(error, data), data, way)}") from None
     if empty:
-        raise UnusableError(
-            f"datasetPath = {data}: there is nothing there\n  pulumi config set datasetPath …    (where the files are)"
-        )
+        once = "" if is_remote(data) else "\n  pulumi config rm datasetPath    (once: `up` makes the claim first)"
+        line = "pulumi config set datasetPath …    (where the files are)"
+        raise UnusableError(f"datasetPath = {data}: there is nothing there\n  {line}{once}")
 
 
 def _list(storage: Storage) -> None:

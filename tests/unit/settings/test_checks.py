@@ -202,7 +202,6 @@ def test_a_folder_of_this_machine_is_not_in_storage(tmp_path: Path) -> None:
         {"datasetPath": "s3://my-bucket/images", "dataset": "imagefolder"},
         {"datasetPath": "s3://my-bucket/images", "storage": "kept"},
         {"datasetPath": "gs://my-bucket/images", **S3},
-        {"datasetPath": "https://example.com/images", **S3},
         {"datasetPath": "s3://my-bucket/images", "target": "minikube"},
         {"datasetPath": "s3://my-bucket/images", **CLAIM},
     ],
@@ -210,6 +209,26 @@ def test_a_folder_of_this_machine_is_not_in_storage(tmp_path: Path) -> None:
 def test_data_is_reached_as_its_storage_is(values: dict[str, str]) -> None:
     """By the same keys, from the same server."""
     assert "runs are let in by the keys of storage" in only_problem(machine(cores=8), **values)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("https://example.com/images", "s3:///images", "s3://KEY:SECRET@bucket/images"),
+        *("s3://bucket/images?endpoint_override=http://example.com", "s3://my-bucket/../images"),
+    ],
+)
+def test_an_address_of_data_names_nothing_but_a_place(address: str) -> None:
+    """Neither credentials, nor another server; what it holds is not shown."""
+    said = only_problem(datasetPath=address, **S3)
+
+    assert "datasetPath is no address in storage" in said
+    assert "SECRET" not in said
+
+
+def test_a_claim_is_not_left_by_a_path() -> None:
+    """Pods have other folders beside it."""
+    assert "no address in storage" in only_problem(machine(cores=8), datasetPath="/storage/../etc", **CLAIM)
 
 
 def test_images_of_yours_are_somewhere(tmp_path: Path) -> None:
@@ -236,7 +255,10 @@ def test_images_by_class_are_in_two_parts(tmp_path: Path) -> None:
 def test_a_size_of_images_is_of_those_that_are_resized() -> None:
     """It would have no effect on others."""
     assert "set with dataset imagefolder only" in only_problem(imageSize="64")
-    settings(imageSize="64", dataset="imagefolder", datasetPath="s3://my-bucket/images", **S3)
+    given = {"dataset": "imagefolder", "datasetPath": "s3://my-bucket/images", **S3}
+    settings(imageSize="128", **given)
+    assert "grows with the square" in only_problem(imageSize="224", model="cnn-double", **given)
+    settings(imageSize="224", model="resnet50", **given)
 
 
 def test_fewer_images_by_class_than_a_step_are_refused() -> None:

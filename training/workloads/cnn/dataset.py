@@ -76,7 +76,7 @@ def load(recipe: CnnRecipe, path: str, share: Share) -> Data:
     source = Source(path=path, train_images=wanted, seed=VALIDATION_SEED, side=recipe.image_size)
     loaded = DATASETS[recipe.dataset].load(source)
     if isinstance(loaded, Listed):
-        return _own_part(loaded, recipe.dataset, wanted, share)
+        return _own_part(loaded, recipe, share)
     check(loaded, recipe.dataset)
     known, shuffled = Part(loaded.train_images, loaded.train_labels), _shuffled(len(loaded.train_labels))
     if 0 < wanted < len(shuffled):
@@ -98,33 +98,56 @@ def load(recipe: CnnRecipe, path: str, share: Share) -> Data:
     )
 
 
-def _own_part(listed: Listed, name: str, wanted: int, share: Share) -> Data:
+def _own_part(listed: Listed, recipe: CnnRecipe, share: Share) -> Data:
     """Of a data set of files: those of this process alone are read. Training rows are numbered by process."""
-    shuffled = _shuffled(len(listed.train_files))[: wanted or None]
+    shuffled = _shuffled(len(listed.train_files))[: recipe.train_images or None]
+    tested = _shuffled(len(listed.test_files))[: _tested(recipe.train_images, len(listed.class_names))]
     held_out = _held_out(len(shuffled))
     validation, training = shuffled[:held_out], shuffled[held_out:]
-    if not held_out or len(training) < share.batch:
-        raise DatasetError(
-            f"data set {name}: of {len(shuffled)} images {held_out} validate and {len(training)} train, and a step has "
-            f"{share.batch}; type: pulumi config set globalBatchSize {max(1, len(training))}    (or add images)"
-        )
+    _refuse_too_few(recipe, len(listed.train_files), held_out, len(training))
     parts, mine = _places(len(training), share), slice(share.rank, None, share.world)
     first = sum(len(places) for places in parts[: share.rank])
     own = training[first : first + len(parts[share.rank])]
-    chosen = np.concatenate([own, validation[mine]])
-    tested = np.arange(len(listed.test_files))[mine]
+    chosen, test = np.concatenate([own, validation[mine]]), tested[mine]
+    files = [*(listed.train_files[row] for row in chosen), *(listed.test_files[row] for row in test)]
+    images = listed.read(files, share.world)
     return Data(
-        known=Part(listed.read([listed.train_files[row] for row in chosen]), listed.train_labels[chosen]),
+        known=Part(images[: len(chosen)], listed.train_labels[chosen]),
         first=first,
         train_rows=np.arange(len(training), dtype=np.int32),
         parts=parts,
         own_validation=np.arange(len(own), len(chosen), dtype=np.int32),
         validation_images=len(validation),
-        test_images=len(listed.test_files),
-        test=Part(listed.read([listed.test_files[row] for row in tested]), listed.test_labels[tested]),
+        test_images=len(tested),
+        test=Part(images[len(chosen) :], listed.test_labels[test]),
         class_names=listed.class_names,
         sha256=listed.sha256,
     )
+
+
+def _tested(wanted: int, classes: int) -> int | None:
+    """How many images to test with, where so many are wanted to train with: a fifth, as the synthetic data set has."""
+    return max(classes, wanted // 5) if wanted else None
+
+
+def _refuse_too_few(recipe: CnnRecipe, files: int, validation: int, training: int) -> None:
+    """What settings can't know before the files are listed. Raises DatasetError."""
+    if recipe.train_images > files:
+        raise DatasetError(
+            f"data set {recipe.dataset}: trainImages = {recipe.train_images}, and there are {files}; "
+            f"type: pulumi config set trainImages {files}"
+        )
+    if not validation or training < recipe.global_batch_size:
+        raise DatasetError(
+            f"data set {recipe.dataset}: of {validation + training} images {validation} validate and {training} train, "
+            f"and a step has {recipe.global_batch_size}; type: pulumi config set globalBatchSize {max(1, training)}"
+        )
+    steps = recipe.epochs * -(-training // recipe.global_batch_size)
+    if recipe.warmup_steps >= steps:
+        raise DatasetError(
+            f"data set {recipe.dataset}: a run has {steps} steps, and with warmupSteps {recipe.warmup_steps} none is "
+            f"timed; type: pulumi config set warmupSteps {steps - 1}"
+        )
 
 
 def _places(images: int, share: Share) -> tuple[Labels, ...]:

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from training.launch.storage import Storage
-from training.machine.cgroup import memory_available
+from training.machine.cgroup import memory_available, memory_limit
 from training.workloads.cnn.shapes import TEST_FOLDERS, TRAIN_FOLDER, Source
 from training.workloads.cnn.sources import Bytes, DatasetError, Labels, Listed
 
@@ -50,7 +50,7 @@ def listed(source: Source) -> Listed:
         test_labels=_labels(by_part[test], number),
         class_names=tuple(names),
         sha256=total.hexdigest(),
-        read=lambda chosen: _read(storage, chosen, source),
+        read=lambda chosen, world: _read(storage, chosen, source, world),
     )
 
 
@@ -90,27 +90,38 @@ def _labels(files: list[str], number: dict[str, int]) -> Labels:
     return np.array([number[name.split("/")[1]] for name in files], np.int32)
 
 
-def _read(storage: Storage, files: Sequence[str], source: Source) -> Bytes:
+def _read(storage: Storage, files: Sequence[str], source: Source, world: int) -> Bytes:
     """The images (n, side, side, 3) of these files. Raises DatasetError at the first that can't be had."""
     side = source.side
-    _fits(len(files), side)
+    _refuse_too_many(len(files), side, world)
     pixels = np.empty((len(files), side, side, 3), np.uint8)
 
     def one(index: int) -> None:
-        try:
-            pixels[index] = _decoded(storage.read(files[index]), side)
-        except Exception as error:  # noqa: BLE001 (storage and TensorFlow each raise their own)
-            first = (str(error) or type(error).__name__).splitlines()[0]
-            said = first.rpartition("}} ")[2]  # what TensorFlow says after the name of its operation
-            raise DatasetError(
-                f"data set imagefolder: {source.path}/{files[index]} cannot be read as an image ({said}); "
-                "replace it, or delete it"
-            ) from None
+        pixels[index] = _image(storage, files[index], source)
 
     with ThreadPoolExecutor(READERS) as pool:
-        for done in [pool.submit(one, index) for index in range(len(files))]:
-            done.result()
+        try:
+            for done in [pool.submit(one, index) for index in range(len(files))]:
+                done.result()
+        except DatasetError:
+            pool.shutdown(cancel_futures=True)
+            raise
     return pixels
+
+
+def _image(storage: Storage, name: str, source: Source) -> Bytes:
+    """Of one file. Raises DatasetError."""
+    what = f"data set imagefolder: {source.path}/{name}"
+    try:
+        content = storage.read(name)
+    except OSError as error:
+        raise DatasetError(f"{what} was not given by storage ({error}); the next `up` asks again") from None
+    try:
+        return _decoded(content, source.side)
+    except Exception as error:  # noqa: BLE001 (TensorFlow raises its own)
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        said = first.rpartition("}} ")[2]  # what TensorFlow says after the name of its operation
+        raise DatasetError(f"{what} cannot be read as an image ({said}); replace it, or delete it") from None
 
 
 def _decoded(content: bytes, side: int) -> Bytes:
@@ -127,9 +138,10 @@ def _decoded(content: bytes, side: int) -> Bytes:
     return np.asarray(tf.cast(tf.clip_by_value(middle, 0, 255), tf.uint8))
 
 
-def _fits(images: int, side: int) -> None:
-    """Raises DatasetError where they would not fit into memory, which Linux would end without a word."""
-    needed, there = _COPIES * images * side * side * 3, memory_available()
+def _refuse_too_many(images: int, side: int, world: int) -> None:
+    """Raises DatasetError where they would not fit into memory, of which Linux would end the process without a word."""
+    shared = 1 if memory_limit() else world  # without a limit of its own it shares this machine with the others
+    needed, there = _COPIES * images * side * side * 3, memory_available() // shared
     if needed > there:
         fewer = int(images * there / needed)
         raise DatasetError(

@@ -107,7 +107,7 @@ class Loop:
     def _step(self, order: Any, step: Any, epoch: Any) -> Any:
         offset, count, batch = self._share(tf.size(order), step)
         rows = order[offset : offset + tf.maximum(count, 1)]
-        images, labels = (tf.gather(tensor, self._own(rows)) for tensor in self._known)
+        images, labels = (tf.gather(tensor, self._own(rows, count)) for tensor in self._known)
         pixels = self._augment(tf.cast(images, tf.float32) / 255.0, offset, step, epoch)
         # A replica that the last batch leaves without images computes one that counts 0, so that all take part.
         self._real = real = tf.cast(count > 0, tf.float32)
@@ -124,9 +124,9 @@ class Loop:
         with tf.control_dependencies([applied]):
             return tf.stack([tf.cast(value, tf.float64) for value in (losses, hits * real, count, seen)])
 
-    def _own(self, rows: Any) -> Any:
-        """Where training rows are in what this replica knows; that of another, of a replica without images, is any."""
-        return tf.clip_by_value(rows - self._first, 0, tf.shape(self._known[1])[0] - 1) if self._first else rows
+    def _own(self, rows: Any, count: Any) -> Any:
+        """Where training rows are in what this replica knows; one without images is given another's, and takes any."""
+        return tf.where(count > 0, rows - self._first, 0) if self._first else rows
 
     @contextmanager
     def _moving_averages_kept(self, real: Any) -> Iterator[None]:

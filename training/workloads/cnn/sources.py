@@ -45,8 +45,8 @@ class Listed:
     class_names: tuple[str, ...]
     sha256: str
     """Of the names and sizes of all files: no process reads all of them."""
-    read: Callable[[Sequence[str]], Bytes]
-    """The images (n, side, side, 3) of n files. Raises DatasetError."""
+    read: Callable[[Sequence[str], int], Bytes]
+    """The images (n, side, side, 3) of n files, in one of so many processes. Raises DatasetError."""
 
 
 def load_digits() -> Images:
