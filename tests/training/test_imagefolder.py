@@ -192,7 +192,7 @@ def test_what_storage_does_not_give_is_no_damaged_image(folder: Path, monkeypatc
 
     def refused(_: Storage, name: str) -> bytes:
         asked.append(name)
-        time.sleep(0.05)
+        time.sleep(0.2)
         raise OSError("SLOW_DOWN")
 
     monkeypatch.setattr(Storage, "read", refused)
