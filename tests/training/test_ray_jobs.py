@@ -16,7 +16,7 @@ from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, TOKEN_KEY, TOKEN_
 from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running, wait_for
 from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
 from tools.jobs import __main__ as tool
-from tools.look import cluster
+from tools.look import cluster, update
 from tools.setup.project import ToolError
 from tools.stack import environment as stack_environment
 from training.launch import submit
@@ -266,6 +266,8 @@ def test_ctrl_c_leaves_the_job_running(
     begin(api, "stays")
     seen = ray_api.jobs_of_others(cluster.connect(cluster.find("ci", {})), NAMESPACE, "ci")
     assert ["stays"] == [job["submission_id"] for job in seen]
+    with pytest.raises(ToolError, match=r"(?s)It would end with the cluster.*STACK=ci make stop JOB=stays"):
+        update.refuse_to_end_others("ci", {})
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt

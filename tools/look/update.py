@@ -1,4 +1,5 @@
-"""What `make up` does around an update of a stack: this machine to itself, a stopped cluster started, Helm's records.
+"""What `make` does around an update of a stack: this machine to itself, a stopped cluster started, Helm's records;
+and before a stack is destroyed: no job of somebody else is ended with it.
 
 Two measurements at once on one machine would spoil each other. The lock is the one that each run on target `local`
 takes; here it is held for the whole update, whose runs are pods that nobody could hold back.
@@ -9,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
-from infra.places.cluster import helm_release, operator_spec
+from infra.places.cluster import helm_release, operator_spec, ray_api
 from infra.places.cluster.kube import KubeError
 from infra.places.place import choose, cluster_of
 from infra.programs import Failure
 from tools.look import cluster
 from tools.setup.project import ToolError, say
+from training.launch import other_jobs
 from training.machine import machine_lock
 
 _ANY = (*helm_release.PENDING, "deployed")
@@ -65,3 +67,19 @@ def resume(stack: str, overrides: dict[str, str]) -> None:
         found.place.resume(found.settings)
     except Failure as failure:
         raise ToolError(f"stack {stack}: {failure}") from None
+
+
+def refuse_to_end_others(stack: str, overrides: dict[str, str]) -> None:
+    """Raise ToolError where somebody's job runs on the stack's Ray cluster, which would end with it.
+
+    A cluster that is gone, was never made or has no Ray ready has none.
+    """
+    found = cluster.find(stack, overrides)
+    try:
+        others = ray_api.jobs_of_others(cluster.connect(found), found.namespace, stack)
+    except ray_api.RayError as error:
+        raise ToolError(f"stack {stack}: nothing was changed: {error}") from None
+    except (ToolError, KubeError):
+        return
+    if others:
+        raise ToolError(f"stack {stack}: nothing was changed: {other_jobs.said(others, stack, other_jobs.ENDS)}")

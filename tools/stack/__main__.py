@@ -75,10 +75,14 @@ class Stack:
         return self._run("preview", config=self._write_config())
 
     def destroy(self) -> int:
-        """Delete what the stack holds; its runs and results stay."""
+        """Delete what the stack holds; its runs and results stay. Refused while somebody's job runs on its cluster."""
         if not self._exists():
             say(f"stack {self.name}: there is none, so nothing is left to destroy")
             return 0
+        if self.target in CLUSTER_TARGETS:
+            from tools.look import update
+
+            update.refuse_to_end_others(self.name, self.overrides)
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
         return self._run("destroy", "--yes", config=config)

@@ -41,16 +41,21 @@ def running_others(jobs: Iterable[Mapping[str, Any]], owner: str) -> list[Mappin
     return [job for job in jobs if is_unfinished(job) and not is_of(owner, job)]
 
 
-def said(others: Sequence[Mapping[str, Any]], stack: str) -> str:
+SHARES = "It would share the CPUs that are measured, and is not stopped for that."
+ENDS = "It would end with the cluster."
+"""Why nothing is done while it runs: what a measurement says, and what deletes the cluster."""
+
+
+def said(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
     """That these jobs of others run, and what to do about each."""
-    return "\n  ".join([f"{reason(others, stack)}:", *(end_line(job, stack) for job in others)])
+    return "\n  ".join([f"{reason(others, stack, why)}:", *(end_line(job, stack) for job in others)])
 
 
-def reason(others: Iterable[Mapping[str, Any]], stack: str) -> str:
+def reason(others: Iterable[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
     """The same without what to do."""
+    shown = "; ".join(map(_shown, others))
     return (
-        f"on the Ray cluster of stack {stack} runs what this stack did not submit: {'; '.join(map(_shown, others))}."
-        " It would share the CPUs that are measured, and is not stopped for that. Let it end, or end it"
+        f"on the Ray cluster of stack {stack} runs what this stack did not submit: {shown}. {why} Let it end, or end it"
     )
 
 

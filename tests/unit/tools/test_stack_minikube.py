@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.look import update
+from tools.setup.project import ToolError
 from tools.stack import environment
 from tools.stack.__main__ import Stack
 from tools.stack.recovery import Recovery
@@ -83,3 +84,18 @@ def test_a_release_whose_creation_was_interrupted_is_taken_up(
     recorded.stack._recovery.clear(Path("config"), {})
 
     assert expected == recorded.steps
+
+
+def test_destroy_asks_for_others_jobs_before_it_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What refuses has changed nothing: not even what a killed update left."""
+    recorded = Recorded("ci", monkeypatch)
+    recorded.deployment = {"pending_operations": [{"type": "creating", "resource": {"urn": RELEASE}}]}
+    monkeypatch.setattr(recorded.stack, "_exists", lambda: True)
+
+    def refuse(stack: str, _: object) -> None:
+        raise ToolError(f"{stack}: a job runs")
+
+    monkeypatch.setattr(update, "refuse_to_end_others", refuse)
+    with pytest.raises(ToolError, match="ci: a job runs"):
+        recorded.stack.destroy()
+    assert [] == recorded.steps

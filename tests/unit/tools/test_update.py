@@ -6,9 +6,11 @@ import threading
 
 import pytest
 
+from infra.places.cluster import ray_api
+from infra.places.cluster.kube import KubeError
 from infra.places.minikube import command as scripts
 from infra.programs import Failure
-from tools.look import update
+from tools.look import cluster, update
 from tools.setup.project import ToolError
 from training.machine import machine_lock
 from training.machine.machine_lock import Holder
@@ -83,3 +85,42 @@ def test_the_cluster_of_the_settings_is_resumed(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(scripts, "resume", fail)
     with pytest.raises(ToolError, match="stack ci: the daemon does not answer"):
         update.resume("ci", {})
+
+
+JOB = {"submission_id": "train-1", "status": "RUNNING", "entrypoint": "python train.py"}
+
+
+def test_a_cluster_with_somebody_s_job_is_not_destroyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make destroy` names the job and the line that ends it; asked of the stack's own cluster and namespace."""
+    asked: list[object] = []
+
+    def jobs(*of: object) -> list[dict[str, str]]:
+        asked.append(of)
+        return [JOB]
+
+    monkeypatch.setattr(cluster, "connect", lambda found: f"api of {found.stack}")
+    monkeypatch.setattr(ray_api, "jobs_of_others", jobs)
+
+    refused = (
+        r"(?s)stack ci: nothing was changed: .*train-1 \(python train.py\)\. It would end with the cluster\..*make stop"
+    )
+    with pytest.raises(ToolError, match=refused):
+        update.refuse_to_end_others("ci", {"namespace": "mine"})
+    assert [("api of ci", "mine", "ci")] == asked
+
+
+def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gone, it holds none. One whose Ray is ready and does not answer may: it stays, with the line that goes on."""
+
+    def fail(error: Exception) -> None:
+        def failing(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(cluster, "connect", failing)
+
+    for gone in (ToolError("there is no kubeconfig yet"), KubeError("refused")):
+        fail(gone)
+        update.refuse_to_end_others("ci", {})
+    fail(ray_api.RayError("whether somebody's job runs can't be found out"))
+    with pytest.raises(ToolError, match="stack ci: nothing was changed: whether somebody's job runs"):
+        update.refuse_to_end_others("ci", {})
