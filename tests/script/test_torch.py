@@ -9,9 +9,11 @@ from tests.stacks import TORCH
 from tools.tryout import explain
 from training.contract.progress import describe, read_new
 from training.contract.provenance import allowed_cpus
-from training.workloads.script import facts
+from training.workloads.script import asked, facts
 from training.workloads.script.facts import ArmFacts
+from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
+from training.workloads.script.their_python import PythonError
 
 pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
 
@@ -44,6 +46,22 @@ def test_every_arm_of_an_example_does_the_same_work(script: str, arguments: str)
     assert "claim that can be reached: A, same work" in tried.text
     assert "native and ray ended with the same weights, bit for bit" in tried.text
     assert "rows a step equal in all arms" in tried.text
+
+
+def test_every_arm_of_lightning_s_trainer_does_the_same_work() -> None:
+    """It knows torchrun by its variables, which Ray Train's workers get, too."""
+    script = EXAMPLES / "lightning_fit.py"
+    recognised = recognise(script, ())
+    try:
+        asked.asked(ScriptRecipe.from_dict({"script": str(script), "scriptArguments": "", "python": TORCH}))
+    except PythonError as error:
+        pytest.skip(error.why)
+    tried = try_script(script, "--epochs 1", PYTHON=TORCH)
+
+    assert "torchrun" == recognised.kind
+    assert 0 == tried.code, tried.text
+    assert "claim that can be reached: A, same work" in tried.text
+    assert "native and ray ended with the same weights, bit for bit" in tried.text
 
 
 def test_a_removed_ddp_wrapper_is_seen(tmp_path: Path) -> None:

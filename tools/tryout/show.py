@@ -9,20 +9,8 @@ from tools.tryout.run_arm import Outcome
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts, Together
 from training.workloads.script.recognise import WORDS, Script
+from training.workloads.script.their_python import PACKAGES
 
-SHOWN = (
-    "python",
-    "ray",
-    "torch",
-    "tensorflow",
-    "tensorflow-cpu",
-    "tf-keras",
-    "keras",
-    "xgboost",
-    "xgboost-cpu",
-    "lightgbm",
-    "gymnasium",
-)
 LETTERS: dict[Claim, str] = {"same work": "A", "same result": "B", "same script": "C", "it finished": "D"}
 MUCH_REPORTING = 0.1
 REPEATS = 4
@@ -31,7 +19,7 @@ REPEATS = 4
 
 def recognised(script: Script, found: Mapping[str, str], folder: str) -> str:
     """The first lines: what it is, and what its environment has."""
-    versions = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
+    versions = ", ".join(f"{name} {found[name]}" for name in ("python", *PACKAGES) if name in found)
     data = ", reads with Ray Data" if script.uses_ray_data else ""
     return f"{script.path.name}: {WORDS[script.kind]}{data}\nits environment: {versions}\nevery arm starts in {folder}"
 

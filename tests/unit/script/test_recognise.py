@@ -49,6 +49,7 @@ def test_the_kind_is_that_of_what_is_imported(tmp_path: Path, text: str, kind: s
     [
         ("torch_ray.py", "ray-torch"),
         ("torch_ddp.py", "torchrun"),
+        ("lightning_fit.py", "torchrun"),
         ("keras_ray.py", "ray-tensorflow"),
         ("keras_tf_config.py", "tf-config"),
         ("trees.py", "ray-xgboost"),
