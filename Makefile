@@ -60,7 +60,7 @@ logs: ## follow the log of one of them: JOB=train-1
 stop: ## end one of them: JOB=train-1
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs stop
 
-recovery: ## what the loss of a worker costs: trains twice with checkpoints in the arm ray, and kills one worker; OF=head: Ray's head, and makes the job again from storage (no measurement)
+recovery: ## what the loss of a worker costs: trains twice with checkpoints in the arm ray, and kills one worker; OF=head: Ray's head, and makes the job again from storage; OF="worker head": both (no measurement)
 	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.recovery
 
 fetch: ## bring back what a run kept in storage: RUN=ray-1 (TO=folder; without RUN: the runs that there are)

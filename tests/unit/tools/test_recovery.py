@@ -81,31 +81,35 @@ def test_runs_of_unlike_many_epochs_are_not_compared() -> None:
         tool.judge(ended(2), ended(2, result=shorter))
 
 
-def test_what_is_killed_is_one_of_two() -> None:
+ASKED = [[Victim.WORKER], [Victim.HEAD], [Victim.HEAD, Victim.WORKER]]
+
+
+def test_what_is_killed_is_one_of_two_or_both() -> None:
     """Another is refused with what to type."""
-    assert ["worker", "head"] == [tool._of(each) for each in Victim]
-    with pytest.raises(ToolError, match=r"OF=driver: allowed are worker and head.*make recovery OF=head"):
-        tool._of("driver")
+    assert ASKED == [tool._victims(of) for of in ("worker", "head", "head worker")]
+    for wrong in ("driver", "worker driver", "head head", " "):
+        with pytest.raises(ToolError, match=rf"OF={wrong}: allowed are worker and head.*make recovery OF=head"):
+            tool._victims(wrong)
 
 
 def test_a_worker_that_is_killed_is_allowed_to_fail_and_no_other() -> None:
     """Where the head is killed Ray sees no failure; what is allowed already stays so."""
     settings = stack_settings.load("local", {"epochs": "4"})
 
-    assert [1, 0] == [tool._recipe(settings, of).max_failures for of in Victim]
+    assert [1, 0, 1] == [tool._recipe(settings, of).max_failures for of in ASKED]
     more = stack_settings.load("local", {"epochs": "4", "maxFailures": "3"})
-    assert [3, 3] == [tool._recipe(more, of).max_failures for of in Victim]
+    assert [3, 3, 3] == [tool._recipe(more, of).max_failures for of in ASKED]
 
 
 @pytest.mark.parametrize("given", [{"epochs": "1"}, {"epochs": "9", "checkpointEpochs": "5", "storage": "kept"}])
-@pytest.mark.parametrize("of", Victim)
-def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[str, str], of: Victim) -> None:
+@pytest.mark.parametrize("of", ASKED)
+def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[str, str], of: list[Victim]) -> None:
     """And the number of the line that is printed is accepted."""
     with pytest.raises(ToolError, match="a checkpoint is made after the kill") as refused:
         tool._recipe(stack_settings.load("local", given), of)
 
     epochs = str(refused.value).partition('SET="epochs=')[2].rstrip('"')
-    assert f"make recovery OF={of} " in str(refused.value)
+    assert f'make recovery OF="{" ".join(of)}" ' in str(refused.value)
     assert tool._recipe(stack_settings.load("local", given | {"epochs": epochs}), of).epochs == int(epochs)
 
 

@@ -245,4 +245,4 @@ def test_a_run_without_a_result_says_how_its_log_ends(
 def test_without_storage_pods_keep_nothing() -> None:
     """So there is nothing to go on from."""
     with pytest.raises(ToolError, match=r"(?s)storage is not set.*pulumi config set storage s3://"):
-        tool._recipe(stack_settings.load("ci", {"epochs": "4"}), Victim.WORKER)
+        tool._recipe(stack_settings.load("ci", {"epochs": "4"}), [Victim.WORKER])
