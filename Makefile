@@ -88,7 +88,7 @@ env: ## select the stack, and print exports that let plain pulumi commands work 
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
-	@$(BOOTSTRAP) --cluster --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 2 -rs --junitxml=.state/test-results.xml tests
+	@$(BOOTSTRAP) --cluster --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 -rs --junitxml=.state/test-results.xml tests
 
 test-cluster: ## the full story on a real Minikube cluster (CLUSTER_ENV=file: sourced first)
 	@$(BOOTSTRAP) --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \

@@ -1,4 +1,4 @@
-"""Which tests may run beside which, for `pytest -n 2`: one after another they need none of this.
+"""Which tests may run beside which, for `pytest -n 4`: one after another they need none of this.
 
 A group stays in one process and in its order. What trains for real is one group, so that no training runs beside
 another, and comes first, because it is the longest; unit tests are the shortest and come last, to fill what is left.
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 TRAIN = ("tests/training/", "tests/script/")
 """How the names of tests begin that train for real."""
-BESIDE = tuple(f"tests/training/test_{name}.py" for name in ("dataset", "fairness", "registry", "warm_up"))
+BESIDE = (
+    *(f"tests/training/test_{name}.py" for name in ("dataset", "fairness", "registry", "warm_up")),
+    *(f"tests/script/test_{name}.py" for name in ("pods", "their_image")),
+)
 """Of these, files that hold no machine for themselves: what they look at is no time."""
 TOGETHER = ("tests/program/test_make_stack.py",)
 """Files whose tests look at one story."""

@@ -1,4 +1,4 @@
-"""What runs beside what under `pytest -n 2`, as tests/conftest.py has it: two trainings at once measure each other."""
+"""What runs beside what under `pytest -n 4`, as tests/conftest.py has it: two trainings at once measure each other."""
 
 import re
 import subprocess
