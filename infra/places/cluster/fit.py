@@ -31,12 +31,18 @@ class Size:
         """That of a pod, whose memory is a text."""
         return cls(pod.cpus, quantity("0").parse(pod.memory).bytes)
 
+    def at_most(self, other: "Size") -> "Size":
+        """Of each the smaller."""
+        return Size(min(self.cpus, other.cpus), min(self.memory_bytes, other.memory_bytes))
+
     def __str__(self) -> str:
         return f"{self.cpus:g} CPUs and {round(self.memory_bytes / GIB, 1):g} GiB"
 
 
 OPERATOR = Size.of(operator_spec.SIZE)
 SUBMITTER = Size.of(jobs_spec.SUBMITTER)
+PARTS = (0.75, 0.5, 0.25)
+"""Of a CPU, for a worker on nodes that are too small for whole ones."""
 RESERVED = Size(1, GIB)
 """Of a node that has pods of the system: two-node Minikube with Calico took 0.85 CPUs of its first node."""
 RESERVED_WITHOUT_CONTROL_PLANE = Size(0.5, GIB)
@@ -135,17 +141,19 @@ def node_that_fits(asked: Measurement, kept: Sequence[Size], at_least: Size) -> 
 
 
 def largest_worker(asked: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> Size | None:
-    """The largest worker with which everything fits, first in whole CPUs and then in whole GiB; None: there is none.
+    """The largest worker with which everything fits, first by its CPUs and then in whole GiB; None: there is none.
+
+    In whole CPUs; in quarters of one where the nodes hold no worker of a whole one.
 
     Pods as large as nodes are what Ray recommends for a RayCluster: fewer processes talk to each other. Here a node
     holds a worker of the idle Ray cluster and one of `native`, so a worker is at most half of one.
     Source: https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/config.html
     """
 
-    def fits(cpus: int, memory: int) -> bool:
+    def fits(cpus: float, memory: int) -> bool:
         return not cluster_fit(replace(asked, worker=Size(cpus, memory * GIB)), nodes, kept)
 
-    cpus = _most(lambda number: fits(number, 1))
+    cpus: float = _most(lambda number: fits(number, 1)) or next((part for part in PARTS if fits(part, 1)), 0)
     memory = _most(lambda number: fits(cpus, number)) if cpus else 0
     return Size(cpus, memory * GIB) if memory else None
 
@@ -157,11 +165,13 @@ def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Fin
     of = f"{len(nodes)} of at most {max(nodes, key=lambda node: node.cpus)}" if nodes else "none"
     if largest is None:
         return Finding("nodes", of, f"room for {asked.workers} workers", True)
-    cpus, memory = (
-        set_line("workerCpus", f"{largest.cpus:g}"),
-        set_line("workerMemory", f"{largest.memory_bytes // GIB}Gi"),
-    )
-    return Finding("nodes", of, f"the largest {asked.workers} workers that fit:  {cpus} && {memory}", True)
+    return Finding("nodes", of, f"the largest {asked.workers} workers that fit:  {worker_line(largest)}", True)
+
+
+def worker_line(worker: Size) -> str:
+    """The command line that makes workers so large."""
+    memory = set_line("workerMemory", f"{worker.memory_bytes // GIB}Gi")
+    return f"{set_line('workerCpus', f'{worker.cpus:g}')} && {memory}"
 
 
 def _most(fits: Callable[[int], bool]) -> int:

@@ -29,6 +29,7 @@ SECONDS = 900.0
 """An image of some gigabytes may have to be pulled first."""
 PROGRAMS = ("bash", "ray")
 """KubeRay has the one run the other."""
+NO_PYTHON = "\nPods run `python` as user 1000: it has to be on PATH, and in no folder that another user alone may enter"
 FOLDERS = ("/tmp", "/results")  # noqa: S108 (of the pod)
 
 
@@ -86,7 +87,8 @@ def _said(image: str, error: ShortJobError) -> str:
         return f"the image {image} can't be that of the pods; nothing was made of it:{lines}"
     if not error.pulled:
         return f"{error}\nAnother image:  {set_line('image', 'registry.example.com/name:tag')}\n" + _LOGIN
-    return f"the image {image} can't be that of the pods; nothing was made of it: {error}"
+    hint = NO_PYTHON if 'exec: "python"' in str(error) else ""
+    return f"the image {image} can't be that of the pods; nothing was made of it: {error}{hint}"
 
 
 _LOGIN = (

@@ -15,8 +15,10 @@ from infra.places.cluster.fit import (
     Size,
     arms_to_leave_out,
     cluster_fit,
+    largest_worker,
     measurement_of,
     without_arms_line,
+    worker_line,
 )
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.network_spec import API_SERVER_PORTS
@@ -196,6 +198,8 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
     workers = settings.recipe.workers
     ways = without_arms_line(arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, sizes, kept)))
     fewer = (n for n in range(workers - 1, 0, -1) if not cluster_fit(replace(asked, workers=n), sizes, kept))
+    if largest := largest_worker(asked, sizes, kept):
+        ways.append(worker_line(largest.at_most(asked.worker)))
     ways += [set_line("workers", count) for count in islice(fewer, 1)]
     yield Finding(
         f"the pods of {', '.join(arms)}, beside a Ray cluster of {workers} workers, do not fit the nodes that they"

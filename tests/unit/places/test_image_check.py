@@ -99,7 +99,7 @@ def test_an_image_that_will_do_is_remembered_with_its_versions(
             ShortJobError("its image can't be pulled: not found", pulled=False),
             "(?s)not found.*config set image .*imagePull",
         ),
-        (ShortJobError('its container can\'t be started: exec: "python"'), 'exec: "python"'),
+        (ShortJobError('its container can\'t be started: exec: "python"'), '(?s)exec: "python".*user 1000'),
     ],
 )
 def test_an_image_that_will_not_do_is_one_message(

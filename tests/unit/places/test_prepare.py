@@ -130,6 +130,19 @@ def test_what_stands_in_the_way_is_refused_all_at_once(said: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("api")
+def test_workers_that_are_too_large_are_refused_with_the_largest_that_fit(said: list[str]) -> None:
+    """As a line that is accepted; and never more memory than was asked for."""
+    with pytest.raises(pulumi.RunError, match="do not fit the nodes") as refused:
+        ExistingCluster().prepare(existing(workerCpus="40", workerMemory="1Gi"))
+    (line,) = [line.strip() for line in str(refused.value).splitlines() if "workerCpus" in line]
+
+    assert line.endswith("&& pulumi config set workerMemory 1Gi")
+    values = {words[3]: words[4] for words in map(str.split, line.split(" && "))}
+    ExistingCluster().prepare(existing(**values))
+    assert said[-1].startswith("info: the cluster")
+
+
+@pytest.mark.usefixtures("api")
 def test_permission_makes_a_warning_of_what_does_not_fit(said: list[str]) -> None:
     """It is an estimate: what else runs there is not known. What is not there stays refused."""
     ExistingCluster().prepare(existing(workers="50", globalBatchSize="50", allowOversubscription="true"))

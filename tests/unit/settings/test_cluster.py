@@ -184,8 +184,20 @@ def test_the_largest_worker_fits_and_a_larger_one_does_not(nodes: list[Size]) ->
         assert (not unfit(replace(one, worker=worker), nodes)) == fits
 
 
+def test_small_nodes_hold_workers_of_a_part_of_a_cpu() -> None:
+    """In quarters of one; never where a whole one fits."""
+    small = replace(asked(2, cpus=1, gib=1), head=Size(0.5, GIB))
+    nodes, kept = [Size(2, 8 * GIB)] * 2, [RESERVED] * 2
+    largest = largest_worker(small, nodes, kept)
+
+    assert largest is not None
+    assert 0.25 == largest.cpus
+    assert not unfit(replace(small, worker=largest), nodes)
+    assert unfit(replace(small, worker=Size(0.5, GIB)), nodes)
+
+
 def test_nodes_that_hold_no_worker_have_no_largest() -> None:
-    """Not even one of a CPU and a GiB."""
+    """Not even one of a quarter of a CPU and a GiB."""
     assert largest_worker(asked(), [Size(2, 2 * GIB)], [RESERVED]) is None
 
 
