@@ -26,6 +26,7 @@ CPU_KEY = {"ray-head": "headCpus"}
 """Likewise its CPUs."""
 _TOO_SLOW = "The current node timed out during startup"
 """Of Ray's own `node.py`, after `raylet_start_wait_time_s`."""
+_READ_ONLY = re.compile(r"Read-only file system: '(.+?)'")
 _LIMIT = re.compile(r'EmptyDir volume "(tmp|results)" exceeds the limit "(\w+)"')
 
 
@@ -91,5 +92,10 @@ def _ended(labels: Mapping[str, str], ended: Mapping[str, Any]) -> str:
     if _TOO_SLOW in str(ended.get("message", "")):
         key = CPU_KEY.get(labels.get(COMPONENT_LABEL, ""), "workerCpus")
         return f"Ray did not start within the 30 s that it gives itself: a larger {key}, or fewer pods on its node"
+    if found := _READ_ONLY.search(str(ended.get("message", ""))):
+        return (
+            f"it wrote to {found[1]}, and a pod's files are read-only but for a script's own copy, /tmp and the folder"
+            " {storage}: name that in scriptArguments"
+        )
     rank = f"rank {labels[INDEX_LABEL]} of it ended first" if INDEX_LABEL in labels else "it ended"
     return f"{rank}, with exit code {ended['exitCode']}"

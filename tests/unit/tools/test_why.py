@@ -29,12 +29,17 @@ def ended(code: int, at: str = "2025-03-01T12:00:00Z", reason: str = "Error", me
 TOO_SLOW = "Exception: The current node timed out during startup. This could happen because some of the raylet failed"
 
 
+READ_ONLY = "OSError: [Errno 30] Read-only file system: '/opt/weights.pt'\nFAILED"
 EVICTED = 'Usage of EmptyDir volume "tmp" exceeds the limit "200Mi". '
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
+        (
+            of_run("baseline-1", state=ended(1, message=READ_ONLY)),
+            "/opt/weights.pt, and a pod's files are read-only",
+        ),
         (
             of_run("ray-1", reason="Evicted", message=EVICTED),
             "scratch allows (200Mi):  pulumi config set scratch 400Mi",
