@@ -6,7 +6,7 @@ Pulumi shows a Job's last lines, and not that the kubelet ended its pod, or whic
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from infra.places.cluster import kube
@@ -24,23 +24,34 @@ MEMORY_KEY = {"ray-head": "headMemory"}
 """Setting with a pod's memory by its component; of all others `workerMemory`."""
 CPU_KEY = {"ray-head": "headCpus"}
 """Likewise its CPUs."""
+ENDED = ("Succeeded", "Failed")
+"""Phases of a pod whose containers are started no more."""
 _TOO_SLOW = "The current node timed out during startup"
 """Of Ray's own `node.py`, after `raylet_start_wait_time_s`."""
 _READ_ONLY = re.compile(r"Read-only file system: '(.+?)'")
 _LIMIT = re.compile(r'EmptyDir volume "(tmp|results)" exceeds the limit "(\w+)"')
 
 
-def tell(stack: str, overrides: Mapping[str, str]) -> None:
-    """Say it, where the cluster can be asked: an update may have failed because it can't."""
+def ended(stack: str, overrides: Mapping[str, str]) -> frozenset[str]:
+    """The pods that have ended before an update, by name: of why that failed they say nothing."""
+    return frozenset(pod["metadata"]["name"] for pod in _pods(stack, overrides) if pod["status"]["phase"] in ENDED)
+
+
+def tell(stack: str, overrides: Mapping[str, str], before: Collection[str]) -> None:
+    """Say it of the pods that had not `ended` before the update."""
+    for line in reasons([pod for pod in _pods(stack, overrides) if pod["metadata"]["name"] not in before]):
+        say(line)
+
+
+def _pods(stack: str, overrides: Mapping[str, str]) -> Sequence[Pod]:
+    """Ours; none where the cluster can't be asked: an update may fail because of that."""
     try:
         found = cluster.find(stack, overrides)
         api = cluster.client_of_made(found)
         chosen = {"labelSelector": f"{PROJECT_LABEL}={PROJECT}"}
-        pods = kube.items(api, f"/api/v1/namespaces/{found.namespace}/pods", **chosen) if api else []
+        return kube.items(api, f"/api/v1/namespaces/{found.namespace}/pods", **chosen) if api else []
     except (KubeError, ToolError):
-        return
-    for line in reasons(pods):
-        say(line)
+        return []
 
 
 def reasons(pods: Sequence[Pod]) -> list[str]:

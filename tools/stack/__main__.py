@@ -45,21 +45,24 @@ class Stack:
 
     def up(self) -> int:
         """Update, then show and publish the comparison; after a failure the last complete one."""
-        status = self._update_cluster() if self.target in CLUSTER_TARGETS else self.update()
+        if self.target in CLUSTER_TARGETS:
+            return self._up_in_cluster()
+        status = self.update()
         self.show(self.comparison(), failed=status != 0)
-        if status != 0 and self.target in CLUSTER_TARGETS:
-            from tools.look import why
-
-            why.tell(self.name, self.overrides)
-            say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
         return status
 
-    def _update_cluster(self) -> int:
-        """Update with this machine to itself and a cluster that was stopped started first, where the place needs it."""
-        from tools.look import update
+    def _up_in_cluster(self) -> int:
+        """With this machine to itself and a cluster that was stopped started first, where the place needs it."""
+        from tools.look import update, why
 
         with update.ready(self.target, self.name, self.overrides):
-            return self.update()
+            before = why.ended(self.name, self.overrides)
+            status = self.update()
+        self.show(self.comparison(), failed=status != 0)
+        if status != 0:
+            why.tell(self.name, self.overrides, before)
+            say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
+        return status
 
     def update(self) -> int:
         """`pulumi up`, after what a killed one left was cleared."""

@@ -105,13 +105,18 @@ def test_what_went_well_is_nothing_to_tell() -> None:
 def test_it_is_asked_of_the_stack_s_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And a cluster that does not answer, or is not there yet, tells nothing and breaks nothing."""
+    """What had ended before an update says nothing of it; a cluster that does not answer tells nothing."""
     with serving(tmp_path) as (api, kubeconfig):
         api.put("/api/v1", "pods", of_run("baseline-1", state=ended(3)), NAMESPACE)
         monkeypatch.setattr(cluster, "ROOT", tmp_path)
         monkeypatch.setattr(kube, "own_path", lambda _: kubeconfig)
-        why.tell("ci", {})
+        why.tell("ci", {}, ())
         assert "baseline-1: it ended, with exit code 3" in "".join(capsys.readouterr())
-    why.tell("ci", {})
-    why.tell("local", {})
+        before = why.ended("ci", {})
+        api.put("/api/v1", "pods", of_run("native-1", state=ended(4)), NAMESPACE)
+        why.tell("ci", {}, before)
+        assert "native-1: it ended, with exit code 4" == "".join(capsys.readouterr()).strip()
+    assert not why.ended("ci", {})
+    why.tell("ci", {}, ())
+    why.tell("local", {}, ())
     assert "".join(capsys.readouterr()) == ""
