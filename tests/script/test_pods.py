@@ -6,13 +6,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.script.tryout import EXAMPLES, PROJECT
+from tests.script.tryout import EXAMPLES, NO_TREES, PROJECT
+from tests.stacks import TREES
 from training.contract import result
 from training.contract.result import TrainingResult
 from training.launch import entry
@@ -34,12 +36,18 @@ def packed(folder: Path, name: str, arguments: str) -> Path:
 
 
 def start(
-    arm: str, folder: Path, name: str, arguments: str, variables: dict[str, str], *flags: str
+    arm: str,
+    folder: Path,
+    name: str,
+    arguments: str,
+    variables: dict[str, str],
+    *flags: str,
+    python: str = sys.executable,
 ) -> subprocess.Popen[str]:
-    """An arm's process in a pod of its own: `folder` is what that has."""
+    """An arm's process in a pod of its own: `folder` is what that has, `python` that of its image."""
     own = {entry.POD: "1", "TRAINING_NODE": f"node-of-{folder.name}", "PYTHONPATH": str(PROJECT)}
     command = [
-        *(sys.executable, "-P", "-m", f"training.{arm}", "--no-bind-cpus", f"--result={folder / 'result.json'}"),
+        *(python, "-P", "-m", f"training.{arm}", "--no-bind-cpus", f"--result={folder / 'result.json'}"),
         *("--workload=script", f"--script={name}", f"--script-arguments={arguments}", "--measure-steps=12", *flags),
     ]
     return subprocess.Popen(
@@ -97,6 +105,28 @@ def test_each_pod_of_native_is_a_rank_and_the_first_has_the_result(name: str, ar
     found = result.read(tmp_path / "pod-0" / "result.json")
     assert_two_ranks(found)
     assert ["node-of-pod-0", "node-of-pod-1"] == [worker.node for worker in found.workers]
+
+
+@pytest.mark.skipif(not TREES, reason=NO_TREES)
+@pytest.mark.parametrize("booster", ["xgboost", "lightgbm"])
+def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> None:
+    """XGBoost by a tracker beside rank 0, which the other waits for; LightGBM by the addresses of all."""
+    arguments = (
+        f"--booster {booster} --rounds 12 --num-workers {{workers}} --data {{storage}}/data --storage {{storage}}"
+    )
+    files = packed(tmp_path, "trees.py", arguments)
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    ranks = []
+    for rank in (1, 0):
+        folder = tmp_path / f"pod-{rank}"
+        folder.mkdir()
+        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
+        ranks.append(start("native", folder, "trees.py", arguments, told, python=TREES))
+        time.sleep(2)
+    printed = [each.communicate(timeout=300)[0] for each in ranks]
+
+    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
+    assert_two_ranks(result.read(tmp_path / "pod-0" / "result.json"))
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
     if sizes.workers == 1 and (arm == "wide" or (arm == "ray" and script.kind == "other")):
         return "with one worker it is the baseline"
     if arm == "native":
-        return _no_native(script, sizes)
+        return _no_native(script)
     if arm == "ray" and script.kind == "other" and not script.needs_ray:
         return "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise)"
     if arm == "ray" and not has_ray:
@@ -94,11 +94,9 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
     return ""
 
 
-def _no_native(script: Script, sizes: Sizes) -> str:
+def _no_native(script: Script) -> str:
     if script.kind == "other":
         return f"{WORDS['other']}: nothing here knows how its ranks find each other without Ray"
-    if sizes.in_pods and script.kind in BOOSTERS:
-        return "in pods nothing starts the tracker, or makes the list of machines, by which its ranks find each other"
     if script.kind == "ray-rllib":
         return "RLlib has no runners beside those that Ray starts"
     if script.uses_ray_data:
@@ -119,7 +117,7 @@ def _workers(arm: str, script: Script, sizes: Sizes) -> int:
 def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
     """What stands between Python and the script."""
     if arm == "native" and sizes.in_pods:
-        return []
+        return [str(RANKS / "with_tracker.py")] if script.kind == "ray-xgboost" else []
     if script.kind in BY_TORCHRUN and (arm == "native" or (arm in ALONE and not script.trains_alone)):
         count = ("--nproc-per-node", str(sizes.workers if arm == "native" else 1))
         return ["-m", "torch.distributed.run", *count, *MASTER, str(sizes.master_port)]

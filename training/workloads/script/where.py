@@ -54,6 +54,8 @@ RENDEZVOUS = {
     "torchrun": variables.torchrun,
     "ray-tensorflow": variables.tf_config,
     "tf-config": variables.tf_config,
+    "ray-xgboost": variables.xgboost,
+    "ray-lightgbm": variables.booster,
 }
 """By kind of script: what a rank of `native` is told, from all addresses and its rank."""
 
@@ -171,7 +173,10 @@ class RankPod(Pod):
 
     def variables(self, given: Given) -> dict[str, str]:
         """With those by which ranks of its kind find each other."""
-        told = RENDEZVOUS[given.found.script.kind](list(self._cluster.addresses), self._cluster.rank)
+        kind, addresses = given.found.script.kind, list(self._cluster.addresses)
+        if kind in commands.BOOSTERS:  # LightGBM looks for its own address among them, XGBoost listens at it
+            addresses = [_resolved(address) for address in addresses]
+        told = RENDEZVOUS[kind](addresses, self._cluster.rank)
         return {**super().variables(given), **told}
 
     def seen(self, folder: Path) -> Sequence[Observation] | None:
@@ -290,6 +295,12 @@ def _with_variables(job_config: str, more: Mapping[str, str]) -> str:
     runtime = config.setdefault("runtime_env", {})
     runtime["env_vars"] = {**runtime.get("env_vars", {}), **more}
     return json.dumps(config)
+
+
+def _resolved(address: str) -> str:
+    """`host:port` with the host's own address; every rank's name resolves when the first begins."""
+    host, _, port = address.rpartition(":")
+    return f"{socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]}:{port}"
 
 
 def _bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:

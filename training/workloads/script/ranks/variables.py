@@ -29,6 +29,21 @@ def tf_config(addresses: list[str], rank: int) -> dict[str, str]:
     return {"TF_CONFIG": json.dumps(config)}
 
 
+TRACKER_AFTER = 2
+"""Ports from that of rank 0 to that of XGBoost's tracker beside it: between them ranks bring rank 0 what they did."""
+RETRIES = 20
+"""At reaching the tracker, two seconds more apart each time: the pod of rank 0 may begin minutes after another."""
+
+
+def xgboost(addresses: list[str], rank: int) -> dict[str, str]:
+    """With a tracker in the pod of rank 0."""
+    host, _, port = addresses[0].rpartition(":")
+    tracker: dict[str, str | int] = {
+        "dmlc_tracker_uri": host, "dmlc_tracker_port": int(port) + TRACKER_AFTER, "dmlc_retry": RETRIES,
+    }  # fmt: skip
+    return booster(addresses, rank, tracker)
+
+
 def booster(addresses: list[str], rank: int, tracker: dict[str, str | int] | None = None) -> dict[str, str]:
     """XGBoost and LightGBM have arguments for it, and no variables: the observer tells Ray's local mode of these."""
     return {"TRAINING_CLUSTER": json.dumps({"addresses": addresses, "rank": rank, "tracker": tracker})}
