@@ -16,7 +16,7 @@ from infra.settings.settings import OFF, ClusterSettings, Settings
 from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,9 @@ def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Fin
 
 def worker_line(worker: Size) -> str:
     """The command line that makes workers so large."""
-    memory = set_line("workerMemory", f"{worker.memory_bytes // GIB}Gi")
-    return f"{set_line('workerCpus', f'{worker.cpus:g}')} && {memory}"
+    whole = worker.memory_bytes % GIB == 0
+    memory = f"{worker.memory_bytes // GIB}Gi" if whole else f"{worker.memory_bytes // MIB}Mi"
+    return f"{set_line('workerCpus', f'{worker.cpus:g}')} && {set_line('workerMemory', memory)}"
 
 
 def _most(fits: Callable[[int], bool]) -> int:

@@ -19,10 +19,12 @@ from infra.places.cluster.fit import (
     Size,
     arms_to_leave_out,
     cluster_fit,
+    largest_worker,
     measurement_of,
     node_that_fits,
     room,
     without_arms_line,
+    worker_line,
 )
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.place import (
@@ -278,10 +280,12 @@ def _unfit_nodes(asked: Measurement, node: Size, kept: Sequence[Size]) -> Iterat
     if arms:
         larger = _size_lines(node, node_that_fits(asked, kept, node))
         fewer = arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, nodes, kept))
+        largest = largest_worker(asked, nodes, kept)
+        smaller = [worker_line(largest.at_most(asked.worker))] if largest else []
         yield Unfit(
             f"the pods of {' and '.join(arms)}, beside a Ray cluster of {asked.workers} workers, do not fit"
             f" {len(kept)} nodes of {node}; for the system are kept {', '.join(map(str, kept))}",
-            (*without_arms_line(fewer), larger),
+            (*without_arms_line(fewer), *smaller, larger),
         )
 
 

@@ -143,6 +143,18 @@ def test_a_larger_node_is_a_way_out() -> None:
     assert settings(machine(32, 64, "minikube"), **applied(values, line)).warnings == ()
 
 
+@pytest.mark.parametrize("memory", ["512Mi", "1536Mi", "2Gi"])
+def test_smaller_workers_are_a_way_out(memory: str) -> None:
+    """A machine that has no larger node has this line: what was asked in memory stays, where it fits."""
+    size = {"workers": "3", "workerMemory": memory, "minikubeMemory": "16Gi"}
+    crowded = {"target": "minikube", "allowOversubscription": "true", **size}
+    found = settings(machine(2, 64, "minikube"), **crowded).refused_at_up[0]
+    (line,) = [line for line in found.split("\n  ") if "workerCpus" in line]
+
+    assert f"workerMemory {memory}" in line
+    assert settings(machine(2, 64, "minikube"), **applied(crowded, line)).refused_at_up == ()
+
+
 def test_permission_lifts_the_cores_of_the_machine_only() -> None:
     """Sharing cores is slow and possible; what the scheduler can't place never starts, permission or not."""
     found = settings(machine(2, 16, "minikube"), target="minikube", allowOversubscription="true")
