@@ -2,13 +2,14 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -130,13 +131,37 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
 
 
 @contextmanager
-def ray_head(folder: Path) -> Iterator[str]:
+def limited(memory: int) -> Iterator[list[str]]:
+    """What a command begins with to have so many bytes, as a container; skipped where nobody may make a cgroup."""
+    top = Path("/sys/fs/cgroup/memory")
+    group = top / f"ray-worth-it-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup of version 1 can be made here: {error}")
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(memory))
+        yield ["sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh"]
+    finally:
+        for _ in range(100):
+            left = (group / "cgroup.procs").read_text().split()
+            for process in left:
+                with suppress(ProcessLookupError):
+                    os.kill(int(process), signal.SIGKILL)
+            if not left:
+                break
+            time.sleep(0.1)
+        group.rmdir()
+
+
+@contextmanager
+def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Iterator[str]:
     """A Ray that is there before the run, as a cluster's: its address."""
     (port,) = free_ports(1)
     ray = str(Path(sys.executable).with_name("ray"))
     own = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-cluster", "RAY_USAGE_STATS_ENABLED": "0"}
-    own |= {"TRAINING_NODE": "a-node", "PASSWORD": PASSWORD}
-    command = [ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false",
+    own |= {"TRAINING_NODE": "a-node", "PASSWORD": PASSWORD, **variables}
+    command = [*limit, ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false",
                "--node-ip-address=127.0.0.1", f"--temp-dir={folder}", "--disable-usage-stats", "--block"]  # fmt: skip
     head = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
@@ -178,3 +203,32 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: 
     assert found.ray_head is not None
     assert found.seconds.startup is not None
     assert found.seconds.startup < found.seconds.wall
+
+
+def test_a_worker_of_ray_that_the_system_ended_for_its_memory_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its own pod's count, which says nothing of a run after it; Ray's own watch over memory is slower than this."""
+    needs = (
+        "import ray; ray.init(address='auto')\n"
+        "@ray.remote(max_retries=0)\n"
+        "def much(): return len(bytearray(3 * 2**30))\n"
+        "ray.get(much.remote())\n"
+    )
+    with ExitStack() as held:
+        limit = held.enter_context(limited(2 * 2**30))
+        short = held.enter_context(tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp"))
+        address = held.enter_context(ray_head(Path(short), limit, RAY_memory_monitor_refresh_ms="0"))
+        ray = {"RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-cluster"}
+        for name, value in {**ray, "PYTHONPATH": str(PROJECT)}.items():
+            monkeypatch.setenv(name, value)
+        pod = object.__new__(where.HeadPod)
+
+        before = pod.workers_without_memory()
+        failed = subprocess.run([sys.executable, "-c", needs], cwd=tmp_path, capture_output=True, check=False)
+        found, again = pod.workers_without_memory(), pod.workers_without_memory()
+
+    assert 0 != failed.returncode
+    assert {} == before
+    assert [2 * 2**30] == list(found.values())
+    assert {} == again

@@ -13,7 +13,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `([\w./]+)` \| .* \| ([^|]+) \|$", re.MULTILINE)
 TENSORFLOW = {"checkpoints", "summary", "dataset", "loop", "model", "resnet", "train"}
-RAY = {"ray_driver", "ray_nodes", "ray_recovery", "under_ray", "tuned_ray", "tuned_trainer", "submit"}
+RAY = {"ray_driver", "ray_memory", "ray_nodes", "ray_recovery", "under_ray", "tuned_ray", "tuned_trainer", "submit"}
 PURE = ("training.contract", "training.machine", "compare")
 """What is read at every preview, in pods, and by every tool: the standard library alone when it is imported."""
 

@@ -12,7 +12,10 @@ import json
 import platform
 import sys
 from importlib import metadata, util
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # of Python 3.9 and newer
+    from collections.abc import Callable
 
 MARKER = "=== nodes ==="
 SECONDS = 120.0
@@ -30,20 +33,25 @@ def installed(packages: list[str], modules: list[str]) -> dict[str, Any]:
     return {"versions": versions, "modules": [name for name in modules if util.find_spec(name)]}
 
 
-def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
-    """The same of every node that has CPUs, by its address."""
+def on_nodes(look: Callable[..., Any], *given: Any) -> dict[str, Any]:
+    """What a function returns on every node that has CPUs, by its address; Ray is connected."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    ray.init(address="auto", log_to_driver=False)
-    look = ray.remote(num_cpus=0)(installed)
-    asked = {}
+    task, asked = ray.remote(num_cpus=0)(look), {}
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU"):
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            name = node["NodeManagerAddress"]
-            asked[name] = look.options(scheduling_strategy=there).remote(packages, modules)
+            asked[node["NodeManagerAddress"]] = task.options(scheduling_strategy=there).remote(*given)
     return dict(zip(asked, ray.get(list(asked.values()), timeout=SECONDS)))  # noqa: B905 (of Python 3.10 and newer)
+
+
+def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
+    """What is `installed` on every node, by its address."""
+    import ray
+
+    ray.init(address="auto", log_to_driver=False)
+    return on_nodes(installed, packages, modules)
 
 
 def main() -> None:

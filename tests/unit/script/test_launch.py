@@ -119,3 +119,15 @@ def test_a_reader_ends_what_it_does_not_want(prints: str, code: str) -> None:
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=30, check=True)
 
     assert [code, "0"] == done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("workers", "said"),
+    [
+        ({"10.1.0.7": 2**30, "10.1.0.4": 2**30}, "at 10.1.0.4, 10.1.0.7: .* 1024 MiB.*\n.* set workerMemory 2048Mi$"),
+        ({"10.1.0.7": None}, "at 10.1.0.7: .*fewer workers"),
+    ],
+)
+def test_ray_s_workers_that_the_system_ended_are_named(workers: dict[str, int | None], said: str) -> None:
+    """With the line that gives each of them more."""
+    assert re.search(f"(?s)in Ray's workers {said}", launch._workers_without_memory("ray", workers))

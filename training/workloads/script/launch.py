@@ -73,6 +73,8 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     try:
         if end.code and cgroup.memory_kills() > killed:
             raise ArmError(_without_memory(arm, place.memory_key, recipe.workers))
+        if end.code and (workers := place.workers_without_memory()):
+            raise ArmError(_workers_without_memory(arm, workers))
         _refuse_failure(end, printed, arm)
         seen = place.seen(own)
         kept = _kept(recipe, storage, request) if seen is not None else []
@@ -89,11 +91,22 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
 
 def _without_memory(arm: str, key: str, workers: int) -> str:
     """What to set; the pod of `wide` has the memory of all workers."""
-    limit = cgroup.memory_limit()
+    limit, parts = cgroup.memory_limit(), workers if ARMS[arm].all_cpus else 1
     why = f"the system ended the script in the arm {arm}: it needs more memory than it may have (OOMKilled)"
-    if limit is None or not key:
+    return _with_more(why, key if limit else "", limit or 0, parts)
+
+
+def _workers_without_memory(arm: str, workers: Mapping[str, int | None]) -> str:
+    """Likewise, of pods of Ray's workers."""
+    where, limit = ", ".join(sorted(workers)), min(filter(None, workers.values()), default=0)
+    why = f"the system ended the script in the arm {arm}, in Ray's workers at {where}: it needs more memory than they"
+    return _with_more(f"{why} may have (OOMKilled)", "workerMemory" if limit else "", limit)
+
+
+def _with_more(why: str, key: str, limit: int, parts: int = 1) -> str:
+    """With the line that gives twice as much, where there is one."""
+    if not key:
         return f"{why}; fewer workers, or a smaller batch, need less"
-    parts = workers if ARMS[arm].all_cpus else 1
     more = f"pulumi config set {key} {2 * limit // parts // 2**20}Mi"
     return f"{why}, {limit // 2**20} MiB. To give it twice as much:\n  {more}"
 

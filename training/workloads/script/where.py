@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 import socket
+import subprocess
 import sys
 import time
 import uuid
@@ -49,6 +50,8 @@ UNHELD = "Ray counts the CPUs that it reserves, and holds no process to them"
 WAIT_SECONDS = 7 * 86_400.0
 """For what all ranks did, longer than any run: a rank that fails, or the deadline, ends the Job and so this pod."""
 ANSWER_SECONDS = 10.0
+RAY_SECONDS = 180.0
+"""For what Ray is asked after a run: each of its nodes starts a worker, on a part of a CPU."""
 RENDEZVOUS = {
     "ray-torch": variables.torchrun,
     "torchrun": variables.torchrun,
@@ -115,6 +118,11 @@ class Machine:
     def seen(self, folder: Path) -> Sequence[Observation] | None:
         """What all ranks did, by rank; None where another process gives the result."""
         return observations.read(folder)
+
+    def workers_without_memory(self) -> Mapping[str, int | None]:
+        """Of a failed run: other pods in which the system ended a process for its memory, and how many bytes each may
+        have, by address; None of one that nothing limits."""
+        return {}
 
     def head(self) -> RayHead | None:
         """The pod of Ray's head, which this is then."""
@@ -208,6 +216,17 @@ class HeadPod(Pod):
         """From the job's submission on, but for what this process itself took before the script."""
         waited = max(0.0, self._request.started.seconds_until(process_start()))
         return replace(end, began=end.began - waited)
+
+    def workers_without_memory(self) -> Mapping[str, int | None]:
+        """Asked of Ray; nothing where it does not answer, which is another failure."""
+        command = [sys.executable, "-P", "-m", "training.launch.ray_memory"]
+        try:
+            told = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=RAY_SECONDS, check=True).stdout
+            found: dict[str, int | None] = json.loads(told.splitlines()[-1])
+        except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+            print(f"whether Ray's workers had enough memory is not known: {error!r}", file=sys.stderr)
+            return {}
+        return found
 
     def head(self) -> RayHead | None:
         """Its container's CPU time; None where that is not counted."""
