@@ -8,14 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.script.tryout import EXAMPLES, NO_TREES, PROJECT
-from tests.stacks import TREES
+from tests.script.tryout import EXAMPLES, NO_TORCH, NO_TREES, PROJECT
+from tests.stacks import TORCH, TREES
 from training.contract import result
 from training.contract.result import TrainingResult
 from training.launch import entry
@@ -25,6 +26,8 @@ from training.workloads.script import package, where
 from training.workloads.script.recognise import recognise
 
 ARGUMENTS = "--epochs 1 --num-workers {workers} --storage {storage}"
+GIB = 2**30
+WATCH = "RAY_memory_monitor_refresh_ms"
 PASSWORD = "no-log-has-this-word"  # noqa: S105 (that is what is tested)
 
 
@@ -155,14 +158,17 @@ def limited(memory: int) -> Iterator[list[str]]:
 
 
 @contextmanager
-def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Iterator[str]:
-    """A Ray that is there before the run, as a cluster's: its address."""
-    (port,) = free_ports(1)
-    ray = str(Path(sys.executable).with_name("ray"))
+def ray_head(
+    folder: Path, limit: Sequence[str] = (), *, python: str = sys.executable, **variables: str
+) -> Iterator[str]:
+    """A Ray that is there before the run, as a cluster's: its address. One of another Python has the dashboard."""
+    port, dashboard = free_ports(2)
+    ray, others = str(Path(python).with_name("ray")), python != sys.executable
     own = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-cluster", "RAY_USAGE_STATS_ENABLED": "0"}
     own |= {"TRAINING_NODE": "a-node", "PASSWORD": PASSWORD, **variables}
-    command = [*limit, ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false",
-               "--node-ip-address=127.0.0.1", f"--temp-dir={folder}", "--disable-usage-stats", "--block"]  # fmt: skip
+    command = [*limit, ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--disable-usage-stats", "--block",
+               f"--include-dashboard={str(others).lower()}", f"--dashboard-port={dashboard}",
+               "--node-ip-address=127.0.0.1", f"--temp-dir={folder}"]  # fmt: skip
     head = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert head.stdout
@@ -208,27 +214,49 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: 
 def test_a_worker_of_ray_that_the_system_ended_for_its_memory_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its own pod's count, which says nothing of a run after it; Ray's own watch over memory is slower than this."""
+    """By its own pod's count; Ray's own watch over memory, which may be slower, is off."""
+    with limited(2 * GIB) as limit:
+        failed, found = memory_kills(sys.executable, limit, {WATCH: "0"}, tmp_path, monkeypatch)
+    assert "unexpectedly" in failed
+    assert [2 * GIB] == list(found.values())
+
+
+@pytest.mark.skipif(TORCH is None, reason=NO_TORCH)
+def test_a_worker_that_ray_ended_for_its_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ray's list of workers, which its dashboard has: an image's Ray has that, the project's own here has not."""
+    assert TORCH
+    memory = psutil.virtual_memory()
+    share = (memory.total - memory.available + 2 * GIB) / memory.total
+    watch = {WATCH: "100", "RAY_memory_usage_threshold": f"{share:.3f}"}
+    failed, found = memory_kills(TORCH, (), watch, tmp_path, monkeypatch)
+    assert "low on memory" in failed
+    assert [None] == list(found.values())
+
+
+def memory_kills(
+    python: str, limit: Sequence[str], variables: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, Mapping[str, int | None]]:
+    """A task needs more memory than Ray's 2 GiB: what its driver prints, and which workers are named, once."""
     needs = (
-        "import ray; ray.init(address='auto')\n"
+        "import ray, time; ray.init(address='auto')\n"
         "@ray.remote(max_retries=0)\n"
-        "def much(): return len(bytearray(3 * 2**30))\n"
+        "def much():\n"
+        "    held = [(bytearray(2**26), time.sleep(0.1)) for _ in range(64)]\n"
         "ray.get(much.remote())\n"
     )
     with ExitStack() as held:
-        limit = held.enter_context(limited(2 * 2**30))
         short = held.enter_context(tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp"))
-        address = held.enter_context(ray_head(Path(short), limit, RAY_memory_monitor_refresh_ms="0"))
+        address = held.enter_context(ray_head(Path(short), limit, python=python, **variables))
         ray = {"RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-cluster"}
         for name, value in {**ray, "PYTHONPATH": str(PROJECT)}.items():
             monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "executable", python)
         pod = object.__new__(where.HeadPod)
 
         before = pod.workers_without_memory()
-        failed = subprocess.run([sys.executable, "-c", needs], cwd=tmp_path, capture_output=True, check=False)
+        failed = subprocess.run([python, "-c", needs], cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
         found, again = pod.workers_without_memory(), pod.workers_without_memory()
 
     assert 0 != failed.returncode
-    assert {} == before
-    assert [2 * 2**30] == list(found.values())
-    assert {} == again
+    assert ({}, {}) == (before, again)
+    return failed.stderr, found

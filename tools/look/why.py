@@ -33,13 +33,15 @@ _LIMIT = re.compile(r'EmptyDir volume "(tmp|results)" exceeds the limit "(\w+)"'
 
 
 def ended(stack: str, overrides: Mapping[str, str]) -> frozenset[str]:
-    """The pods that have ended before an update, by name: of why that failed they say nothing."""
-    return frozenset(pod["metadata"]["name"] for pod in _pods(stack, overrides) if pod["status"]["phase"] in ENDED)
+    """What has ended before an update, pods by name and containers by id: of why that failed they say nothing."""
+    pods = _pods(stack, overrides)
+    names = (pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ENDED)
+    return frozenset(names) | {end["containerID"] for pod in pods for end in _ends(pod) if "containerID" in end}
 
 
 def tell(stack: str, overrides: Mapping[str, str], before: Collection[str]) -> None:
-    """Say it of the pods that had not `ended` before the update."""
-    for line in reasons([pod for pod in _pods(stack, overrides) if pod["metadata"]["name"] not in before]):
+    """Say it of what had not `ended` before the update."""
+    for line in reasons([pod for pod in _pods(stack, overrides) if pod["metadata"]["name"] not in before], before):
         say(line)
 
 
@@ -54,17 +56,22 @@ def _pods(stack: str, overrides: Mapping[str, str]) -> Sequence[Pod]:
         return []
 
 
-def reasons(pods: Sequence[Pod]) -> list[str]:
-    """A sentence for each pod that ended badly or can't start; of the ranks of one run, for the first alone."""
+def reasons(pods: Sequence[Pod], before: Collection[str] = ()) -> list[str]:
+    """A sentence for each pod that ended badly or can't start; of the ranks of one run, for the first alone.
+
+    Args:
+        pods: As Kubernetes has them.
+        before: Ids of containers that had ended before; nothing is said of them.
+    """
     first: dict[str, tuple[str, str]] = {}
     for pod in pods:
-        for when, text in _troubles(pod):
+        for when, text in _troubles(pod, before):
             run = pod["metadata"]["labels"].get(RUN_LABEL, pod["metadata"]["name"])
             first[run] = min(first.get(run, (when, text)), (when, text))
     return [f"{run}: {text}" for run, (_, text) in sorted(first.items())]
 
 
-def _troubles(pod: Pod) -> Iterator[tuple[str, str]]:
+def _troubles(pod: Pod, before: Collection[str]) -> Iterator[tuple[str, str]]:
     """When, as Kubernetes writes times, and what."""
     status = pod["status"]
     if status.get("reason") == "Evicted":
@@ -74,7 +81,20 @@ def _troubles(pod: Pod) -> Iterator[tuple[str, str]]:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             yield "", f"no node takes its pod: {condition.get('message', '').strip()}"
     for container in kube.statuses(pod):
-        yield from _of_container(pod, container)
+        waiting = container["state"].get("waiting") or {}
+        if waiting.get("reason") in NOT_PULLED:
+            yield "", f"its image can't be pulled: {str(waiting.get('message', '')).strip()}"
+    for end in _ends(pod):
+        if end.get("exitCode") and end.get("containerID") not in before:
+            yield str(end.get("finishedAt", "")), _ended(pod["metadata"]["labels"], end)
+
+
+def _ends(pod: Pod) -> Iterator[Mapping[str, Any]]:
+    """How its containers ended, as far as Kubernetes still knows."""
+    for container in kube.statuses(pod):
+        for state in (container["state"], container.get("lastState") or {}):
+            if ended := state.get("terminated"):
+                yield ended
 
 
 def _evicted(message: str) -> str:
@@ -84,16 +104,6 @@ def _evicted(message: str) -> str:
             f"its pod was ended, because it wrote more than scratch allows ({found[2]}):  {set_line('scratch', more)}"
         )
     return f"the node ended its pod: {message}"
-
-
-def _of_container(pod: Pod, container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    waiting = container["state"].get("waiting") or {}
-    if waiting.get("reason") in NOT_PULLED:
-        yield "", f"its image can't be pulled: {str(waiting.get('message', '')).strip()}"
-    for state in (container["state"], container.get("lastState") or {}):
-        ended = state.get("terminated")
-        if ended and ended.get("exitCode"):
-            yield str(ended.get("finishedAt", "")), _ended(pod["metadata"]["labels"], ended)
 
 
 def _ended(labels: Mapping[str, str], ended: Mapping[str, Any]) -> str:

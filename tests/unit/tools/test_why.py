@@ -97,6 +97,15 @@ def test_a_pod_of_ray_s_that_was_started_again_is_named() -> None:
     ]
 
 
+def test_of_a_container_that_had_ended_before_nothing_is_said() -> None:
+    """A node that was started again ended all of Ray's, and an update after it fails for something else."""
+    again = pod("worker-x", labels={PROJECT_LABEL: PROJECT})
+    last = again["status"]["containerStatuses"][0]
+    last["lastState"] = {"terminated": ended(255)["terminated"] | {"containerID": "containerd://1"}}
+    assert not why.reasons([again], {"containerd://1"})
+    assert ["worker-x: it ended, with exit code 255"] == why.reasons([again], {"containerd://0"})
+
+
 def test_what_went_well_is_nothing_to_tell() -> None:
     """Nor what still runs."""
     assert why.reasons([of_run("baseline-1", state=ended(0)), pod("head", labels={PROJECT_LABEL: PROJECT})]) == []
@@ -108,6 +117,10 @@ def test_it_is_asked_of_the_stack_s_cluster(
     """What had ended before an update says nothing of it; a cluster that does not answer tells nothing."""
     with serving(tmp_path) as (api, kubeconfig):
         api.put("/api/v1", "pods", of_run("baseline-1", state=ended(3)), NAMESPACE)
+        again = pod("worker-x", labels={PROJECT_LABEL: PROJECT})
+        last = {"terminated": ended(255)["terminated"] | {"containerID": "containerd://1"}}
+        again["status"]["containerStatuses"][0]["lastState"] = last
+        api.put("/api/v1", "pods", again, NAMESPACE)
         monkeypatch.setattr(cluster, "ROOT", tmp_path)
         monkeypatch.setattr(kube, "own_path", lambda _: kubeconfig)
         why.tell("ci", {}, ())

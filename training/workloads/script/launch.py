@@ -99,8 +99,8 @@ def _without_memory(arm: str, key: str, workers: int) -> str:
 def _workers_without_memory(arm: str, workers: Mapping[str, int | None]) -> str:
     """Likewise, of pods of Ray's workers."""
     where, limit = ", ".join(sorted(workers)), min(filter(None, workers.values()), default=0)
-    why = f"the system ended the script in the arm {arm}, in Ray's workers at {where}: it needs more memory than they"
-    return _with_more(f"{why} may have (OOMKilled)", "workerMemory" if limit else "", limit)
+    why = f"the script was ended in the arm {arm}, in Ray's workers at {where}: it needs more memory than they may have"
+    return _with_more(f"{why} (OOMKilled)", "workerMemory" if limit else "", limit)
 
 
 def _with_more(why: str, key: str, limit: int, parts: int = 1) -> str:

@@ -120,7 +120,7 @@ class Machine:
         return observations.read(folder)
 
     def workers_without_memory(self) -> Mapping[str, int | None]:
-        """Of a failed run: other pods in which the system ended a process for its memory, and how many bytes each may
+        """Of a failed run: other pods in which a process was ended for its memory, and how many bytes each may
         have, by address; None of one that nothing limits."""
         return {}
 
