@@ -67,7 +67,7 @@ class Recorder(mocks.Mocks):
 
 
 class Monitor(mocks.MockMonitor):
-    """Keeps, by name, after which others a resource is made, and whether its deletion deletes anything."""
+    """Keeps, by name, after which others a resource is made, how it is replaced, and whether its deletion deletes."""
 
     def __init__(self, recorder: Recorder, asked: list[str]) -> None:
         super().__init__(recorder)
@@ -76,6 +76,7 @@ class Monitor(mocks.MockMonitor):
         """What a cluster had been asked when the first resource was declared."""
         self.after: dict[str, list[str]] = {}
         self.retained: list[str] = []
+        self.deleted_first: list[str] = []
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802  (the name is Pulumi's)
         """Called for each resource."""
@@ -84,6 +85,8 @@ class Monitor(mocks.MockMonitor):
         self.after[request.name] = sorted(urn.rpartition("::")[2] for urn in request.dependencies)
         if request.retainOnDelete:
             self.retained.append(request.name)
+        if request.deleteBeforeReplace:
+            self.deleted_first.append(request.name)
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
 
@@ -151,6 +154,7 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
         "objects": recorder.objects,
         "after": monitor.after,
         "retained": monitor.retained,
+        "deleted_first": monitor.deleted_first,
         "exports": exports,
         "said": said,
         "asked": asked,

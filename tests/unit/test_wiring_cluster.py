@@ -97,3 +97,13 @@ def test_in_an_image_of_others_the_modules_are_there_before_what_needs_them() ->
     assert recorded["inputs"]["modules-packed"]["immutable"]
     assert "modules-packed" not in plain["inputs"]
     assert "infra/places/cluster/modules_spec.py" not in plain["modules"]
+
+
+def test_what_is_named_by_its_contents_is_deleted_before_another_takes_its_place() -> None:
+    """Otherwise an update that fails leaves it, and a user who takes the edit back meets it there."""
+    of_script = ("workload=script", "script=examples/torch_ddp.py", "image=registry.example.com/ml/train:7")
+    recorded = record("kubernetes", *of_script, "secretEnvironment=COLOUR=red")
+    immutable = {name for name, inputs in recorded["inputs"].items() if inputs.get("immutable")}
+
+    assert {"modules-packed", "script-files", "script-secret"} == immutable
+    assert immutable <= set(recorded["deleted_first"])

@@ -128,7 +128,7 @@ class ScriptFiles(pulumi.ComponentResource):
     ) -> None:
         super().__init__("ray-worth-it:cluster:ScriptFiles", name, {}, opts)
         of_files, content = files_spec.config_map(brought.files)
-        options = access.options(self, depends_on=list(after))
+        options = _of_contents(access, self, after)
         self.ready = [
             k8s.core.v1.ConfigMap(
                 f"{name}-files",
@@ -169,10 +169,19 @@ class ProjectModules(pulumi.ComponentResource):
                 metadata=access.metadata(name=modules.name),
                 immutable=content["immutable"],
                 binary_data=content["binaryData"],
-                opts=access.options(self, depends_on=list(after)),
+                opts=_of_contents(access, self, after),
             )
         ]
         self.register_outputs({"modules": modules.name})
+
+
+def _of_contents(access: Access, parent: pulumi.Resource, after: Sequence[pulumi.Resource]) -> pulumi.ResourceOptions:
+    """Of an object that is named by what is in it.
+
+    After an update that failed the one before it would wait for its deletion: a user who takes the edit back would
+    meet it there, or, in a cluster of ours, lose what was made anew under the same name.
+    """
+    return access.options(parent, depends_on=list(after), delete_before_replace=True)
 
 
 class RayTrainingCluster(pulumi.ComponentResource):
