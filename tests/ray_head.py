@@ -50,8 +50,8 @@ class Head(NamedTuple):
 
 
 @contextmanager
-def running(cpus: int) -> Iterator[Head]:
-    """A head with so many CPUs, in a session that ends with it."""
+def running(cpus: int, **more: str) -> Iterator[Head]:
+    """A head with so many CPUs, in a session that ends with it; `more`: variables of its own."""
     with ExitStack() as held:
         folder = held.enter_context(tempfile.TemporaryDirectory(dir=environment.short_folder(), prefix="ray-"))
         servers = [held.enter_context(create_server((HERE, 0))) for _ in range(7)]
@@ -69,7 +69,7 @@ def running(cpus: int) -> Iterator[Head]:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         path = f"{Path(PYTHON).parent}{os.pathsep}{os.environ['PATH']}"
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-        variables = plain | token | {"HOME": folder, "PATH": path}
+        variables = plain | token | {"HOME": folder, "PATH": path} | more
         log = held.enter_context(Path(folder, "start.txt").open("w+"))
         started = subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
         found = Head(ports[0], f"{LOOPBACK}:{ports[1]}", variables, Path(folder, "r"))

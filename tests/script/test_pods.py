@@ -15,8 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.script.tryout import EXAMPLES, NO_TORCH, NO_TREES, PROJECT
-from tests.stacks import TORCH, TREES
+from tests.ray_head import PYTHON, TOKEN, needed, running
+from tests.script.tryout import EXAMPLES, NO_TREES, PROJECT
+from tests.stacks import TREES
 from training.contract import result
 from training.contract.result import TrainingResult
 from training.launch import entry
@@ -158,17 +159,14 @@ def limited(memory: int) -> Iterator[list[str]]:
 
 
 @contextmanager
-def ray_head(
-    folder: Path, limit: Sequence[str] = (), *, python: str = sys.executable, **variables: str
-) -> Iterator[str]:
-    """A Ray that is there before the run, as a cluster's: its address. One of another Python has the dashboard."""
-    port, dashboard = free_ports(2)
-    ray, others = str(Path(python).with_name("ray")), python != sys.executable
-    own = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-cluster", "RAY_USAGE_STATS_ENABLED": "0"}
+def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Iterator[str]:
+    """A Ray that is there before the run, as a cluster's: its address."""
+    (port,) = free_ports(1)
+    ray = str(Path(sys.executable).with_name("ray"))
+    own = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
     own |= {"TRAINING_NODE": "a-node", "PASSWORD": PASSWORD, **variables}
-    command = [*limit, ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--disable-usage-stats", "--block",
-               f"--include-dashboard={str(others).lower()}", f"--dashboard-port={dashboard}",
-               "--node-ip-address=127.0.0.1", f"--temp-dir={folder}"]  # fmt: skip
+    command = [*limit, ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false",
+               "--node-ip-address=127.0.0.1", f"--temp-dir={folder}", "--disable-usage-stats", "--block"]  # fmt: skip
     head = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert head.stdout
@@ -193,7 +191,7 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: 
         variables = {
             "RAY_ADDRESS": address,
             "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": "of-the-cluster",
+            "RAY_AUTH_TOKEN": TOKEN,
             where.JOB_CONFIG: json.dumps({"runtime_env": {"env_vars": {"A": "b"}}, "metadata": {"x": "y"}}),
             SECRET_NAMES: "PASSWORD",
             "PASSWORD": PASSWORD,
@@ -215,26 +213,30 @@ def test_a_worker_of_ray_that_the_system_ended_for_its_memory_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its own pod's count; Ray's own watch over memory, which may be slower, is off."""
-    with limited(2 * GIB) as limit:
-        failed, found = memory_kills(sys.executable, limit, {WATCH: "0"}, tmp_path, monkeypatch)
+    with ExitStack() as held:
+        limit = held.enter_context(limited(2 * GIB))
+        short = held.enter_context(tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp"))
+        address = held.enter_context(ray_head(Path(short), limit, **{WATCH: "0"}))
+        failed, found = memory_kills(sys.executable, address, tmp_path, monkeypatch)
+
     assert "unexpectedly" in failed
     assert [2 * GIB] == list(found.values())
 
 
-@pytest.mark.skipif(TORCH is None, reason=NO_TORCH)
+@needed
 def test_a_worker_that_ray_ended_for_its_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Ray's list of workers, which its dashboard has: an image's Ray has that, the project's own here has not."""
-    assert TORCH
+    """By Ray's list of workers, which its dashboard has. Here it watches over the machine: no cgroup is its own."""
     memory = psutil.virtual_memory()
     share = (memory.total - memory.available + 2 * GIB) / memory.total
-    watch = {WATCH: "100", "RAY_memory_usage_threshold": f"{share:.3f}"}
-    failed, found = memory_kills(TORCH, (), watch, tmp_path, monkeypatch)
+    with running(2, **{WATCH: "100", "RAY_memory_usage_threshold": f"{share:.3f}"}) as head:
+        failed, found = memory_kills(PYTHON, head.address, tmp_path, monkeypatch)
+
     assert "low on memory" in failed
     assert [None] == list(found.values())
 
 
 def memory_kills(
-    python: str, limit: Sequence[str], variables: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    python: str, address: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, Mapping[str, int | None]]:
     """A task needs more memory than Ray's 2 GiB: what its driver prints, and which workers are named, once."""
     needs = (
@@ -244,18 +246,15 @@ def memory_kills(
         "    held = [(bytearray(2**26), time.sleep(0.1)) for _ in range(64)]\n"
         "ray.get(much.remote())\n"
     )
-    with ExitStack() as held:
-        short = held.enter_context(tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp"))
-        address = held.enter_context(ray_head(Path(short), limit, python=python, **variables))
-        ray = {"RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-cluster"}
-        for name, value in {**ray, "PYTHONPATH": str(PROJECT)}.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr(sys, "executable", python)
-        pod = object.__new__(where.HeadPod)
+    ray = {"RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    for name, value in {**ray, "PYTHONPATH": str(PROJECT)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "executable", python)
+    pod = object.__new__(where.HeadPod)
 
-        before = pod.workers_without_memory()
-        failed = subprocess.run([python, "-c", needs], cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
-        found, again = pod.workers_without_memory(), pod.workers_without_memory()
+    before = pod.workers_without_memory()
+    failed = subprocess.run([python, "-c", needs], cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
+    found, again = pod.workers_without_memory(), pod.workers_without_memory()
 
     assert 0 != failed.returncode
     assert ({}, {}) == (before, again)
