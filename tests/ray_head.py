@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from socket import create_server
 from typing import Any, NamedTuple
@@ -90,17 +90,14 @@ def answers(head: Head, running: "subprocess.Popen[bytes]", log: Path) -> bool:
     return True
 
 
-def end(running: "subprocess.Popen[bytes]") -> None:
-    """All that it started, which is in several sessions."""
-    started = psutil.Process(running.pid).children(recursive=True)
-    running.terminate()
-    try:
-        running.wait(20)
-    except subprocess.TimeoutExpired:
-        running.kill()
-        running.wait()
-    for process in psutil.wait_procs(started, timeout=5)[1]:
-        process.kill()
+def end(running: "subprocess.Popen[Any]") -> None:
+    """All that it started, which is in several sessions; asked for its end Ray takes 30 s after a training."""
+    everything = [psutil.Process(running.pid), *psutil.Process(running.pid).children(recursive=True)]
+    for process in everything:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    running.wait()
+    psutil.wait_procs(everything, timeout=5)
 
 
 def wait_for(seen: Callable[[], Any], seconds: float = 60) -> Any:

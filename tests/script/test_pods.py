@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.ray_head import PYTHON, TOKEN, needed, running
+from tests.ray_head import PYTHON, TOKEN, end, needed, running
 from tests.script.tryout import EXAMPLES, NO_TREES, PROJECT
 from tests.stacks import TREES
 from training.contract import result
@@ -177,8 +177,8 @@ def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Itera
             said += line
         yield f"127.0.0.1:{port}"
     finally:
-        head.terminate()
-        head.communicate(timeout=60)
+        end(head)
+        head.communicate()
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("keras_tf_config.py", "--epochs 1"), ("keras_ray.py", ARGUMENTS)])

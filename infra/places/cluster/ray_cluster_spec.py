@@ -29,6 +29,8 @@ DASHBOARD_PORT = 8265
 OBJECT_STORE_BYTES = 100 * 2**20
 """Training data does not pass through it; Ray takes 30 % of the memory otherwise."""
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (of the pod; network policies say who reaches it)
+GRACE_SECONDS = 5
+"""For a pod to end by itself: Ray needs two, and all of Kubernetes' 30 once it has trained, for an actor that stays."""
 API_VERSION = "ray.io/v1"
 KIND = "RayCluster"
 REPLACE_ON = (
@@ -109,6 +111,7 @@ def _template(
     main = pod_spec.container(name, settings.placement.image, size, environment=environment)
     main |= {"ports": list(ports)} if ports else {}
     pod = pod_spec.pod(main, settings.placement, spread=spread)
+    pod |= {"terminationGracePeriodSeconds": GRACE_SECONDS}
     return {
         "metadata": {"labels": pod_spec.labels(name)},
         "spec": settings.storage.given(pod) if settings.storage else pod,
