@@ -211,6 +211,7 @@ def kubernetes(head: Head, api: JobsApi, tmp_path: Path, monkeypatch: pytest.Mon
 
     with serving(tmp_path) as (served, kubeconfig):
         monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
+        monkeypatch.setattr(kube, "own_path", lambda _: str(kubeconfig))
         monkeypatch.setattr(ray_api, "connection", connection)
         backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}"}
         monkeypatch.setattr(stack_environment, "state_variables", lambda _: backend)
@@ -267,7 +268,7 @@ def test_ctrl_c_leaves_the_job_running(
     seen = ray_api.jobs_of_others(cluster.connect(cluster.find("ci", {})), NAMESPACE, "ci")
     assert ["stays"] == [job["submission_id"] for job in seen]
     with pytest.raises(ToolError, match=r"(?s)It would end with the cluster.*STACK=ci make stop JOB=stays"):
-        update.refuse_to_end_others("ci", {})
+        update.refuse_to_end_others("ci", NAMESPACE)
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
-from infra.places.cluster import helm_release, operator_spec, ray_api
+from infra.places.cluster import helm_release, kube, operator_spec, ray_api
 from infra.places.cluster.kube import KubeError
 from infra.places.place import choose, cluster_of
 from infra.programs import Failure
@@ -69,17 +69,19 @@ def resume(stack: str, overrides: dict[str, str]) -> None:
         raise ToolError(f"stack {stack}: {failure}") from None
 
 
-def refuse_to_end_others(stack: str, overrides: dict[str, str]) -> None:
+def refuse_to_end_others(stack: str, namespace: str) -> None:
     """Raise ToolError where somebody's job runs on the stack's Ray cluster, which would end with it.
 
-    A cluster that is gone, was never made or has no Ray ready has none.
+    Settings may be wrong by now, and are not asked. Of a cluster that does not answer, or whose Ray is not ready, it is
+    not known, and nothing is refused: it may be gone, and what is left of the stack has to go, too.
     """
-    found = cluster.find(stack, overrides)
+    if kube.own_text(stack) is None:
+        return
     try:
-        others = ray_api.jobs_of_others(cluster.connect(found), found.namespace, stack)
+        others = ray_api.jobs_of_others(kube.connect(kube.own_path(stack)), namespace, stack)
     except ray_api.RayError as error:
         raise ToolError(f"stack {stack}: nothing was changed: {error}") from None
-    except (ToolError, KubeError):
+    except KubeError:
         return
     if others:
         raise ToolError(f"stack {stack}: nothing was changed: {other_jobs.said(others, stack, other_jobs.ENDS)}")

@@ -82,10 +82,10 @@ class Stack:
         if not self._exists():
             say(f"stack {self.name}: there is none, so nothing is left to destroy")
             return 0
-        if self.target in CLUSTER_TARGETS:
+        for namespace in self._recovery.ray_namespaces():
             from tools.look import update
 
-            update.refuse_to_end_others(self.name, self.overrides)
+            update.refuse_to_end_others(self.name, namespace)
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
         return self._run("destroy", "--yes", config=config)

@@ -59,7 +59,7 @@ class Recovery:
 
         The refresh is held to the stack itself, so it asks no provider.
         """
-        deployment: Mapping[str, Any] = json.loads(self.pulumi("stack", "export")).get("deployment") or {}
+        deployment = self._deployment()
         begun = state.pending_creates(deployment)
         if begun:
             say(f"stack {self.stack}: dropping {len(begun)} resource(s) whose creation was interrupted")
@@ -68,6 +68,14 @@ class Recovery:
             clear = ["refresh", "--yes", "--non-interactive", "--clear-pending-creates", *targets]
             self.pulumi(*clear, "--config-file", str(config), folder=ROOT)  # it looks for the program
         return begun
+
+    def ray_namespaces(self) -> list[str]:
+        """Where the stack has a RayCluster, by its state."""
+        return state.ray_namespaces(self._deployment())
+
+    def _deployment(self) -> Mapping[str, Any]:
+        deployment: Mapping[str, Any] = json.loads(self.pulumi("stack", "export")).get("deployment") or {}
+        return deployment
 
     def pulumi(self, *arguments: str, folder: Path | None = None) -> str:
         """The stdout of a short command; ToolError with what it said when it fails."""

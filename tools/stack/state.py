@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from tools.setup.project import capture
 
 _ROOT_TYPE = "pulumi:pulumi:Stack"
+_RAY_CLUSTER_TYPE = "kubernetes:ray.io/v1:RayCluster"
 _BOOKKEEPING = (_ROOT_TYPE, "pulumi:providers:")
 
 
@@ -92,6 +93,12 @@ def pending_creates(deployment: Mapping[str, Any]) -> list[str]:
     """The URNs in `pulumi stack export`'s deployment whose creation was begun and never ended."""
     operations = deployment.get("pending_operations") or []
     return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
+
+
+def ray_namespaces(deployment: Mapping[str, Any]) -> list[str]:
+    """Of the RayClusters in such a deployment, whatever the settings say by now."""
+    resources = deployment.get("resources") or []
+    return [str(item["inputs"]["metadata"]["namespace"]) for item in resources if item["type"] == _RAY_CLUSTER_TYPE]
 
 
 def root_urn(deployment: Mapping[str, Any]) -> str | None:

@@ -94,7 +94,7 @@ def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, An
             time.sleep(PAUSE_SECONDS)
     delete = f"kubectl --kubeconfig={kube.own_path(stack)} delete pod {pod['metadata']['name']} --namespace={namespace}"
     raise RayError(
-        f"whether somebody's job runs on the Ray cluster can't be found out ({reason}), and an update may end it."
+        f"whether somebody's job runs on the Ray cluster can't be found out ({reason}), and this may end it."
         f" Try again; or, which ends what runs there:\n  {delete}"
     )
 

@@ -87,15 +87,18 @@ def test_a_release_whose_creation_was_interrupted_is_taken_up(
 
 
 def test_destroy_asks_for_others_jobs_before_it_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What refuses has changed nothing: not even what a killed update left."""
+    """Where the state has a RayCluster, though settings are wrong by now. What refuses has changed nothing."""
     recorded = Recorded("ci", monkeypatch)
-    recorded.deployment = {"pending_operations": [{"type": "creating", "resource": {"urn": RELEASE}}]}
+    ray = {"type": "kubernetes:ray.io/v1:RayCluster", "inputs": {"metadata": {"namespace": "of-the-state"}}}
+    begun = [{"type": "creating", "resource": {"urn": RELEASE}}]
+    recorded.deployment = {"resources": [{"type": "pulumi:pulumi:Stack"}, ray], "pending_operations": begun}
+    recorded.stack.target, recorded.stack.overrides = "local", {"workers": "x"}
     monkeypatch.setattr(recorded.stack, "_exists", lambda: True)
 
-    def refuse(stack: str, _: object) -> None:
-        raise ToolError(f"{stack}: a job runs")
+    def refuse(stack: str, namespace: str) -> None:
+        raise ToolError(f"{stack}: a job runs in {namespace}")
 
     monkeypatch.setattr(update, "refuse_to_end_others", refuse)
-    with pytest.raises(ToolError, match="ci: a job runs"):
+    with pytest.raises(ToolError, match="ci: a job runs in of-the-state"):
         recorded.stack.destroy()
     assert [] == recorded.steps

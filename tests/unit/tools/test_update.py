@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from infra.places.cluster import ray_api
+from infra.places.cluster import kube, ray_api
 from infra.places.cluster.kube import KubeError
 from infra.places.minikube import command as scripts
 from infra.programs import Failure
-from tools.look import cluster, update
+from tools.look import update
 from tools.setup.project import ToolError
 from training.machine import machine_lock
 from training.machine.machine_lock import Holder
@@ -98,29 +98,33 @@ def test_a_cluster_with_somebody_s_job_is_not_destroyed(monkeypatch: pytest.Monk
         asked.append(of)
         return [JOB]
 
-    monkeypatch.setattr(cluster, "connect", lambda found: f"api of {found.stack}")
+    monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
+    monkeypatch.setattr(kube, "connect", lambda path: f"api of {path}")
     monkeypatch.setattr(ray_api, "jobs_of_others", jobs)
 
     refused = (
         r"(?s)stack ci: nothing was changed: .*train-1 \(python train.py\)\. It would end with the cluster\..*make stop"
     )
     with pytest.raises(ToolError, match=refused):
-        update.refuse_to_end_others("ci", {"namespace": "mine"})
-    assert [("api of ci", "mine", "ci")] == asked
+        update.refuse_to_end_others("ci", "mine")
+    assert [(f"api of {kube.own_path('ci')}", "mine", "ci")] == asked
 
 
 def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gone, it holds none. One whose Ray is ready and does not answer may: it stays, with the line that goes on."""
+    """It may be gone. One whose Ray is ready and does not answer may hold one: it stays, with the line that goes on."""
 
     def fail(error: Exception) -> None:
         def failing(*_: object) -> None:
             raise error
 
-        monkeypatch.setattr(cluster, "connect", failing)
+        monkeypatch.setattr(ray_api, "jobs_of_others", failing)
 
-    for gone in (ToolError("there is no kubeconfig yet"), KubeError("refused")):
-        fail(gone)
-        update.refuse_to_end_others("ci", {})
+    monkeypatch.setattr(kube, "own_text", lambda _: None)
+    update.refuse_to_end_others("ci", "mine")
+    monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
+    monkeypatch.setattr(kube, "connect", lambda _: None)
+    fail(KubeError("refused"))
+    update.refuse_to_end_others("ci", "mine")
     fail(ray_api.RayError("whether somebody's job runs can't be found out"))
     with pytest.raises(ToolError, match="stack ci: nothing was changed: whether somebody's job runs"):
-        update.refuse_to_end_others("ci", {})
+        update.refuse_to_end_others("ci", "mine")
