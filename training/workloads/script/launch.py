@@ -73,9 +73,12 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     try:
         if end.code and cgroup.memory_kills() > killed:
             raise ArmError(_without_memory(arm, place.memory_key, recipe.workers))
-        if end.code and (workers := place.workers_without_memory()):
-            raise ArmError(_workers_without_memory(arm, workers))
-        _refuse_failure(end, printed, arm)
+        try:
+            _refuse_failure(end, printed, arm)
+        except ArmError as error:
+            if end.code and (workers := place.workers_without_memory()):
+                raise ArmError(f"{error}\n{_workers_without_memory(workers)}") from None
+            raise
         seen = place.seen(own)
         kept = _kept(recipe, storage, request) if seen is not None else []
     finally:
@@ -96,11 +99,11 @@ def _without_memory(arm: str, key: str, workers: int) -> str:
     return _with_more(why, key if limit else "", limit or 0, parts)
 
 
-def _workers_without_memory(arm: str, workers: Mapping[str, int | None]) -> str:
-    """Likewise, of pods of Ray's workers."""
+def _workers_without_memory(workers: Mapping[str, int | None]) -> str:
+    """Likewise, of pods of Ray's workers. They outlive a run: it may have been another's process."""
     where, limit = ", ".join(sorted(workers)), min(filter(None, workers.values()), default=0)
-    why = f"the script was ended in the arm {arm}, in Ray's workers at {where}: it needs more memory than they may have"
-    return _with_more(f"{why} (OOMKilled)", "workerMemory" if limit else "", limit)
+    needed = f"in Ray's workers at {where}: a process needed more memory than they may have (OOMKilled)"
+    return _with_more(f"{needed}, in this run or since the last that failed", "workerMemory" if limit else "", limit)
 
 
 def _with_more(why: str, key: str, limit: int, parts: int = 1) -> str:

@@ -20,13 +20,9 @@ def main() -> int:
     cluster = json.loads(os.environ["TRAINING_CLUSTER"])
     if cluster["rank"] != 0:
         os.execv(sys.executable, command)  # noqa: S606 (the user's own command)
+    _track(len(cluster["addresses"]), cluster["tracker"])  # first: a rank that does not find it waits for seconds
     script = subprocess.Popen(command)
     signal.signal(signal.SIGTERM, lambda *_: script.terminate())
-    try:
-        _track(len(cluster["addresses"]), cluster["tracker"])  # ranks ask for it again and again until it is there
-    except Exception:
-        script.kill()
-        raise
     code = script.wait()
     return code if code >= 0 else 128 - code
 
