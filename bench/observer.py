@@ -1,9 +1,9 @@
-"""What observing a script costs, against a clock of its own: python -m bench.observer EXAMPLE PYTHON [--repeats N]
+"""What observing a script costs, against a clock of its own: python -m bench.observer SCRIPT PYTHON [--repeats N]
 
-A copy of the example gets a clock after each step and runs in one process on one CPU, with the observer and without,
-which take turns at being first. Two runs of one program differ more than their steps do: many pairs of short runs say
-more than few of long ones. Measures; passes no judgement. PYTHON is the interpreter of an environment with its
-framework.
+A copy of the script (an example, or the table of bench/table_rows.py) gets a clock after each step and runs in one
+process on one CPU, with the observer and without, which take turns at being first. Two runs of one program differ more
+than their steps do: many pairs of short runs say more than few of long ones. Measures; passes no judgement. PYTHON is
+the interpreter of an environment with its framework.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from training.workloads.script.commands import threading
 from training.workloads.script.environment import observed_by
 from training.workloads.script.observations import read, settled_step_seconds
 
-EXAMPLES = provenance.PROJECT / "examples"
+FOLDERS = (provenance.PROJECT / "examples", provenance.PROJECT / "bench")
 CLOCK = """import atexit, json, os, time
 ticks = []
 tick = lambda: ticks.append(time.monotonic())
@@ -36,12 +36,16 @@ TICK = {
         "            optimizer.step()\n",
         "            optimizer.step(); tick()\n",
     ),
+    "table_rows.py": (
+        "            optimizer.step()\n",
+        "            optimizer.step(); tick()\n",
+    ),
     "keras_tf_config.py": (
         "verbose=2)",
         "verbose=2, callbacks=[keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: tick())])",
     ),
 }
-"""By example: where a step is over, and that with a clock."""
+"""By script: where a step is over, and that with a clock."""
 EPOCHS, REPEATS = 2, 24
 TIMEOUT_SECONDS = 600
 MOST_SHOWN = 1000
@@ -65,7 +69,8 @@ class Repeat:
 
 def with_clock(name: str) -> str:
     """The text of an example with a clock. Raises ValueError where the example has changed."""
-    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    path = next(folder / name for folder in FOLDERS if (folder / name).is_file())
+    text = path.read_text(encoding="utf-8")
     old, new = TICK[name]
     if text.count(old) != 1:
         raise ValueError(f"{name} has no longer one {old.strip()!r}")

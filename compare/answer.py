@@ -7,7 +7,7 @@ not decided. The control is no alternative: Ray contains it, and could never win
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compare.clock import break_even, ratios_at, ratios_per_epoch, seconds_to_target
 from compare.intervals import MARGIN
@@ -52,28 +52,29 @@ class Held:
         return self.per_epoch is not None and self.per_epoch.upper is not None and self.per_epoch.upper < MARGIN
 
 
-def hold(measurement: Measurement, claim: Claim) -> dict[str, Held]:
+def hold(measurement: Measurement, claim: Claim | None) -> dict[str, Held]:
     """Ray against each alternative that was measured, by the alternative's name; none where Ray was not.
 
-    Where only the result is known to be the same, by the time until it was reached.
+    Where only the result is known to be the same, by the time until it was reached; where less is known, by the whole
+    clocks as they are, which decide nothing.
     """
     if measurement.subject is None:
         return {}
     held = {}
     for name in measurement.alternatives:
-        against = ARMS[name].words(measurement.recipe)
+        against, per_epoch, meets = ARMS[name].words(measurement.recipe), None, None
         if claim == "same result":
-            to_target = estimate(_to_target(measurement, name, measurement.subject))
-            held[name] = Held(against=against, now=to_target, per_epoch=None, meets=None)
-            continue
-        pairs = clock_pairs(measurement, name, measurement.subject)
-        now, per_epoch = ratios_at(pairs, measurement.epochs_trained[0]), ratios_per_epoch(pairs)
-        held[name] = Held(
-            against=against,
-            now=estimate(now) if now else None,
-            per_epoch=estimate(per_epoch) if per_epoch else None,
-            meets=break_even(pairs),
-        )
+            now: Estimate | None = estimate(_to_target(measurement, name, measurement.subject))
+        else:
+            pairs = clock_pairs(measurement, name, measurement.subject)
+            ratios = ratios_at(pairs, measurement.epochs_trained[0])
+            now = estimate(ratios) if ratios else None
+            if claim == "same work":
+                of_epoch, meets = ratios_per_epoch(pairs), break_even(pairs)
+                per_epoch = estimate(of_epoch) if of_epoch else None
+            elif now:
+                now = replace(now, decision="", repeats_to_decide=None)
+        held[name] = Held(against=against, now=now, per_epoch=per_epoch, meets=meets)
     return held
 
 
@@ -86,9 +87,14 @@ def _to_target(measurement: Measurement, above: str, below: str) -> list[float]:
     return [first / second for first, second in pairs]
 
 
-def answer(held: Sequence[Held], claim: Claim) -> Answer:
-    """How the verdict begins, of runs that may be compared. Arms of which only the ends are known decide nothing."""
-    if not held or claim == "it finished":
+DECIDES: tuple[Claim, ...] = ("same work", "same result")
+"""Claims under which anything is decided."""
+
+
+def answer(held: Sequence[Held], claim: Claim | None) -> Answer:
+    """How the verdict begins, of runs that may be compared. Nothing is decided by clocks that were not measured, or by
+    arms that are not known to have done the same."""
+    if not held or claim not in DECIDES or any(each.now is None for each in held):
         return "Not decided"
     if all(each.is_won for each in held):
         return "Worth it"

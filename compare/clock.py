@@ -52,7 +52,7 @@ def counted_alike(results: Sequence[TrainingResult]) -> list[TrainingResult]:
 
 def _as_one(result: TrainingResult) -> Steps:
     total = result.steps.per_epoch * result.epochs_completed
-    return replace(result.steps, per_epoch=total, whole_epochs=False)
+    return replace(result.steps, per_epoch=total, whole_epochs=False, gaps=0)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class Clock:
     epochs: int
     whole: float
     per_epoch: float | None
-    """Steps, validation, reports and checkpoints of an epoch; None when no step was timed."""
+    """Steps, validation, reports and checkpoints of an epoch; None when no step was timed, or nothing that follows the
+    steps of an epoch was: what lies between epochs is seen in one epoch fewer than were trained."""
 
     @property
     def fixed(self) -> float | None:
@@ -81,11 +82,11 @@ class Clock:
 def clock_of(result: TrainingResult) -> Clock:
     """The whole clock of a run, from its own phases."""
     epochs, steps = result.epochs_completed, epoch_seconds(result)
-    if steps is None or not epochs:
+    gaps = epochs if result.steps.gaps is None else result.steps.gaps
+    if steps is None or not gaps:
         return Clock(epochs, whole_seconds(result), None)
     parts = (result.seconds.validation, result.seconds.report, result.seconds.checkpoint)
-    between = sum(seconds or 0.0 for seconds in parts) / epochs
-    return Clock(epochs, whole_seconds(result), steps + between)
+    return Clock(epochs, whole_seconds(result), steps + sum(seconds or 0.0 for seconds in parts) / gaps)
 
 
 Pair = tuple[Clock, Clock]

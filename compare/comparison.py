@@ -23,6 +23,7 @@ from compare.verdict import Findings, factor, first_words, verdict
 from training.contract.arms import ARMS
 
 NO_REPEAT = "no repeat has a run of every arm"
+ONE_EPOCH = "what follows the steps of an epoch was not seen often enough: train at least two whole epochs"
 
 
 def compare(runs: Sequence[Run], context: Context) -> Comparison:
@@ -41,6 +42,8 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
     measurement, reasons = Measurement(context, repeats, of_curve), reasons | absent
     checks = fairness.verify(measurement) if repeats else {}
     reasons |= {f"checks.{name}": why for name, (passed, why) in checks.items() if passed is not True}
+    items = fairness.work_items(measurement.workload, repeats)
+    reasons |= {f"work.{name}": why for name, (known, why) in items.items() if known is not True}
     findings = _findings(measurement, checks, reasons)
     reasons |= {f"verdict.{name}": text for name, text in findings.qualifiers.items()}
     return Comparison(
@@ -51,7 +54,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         arms=findings.arms,
         absent=absent,
         ratios=findings.ratios,
-        break_even={name: held.meets for name, held in findings.held.items()},
+        break_even={name: held.meets for name, held in findings.held.items()} if findings.claim == "same work" else {},
         break_even_epochs=_break_even_epochs(findings, reasons),
         idle_ray_cpus=findings.idle_ray_cpus,
         workload=context.recipe.workload,
@@ -77,14 +80,19 @@ def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], re
     held: dict[str, Held] = {}
     ratios: dict[str, Estimate | None] = {each.name: None for each in measures.ratios_of(measurement.recipe.workload)}
     gaps: list[float] = []
-    projection, workers_curve = project(measurement, reasons), None
+    projection = workers_curve = None
     if failed or not measurement.repeats:
         why = f"not comparable: {', '.join(failed)} failed" if failed else NO_REPEAT
-        reasons |= dict.fromkeys((*ratios, "breakEvenEpochs", "idleRayCpus", "workersCurve"), why)
+        of_all = (*ratios, "breakEvenEpochs", "idleRayCpus", "workersCurve", "projection")
+        reasons |= dict.fromkeys((*of_all, "claim") if claim is None else of_all, why)
     else:
         held, ratios = hold(measurement, claim), as_claimed(ratios_of(measurement, reasons), claim, reasons)
         gaps = idle_ray_cpus(measurement, reasons)
-        workers_curve = curve(measurement, projection, reasons)
+        if claim == "same work":
+            projection = project(measurement, reasons)
+            workers_curve = curve(measurement, projection, reasons)
+        else:
+            reasons |= dict.fromkeys(("projection", "workersCurve"), f"the claim is `{claim}`: {lacks}")
     idle = spread(gaps) if gaps else None
     return Findings(
         measurement=measurement,
@@ -120,8 +128,8 @@ def _break_even_epochs(findings: Findings, reasons: dict[str, str]) -> int | Non
     """From so many epochs on Ray surely takes less than each alternative; None, with a reason, where it never does."""
     held = findings.held
     epochs = won_from(list(held.values()))
-    if findings.claim == "same result" and held:
-        reasons["breakEvenEpochs"] = "of the same result the time to it is compared, not epochs"
+    if findings.claim != "same work" and held:
+        reasons["breakEvenEpochs"] = f"the claim is `{findings.claim}`: epochs are compared of the same work alone"
     elif epochs is None and held:
         behind = [each for each in held.values() if each.won_from is None]
         reasons["breakEvenEpochs"] = "; ".join(dict.fromkeys(_why_not_ahead(each) for each in behind))
@@ -130,7 +138,7 @@ def _break_even_epochs(findings: Findings, reasons: dict[str, str]) -> int | Non
 
 def _why_not_ahead(held: Held) -> str:
     if held.per_epoch is None:
-        return f"an epoch of {held.against} or of Ray was not timed"
+        return ONE_EPOCH
     if held.per_epoch.lower is None:
         return "one repeat has no interval"
     return f"an epoch of Ray is {factor(held.per_epoch)} as fast as {held.against}, which is not surely above 1"

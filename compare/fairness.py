@@ -10,6 +10,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from compare import quiet
+from compare.clock import seconds_to_target
 from compare.measurement import CompareError, Context, Measurement, Repeat, Run
 from training.contract.arms import ARMS
 from training.contract.recipe import Recipe
@@ -55,11 +57,12 @@ def verify(measurement: Measurement) -> dict[str, Check]:
         "replicasAsAsked": _replicas(runs, recipe),
         "threadsAsAsked": _threads(runs, recipe),
         **_of_cpus(measurement.workload, runs, recipe),
-        "sameWork": _same_work_of(measurement.workload, repeats),
+        "sameWork": _same_work_or_result(measurement),
         "hashesEqual": _hashes(repeats, runs),
         "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),
         "platformsEqual": _equal(runs, "platform", lambda _, software: {"platform": software.platform}),
         "environmentEqual": _equal(runs, "environment", partial(_framework_variables, recipe)),
+        "machineQuiet": quiet.check(repeats, measurement.subject),
     }
     return checks | {name: check for name, check in reported.items() if name not in checks or check[0] is False}
 
@@ -246,12 +249,40 @@ def _framework_variables(recipe: Recipe, run: Run, software: Software) -> dict[s
     return variables
 
 
+def _same_work_or_result(measurement: Measurement) -> Check:
+    """Arms that did other work may still be compared by the time in which each reached one result."""
+    same, why = _same_work_of(measurement.workload, measurement.repeats)
+    return (None, why) if same is False and reached_target(measurement) else (same, why)
+
+
+def reached_target(measurement: Measurement) -> bool:
+    """Whether every run reached what the setting metricTarget names."""
+    runs = measurement.runs
+    return bool(runs) and all(seconds_to_target(run.result, measurement.target) is not None for run in runs)
+
+
 def _same_work_of(workload: Workload, repeats: Sequence[Repeat]) -> Check:
-    """By what the workload says of its results, where it says something; the worst of the repeats."""
+    """By what the workload says of its results, where it says something; else what they say has to be equal."""
     if workload.same_work is None:
         return _first_broken(repeats, _same_work)
-    found = [workload.same_work([run.result for run in repeat.values()]) for repeat in repeats]
-    return min(found, key=lambda check: {False: 0, None: 1, True: 2}[check[0]])
+    items = work_items(workload, repeats)
+    for value in (False, None):
+        words = [text for known, text in items.values() if known is value]
+        if words:
+            return value, "; ".join(dict.fromkeys(words))
+    return (True, "") if items else (None, "nothing was observed of the work")
+
+
+def work_items(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Check]:
+    """What makes the work the same, item by item, the worst of the repeats; none where a workload has no such items."""
+    if workload.same_work is None:
+        return {}
+    worst: dict[str, Check] = {}
+    for repeat in repeats:
+        for item, check in workload.same_work([run.result for run in repeat.values()]).items():
+            before = worst.setdefault(item, check)
+            worst[item] = min(before, check, key=lambda each: {False: 0, None: 1, True: 2}[each[0]])
+    return worst
 
 
 def _same_work(repeat: Repeat) -> str:

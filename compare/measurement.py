@@ -163,6 +163,11 @@ class Measurement:
         return self.workload.target(self.recipe)
 
     @property
+    def unit(self) -> str:
+        """Of the work, in the plural: as a setting calls it, else as the workload does."""
+        return str(getattr(self.recipe, "unit", "") or self.workload.unit)
+
+    @property
     def has_whole_epochs(self) -> bool:
         """Whether what runs count is epochs; else each run as a whole counts as one."""
         return all(run.result.steps.whole_epochs for run in self.runs)

@@ -6,12 +6,13 @@ Tables, pages, comments, the stack's outputs and the docs are made from these en
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from compare import cost
+from compare import cost, quiet
 from compare.clock import clock_of, epoch_seconds, seconds_to_score, seconds_to_target, whole_seconds
 from compare.measurement import Measurement, Run, best_score
-from training.contract.result import StepSeconds, Worker
+from compare.schema import Claim
+from training.contract.result import MACHINE, NOTICEABLE_CPUS, TRAINING_WAIT, StepSeconds, Worker
 from training.contract.workload import WORKLOADS, Score, Workload, named
 
 NOT_MEASURED = "no repeat measured it"
@@ -63,6 +64,8 @@ class Measure:
     """Whether two measurements are compared by it."""
     in_sweeps: str = ""
     """Heading in the table of a sweep, for each arm on its page; "": not there."""
+    least: float | None = None
+    """Shown only where a run of some arm had more."""
     only: Callable[[Workload], bool] = _every
     """Whether a workload has it."""
 
@@ -93,6 +96,8 @@ class Ratio:
     """Heading in a sweep's text table; on its page stand all."""
     only: Callable[[Workload], bool] = _every
     """Whether a workload has it."""
+    claims: tuple[Claim, ...] = ("same work",)
+    """Under which it may be said."""
 
     def value(self, above: Run, below: Run, measurement: Measurement) -> float | None:
         """Of two runs of one repeat."""
@@ -262,6 +267,17 @@ MORE = (
         meaning="time that the cgroup held the arm's most throttled worker back",
     ),
     Measure(
+        name="otherCpus", title="CPUs that other programs took", better="lower",
+        because=MACHINE, least=NOTICEABLE_CPUS, of=lambda run, _: quiet.other_cpus(run),
+        meaning="of this machine, while a run went on: neither its own processes' nor Pulumi's",
+    ),
+    Measure(
+        name="waitedShare", title="Waited for a CPU", unit="%", digits=1, factor=100, better="lower",
+        because=TRAINING_WAIT, of=lambda run, _: quiet.waited_share(run),
+        meaning="of all ranks, over the training: seconds ready without a CPU / seconds with one; for other programs "
+        "or each other",
+    ),
+    Measure(
         name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower", in_sweeps="CPU-h",
         of=lambda run, measurement: cost.cpu_hours(run, measurement.context),
         meaning="reserved CPUs × hours from start to result; Ray's head and submitter are on Ray's account",
@@ -354,20 +370,33 @@ RATIOS = (
     Ratio(
         name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
         factor=100, of=_main_score, only=_has_scores, because="scores.testAccuracy", words=None,
+        claims=get_args(Claim),
         in_changes=True, meaning="baseline - ray test accuracy",
         detail="in percentage points; positive: Ray is worse",
     ),
     Ratio(
         name="timeToTargetSpeedup", title="Speedup to the target", above="baseline", below="ray", of=_to_target,
-        only=_reports_metrics,
+        only=_reports_metrics, claims=("same work", "same result"),
         otherwise=NO_TARGET, meaning="baseline / ray, start to the target",
         detail="of a script with metricTarget: until it first reported a metric as good as that",
     ),
     Ratio(
         name="metricGap", title="Metric gap", above="baseline", below="ray", kind="difference", unit="", of=_metric,
-        only=_reports_metrics,
+        only=_reports_metrics, claims=get_args(Claim),
         otherwise=NO_METRIC, words=None, meaning="baseline - ray last metric",
         detail="of a script with the key `metric`",
+    ),
+    *(
+        Ratio(
+            name=name, title=title, above="ray", below=below, of=lambda run, _: run.result.amount.per_second,
+            words=None, only=_reports_metrics, claims=("same script",), because="amount.perSecond",
+            meaning=f"ray / {below}, rows a second of the timed steps",
+            detail="of a script of which it is not known that the arms did the same work: as far as its runs say",
+        )
+        for name, title, below in (
+            ("throughputRatio", "Throughput", "baseline"),
+            ("wideThroughputRatio", "Throughput over all CPUs", "wide"),
+        )
     ),
     Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", of=_cost, otherwise=NO_PRICE,

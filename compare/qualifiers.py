@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from compare import placement
+from compare import placement, quiet
 from compare.clock import seconds_to_score
 from compare.fairness import OF_CPUS, Check
 from compare.measurement import Measurement, Repeat, Run
@@ -17,6 +17,9 @@ ACCURACY_POINTS = 2.0
 
 THROTTLED_SECONDS, THROTTLED_SHARE = 0.05, 0.01
 """A quota that held a run back for less than this, or than this share of its training, changed nothing that counts."""
+
+MOST_OBSERVING = 0.01
+"""Of a run's steps that the observer may take before it is said."""
 
 TOGETHER_SECONDS = 180.0
 """Runs of a repeat that stand further apart than this did not see the same machine."""
@@ -33,9 +36,12 @@ def qualifiers(
         "accuracy": _accuracy_gap(ratios.get("accuracyGap")),
         "metric": _metric(measurement, ratios.get("metricGap")),
         "throttling": _throttling(runs),
+        **quiet.remarks(measurement.runs),
         "idleRay": f"The idle Ray pods took {idle.median:.2f} CPUs while the other arms ran" if idle else "",
         "rayCluster": _cluster_start(measurement),
         "rayInOthers": _ray_in_others(measurement),
+        "leftFiles": _left_files(runs),
+        "observer": _observer(runs),
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
         "affinity": _no_affinity(measurement),
         "sharedCores": placement.shared_cores(runs),
@@ -46,6 +52,7 @@ def qualifiers(
         "hosts": _different_hosts(runs),
         "systems": placement.different_systems(runs),
         "repeats": _fewer_repeats(len(repeats), context.repeats),
+        "order": _order(measurement),
         "checks": _unverified(measurement, checks),
         "weights": _equal_weights(measurement),
         **measurement.workload.remarks(measurement.recipe),
@@ -94,6 +101,30 @@ def _ray_in_others(measurement: Measurement) -> str:
         f"The script starts Ray in {' and '.join(had_it)}, too: what Ray itself takes is in these clocks, and what the "
         "training would take without Ray is not known"
     )
+
+
+def _left_files(runs: Sequence[Run]) -> str:
+    """A cache or a checkpoint that an early run leaves is the later ones' gain, or changes what they do."""
+    left = [run for run in runs if run.result.left_files]
+    if not left:
+        return ""
+    first = min(left, key=lambda run: run.started)
+    return f"{first.name} left {', '.join(first.result.left_files)} in the script's folder, where later runs find it"
+
+
+def _observer(runs: Sequence[Run]) -> str:
+    """Its time is in no clock, but its work stands between the steps."""
+    shares = [(_observer_share(run), run.name) for run in runs]
+    most, name = max(shares)
+    return (
+        f"Observing {name} took {100 * most:.1f} % of its steps, which is in no clock" if most > MOST_OBSERVING else ""
+    )
+
+
+def _observer_share(run: Run) -> float:
+    seconds = run.result.seconds
+    steps = sum(part or 0.0 for part in (seconds.train, seconds.warmup, seconds.validation))
+    return seconds.observer / (steps + seconds.observer) if steps else 0.0
 
 
 def _throttling(runs: Sequence[Run]) -> str:
@@ -242,6 +273,16 @@ def _who_had(arms: Mapping[str, set[str]]) -> str:
 
 def _fewer_repeats(compared: int, wanted: int) -> str:
     return f"Only {compared} of {wanted} repeats are whole" if compared < wanted else ""
+
+
+def _order(measurement: Measurement) -> str:
+    """With as many repeats as arms each arm stands in each place once, and a drift of the machine meets all alike."""
+    repeats, arms = len(measurement.repeats), len(measurement.arms)
+    if not 1 < repeats < arms:
+        return ""
+    return (
+        f"With {repeats} repeats of {arms} arms not every arm came first: {arms} repeats balance a machine that drifts"
+    )
 
 
 def _equal_weights(measurement: Measurement) -> str:

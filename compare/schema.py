@@ -158,7 +158,10 @@ class Comparison:
     schema_version: Annotated[int, "of this schema"]
     answer: Annotated[str, "how the verdict begins: `Worth it`, `Worth it from 12 epochs on`, `Not worth it here`, …"]
     verdict: Annotated[str, "the answer, why, how sure, and what qualifies it"]
-    claim: Annotated[str, "`same work`, `same result`, `same script` or `it finished`: how much may be said"]
+    claim: Annotated[
+        str | None,
+        "`same work`, `same result`, `same script` or `it finished`: how much may be said; null: not comparable",
+    ]
     arms: Annotated[dict[str, ArmSummary], "the arms that were measured, by name"]
     absent: Annotated[dict[str, str], "the arms that were not, and why"]
     ratios: Annotated[dict[str, Estimate | None], "by name, see below"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compare.answer import Held, repeats_to_decide, won_from
+from compare.answer import DECIDES, Held, repeats_to_decide, won_from
 from compare.claims import WORDS
 from compare.fairness import Check
 from compare.intervals import ENOUGH_TO_ESTIMATE
@@ -25,7 +25,8 @@ class Findings:
 
     measurement: Measurement
     answer: Answer
-    claim: Claim
+    claim: Claim | None
+    """None: the arms are not comparable."""
     claim_lacks: str
     held: Mapping[str, Held]
     ratios: dict[str, Estimate | None]
@@ -70,8 +71,8 @@ def _reason(findings: Findings) -> str:
     known = [each for each in findings.held.values() if each.now]
     if not measurement.repeats or not known:
         return "no repeat has a run of every arm" if not measurement.repeats else "no time was measured"
-    if findings.claim == "it finished":
-        return _as_written(findings, known)
+    if findings.claim not in DECIDES:
+        return _as_written(findings)
     labels = ["95 % interval ", *[""] * len(known)]
     sides = " and ".join(
         f"{factor(each.now, label)} as fast as {each.against}"
@@ -87,16 +88,21 @@ def _reason(findings: Findings) -> str:
     return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else "")
 
 
-def _as_written(findings: Findings, known: Sequence[Held]) -> str:
-    """Of runs of which start and end alone are known."""
-    labels = ["95 % interval ", *[""] * len(known)]
-    sides = " and ".join(
-        f"{each.against} took {factor(each.now, label)} the time"
-        for each, label in zip(known, labels, strict=False)
-        if each.now
+def _as_written(findings: Findings) -> str:
+    """Of runs that are not known to have done the same: what each took, and how fast each went through its rows."""
+    measurement = findings.measurement
+    arms = [measurement.subject or "", *findings.held]
+    seconds = {name: findings.arms[name].median("wallSeconds") for name in arms}
+    took = " and ".join(
+        f"{ARMS[name].words(measurement.recipe)} {value:.1f} s" for name, value in seconds.items() if value is not None
     )
-    text = f"start to end, as written, {sides} of {_subject(findings.measurement)}{_in_repeats(findings.measurement)}"
-    return f"{text}; that the runs finished decides nothing"
+    rates = [
+        f"{factor(ratio)} as many {measurement.unit} a second as {findings.held[name].against}"
+        for name, key in (("baseline", "throughputRatio"), ("wide", "wideThroughputRatio"))
+        if name in findings.held and (ratio := findings.ratios.get(key))
+    ]
+    text = f"that the arms did the same work is not known; as written, start to end, {took}{_in_repeats(measurement)}"
+    return text + (f"; in its timed steps Ray goes through {' and '.join(rates)}" if rates else "")
 
 
 def _in_repeats(measurement: Measurement) -> str:
@@ -116,19 +122,21 @@ def _subject(measurement: Measurement) -> str:
 
 
 def _claim(findings: Findings) -> str:
-    if findings.claim == "same work":
+    if findings.claim is None or findings.claim == "same work":
         return ""
     return f"{WORDS[findings.claim]}: {findings.claim_lacks}."
 
 
 def _an_epoch(findings: Findings) -> str:
     known = [(each.per_epoch, each.against) for each in findings.held.values() if each.per_epoch]
-    if not known:
-        return ""
+    what = "An epoch by itself, without start-up, is"
+    if not known:  # what follows an epoch's steps was not seen
+        steps = {"baseline": "speedup", "wide": "wideSpeedup"}
+        found = [(findings.ratios.get(steps.get(name, "")), held.against) for name, held in findings.held.items()]
+        known = [(ratio, against) for ratio, against in found if ratio]
+        what = "The steps by themselves, without start-up, are"
     sides = " and ".join(f"{factor(value)} as fast as {against}" for value, against in known)
-    whole = findings.measurement.has_whole_epochs
-    what = "An epoch by itself, without start-up, is" if whole else "The steps by themselves, without start-up, are"
-    return f"{what} {sides}."
+    return f"{what} {sides}." if known else ""
 
 
 def _whats_next(findings: Findings) -> str:
@@ -137,9 +145,9 @@ def _whats_next(findings: Findings) -> str:
         return ""
     never = [each.against for each in findings.held.values() if each.longer_cannot_win]
     if never:
-        what = "an epoch gains" if findings.measurement.has_whole_epochs else "the steps by themselves gain"
-        return f"Longer training does not change that: against {' and '.join(never)} {what} nothing either."
-    return "Longer training might change that: more epochs or more repeats would tell."
+        return f"Longer training does not change that: against {' and '.join(never)} an epoch gains nothing either."
+    more = "epochs" if findings.measurement.has_whole_epochs else "steps"
+    return f"Longer training might change that: more {more} or more repeats would tell."
 
 
 def _time(findings: Findings) -> str:

@@ -35,9 +35,12 @@ def figure(value: Spread, entry: Measure | Ratio) -> Figure:
 
 
 def is_shown(comparison: Comparison, each: Measure) -> bool:
-    """What only some places and settings have (prices, idle pods, a metric) stands only where it was measured."""
-    is_optional = each.otherwise != NOT_MEASURED
-    return not is_optional or any(arm.measures.get(each.name) for arm in comparison.arms.values())
+    """What only some places and settings have (prices, idle pods, a metric) stands only where it was measured, and
+    what should be nothing only where it was more."""
+    values = [value for arm in comparison.arms.values() if (value := arm.measures.get(each.name))]
+    if each.least is not None:
+        return any(value.high > each.least for value in values)
+    return each.otherwise == NOT_MEASURED or bool(values)
 
 
 def text(value: Spread | None, entry: Measure | Ratio, single: str = " (one repeat)") -> str:

@@ -31,11 +31,12 @@ CHECKS = {
     "sameWork": "Every arm made the same steps on the same data",
     "hashesEqual": "Code, locked dependencies and data are the same in every run",
     "versionsEqual": "Every worker had the same versions installed",
+    "machineQuiet": "No other program kept the CPUs from a run",
     "platformsEqual": "Every worker had the same system, machine and C library",
     "environmentEqual": "The same variables steered the framework in every worker",
     "shardsCoverDataSet": "The workers' shards are disjoint and cover the data set",
     "rowsDisjoint": "No two workers trained on the same rows, but for what makes their numbers even",
-    "stepsEqual": "Every worker of a run made as many steps",
+    "stepsOfRanksEqual": "Every worker of a run made as many steps",
     "weightsEqual": "All workers ended with the same weights",
 }
 PHASES = ("process", "launch", "ray", "tensorflow", "collectives", "data", "model", "tracing")

@@ -29,7 +29,13 @@ def _arms(comparison: Comparison) -> str:
     shown = [(name, comparison.arms[name]) for name in comparison.shown_arms()]
     rows = [["arm", *(each.column for each in columns)]]
     rows += [[name, *(_cell(summary, each) for each in columns)] for name, summary in shown]
-    return f"{_heading(comparison)}\n\n{aligned(rows)}"
+    told = [_line(each, shown) for each in every if each.least is not None and is_shown(comparison, each)]
+    return "\n".join([_heading(comparison), "", aligned(rows), *told])
+
+
+def _line(each: measures.Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:
+    """A measure that should be nothing, by arm."""
+    return wrap(f"{each.title}: {', '.join(f'{name} {_cell(summary, each)}' for name, summary in arms)}.")
 
 
 def _heading(comparison: Comparison) -> str:

@@ -3,14 +3,16 @@
 import sys
 from typing import TextIO
 
+from training.contract.printable import printable
+
 _PLAIN = str.maketrans(
     {"×": "x", "±": "+-", "–": "-", "−": "-", "…": "...", "α": "alpha", "β": "beta", "µ": "u", "·": "*"}
 )
 
 
 def write(text: str, out: TextIO | None = None) -> None:
-    """Print `text`, in ASCII where the encoding of `out` (stdout) lacks a character."""
-    out = out or sys.stdout
+    """Print `text`, in ASCII where the encoding of `out` (stdout) lacks a character; names of others do nothing."""
+    out, text = out or sys.stdout, printable(text)
     encoding = out.encoding or "ascii"
     try:
         text.encode(encoding)

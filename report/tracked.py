@@ -72,7 +72,7 @@ def _tags(comparison: Comparison, stack: str) -> dict[str, str]:
         "stack": stack,
         "workload": comparison.workload,
         "answer": comparison.answer,
-        "claim": comparison.claim,
+        "claim": comparison.claim or "none",
         **{f"decision.{name}": decision for name, decision in decisions.items() if decision},
         **{f"check.{name}": _verified(passed) for name, passed in comparison.checks.items()},
         **{f"absent.{arm}": why for arm, why in comparison.absent.items()},

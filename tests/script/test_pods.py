@@ -80,7 +80,7 @@ def free_ports(count: int) -> list[int]:
 def assert_two_ranks(found: TrainingResult) -> None:
     """That trained together, with the same weights, and of each its own node."""
     assert (2, 2) == (found.world_size, len(found.workers))
-    assert {"weightsEqual": True, "stepsEqual": True}.items() <= found.checks.items()
+    assert {"weightsEqual": True, "stepsOfRanksEqual": True}.items() <= found.checks.items()
     assert [12, 12] == [rank.steps for rank in found.detail.ranks]
     assert [0, 1] == [worker.rank for worker in found.workers]
     assert all(worker.pod for worker in found.workers)
@@ -99,7 +99,7 @@ def test_each_pod_of_native_is_a_rank_and_the_first_has_the_result(name: str, ar
         (folder / "storage" / "mine.txt").write_text("kept")
         told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
         ranks.append(start("native", folder, name, arguments, told))
-    printed = [each.communicate(timeout=300)[0] for each in ranks]
+    printed = [each.communicate(timeout=900)[0] for each in ranks]
 
     assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
     assert not (tmp_path / "pod-1" / "result.json").exists()
@@ -129,7 +129,7 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
         told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
         ranks.append(start("native", folder, "trees.py", arguments, told, python=TREES))
         time.sleep(2)
-    printed = [each.communicate(timeout=300)[0] for each in ranks]
+    printed = [each.communicate(timeout=900)[0] for each in ranks]
 
     assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
     assert_two_ranks(result.read(tmp_path / "pod-0" / "result.json"))
@@ -198,7 +198,10 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: 
             "PASSWORD": PASSWORD,
         }
         driver = start("ray", folder, name, arguments, variables, "--address=auto", "--environment=COLOUR=red")
-        printed = driver.communicate(timeout=300)[0]
+        try:
+            printed = driver.communicate(timeout=900)[0]
+        finally:
+            driver.kill()
 
     assert 0 == driver.returncode, printed[-4000:]
     assert PASSWORD not in printed

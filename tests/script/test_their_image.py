@@ -106,5 +106,5 @@ def test_the_driver_of_a_ray_job_and_its_workers_find_them(tmp_path: Path, monke
 
     found = log_result.find_result(log)
     assert ("ray", [0, 1]) == (found.arm, [worker.rank for worker in found.workers])
-    assert {"weightsEqual": True, "stepsEqual": True}.items() <= found.checks.items()
+    assert {"weightsEqual": True, "stepsOfRanksEqual": True}.items() <= found.checks.items()
     assert [STEPS, STEPS] == [rank.steps for rank in found.detail.ranks]

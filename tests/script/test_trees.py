@@ -9,7 +9,7 @@ from tests.script.tryout import EXAMPLES, NO_TREES, run_one, try_script
 from tests.stacks import TREES
 from tests.storage import cloud as clouds
 from training.launch.storage import Storage
-from training.workloads.script import facts
+from training.workloads.script import same_work
 
 pytestmark = pytest.mark.skipif(not TREES, reason=NO_TREES)
 ARGUMENTS = "--num-workers {workers} --rounds 50 --data {storage}/data --storage {storage} --booster "
@@ -23,7 +23,7 @@ def test_every_arm_does_the_same_work(booster: str) -> None:
     assert 0 == tried.code, tried.text
     assert f"trees.py: Ray Train for {'XGBoost' if booster == 'xgboost' else 'LightGBM'}" in tried.text
     assert "200000 (counted)" in tried.text
-    assert "rows a step equal in all arms" in tried.text
+    assert "rows a step, over all ranks: equal in all arms" in tried.text
     assert "native and ray ended with the same weights, bit for bit" in tried.text
     assert "metrics: test-" in tried.text
     assert "claim that can be reached: C, same script" in tried.text
@@ -74,5 +74,6 @@ def test_workers_that_read_every_file_are_seen(booster: str, tmp_path: Path) -> 
 
     assert ("", 2, 20) == (seen["native"].problem, seen["native"].ranks, seen["native"].steps)
     assert seen["native"].weights_equal[0]
-    assert facts.together(seen).same_rows_per_step[0] is False
+    items = same_work.compare({arm: found.work for arm, found in seen.items()})
+    assert {"rowsPerStep", "rows"} == {item for item, (known, _) in items.items() if known is False}
     assert 400_000 == seen["native"].rows_per_step

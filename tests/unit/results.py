@@ -14,6 +14,8 @@ from training.contract.arms import ARMS
 from training.contract.recipe import batch_split, canonical
 from training.contract.result import (
     Amount,
+    CpuWait,
+    MachineUse,
     Point,
     Provenance,
     RayCluster,
@@ -106,6 +108,7 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: CnnRecipe | None = No
             confusion_matrix=[[35 if row == column else 0 for column in range(10)] for row in range(10)],
         ),
         ray=cluster if ARMS[arm].start == "ray" else None,
+        machine=quiet_machine(startup + timed * pace),
         all_reduce={"65536": 0.0004, "4194304": 0.006} if arm == "native" and world > 1 else None,
         reasons={} if arm == "ray" else {"seconds.report": "this arm reports to nobody"},
     )
@@ -237,4 +240,20 @@ def _worker(rank: int, images: int, threads: int, provenance: Provenance) -> Wor
         mean_cpus=0.97,
         throttled_seconds=0.0,
         samples=[[float(second), 0.97, 6e8] for second in range(5)],
+        training_wait=CpuWait(seconds=10.0, cpu_seconds=9.7, waited_seconds=0.03),
+        run_wait=CpuWait(seconds=15.0, cpu_seconds=13.0, waited_seconds=0.09),
     )
+
+
+def quiet_machine(seconds: float, **changes: Any) -> MachineUse:
+    """Of a run on a machine with 4 CPUs, on which nothing else happens."""
+    use = MachineUse(
+        seconds=seconds,
+        cpus=4,
+        run_cpu_seconds=0.9 * seconds,
+        stack_cpu_seconds=0.01 * seconds,
+        other_cpu_seconds=0.02 * seconds,
+        stolen_seconds=0.0,
+        resolution_seconds=0.2,
+    )
+    return replace(use, **changes)

@@ -71,29 +71,35 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
     ranks = {arm.arm: arm.ranks for arm in arms}
     seen = {name: facts.of_arm(name, ranks[name], outcome.seen) for name, outcome in trained.items()}
     wanted = [arm.arm for arm in arms if not arm.absent]
-    both = facts.together(seen)
     complete = set(trained) == set(wanted) and "ray" in wanted
+    found = show.verdict(seen, complete)
     if seen:
         terminal.write(f"\nseen\n{show.table(seen, trained)}")
-        terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, both)))
+        terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, found)))
         terminal.write(f"  {show.metrics(trained)}; {show.observer_cost(trained)}")
     if "ray" not in wanted:
         terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
         return 1
-    terminal.write(f"\n{show.claim(seen, both, complete)}")
+    terminal.write(f"\n{show.claim(found)}")
     if complete:
         keep.keep(asked, seen, trained)
         terminal.write(show.estimate(seen, trained, asked.steps))
-    is_good = complete and not any(one.problem for one in seen.values())
+    is_good = complete and found.claim is not None
     if asked.write_to:
-        terminal.write(_written(asked) if is_good else "\nnothing is written: not every arm trained as it should")
+        terminal.write(_written(asked) if is_good else "\nnothing is written: the arms can't be compared")
     return 0 if is_good else 1
 
 
 def _written(asked: request.Request) -> str:
     path = write.write(asked.write_to, asked.keys)
     measure = f"STACK={asked.write_to} make up"
-    return f"\nwritten into stacks/{path.name}: {', '.join(asked.keys)}; `{measure}` measures it"
+    written = f"\nwritten into stacks/{path.name}: {', '.join(asked.keys)}; `{measure}` measures it"
+    if not asked.secrets:
+        return written
+    return (
+        f"{written}\nnot written, because git tracks that file: {', '.join(asked.secrets)}. This asks for it,"
+        f" encrypted, as NAME=value:\n  pulumi config set --secret secretEnvironment --stack {asked.write_to}"
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ class Request:
     write_to: str
     """The stack whose file gets the keys; "": none."""
     keys: Mapping[str, str]
-    """What was given, as keys of a stack."""
+    """What was given, as keys of a stack; without secret variables."""
+    secrets: tuple[str, ...]
+    """The names of those."""
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Request:
@@ -38,6 +40,11 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
     script = environment.get("SCRIPT", "")
     if not script:
         raise ToolError(f"SCRIPT is missing: the file that trains, as in\n  {USAGE}")
+    if environment.get("WRITE") and write.is_secret(environment.get("ARGS", "")):
+        raise ToolError(
+            "ARGS has what looks like a secret, and WRITE=1 would put it into a stack's file, which git tracks: give it"
+            f" as a variable, which stays out of it\n  {USAGE} ENV='API_TOKEN=…' WRITE=1"
+        )
     python = environment.get("PYTHON") or str(VENV / "bin" / "python")
     return Request(
         script=_path(script),
@@ -50,6 +57,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
         limit_seconds=_whole(environment, "LIMIT", 120, 5, 3600),
         write_to=(environment.get("STACK") or "local") if environment.get("WRITE") else "",
         keys=write.keys(environment),
+        secrets=tuple(write.secrets(environment)),
     )
 
 

@@ -1,13 +1,15 @@
 """What `make try` prints, as text. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from compare import claims
 from compare.schema import Claim
 from report.text_table import columns
 from tools.tryout.run_arm import Outcome
+from training.workloads.script import same_work
 from training.workloads.script.commands import ArmCommand
-from training.workloads.script.facts import ArmFacts, Together
+from training.workloads.script.facts import ArmFacts, ray_changed_nothing, same_threads
 from training.workloads.script.recognise import WORDS, Script
 from training.workloads.script.their_python import PACKAGES
 
@@ -59,22 +61,35 @@ def start_seconds(outcome: Outcome) -> float:
     return max(one.step_ends[0] for one in outcome.seen) - began if began else outcome.seconds
 
 
-def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
-    """What the arms say of themselves and of each other, what is wrong first."""
+@dataclass(frozen=True)
+class Verdict:
+    """What a full measurement could claim, by what was seen."""
+
+    claim: Claim | None
+    """None: the arms are not comparable, or too little was seen."""
+    wrong: tuple[str, ...]
+    """What differs, or went wrong."""
+    unknown: tuple[str, ...]
+    """What is not known, and keeps the claim from A."""
+
+
+def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
+    """Of arms that trained; `complete`: these are all that there should be."""
+    items = same_work.compare({name: one.work for name, one in facts.items()})
+    threads = same_threads(facts)
+    known = [*items.values(), *([threads] if threads[0] is False else [])]
     wrong = [f"{name}: {one.problem}" for name, one in facts.items() if one.problem]
-    wrong += [f"{name}: {words}" for name, one in facts.items() for known, words in checks(one) if known is False]
-    if both.weak_scaling:
-        wrong.append(
-            "weak scaling: each worker has as many rows a step as the baseline, so N workers do N times the work of a "
-            "step. To compare the same work, divide the batch by the world size"
-        )
-    else:
-        wrong += [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known is False]
-    wrong += [words for known, words in (both.same_threads, both.same_learning_rate) if known is False]
-    good = [words for known, words in (both.same_rows_per_step, both.same_rows_per_epoch) if known]
-    for name, one in facts.items():
-        if one.expected_ranks > 1:
-            good += [f"{name}: {words}" for known, words in checks(one) if known and words]
+    wrong += [words for value, words in known if value is False]
+    unknown = [words for value, words in known if value is None]
+    seen = complete and bool(facts)
+    claim = claims.strongest(steps=seen, same_work=False if wrong else None if unknown or not seen else True)
+    return Verdict(claim, tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(unknown)))
+
+
+def findings(facts: Mapping[str, ArmFacts], found: Verdict) -> list[str]:
+    """What the arms say of themselves and of each other, what is wrong first."""
+    items = same_work.compare({name: one.work for name, one in facts.items()})
+    good = [words for known, words in items.values() if known]
     good += [
         f"{name}: {100 * min(1.0, one.report_share):.0f} % of the time between its steps is in ray.train.report, "
         f"{one.report_seconds:.2g} s a call: report less often"
@@ -88,39 +103,21 @@ def findings(facts: Mapping[str, ArmFacts], both: Together) -> list[str]:
     without = [name for name, one in facts.items() if one.ray and name != "ray"]
     if without:
         good.append(f"the script starts Ray in {' and '.join(without)}, too: what it takes is in these times")
-    if both.ray_changed_nothing:
+    if ray_changed_nothing(facts):
         good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
-    return wrong + good
+    return [*found.wrong, *found.unknown, *good]
 
 
-def checks(facts: ArmFacts) -> tuple[tuple[bool | None, str], ...]:
-    """Those of one arm by itself."""
-    return facts.weights_equal, facts.rows_disjoint
-
-
-def claim(facts: Mapping[str, ArmFacts], both: Together, complete: bool) -> str:
+def claim(found: Verdict) -> str:
     """The claim that can be reached, and what would raise it."""
-    known = [check for one in facts.values() for check in checks(one)]
-    known += [both.same_rows_per_step, both.same_rows_per_epoch] if facts else []
-    problems = [one.problem for one in facts.values() if one.problem]
-    lacking = problems + [words for value, words in known if not value]
-    lacking += [words for value, words in (both.same_threads, both.same_learning_rate) if value is False]
-    if not complete:
-        lacking.insert(0, "not every arm trained")
-    if complete and any(one.rows_known != "counted" for one in facts.values()):
-        lacking.append("rows are not counted, but as the script says")
-    reached = strongest_of(facts, lacking, complete)
-    line = f"claim that can be reached: {LETTERS[reached]}, {reached}"
-    if reached == "same work":
+    if found.claim is None:
+        return f"not comparable: {'; '.join(found.wrong)}"
+    line = f"claim that can be reached: {LETTERS[found.claim]}, {found.claim}"
+    if found.claim == "same work":
         return f"{line}: everything may be said, with efficiency and a verdict"
-    raised = "; ".join(dict.fromkeys(lacking))
     needed = "B needs a metric that reaches a target in every arm"
-    return f"{line}. {claims.WORDS[reached]}\nwhat keeps it from A: {raised}\n{needed}"
-
-
-def strongest_of(facts: Mapping[str, ArmFacts], lacking: Sequence[str], complete: bool) -> Claim:
-    """By the one definition in `compare.claims`; arms that did not train leave their end alone."""
-    return claims.strongest(steps=complete and bool(facts), same_work=not lacking)
+    raised = "; ".join(found.unknown) or "not every arm trained"
+    return f"{line}. {claims.WORDS[found.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}\n{needed}"
 
 
 def metrics(outcomes: Mapping[str, Outcome]) -> str:
@@ -134,7 +131,7 @@ def metrics(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
-    """What the observer itself took, as a share of the steps."""
+    """What the observer itself took, as a share of the steps; no clock has it."""
     spent = [(one.hook_seconds, one.step_ends[-1] - one.step_ends[0], len(one.step_ends))
              for outcome in outcomes.values() for one in outcome.seen if len(one.step_ends) > 1]  # fmt: skip
     share = sum(hook for hook, _, _ in spent) / max(1e-9, sum(length for _, length, _ in spent))
@@ -145,7 +142,8 @@ def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
 def estimate(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int) -> str:
     """How long a full measurement takes, from these runs: whole epochs where their length is known.
 
-    What is imported once before the first run of an update takes about as long as an arm takes to start.
+    What is imported once before the first run of an update takes about as long as an arm takes to start. Of boosters an
+    epoch is a round.
     """
     fixed, per_epoch, unknown = 0.0, 0.0, False
     tried = sum(outcome.seconds for outcome in outcomes.values())
@@ -157,10 +155,12 @@ def estimate(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], ste
         unknown = unknown or not one.steps_per_epoch or not one.step_seconds
     whole = _minutes(once + REPEATS * tried)
     lines = [f"a full measurement of {REPEATS} repeats, by these runs: {whole} at {steps} steps an arm"]
+    rounds = next((one.work.items["rounds"] for one in facts.values() if "rounds" in one.work.items), None)
+    passes = {int(rounds): "rounds"} if rounds else {2: "epochs", 10: "epochs"}
     if not unknown:
-        for epochs in (1, 10):
-            what = "1 epoch" if epochs == 1 else f"{epochs} epochs"
-            lines.append(f"  with {what} in every arm: {_minutes(once + REPEATS * (fixed + epochs * per_epoch))}")
+        for number, what in passes.items():
+            seconds = once + REPEATS * (fixed + number * per_epoch)
+            lines.append(f"  with {number} {what} in every arm: {_minutes(seconds)}")
     return "\n".join(lines)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
+from tools.look import scrub_forms
 from tools.setup.project import ToolError, project_name, stack_file, stack_text
 from tools.stack import config as stack_config
+from training.workloads.script import recipe
 
 VARIABLES = {
     "SCRIPT": "script",
@@ -24,17 +27,35 @@ VARIABLES = {
 
 
 def keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """What was given, by key."""
+    """What was given, by key; without variables that are secret: git tracks a stack's file."""
     given = {key: environment[name] for name, key in VARIABLES.items() if environment.get(name)}
-    return {"workload": "script"} | given
+    if secret := secrets(environment):
+        plain = {name: value for name, value in recipe.variables(environment["ENV"]).items() if name not in secret}
+        given[VARIABLES["ENV"]] = shlex.join(f"{name}={value}" for name, value in plain.items())
+    return {"workload": "script"} | {key: value for key, value in given.items() if value}
+
+
+def secrets(environment: Mapping[str, str]) -> list[str]:
+    """The variables in ENV that are secret, by their names or by what their values look like."""
+    return [
+        name
+        for name, value in recipe.variables(environment.get("ENV", "")).items()
+        if value and (scrub_forms.is_secret_name(name) or is_secret(value))
+    ]
+
+
+def is_secret(text: str) -> bool:
+    """Whether anything in it has a secret's form, as a service's key, or a flag's that ends with -token."""
+    return scrub_forms.without_forms(text) != text
 
 
 def write(stack: str, values: Mapping[str, str]) -> Path:
     """Put the values into the stack's file; ToolError where there is none, or nothing can be put into it."""
     before = stack_config.config_of(stack)
     path = stack_file(stack)
-    text = with_values(stack_text(stack), values, {key.rpartition(":")[2] for key in before})
-    wanted = before | {f"{project_name()}:{key}": value for key, value in values.items()}
+    text = with_values(stack_text(stack), values, {key.removeprefix(f"{project_name()}:") for key in before})
+    named = {f"{project_name()}:{key}" for key in values}
+    wanted = {**{key: value for key, value in before.items() if key not in named}, **values}
     if (yaml.safe_load(text) or {}).get("config") != wanted:
         lines = "\n".join(_line(*item) for item in values.items())
         raise ToolError(f"stacks/{path.name} has a form that is not written into; put these into its config:\n{lines}")
@@ -43,7 +64,7 @@ def write(stack: str, values: Mapping[str, str]) -> Path:
 
 
 def _line(key: str, value: str) -> str:
-    return f"  {project_name()}:{key}: {json.dumps(value, ensure_ascii=False)}"
+    return f"  {key}: {json.dumps(value, ensure_ascii=False)}"
 
 
 def with_values(text: str, values: Mapping[str, str], there: set[str]) -> str:

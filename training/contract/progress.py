@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from training.contract.printable import printable
+
 NAME = "progress.jsonl"
 ECHO = "TRAINING_ECHO_PROGRESS"
 """Environment variable that has progress printed too: nobody sees a pod's files, and its log can be followed."""
@@ -97,7 +99,7 @@ def describe(event: dict[str, Any]) -> str:
         return f"checkpoint after epoch {event['epoch']}"
     if event.get("event") == "resume":
         return f"goes on from the checkpoint after epoch {event['epoch']}"
-    return str(event.get("text", ""))
+    return printable(str(event.get("text", "")))
 
 
 def epoch_of(event: dict[str, Any]) -> int | None:

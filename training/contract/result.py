@@ -10,6 +10,7 @@ import math
 import os
 import types
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ NAME = "result.json"
 
 WORKERS = "workers"
 """Of a result's reasons: why fewer processes report than train together."""
+MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
+"""Likewise: why it is not known what others took, and how long ranks waited for a CPU."""
+NOTICEABLE_CPUS = 0.1
+"""What others take of a machine is said from here on."""
 
 
 class ResultError(ValueError):
@@ -53,6 +58,56 @@ class Software:
     kernel: str
     environment: dict[str, str]
     """The environment variables that steer frameworks, as they were when the framework was imported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuWait:
+    """What became of the threads of a rank that wanted to compute."""
+
+    seconds: float
+    """Of the clock."""
+    cpu_seconds: float
+    """That its threads had a CPU."""
+    waited_seconds: float
+    """That they were ready and waited for one, each by itself: for other programs, a quota, or each other."""
+    pressure_seconds: float | None = None
+    """In a pod: of the clock, in which any process of its container waited; null where that is not counted."""
+
+    @classmethod
+    def of(cls, read: Sequence[Any]) -> "CpuWait":
+        """The four, in their order."""
+        seconds, had, waited, pressure = read
+        return cls(seconds=seconds, cpu_seconds=had, waited_seconds=waited, pressure_seconds=pressure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineUse:
+    """Whose the CPU time of this machine was while a run went on."""
+
+    seconds: float
+    """Of the clock: from the run's first process to the end of its last."""
+    cpus: int
+    """That the run may use; what follows is of these."""
+    run_cpu_seconds: float
+    """Of the run's own processes, with those that ended."""
+    stack_cpu_seconds: float
+    """Of Pulumi and of what started the run."""
+    other_cpu_seconds: float
+    """Of all other programs; 0: less than can be told."""
+    stolen_seconds: float
+    """That the host of this virtual machine gave to others."""
+    resolution_seconds: float
+    """What these may be wrong by: the system counts in ticks, each process in whole ones."""
+
+    @property
+    def other_cpus(self) -> float:
+        """CPUs that other programs took, on average."""
+        return self.other_cpu_seconds / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def stolen_cpus(self) -> float:
+        """Likewise, the host."""
+        return self.stolen_seconds / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +144,10 @@ class Worker:
     without its own; and at the end of training. Null outside a pod."""
     pod: str | None = None
     """Null outside a pod."""
+    training_wait: CpuWait | None = None
+    """From its first step to its last."""
+    run_wait: CpuWait | None = None
+    """From its start on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +214,8 @@ class Seconds:
     """Writing and keeping checkpoints, within the epochs' gaps; null where there are none."""
     probe: float = 0.0
     """Of `wall`, what only this project's own probes took: no training would spend it."""
+    observer: float = 0.0
+    """What observing a script's steps took on the rank where it took most: in no other number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +232,9 @@ class Steps:
     """Seconds of every timed step of rank 0, in order."""
     whole_epochs: bool = True
     """False: where an epoch ends is not known, or none was finished, and the whole run counts as one."""
+    gaps: int | None = None
+    """In how many epochs what follows their steps (validation, report, checkpoint) was measured; null: in all. 0: what
+    another epoch takes is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,8 +292,8 @@ class TrainingResult:
     curve: list[Point]
     """The score that training follows, after each epoch."""
     schedule: list[float]
-    """What training itself chose by that, epoch by epoch (the learning rate): arms may differ in it. Of a script the
-    learning rate of the first step and of the last, where all ranks have the same."""
+    """What training itself chose by that, epoch by epoch (the learning rate): arms may differ in it; empty of a
+    script."""
     work: dict[str, float]
     """What all arms of a repeat must have alike, by name: sizes of model and data."""
     workers: list[Worker]
@@ -244,12 +308,19 @@ class TrainingResult:
     """Whether a script's own processes had started Ray, or joined one; null where that was not looked at."""
     reported: dict[str, list[Reported]] = field(default_factory=dict)
     """What a script said of itself on rank 0, by name, in order."""
+    did: dict[str, str] = field(default_factory=dict)
+    """Of a script: what its work was, item by item, as arms are compared by it; `reasons` says under `work.<item>` why
+    one is missing."""
+    left_files: list[str] = field(default_factory=list)
+    """What a script made or changed in its own folder, where every later run finds it; the first few, by name."""
     weights: str | None = None
     """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
     retries: int | None = None
     """Failures of workers after which Ray Train went on; null where the first would have ended the run."""
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
+    machine: MachineUse | None = None
+    """What others took of this machine meanwhile; null where nobody could tell."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Why a value is null, by its dotted name: `seconds.train`."""
     schema_version: int = SCHEMA_VERSION

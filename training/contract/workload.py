@@ -151,9 +151,9 @@ class Workload:
     """From a recipe: what its training is about; None: the scores say it, or nothing does."""
     work_checks: tuple[str, ...] = ("shardsCoverDataSet", "weightsEqual")
     """The checks of a result's `checks` by which arms of several ranks are known to have done the same work."""
-    same_work: "Callable[[Sequence[TrainingResult]], tuple[bool | None, str]] | None" = None
-    """From the results of a repeat: whether the arms did the same work, and why where that is not true. None: what they
-    say of it has to be equal."""
+    same_work: "Callable[[Sequence[TrainingResult]], Mapping[str, tuple[bool | None, str]]] | None" = None
+    """From the results of a repeat: what makes the work the same, item by item: whether the arms have it in common, and
+    the words for it. None: what they say of it has to be equal."""
 
 
 def named(name: str) -> Workload:

@@ -20,7 +20,7 @@ from training.contract.clock import Phases, Stamp, process_start
 from training.contract.process import Process
 from training.contract.progress import NAME, Progress
 from training.contract.recipe import Recipe, kebab
-from training.contract.result import TrainingResult
+from training.contract.result import MACHINE, TRAINING_WAIT, TrainingResult
 from training.contract.workload import WORKLOADS, Workload
 from training.launch import environment
 from training.launch.environment import RAY_JOB
@@ -31,6 +31,11 @@ STARTED = "TRAINING_STARTED"
 """Environment variable by which a launcher tells its processes when it started itself."""
 POD = "TRAINING_POD"
 """Environment variable of a process in a pod, whose environment is what the pod's specification says."""
+OF_POD = "a pod, or a job on a node, is not told whose the CPU time of its node is"
+NOBODY_LOOKED = "what others take of this machine is counted for the runs of a stack"
+NOT_COUNTED = "no step was seen, or the system does not count how long a process waits for a CPU"
+NO_PRESSURE = "the pod's cgroup does not count it: it is of version 1, or the kernel's PSI is off"
+"""Why a result says nothing of others."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +137,20 @@ def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
         sys.exit(f"error: {error}")
     try:
         if result:
-            result.write(path)
+            with_reasons(result).write(path)
     except OSError as error:
         sys.exit(f"error: the result can't be written ({error}): make room in {path.parent}, and run it again")
+
+
+def with_reasons(result: TrainingResult) -> TrainingResult:
+    """With why it says nothing of what others took of its CPUs, as far as this process can know."""
+    in_pod, waits = POD in os.environ, [worker.training_wait for worker in result.workers]
+    reasons = {MACHINE: OF_POD if in_pod else NOBODY_LOOKED}
+    if None in waits:
+        reasons[TRAINING_WAIT] = NOT_COUNTED
+    elif in_pod and any(wait and wait.pressure_seconds is None for wait in waits):
+        reasons[f"{TRAINING_WAIT}.pressureSeconds"] = NO_PRESSURE
+    return replace(result, reasons=reasons | result.reasons)
 
 
 def on_this_machine(request: Request) -> Request:

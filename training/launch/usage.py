@@ -6,12 +6,16 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
-from training.machine.cgroup import throttled_folder
+from training.contract import provenance
+from training.contract.clock import Stamp, process_start
+from training.contract.result import CpuWait
+from training.machine.cgroup import pressure_seconds, throttled_folder
+from training.machine.run_queue import RunQueue
 
 INTERVAL_SECONDS = 1.0
 TASKS = Path("/proc/self/task")
@@ -31,15 +35,35 @@ class Usage:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="usage", daemon=True)
         self._throttled_before = throttled_seconds()
+        self._queue = RunQueue()
+        self._at_start: CpuWait | None = None
+        self.training_wait: CpuWait | None = None
+        """From `start` to `stop`; None where the system does not count it."""
 
     def start(self) -> None:
         """Begin to sample; time 0 is now."""
+        self._at_start = self._waits()
         self._thread.start()
 
     def stop(self) -> None:
         """End sampling and wait for the thread."""
         self._stop.set()
         self._thread.join()
+        first, last = self._at_start, self._waits()
+        self.training_wait = _between(first, last) if first and last else None
+
+    def run_wait(self) -> CpuWait | None:
+        """From the start of this process on; likewise. A pod may be older."""
+        now = self._waits()
+        return replace(now, pressure_seconds=None) if now else None
+
+    def _waits(self) -> CpuWait | None:
+        """So far. Of a thread that ended what was read of it last."""
+        read = self._queue.read()
+        if read is None:
+            return None
+        seconds, pressure = process_start().seconds_until(Stamp.now()), pressure_seconds() if provenance.pod() else None
+        return CpuWait(seconds=seconds, cpu_seconds=read[0], waited_seconds=read[1], pressure_seconds=pressure)
 
     def throttled(self) -> float | None:
         """Seconds that the cgroup held its processes back since this object was made; None where it has no quota."""
@@ -54,6 +78,16 @@ class Usage:
             cpus = (cpu - used) / (now - before)
             self.samples.append([round(now - began, 2), round(cpus, 3), float(self._process.memory_info().rss)])
             before, used = now, cpu
+
+
+def _between(first: CpuWait, last: CpuWait) -> CpuWait:
+    pressure = (first.pressure_seconds, last.pressure_seconds)
+    return CpuWait(
+        seconds=last.seconds - first.seconds,
+        cpu_seconds=last.cpu_seconds - first.cpu_seconds,
+        waited_seconds=last.waited_seconds - first.waited_seconds,
+        pressure_seconds=None if pressure[0] is None or pressure[1] is None else pressure[1] - pressure[0],
+    )
 
 
 @dataclass(frozen=True, order=True)

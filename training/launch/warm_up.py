@@ -1,29 +1,46 @@
-"""Reads once what every run reads when it starts, so that no arm's first run pays for it.
+"""Compiles and reads once what every run reads when it starts, so that no arm's first run pays for it.
 
-    python -m training.launch.warm_up RECIPE
+    python -m training.launch.warm_up RECIPE [FOLDER]
 
-After an installation Python compiles what it imports, and after a start of the machine everything comes from its disk.
+After a start of the machine everything comes from its disk. An installer need not compile, and `pulumi install` does
+not: Python would do it within the start-up of whichever arm imports a module first, of Ray's some 500 that no other
+has. Where Python may not write bytecode (PYTHONDONTWRITEBYTECODE) each process would do it again. What takes long is
+said in the folder's progress.
 """
 
+import compileall
+import hashlib
 import json
 import os
 import subprocess
 import sys
+import sysconfig
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from training.contract.progress import Progress
+from training.contract.provenance import PROJECT
 from training.contract.workload import named, recipe_of
 from training.launch import environment
 
+STAMP = ".compiled"
+SAID = "compiles the modules of the environment, once after an installation"
 
-def main(given: str) -> None:
-    """Import what the arms do, with the settings of a run, and read the programs that Ray starts.
 
-    `given`: the recipe, as JSON.
+def main(given: str, folder: str = "") -> None:
+    """Compile and import what the arms do, with the settings of a run, and read the programs that Ray starts.
+
+    `given`: the recipe, as JSON. In an environment of a script's own nothing is written.
     """
     recipe = recipe_of(json.loads(given))
     workload = named(recipe.workload)
-    if elsewhere := workload.warm_up(recipe):
+    elsewhere = workload.warm_up(recipe)
+    if not elsewhere or elsewhere[0] == sys.executable:
+        progress = Progress(Path(folder) if folder else None)
+        compile_once(Path(sysconfig.get_path("purelib")), Path(sys.prefix) / STAMP, progress)
+        compileall.compile_dir(PROJECT / "training", quiet=2)  # may be edited at any time
+    if elsewhere:
         subprocess.run(elsewhere, env=environment.allowed(os.environ), check=False)
         return
     environment.prepare(workload, 1, 0, None)
@@ -32,6 +49,25 @@ def main(given: str) -> None:
     for program in Path(str(import_module("ray").__file__)).parent.glob("core/src/ray/*/*"):
         if program.is_file():
             program.read_bytes()
+
+
+def compile_once(packages: Path, stamp: Path, progress: Progress) -> None:
+    """The modules of a folder of packages, unless the stamp is of just these. What is compiled is left as it is."""
+    digest = _digest(packages)
+    with suppress(OSError):
+        if stamp.read_text(encoding="utf-8") == digest:
+            return
+    progress.write("note", text=SAID)
+    # Some are no Python of this version, as templates are: nobody imports those
+    compileall.compile_dir(packages, quiet=2, workers=0)
+    with suppress(OSError):  # somebody else's environment: the next update looks again
+        stamp.write_text(digest, encoding="utf-8")
+
+
+def _digest(packages: Path) -> str:
+    """Of what is installed with its version, and of this Python."""
+    installed = sorted(path.name for path in packages.glob("*.dist-info"))
+    return hashlib.sha256("\n".join([sys.version, *installed]).encode()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Started in a session of its own, it waits for the machine's lock and runs one command in that session. At the command's
 exit, at the deadline or at end-of-file on stdin (its starter holds the only other end of that pipe) it kills every
-process of the session until none is left. A process group would not do: Ray gives its workers groups of their own.
+process of the session until none is left, and every descendant of its own: torchrun gives its workers sessions. A
+process group would not do: Ray gives its workers groups of their own.
 
     python -m infra.places.local.guard --deadline SECONDS --progress FOLDER -- COMMAND…
 """
@@ -14,13 +15,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
 
+from infra.places.local.beside import Beside
+from training.contract import result
 from training.contract.progress import Progress
-from training.machine import machine_lock
+from training.machine import machine_lock, orphans
 
 DEADLINE = 124
 """Exit code when the deadline ended the command, as timeout(1) has it."""
@@ -44,6 +48,9 @@ def main() -> int:
     parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
     parser.add_argument("--warm-up", default="", help="recipe that training.launch.warm_up is run for, with the lock")
     parser.add_argument("--elsewhere", action="store_true", help="what is measured is no part of this machine: no lock")
+    parser.add_argument(
+        "--count-others", action="store_true", help="the result in that folder gets what others took of this machine"
+    )
     parser.add_argument("command", nargs="+")
     given = parser.parse_args()
     if os.getpid() != os.getsid(0):
@@ -51,17 +58,28 @@ def main() -> int:
             "it ends every process of its session, and this session is not its own; to run one arm by hand:\n"
             "  python -m training.baseline --result runs/by-hand/baseline/result.json"
         )
+    orphans.adopt()
     try:
         lock = ExitStack() if given.elsewhere else _lock(Progress(given.progress))
         if lock is None:
             return ABANDONED
-        if given.warm_up and (code := _run([*WARM_UP, given.warm_up], given.deadline)) in (DEADLINE, ABANDONED):
+        if given.warm_up and (code := _run(_warm_up(given), given.deadline)) in (DEADLINE, ABANDONED):
             return code
-        return _run(given.command, given.deadline)
+        if not given.count_others:
+            return _run(given.command, given.deadline)
+        beside = Beside(Progress(given.progress))
+        code = _run(given.command, given.deadline, beside.look)
+        if code == 0:
+            beside.keep(given.progress / result.NAME)
+        return code
     except machine_lock.LockError as error:
         sys.exit(f"error: {error}")
     finally:
-        end_session(os.getsid(0))
+        end_session(os.getsid(0), descendants)
+
+
+def _warm_up(given: argparse.Namespace) -> list[str]:
+    return [*WARM_UP, given.warm_up, str(given.progress)]
 
 
 def _lock(progress: Progress) -> ExitStack | None:
@@ -71,12 +89,12 @@ def _lock(progress: Progress) -> ExitStack | None:
     )
 
 
-def end_session(session: int) -> None:
-    """Kill every process of `session` but this one: SIGTERM, then SIGKILL, until none is left."""
+def end_session(session: int, more: Callable[[], list[int]] = list) -> None:
+    """Kill every process of `session` but this one, and `more`: SIGTERM, then SIGKILL, until none is left."""
     began = time.monotonic()
     asked: set[int] = set()
-    while (waited := time.monotonic() - began) < GIVE_UP_SECONDS and (members := session_members(session)):
-        for pid in members:
+    while (waited := time.monotonic() - began) < GIVE_UP_SECONDS and (left := {*session_members(session), *more()}):
+        for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 if waited > GRACE_SECONDS:
                     os.kill(pid, signal.SIGKILL)
@@ -100,14 +118,33 @@ def session_members(session: int) -> list[int]:
     return found
 
 
-def _run(command: list[str], deadline_seconds: float) -> int:
+def descendants() -> list[int]:
+    """Of this process, in whatever session, without those that are dead and only not yet waited for."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+def _bury_orphans(child: int) -> None:
+    """Wait for what ended of all that came to this process, so that no number of them is held; not for its child."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != child:
+            os.waitpid(ended.si_pid, 0)
+
+
+def _run(command: list[str], deadline_seconds: float, meanwhile: Callable[[], None] = lambda: None) -> int:
     began = time.monotonic()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     while (code := child.poll()) is None:
+        _bury_orphans(child.pid)
         if time.monotonic() - began > deadline_seconds:
             return DEADLINE
         if _starter_is_gone(POLL_SECONDS):
             return ABANDONED
+        meanwhile()
     return code if code >= 0 else SIGNALLED - code
 
 

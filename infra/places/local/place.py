@@ -46,9 +46,9 @@ class Local:
         return ""
 
     def unfit(self, draft: Draft) -> list[Unfit]:
-        """What is refused at preview, unless it is permitted."""
+        """What is refused, unless it is permitted: too little of this machine, and ports that others reach."""
         shared = _oversubscription(draft)
-        return [Unfit(shared, (), liftable=True)] if shared else []
+        return [*([Unfit(shared, (), liftable=True)] if shared else []), *_open_ports(draft)]
 
     def remarks(self, draft: Draft) -> list[str]:
         """What workers share though each has CPUs of its own, and what the CPU can't do."""
@@ -154,6 +154,20 @@ def _of_storage(settings: Settings) -> dict[str, Any]:
         **({"storageCredentials": pulumi.Output.secret(canonical(dict(credentials)))} if credentials else {}),
         **({"storageRole": storage.role} if storage.role else {}),
     }
+
+
+def _open_ports(draft: Draft) -> list[Unfit]:
+    """A run here has a network of its own, in which no bucket answers."""
+    if "://" not in (draft["storage"] or "") or draft["allowOpenPorts"]:
+        return []
+    what = (
+        f"{draft.shown('storage')}: to reach a bucket a run needs this machine's network, and from there its ports are"
+        " reached. TensorFlow's and Ray's run what they are sent and ask for no password, and the bucket's keys are in"
+        " the same process"
+    )
+    return [
+        Unfit(what, (set_line("storage", "../kept"), f"{set_line('allowOpenPorts', 'true')}    (behind a firewall)"))
+    ]
 
 
 def _oversubscription(draft: Draft) -> str:

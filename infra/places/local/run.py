@@ -28,6 +28,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 from infra.places.local import guard
 from training.contract import progress, result
 from training.contract.arms import ARMS
+from training.contract.printable import printable
 from training.contract.provenance import PROJECT
 from training.contract.workload import recipe_of
 from training.launch import environment
@@ -119,6 +120,7 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
         *([f"--warm-up={props['recipe']}"] if next(_runs_begun) == 0 else []),
+        "--count-others",
         "--",
         *entry,
         *_flags(props, folder),
@@ -257,7 +259,7 @@ def _signal(number: int) -> str:
 
 
 def _failure(name: str, cause: str, log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    lines = printable(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-LOG_LINES:]
     shown = "".join(f"\n  | {line}" for line in lines) or " (empty)"
     return (
         f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` makes it again."

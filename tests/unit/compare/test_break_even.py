@@ -4,7 +4,8 @@ import pytest
 
 from compare.clock import MOST_EPOCHS, Clock, break_even, clock_of, ratios_at, ratios_per_epoch
 from compare.intervals import ratio_interval
-from tests.unit.results import make_result
+from tests.unit.results import make_recipe, make_result
+from training.contract.result import TrainingResult
 
 
 def clocks(*parts: tuple[float, float]) -> list[Clock]:
@@ -85,3 +86,59 @@ def test_a_clock_that_is_not_above_0_leaves_no_ratio_at_all() -> None:
     assert 3 == len(ratios_at(pairs, 3))
     unknown = Clock(8, 20.0, None)
     assert [] == ratios_per_epoch([*pairs, (unknown, pairs[0][1])])
+
+
+GAPS = [(0.0, 4.2), (0.6, 0.6), (0.1, 3.0)]
+"""Seconds between epochs, of one process and of Ray: Ray's report and checkpoint are the dear ones, or all is alike."""
+
+
+def script_like(epochs: int, steps: float, between: float, start: float, noise: float = 1.0) -> TrainingResult:
+    """A run that sees what lies between its epochs once less than it has epochs, as of a script."""
+    whole = noise * (start + epochs * (steps + between))
+    return make_result(
+        "ray",
+        recipe=make_recipe(epochs=epochs),
+        epochs_completed=epochs,
+        train_seconds=noise * steps * epochs,
+        steps_timed=20 * epochs,
+        validation_seconds=noise * between * (epochs - 1),
+        report_seconds=None,
+        wall_seconds=whole,
+        steps_gaps=epochs - 1,
+    )
+
+
+def by_brute_force(pairs: list[tuple[tuple[float, float], tuple[float, float]]], most: int) -> int | None:
+    """The first number of epochs from which the lower end stays above 1, of (fixed, per epoch) as generated."""
+    first = None
+    for epochs in range(most, 0, -1):
+        ratios = [(a + epochs * b) / (c + epochs * d) for (a, b), (c, d) in pairs]
+        interval = ratio_interval(ratios)
+        if interval is None or interval.lower <= 1:
+            return first
+        first = epochs
+    return first
+
+
+@pytest.mark.parametrize("trained", range(2, 11))
+@pytest.mark.parametrize(("of_one", "of_ray"), GAPS)
+def test_where_clocks_meet_does_not_depend_on_how_long_was_trained(trained: int, of_one: float, of_ray: float) -> None:
+    """What lies between epochs is seen once less than there are epochs, and counts for each of them."""
+    noise = (1.0, 1.01, 0.985, 1.004)
+    one = [script_like(trained, 10.0, of_one, 4.0 * each) for each in noise]
+    ray = [script_like(trained, 6.0, of_ray, 20.0, each) for each in noise]
+    generated = [((4.0 * n, 10.0 + of_one), (n * 20.0, n * (6.0 + of_ray))) for n in noise]
+    meets = break_even([(clock_of(first), clock_of(second)) for first, second in zip(one, ray, strict=True)])
+
+    assert meets is not None
+    assert by_brute_force(generated, 600) == meets.surely
+
+
+def test_one_epoch_says_nothing_of_what_follows_its_steps() -> None:
+    """So there is no second epoch to tell, and no break-even."""
+    one, ray = script_like(1, 10.0, 0.1, 4.0), script_like(1, 6.0, 4.2, 20.0)
+
+    assert clock_of(ray).per_epoch is None
+    assert clock_of(ray).at(1) == ray.seconds.wall
+    assert clock_of(ray).at(2) is None
+    assert break_even([(clock_of(one), clock_of(ray))]) is None

@@ -423,7 +423,9 @@ def test_the_claim_follows_from_what_was_observed(change: dict[str, Any], worker
     comparison = compared([replaced(run, **change) for run in make_runs(recipe)], recipe)
 
     assert comparison.claim == claim
-    assert ("worth it" in comparison.answer.lower()) == (claim != "it finished")
+    assert ("worth it" in comparison.answer.lower()) == (claim == "same work")
+    assert (comparison.ratios["speedup"] is not None) == (claim == "same work")
+    assert (comparison.projection is not None) == (claim == "same work" and workers > 1)
 
 
 def test_what_one_worker_could_not_measure_is_null_for_the_arm() -> None:

@@ -62,6 +62,7 @@ LATER = held((0.6, 0.7), (1.5, 1.7), 12)
 LATER_STILL = held((0.4, 0.5), (1.1, 1.2), 61)
 LOST = held((0.4, 0.5), (0.9, 1.0))
 OPEN = held((0.9, 1.4), (0.95, 1.6))
+UNTIMED = replace(OPEN, now=None, meets=BreakEven(probably=23, possibly=23, surely=23))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,11 @@ OPEN = held((0.9, 1.4), (0.95, 1.6))
         ([held((0.9, 1.4), None)], "same work", "Not decided"),
         # Absent arms, and weaker claims
         ([], "same work", "Not decided"),
-        ([WON, WON], "same script", "Worth it"),
+        ([UNTIMED, WON], "same work", "Not decided"),
+        ([UNTIMED, LOST], "same work", "Not decided"),
+        ([WON, WON], "same result", "Worth it"),
+        ([WON, WON], "same script", "Not decided"),
+        ([LOST], "same script", "Not decided"),
         ([WON, WON], "it finished", "Not decided"),
         ([LOST], "it finished", "Not decided"),
         ([LATER], "it finished", "Not decided"),
@@ -221,6 +226,22 @@ def test_throttling_qualifies() -> None:
 
     assert "Throttled: the CPU quota held back ray-1 for 1.5 s, ray-2 for 1.5 s, ray-3 for 1.5 s" in text
     assert "hrottled" not in verdict(make_runs())
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"left_files": ["cache.pt"]}, "verdict.leftFiles"),
+        ({"observer_seconds": 0.2}, "verdict.observer"),
+    ],
+)
+def test_what_stands_between_runs_qualifies(fields: dict[str, Any], key: str) -> None:
+    """What a script left where later runs find it, and an observer that took more than one of a hundred of a step."""
+    runs = make_runs()
+    found, plain = (compare(each, make_context()).reasons for each in (changed(runs, "ray", **fields), runs))
+
+    assert "ray-1" in found[key]
+    assert key not in plain
 
 
 def test_oversubscription_qualifies() -> None:
@@ -366,3 +387,11 @@ def test_the_verdict_begins_with_the_answer() -> None:
         comparison = compare(runs, make_context())
 
         assert comparison.verdict.startswith(f"{comparison.answer}: ")
+
+
+@pytest.mark.parametrize(("repeats", "said"), [(1, False), (2, True), (3, False), (4, False)])
+def test_fewer_repeats_than_arms_are_not_balanced(repeats: int, said: bool) -> None:
+    """Then not every arm stands in every place; of one repeat nothing is decided anyway."""
+    reasons = compare(make_runs(repeats=repeats), make_context(repeats=repeats)).reasons
+
+    assert said == ("verdict.order" in reasons)

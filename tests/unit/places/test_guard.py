@@ -32,6 +32,23 @@ while time.monotonic() - began < 60 and not pathlib.Path(sys.argv[1]).exists():
 """
 """A command with a child in a process group of its own that ignores SIGTERM, as Ray's workers may. A file ends it."""
 
+WORKER = """
+import os, signal, time
+os.setsid()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(f"worker {os.getpid()}", flush=True)
+time.sleep(60)
+"""
+LAUNCHER = f"""
+import os, pathlib, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", {WORKER!r}])
+print(f"launcher {{os.getpid()}}", flush=True)
+began = time.monotonic()
+while time.monotonic() - began < 60 and not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.05)
+"""
+"""A command with a child in a session of its own, as torchrun starts each worker. A file ends it."""
+
 GUARD = """
 import sys
 from infra.places.local import guard
@@ -117,6 +134,14 @@ def family_is_ready(process: "subprocess.Popen[bytes]", folder: Path) -> None:
     wait_for(lambda: "ready" in (folder / "log.txt").read_text() and len(guard.session_members(process.pid)) == 3)
 
 
+def runs(pid: int) -> bool:
+    """Whether a process goes on: it has not ended, and is not only waited for."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def wait_for(met: Callable[[], object], seconds: float = 60) -> None:
     """Poll until `met()` is true."""
     deadline = time.monotonic() + seconds
@@ -165,6 +190,41 @@ def test_the_deadline_ends_the_session(start: Start) -> None:
 
     assert guard.DEADLINE == process.wait(60)
     assert [] == guard.session_members(process.pid)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone gives orphans to whom they descend from")
+@pytest.mark.parametrize("end", ["of itself", "killed", "abandoned", "deadline"])
+def test_no_worker_in_a_session_of_its_own_is_left(start: Start, tmp_path: Path, end: str) -> None:
+    """However the run ends, also when what started the workers was killed and tells nobody of them."""
+    process = start(LAUNCHER, str(tmp_path / "end"), deadline=3 if end == "deadline" else 60)
+    log = tmp_path / "log.txt"
+    wait_for(lambda: {"worker", "launcher"} <= set(log.read_text().split()))
+    pids = dict(line.split() for line in log.read_text().splitlines())
+    assert os.getsid(int(pids["worker"])) != process.pid
+
+    if end == "of itself":
+        (tmp_path / "end").touch()
+    if end == "killed":
+        os.kill(int(pids["launcher"]), signal.SIGKILL)
+    if end == "abandoned":
+        assert process.stdin
+        process.stdin.close()
+
+    codes = {"of itself": 0, "killed": guard.SIGNALLED + 9, "abandoned": guard.ABANDONED, "deadline": guard.DEADLINE}
+    assert codes[end] == process.wait(60)
+    assert not runs(int(pids["worker"]))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone gives orphans to whom they descend from")
+def test_orphans_that_ended_are_not_kept(start: Start, tmp_path: Path) -> None:
+    """Nothing else waits for them: a script that leaves many would come to the limit of processes."""
+    leaves = (
+        "import os, time\nfor _ in range(20):\n  if not os.fork():\n    os.fork() or time.sleep(0.2)\n    os._exit(0)\n"
+    )
+    process = start(f"{leaves}print('left', flush=True)\ntime.sleep(60)")
+    wait_for(lambda: "left" in (tmp_path / "log.txt").read_text())
+
+    wait_for(lambda: 1 == len(psutil.Process(process.pid).children()), 10)
 
 
 def test_a_killed_guards_session_can_be_ended_by_its_number(

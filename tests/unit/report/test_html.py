@@ -293,11 +293,9 @@ def test_rendering_is_deterministic(page: str, tmp_path: Path) -> None:
 
 def test_classes_without_images_and_runs_without_samples(tmp_path: Path) -> None:
     """A class that the test set lacks and a system without samples leave gaps, not errors."""
-    workers = [replace(worker, samples=[]) for worker in make_result("ray").workers]
+    workers = {arm: [replace(worker, samples=[]) for worker in make_result(arm).workers] for arm in _arms()}
     results = [
-        make_result(
-            arm, r, class_accuracy=[None, *[0.9] * 9], workers=workers[: 1 if arm == "baseline" else 2], steps_trace=[]
-        )
+        make_result(arm, r, class_accuracy=[None, *[0.9] * 9], workers=workers[arm], steps_trace=[])
         for r in (1, 2, 3)
         for arm in _arms()
     ]

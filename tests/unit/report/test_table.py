@@ -57,7 +57,7 @@ def test_verdict_and_fairness_are_said() -> None:
     text = render(comparison)
 
     assert comparison.verdict in " ".join(text.split())
-    assert "Fairness: 10 of 10 checks passed." in text
+    assert "Fairness: 11 of 11 checks passed." in text
 
 
 def test_an_absent_arm_has_its_reason_and_no_row() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from training.workloads.script import commands
 from training.workloads.script.recognise import ScriptError, recognise
 
 WORKERS = ("--num-workers", "{workers}")
@@ -205,3 +206,44 @@ def test_a_placeholder_that_nothing_replaces(tmp_path: Path) -> None:
     """It would reach the script as it is."""
     with pytest.raises(ScriptError, match=r"arguments have \{worker\}.*allowed are \{workers\}, \{seed\}"):
         recognise(script(tmp_path, "pass"), ("{worker}",))
+
+
+SPAWNS = "import torch.multiprocessing as mp\nimport torch.distributed\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (SPAWNS + "mp.spawn(main, nprocs=2)\n", "spawn"),
+        (
+            "from torch.multiprocessing import start_processes\nimport torch.distributed\nstart_processes(main)\n",
+            "spawn",
+        ),
+        (SPAWNS + "mp.set_start_method('spawn')\n", "torchrun"),
+        ("import torch.distributed, multiprocessing\nmultiprocessing.get_context('spawn')\n", "torchrun"),
+        ("from ray.train.torch import TorchTrainer\n" + SPAWNS + "mp.spawn(main)\n", "ray-torch"),
+    ],
+)
+def test_a_script_that_starts_its_own_ranks(tmp_path: Path, text: str, kind: str) -> None:
+    """By PyTorch's own launcher; who only says how DataLoaders start theirs does not."""
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+
+    assert kind == recognise(path, ("--workers", "{workers}")).kind
+
+
+def test_ranks_that_a_script_starts_are_of_an_argument(tmp_path: Path) -> None:
+    """One process alone is the script with one of them, without torchrun; native is the script as it is."""
+    path = tmp_path / "train.py"
+    path.write_text(SPAWNS + "mp.spawn(main)\n", encoding="utf-8")
+    script = recognise(path, ("--gpus", "{workers}"))
+    arms = {arm.arm: arm for arm in commands.commands(script, "python", commands.Sizes(workers=3), {})}
+
+    assert ("python", str(path), "--gpus", "1") == arms["baseline"].command == arms["wide"].command
+    assert ("python", str(path), "--gpus", "3") == arms["native"].command
+    assert (3, 3) == (arms["native"].ranks, arms["native"].cpus)
+    assert arms["ray"].absent
+    with pytest.raises(ScriptError):
+        recognise(path, ())
+    in_pods = commands.commands(script, "python", commands.Sizes(workers=3, in_pods=True), {})
+    assert {"native", "ray"} == {arm.arm for arm in in_pods if arm.absent}

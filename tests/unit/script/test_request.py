@@ -7,8 +7,9 @@ import pytest
 from tools.setup import project
 from tools.setup.project import ROOT, ToolError
 from tools.stack import config as stack_config
+from tools.tryout import __main__ as tryout
 from tools.tryout import request, write
-from training.workloads.script import their_python
+from training.workloads.script import recipe, their_python
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.recognise import Script
@@ -59,10 +60,49 @@ def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.M
     write.write(asked.write_to, asked.keys)
 
     wanted = {"target": "local", "workload": "script", "script": "a.py", "scriptArguments": "--n {workers} 'b c'"}
-    assert {f"ray-worth-it:{key}": value for key, value in wanted.items()} == stack_config.config_of("mine")
+    assert {f"ray-worth-it:{key}" if key == "target" else key: value for key, value in wanted.items()} == (
+        stack_config.config_of("mine")
+    )
     assert file.read_text() == again
     assert again.startswith("# mine\nconfig:\n")
     assert "" == request.read({"SCRIPT": "a.py"}).write_to
+
+
+@pytest.mark.parametrize(
+    ("given", "written", "secrets"),
+    [
+        ("HF_TOKEN=abc DATA=/data", "DATA=/data", ["HF_TOKEN"]),
+        ("WANDB_API_KEY='a b'", "", ["WANDB_API_KEY"]),
+        ("dbPassword=x", "", ["dbPassword"]),
+        ("X=hf_abcdefghijklmnopqrstuvwx", "", ["X"]),
+        ("AT=https://me:pw@example.com", "", ["AT"]),
+        ("TOKENIZERS_PARALLELISM=true 'A=b c' HF_TOKEN=", "TOKENIZERS_PARALLELISM=true 'A=b c' HF_TOKEN=", []),
+    ],
+)
+def test_no_secret_is_written_into_a_file_that_git_tracks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, written: str, secrets: list[str]
+) -> None:
+    """What stays out is named, with the line that asks for it; all of it is tried."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    (tmp_path / "Pulumi.mine.yaml").write_text("config: {}\n")
+    asked = request.read({"SCRIPT": "a.py", "ENV": given, "WRITE": "1", "STACK": "mine"})
+
+    said = tryout._written(asked)
+
+    assert written == stack_config.config_of("mine").get("environment", "")
+    assert ("pulumi config set --secret secretEnvironment --stack mine" in said) == bool(secrets)
+    assert all(name in said for name in secrets)
+    assert recipe.variables(given) == asked.variables
+
+
+def test_a_secret_in_arguments_is_refused_where_it_would_be_written() -> None:
+    """And not where it is only tried."""
+    given = {"SCRIPT": "a.py", "ARGS": "--api-key sk-abcdefghijklmnopqrstuvwx"}
+
+    assert request.read(given).arguments
+    with pytest.raises(ToolError, match=r"(?s)git tracks.*ENV=") as refused:
+        request.read(given | {"WRITE": "1"})
+    assert "sk-abc" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "config: {}\n", "# nothing\n"])
@@ -73,7 +113,7 @@ def test_an_empty_stack_file_gets_a_config(tmp_path: Path, monkeypatch: pytest.M
 
     write.write("mine", {"script": "a.py"})
 
-    assert {"ray-worth-it:script": "a.py"} == stack_config.config_of("mine")
+    assert {"script": "a.py"} == stack_config.config_of("mine")
 
 
 def test_a_stack_file_in_another_form_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +123,7 @@ def test_a_stack_file_in_another_form_is_left_alone(tmp_path: Path, monkeypatch:
     file.write_text("config: {ray-worth-it:workers: '2'}\n")
 
     for key in ("workers", "script"):
-        with pytest.raises(ToolError, match=f'ray-worth-it:{key}: "3"'):
+        with pytest.raises(ToolError, match=f'  {key}: "3"'):
             write.write("mine", {key: "3"})
 
     assert "config: {ray-worth-it:workers: '2'}\n" == file.read_text()

@@ -1,6 +1,7 @@
 """Which data set a script is trained on, where it reads several: what reaches it, and when, decides."""
 
 import json
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from training.contract.progress import describe, read_new
 from training.launch import usage as of_the_project
 from training.workloads.script.observe import live, state, usage
-from training.workloads.script.observe.state import Loader, State
+from training.workloads.script.observe.loaders import Loader
+from training.workloads.script.observe.state import State
 
 TRAIN, TEST, MORE = 32, 100, 8
 """Rows of a batch, by which data sets are told apart."""
@@ -39,7 +41,7 @@ def test_rows_are_those_of_the_training(epoch: list[int | str], rows: int) -> No
     for word in epoch * 6:
         if isinstance(word, int):
             loader = state.loaders.setdefault(word, Loader(None, None, None))
-            loader.deliver(word, None)
+            loader.deliver(word)
             state.deliver(loader)
         else:
             state.step(0)
@@ -47,6 +49,43 @@ def test_rows_are_those_of_the_training(epoch: list[int | str], rows: int) -> No
 
     assert 6 * rows == counted[-1]
     assert len(state.step_ends) == len(counted)
+
+
+def test_what_another_thread_reads_is_of_no_step() -> None:
+    """It reads ahead: its rows and passes lie before the step that learns from them, and no step waits for it."""
+    observed, loader = State(), Loader(None, None, None)
+    observed.loaders[0] = loader
+    loader.begin(0, learning=True)
+    loader.deliver(TRAIN)
+    observed.deliver(loader)
+    observed.step(0)
+    of_steps = observed.to_dict()["rowsAtStep"]
+
+    def read() -> None:
+        with observed.hook():
+            loader.deliver(TRAIN)
+            observed.deliver(loader)
+            observed.take_time(lambda: time.sleep(0.05))
+
+    before = observed.hook_seconds, observed.own_seconds
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    after, written = (observed.hook_seconds, observed.own_seconds), observed.to_dict()
+
+    assert [TRAIN] == of_steps
+    assert before == after
+    assert (None, None, True) == (written["rowsAtStep"], written["passes"], written["rowsAhead"])
+
+
+@pytest.mark.parametrize(("freed", "seen"), [(False, 1), (True, 0)])
+def test_a_batch_that_was_freed_enters_no_model(freed: bool, seen: int) -> None:
+    """Its address is given again, to anything."""
+    observed, loader = State(), Loader(None, None, None)
+    observed.deliver(loader, {4096: lambda: freed})
+    observed.enters(4096, training=True)
+
+    assert seen == loader.in_training
 
 
 class Clock:
@@ -62,6 +101,10 @@ class Clock:
 
     def time(self) -> float:
         """Of the wall."""
+        return self.now
+
+    def perf_counter(self) -> float:
+        """The observer itself takes no time."""
         return self.now
 
     def process_time(self) -> float:
@@ -185,7 +228,7 @@ def test_progress_is_told_by_epochs(
     observed = State()
     loader = observed.loaders.setdefault(0, Loader(256, 256, 8))
     for _ in range(12):
-        loader.deliver(32, None)
+        loader.deliver(32)
         observed.deliver(loader)
         observed.step(0)
 
@@ -203,7 +246,7 @@ def test_progress_is_told_by_steps_where_no_epoch_is_known(lines: Path) -> None:
     observed.loaders[0] = Loader(None, 100, None)
     observed.all_steps = 10
     for _ in range(4):
-        observed.loaders[0].deliver(100, None)
+        observed.loaders[0].deliver(100)
         observed.deliver(observed.loaders[0])
         observed.step(0)
 

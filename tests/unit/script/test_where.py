@@ -231,16 +231,39 @@ def test_rank_0_has_what_all_ranks_did(pod: Somewhere) -> None:
     assert (None, None) == (seen[1], seen[2])
 
 
-def test_a_rank_that_says_nothing_is_named(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever somebody else says at that port."""
+@pytest.mark.parametrize(
+    "stranger_says",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"[" * 100_000,
+        b"[1]",
+        b'{"rank": 1}',
+        b'{"rank": [], "observations": []}',
+        b'{"rank": 1, "observations": [' + b" " * 999,
+    ],
+)
+def test_a_rank_that_says_nothing_is_named(
+    pod: Somewhere, monkeypatch: pytest.MonkeyPatch, stranger_says: bytes
+) -> None:
+    """Whatever somebody else says at that port, and however much."""
     monkeypatch.setattr(where, "WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(where, "MOST_BYTES", 500)
     port = free_port()
     place = where.RankPod(pod.request(), Rendezvous([f"127.0.0.1:{port - 1}", "x:1"], 0))
     with socket.create_connection(("127.0.0.1", port)) as stranger:
-        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        stranger.sendall(stranger_says)
 
     with pytest.raises(where.ApartError, match="rank 1 did not say what it did within"):
         place.seen(pod.folder)
+
+
+def test_a_rank_that_did_too_much_says_so(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 would never take it, and both would wait."""
+    monkeypatch.setattr(where, "MOST_BYTES", 500)
+    (pod.folder / "rank-1-7.json").write_text(json.dumps(did(1, 2)))
+
+    with pytest.raises(where.ApartError, match="rank 1 did takes"):
+        where.RankPod(pod.request(), Rendezvous(["127.0.0.1:1", "127.0.0.1:2"], 1)).seen(pod.folder)
 
 
 @pytest.fixture

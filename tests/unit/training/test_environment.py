@@ -102,7 +102,8 @@ def test_a_run_on_this_machine_has_the_credentials_that_it_was_given(monkeypatch
 
 def test_what_steers_frameworks_is_told_apart() -> None:
     """And nothing of it is a secret: it is recorded in results."""
-    assert STEERING == environment.steering(FOREIGN | SYSTEM | STEERING | DOWNLOADING)
+    secret = {"RAY_auth_token": "a", "OMP_SECRET_KEY": "b", "RAY_TRAIN_TOKEN": "c", "TF_API_KEY": "d"}
+    assert STEERING == environment.steering(FOREIGN | SYSTEM | STEERING | DOWNLOADING | secret)
 
 
 def test_proxies_end_with_the_fetching_of_data(monkeypatch: pytest.MonkeyPatch) -> None:

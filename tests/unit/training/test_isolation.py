@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -115,6 +116,19 @@ def test_threads_would_keep_the_old_network() -> None:
     )
 
     assert "this process has threads already False" == said.stdout.strip()
+
+
+@possible
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes root and setpriv")
+@pytest.mark.parametrize("without", ["-net_admin", "-sys_admin", "-sys_admin,-net_admin"])
+def test_root_without_a_right_gets_it_in_a_user_namespace(without: str) -> None:
+    """As in containers that have some of root's capabilities."""
+    said = subprocess.run(
+        ["setpriv", f"--bounding-set={without}", sys.executable, "-c", ENTER_WITH, "none"],
+        cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+
+    assert "None True" == said.stdout.strip()
 
 
 @possible

@@ -1,7 +1,12 @@
 """The submitter against a server that answers as Ray's Job Submission API does."""
 
 import io
+import threading
+import urllib.error
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +41,76 @@ def test_a_run_is_submitted_and_followed_to_its_end(capsys: pytest.CaptureFixtur
     assert "one\ntwo\n" == capsys.readouterr().out
 
 
+@contextmanager
+def elsewhere() -> Iterator[tuple[str, list[str]]]:
+    """A server of somebody else's that answers everything, and what it was told by whom."""
+    told: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            told.append(f"{self.command} {self.path} {self.headers.get('Authorization')}")
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        do_GET = do_POST = do_PUT = do_CONNECT = handle_any  # noqa: N815 (the names are the library's)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://localhost:{server.server_address[1]}", told
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_token_goes_to_no_host_that_an_answer_names(status: int) -> None:
+    """It runs code on the cluster. A request that is sent on is a refusal."""
+    ray = FakeRay({"job-1": ["SUCCEEDED"]})
+    with elsewhere() as (theirs, told), serving(ray, sends_to=(status, theirs)) as address:
+        api = JobsApi(address, TOKEN)
+        for ask in (api.jobs, api.version, lambda: api.upload(b"package"), lambda: api.stop("job-1")):
+            with pytest.raises(urllib.error.HTTPError):
+                ask()
+        with pytest.raises(urllib.error.HTTPError):
+            api.submit("job-2", ["python"], {})
+
+    assert [] == told
+
+
+def test_the_token_of_a_ray_of_this_machine_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor that of the cluster that a pod is in, which is behind none; others may be reached by one alone."""
+    ray = FakeRay()
+    with elsewhere() as (proxy, told), serving(ray) as address:
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        assert [] == JobsApi(address, TOKEN).jobs()
+        with pytest.raises(urllib.error.URLError):
+            JobsApi("http://head.invalid:8265", TOKEN, direct=True).version()
+        assert [] == told
+        with pytest.raises(KeyError):
+            JobsApi("http://head.invalid:8265", TOKEN).version()
+
+    assert [f"GET http://head.invalid:8265/api/version Bearer {TOKEN}"] == told
+
+
+def test_a_pod_asks_its_cluster_by_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its environment names for the script."""
+    made: list[bool] = []
+    monkeypatch.setattr(submit, "JobsApi", lambda *_, direct=False: made.append(direct))
+    monkeypatch.setattr(submit, "run", lambda *_: None)
+    monkeypatch.setenv(submit.TOKEN, TOKEN)
+    flags = ["--address=http://head:8265", "--submission-id=a", "--stack=ci", "--", "--epochs=1"]
+    monkeypatch.setattr("sys.argv", ["submit", *flags])
+
+    submit.main()
+
+    assert [True] == made
+
+
 def changes(ray: FakeRay) -> list[str]:
     """What was asked for that changes something."""
     return [path for method, path, _ in ray.requests if method != "GET"]
@@ -66,7 +141,10 @@ DRIVER = {
 def test_a_run_of_somebody_else_s_measurement_is_never_stopped(state: str) -> None:
     """On a Ray cluster that others measure on, too, where a stack's name tells nothing. It is waited for."""
     ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": mark("ci"), "theirs": mark("ci-of-another")})
-    with serving(ray) as address, pytest.raises(OthersError, match=r"theirs is a run of somebody's measurement: wait"):
+    with (
+        serving(ray) as address,
+        pytest.raises(OthersError, match=r"(?s)theirs is a run of somebody's.*make stop JOB=theirs"),
+    ):
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
 
     assert [] == changes(ray)

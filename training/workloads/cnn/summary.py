@@ -229,6 +229,8 @@ def _worker(session: Session, record: Record) -> Worker:
         throttled_seconds=session.usage.throttled(),
         samples=session.usage.samples,
         container_cpu=container_cpu_since(process.container_cpu),
+        training_wait=session.usage.training_wait,
+        run_wait=session.usage.run_wait(),
     )
 
 

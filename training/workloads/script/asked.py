@@ -25,6 +25,10 @@ for name in sys.argv[1:]:
         importlib.import_module(name)
     except Exception as error:
         print(f"{name} was not imported before the first run: {error!r}")
+if "ray" in sys.modules:
+    from pathlib import Path
+    for program in Path(sys.modules["ray"].__file__).parent.glob("core/src/ray/*/*"):
+        program.is_file() and program.read_bytes()
 """
 SHOWN_VALUES = {"storage": "{storage}"}
 """What stands for a folder that each run has of its own."""
@@ -118,7 +122,10 @@ def observer_hash() -> str:
 
 
 def warm_up(recipe: ScriptRecipe) -> list[str]:
-    """Imports the frameworks that the script imports, and Ray's library for it, once, with its own Python."""
+    """Imports the frameworks that the script imports, and Ray's library for it, once, with its own Python.
+
+    It reads the programs that Ray starts, too.
+    """
     found = asked(recipe)
     library = "ray.rllib" if found.script.kind == "ray-rllib" else "ray.train"
     return [found.python, "-c", IMPORTS, *found.script.frameworks, library]

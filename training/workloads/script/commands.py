@@ -86,15 +86,19 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
     if sizes.workers == 1 and (arm == "wide" or (arm == "ray" and script.kind == "other")):
         return "with one worker it is the baseline"
     if arm == "native":
-        return _no_native(script)
+        return _no_native(script, sizes)
     if arm == "ray" and script.kind == "other" and not script.needs_ray:
         return "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise)"
+    if arm == "ray" and script.kind == "spawn":
+        return "the script starts its ranks itself, so Ray can't; one for torchrun can be measured with Ray"
     if arm == "ray" and not has_ray:
         return "its environment has no Ray"
     return ""
 
 
-def _no_native(script: Script) -> str:
+def _no_native(script: Script, sizes: Sizes) -> str:
+    if script.kind == "spawn" and sizes.in_pods:
+        return "the script starts its ranks itself, on one machine"
     if script.kind == "other":
         return f"{WORDS['other']}: nothing here knows how its ranks find each other without Ray"
     if script.kind == "ray-rllib":
@@ -121,7 +125,7 @@ def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
     if script.kind in BY_TORCHRUN and (arm == "native" or (arm in ALONE and not script.trains_alone)):
         count = ("--nproc-per-node", str(sizes.workers if arm == "native" else 1))
         return ["-m", "torch.distributed.run", *count, *MASTER, str(sizes.master_port)]
-    if arm == "native":
+    if arm == "native" and script.kind != "spawn":
         return [str(RANKS / "processes.py"), str(sizes.workers), script.kind]
     if arm == "ray" and script.kind in ("torchrun", "tf-config"):
         return [str(RANKS / "under_ray.py"), str(sizes.workers), str(sizes.threads(arm)), script.kind]

@@ -22,7 +22,7 @@ from training.launch.environment import secrets_of, short_folder
 from training.launch.observed import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
-from training.workloads.script import commands, summary
+from training.workloads.script import commands, left, summary
 from training.workloads.script.asked import asked, why_not
 from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
@@ -66,7 +66,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         )
         environment = place.variables(given)
         printed = _Printed({**place.secret, **secrets_of(os.environ)})
-        usage, killed = Usage(), cgroup.memory_kills()
+        usage, killed, before = Usage(), cgroup.memory_kills(), left.look(commands.folder(found.script))
         end = observed.run(
             command.command, str(commands.folder(found.script)), environment, place.cpus(command), printed.pass_on
         )
@@ -86,7 +86,8 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     shutil.rmtree(own, ignore_errors=True)
     if seen is None:
         return None
-    made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept))
+    files = tuple(left.since(before, commands.folder(found.script)))
+    made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files)
     result = summary.result(made)
     reasons = result.reasons | place.reasons()
     return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head(), reasons=reasons)

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.recipe import camel
+from training.contract.result import CpuWait
+from training.workloads.script.step_clock import SeenPass, pass_steps
 
 RLLIB = "rllib"
 """Framework of an observation whose world is RLlib's runners: the process that learns speaks for them."""
+BOOSTERS = ("xgboost", "lightgbm")
+"""Frameworks of which a step is a round, which goes over all rows."""
 LEAST_TIMED = 3
 """Steps whose median is a step's time."""
 MOST_WORK = 0.9
@@ -37,6 +41,52 @@ class RankPod:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Optimizer:
+    """One that stepped, of one rank."""
+
+    steps: int
+    most_between: int
+    """The most of its steps between two of the first optimizer's."""
+    rates: tuple[tuple[float, float], ...]
+    """Highest and mean learning rate of each of its groups."""
+    settings: tuple[str, ...]
+    """What else decides a step of it, one after another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What entered the first module that has parameters, in training."""
+
+    types: tuple[str, ...]
+    numbers: int
+    """In all, from the second step on."""
+    varies: bool
+    """Whether not as many entered each time, but at the end of an epoch, or a step called the model as it liked."""
+    autocast: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankWork:
+    """What a rank did beside its steps and rows."""
+
+    optimizers: tuple[Optimizer, ...]
+    digests: dict[int, str]
+    """Of the weights, by the number of steps after which."""
+    parameters: str | None
+    """`17154 float32`."""
+    trained: tuple[str, ...]
+    """Numbers of them that had a gradient, one after another."""
+    inputs: Inputs | None
+    """What entered the first module that has parameters; None where that was not seen."""
+    no_input: str
+    """Why."""
+    given: str | None
+    """Parameters of a booster."""
+    rounds: int | None
+    """That a booster was told to make."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """One rank of one run. What is not known is None."""
 
@@ -52,14 +102,25 @@ class Observation:
     """Rows that were delivered up to the end of each step."""
     reported_rows: int | None
     """Rows of one step over all ranks, as Keras' `fit` was told."""
-    epoch_rows: int | None
-    """Rows of one pass of this rank's loader."""
+    announced_rows: int | None
+    """Rows of one pass of this rank's loader, as its sampler says."""
     epoch_steps: int | None
+    passes: tuple[SeenPass, ...]
+    """Over the data set that is trained on; none where they are not known."""
+    validations: int
+    """Passes from which nothing was learned."""
+    dataset_rows: int | None
+    """That there are to draw from."""
+    dataset_identity: str | None
+    """Equal for equal content; None where that can't be told."""
     first_pass: bytes | None
     """A byte a row of the data set: 1 where it was delivered in the first pass."""
+    first_pass_drawn: int
+    """Rows that were delivered in it, each as often as it was."""
+    rows_ahead: bool
+    """Whether another thread than that of the steps read them."""
+    work: RankWork
     weights: str | None
-    learning_rates: tuple[float | None, float | None]
-    """At the first step and at the last."""
     metrics: dict[str, float]
     metric_points: tuple[tuple[float, str, float], ...]
     """Each number that the script reported: seconds of the wall clock, name, value."""
@@ -85,6 +146,8 @@ class Observation:
     notes: tuple[str, ...]
     pod: RankPod | None = None
     """None on the machine that measures."""
+    cpu_waits: dict[str, CpuWait] | None = None
+    """Of the `training` and of the `run`; None where it is not counted."""
 
     @property
     def step_seconds(self) -> float | None:
@@ -92,11 +155,31 @@ class Observation:
         return settled_step_seconds(self.step_ends)
 
     @property
+    def pass_steps(self) -> list[int]:
+        """Steps of each pass that was finished."""
+        return pass_steps(self.passes, len(self.step_ends))
+
+    @property
+    def has_whole_epochs(self) -> bool:
+        """Whether every step was made in a pass that was finished, and all of these have as many steps."""
+        steps = self.pass_steps
+        return len(set(steps)) == 1 and sum(steps) == len(self.step_ends) and not self.ended_early
+
+    @property
     def steps_per_epoch(self) -> int | None:
-        """By its rows, where they are counted: a step may take several batches."""
-        if self.epoch_rows and self.rows_per_step:
-            return math.ceil(self.epoch_rows / self.rows_per_step)
+        """Of a pass that was finished, else as announced: a step may take several batches."""
+        if self.pass_steps:
+            return self.pass_steps[0]
+        if self.announced_rows and self.rows_per_step:
+            return math.ceil(self.announced_rows / self.rows_per_step)
         return self.epoch_steps
+
+    @property
+    def epoch_rows(self) -> int | None:
+        """Rows of a pass: as they were delivered in the first that was finished, else as announced."""
+        if self.pass_steps and self.step_rows and len(self.step_rows) == len(self.step_ends):
+            return self.step_rows[self.pass_steps[0] - 1]
+        return self.announced_rows
 
     @property
     def rows(self) -> int | None:
@@ -105,11 +188,12 @@ class Observation:
 
     @property
     def rows_per_step(self) -> float | None:
-        """The median over steps, so that a loader that draws ahead or a short last batch counts nothing."""
+        """The median over steps, so that a loader that draws ahead or a short last batch counts nothing; None where
+        most steps had nothing delivered."""
         if not self.step_rows:
             return None
         counted = [after - before for before, after in zip((0, *self.step_rows), self.step_rows, strict=False)]
-        return statistics.median(counted)
+        return statistics.median(counted) or None
 
 
 def cpus_at_work(thread_cpus: Sequence[tuple[Sequence[int], float]]) -> tuple[int, ...]:
@@ -152,11 +236,17 @@ def parse(data: dict[str, Any]) -> Observation:
         step_ends=tuple(end + data["clockOffset"] for end in data["stepEnds"]),
         step_rows=tuple(data["rowsAtStep"]) if data["rowsAtStep"] else None,
         reported_rows=data["rowsPerStepReported"],
-        epoch_rows=data["epochRows"],
+        announced_rows=data["epochRows"],
         epoch_steps=data["epochBatches"],
+        passes=_passes(data),
+        validations=data["validations"],
+        dataset_rows=data["datasetRows"],
+        dataset_identity=data["datasetIdentity"],
         first_pass=zlib.decompress(base64.b64decode(rows)) if rows else None,
+        first_pass_drawn=data["firstPassDrawn"],
+        rows_ahead=data["rowsAhead"],
+        work=_work(data["work"]),
         weights=data["weights"],
-        learning_rates=(data["learningRates"][0], data["learningRates"][1]),
         metrics=data["metrics"],
         metric_points=tuple((at + data["clockOffset"], name, value) for at, name, value in data["metricPoints"]),
         reports=data["reports"],
@@ -172,5 +262,43 @@ def parse(data: dict[str, Any]) -> Observation:
         no_all_reduce=data["noAllReduce"],
         ended_early=data["endedEarly"],
         notes=tuple(data["notes"]),
+        cpu_waits={name: CpuWait.of(read) for name, read in (data.get("cpuWaits") or {}).items()} or None,
         pod=RankPod(**{field.name: pod[camel(field.name)] for field in fields(RankPod)}) if pod else None,
+    )
+
+
+def _passes(data: dict[str, Any]) -> tuple[SeenPass, ...]:
+    if data["framework"] in BOOSTERS:
+        return tuple(SeenPass(start=step, finished=True) for step in range(len(data["stepEnds"])))
+    return tuple(SeenPass(start=start, finished=finished) for start, finished in data["passes"] or ())
+
+
+def _work(data: dict[str, Any]) -> RankWork:
+    return RankWork(
+        optimizers=tuple(
+            Optimizer(
+                steps=one["steps"],
+                most_between=one["mostBetween"],
+                rates=tuple((highest, mean) for highest, mean in one["rates"]),
+                settings=tuple(one["settings"]),
+            )
+            for one in data["optimizers"]
+        ),
+        digests={int(steps): digest for steps, digest in data["digests"].items()},
+        parameters=data["parameters"],
+        trained=tuple(data["trained"]),
+        inputs=_inputs(data) if data["inputs"] else None,
+        no_input=data["noInput"],
+        given=data["given"],
+        rounds=data["rounds"],
+    )
+
+
+def _inputs(data: dict[str, Any]) -> Inputs:
+    mode, seen = " in evaluation" if data["evaluates"] else "", data["inputs"]
+    return Inputs(
+        types=tuple(f"{kind}{mode}" for kind in seen["types"]),
+        numbers=seen["numbers"],
+        varies=data["varies"],
+        autocast=tuple(seen["autocast"]),
     )

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 Kind = Literal[
-    "ray-torch", "torchrun", "ray-tensorflow", "tf-config", "ray-xgboost", "ray-lightgbm", "ray-rllib", "other"
+    "ray-torch", "torchrun", "spawn", "ray-tensorflow", "tf-config", "ray-xgboost", "ray-lightgbm", "ray-rllib", "other"
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WORDS: dict[Kind, str] = {
     "ray-torch": "Ray Train for Torch",
     "torchrun": "PyTorch for torchrun",
+    "spawn": "PyTorch that starts its own ranks",
     "ray-tensorflow": "Ray Train for TensorFlow",
     "tf-config": "TensorFlow with TF_CONFIG",
     "ray-xgboost": "Ray Train for XGBoost",
@@ -96,6 +97,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
     files: set[Path] = {path}
     modules, names = frozenset(_imports(path, tree, files)), _names(tree)
     kind_of_it = _kind(modules, names, arguments, kind)
+    if kind == "auto" and kind_of_it == "torchrun" and _starts_ranks(modules, files):
+        kind_of_it = "spawn"
     script = Script(
         path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
         loads=_loads(path, tree), asks_one_cpu=_asks_one_cpu(tree),
@@ -133,6 +136,13 @@ def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, 
     if names & {"MultiWorkerMirroredStrategy", "TF_CONFIG"}:
         return "tf-config"
     return "other"
+
+
+def _starts_ranks(modules: frozenset[str], files: set[Path]) -> bool:
+    """Whether it has torch.multiprocessing start them, as PyTorch's tutorial does."""
+    calls = (node for path in files for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
+    by_torch = any(_is_in(name, "torch.multiprocessing") for name in modules)
+    return by_torch and any(_last_name(call.func) in ("spawn", "start_processes") for call in calls)
 
 
 def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:

@@ -11,6 +11,16 @@ the later half."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeenPass:
+    """A pass over the data set that is trained on."""
+
+    start: int
+    """Steps before its first batch."""
+    finished: bool
+    """Whether it came to the end of the data set."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepClock:
     """Of one rank; the others go in step with it."""
 
@@ -19,6 +29,8 @@ class StepClock:
     per_epoch: int
     """Steps of one of them."""
     whole_epochs: bool
+    gaps: int | None
+    """Epochs whose end was followed by another step, so that what lies between was seen; None where nothing does."""
     settled_after: int
     """Steps of the warm-up, beside the first."""
     warmup_seconds: float
@@ -30,27 +42,39 @@ class StepClock:
     """What lay before the first steps of epochs, beside a step each."""
 
 
-def step_clock(ends: Sequence[float], steps_per_epoch: int | None, *, ended_early: bool = False) -> StepClock:
-    """From the seconds at which steps ended; `ended_early` where not the script decided how many there are."""
+def step_clock(ends: Sequence[float], passes: Sequence[SeenPass] = (), *, ended_early: bool = False) -> StepClock:
+    """From the seconds at which steps ended, and the passes over the data that these were made in.
+
+    `ended_early`: not the script decided how many steps there are. An epoch of one step, as a round of a booster, has
+    all that belongs to it in the time of that step.
+    """
     lengths = [after - before for before, after in pairwise(ends)]
-    total = len(ends)
-    known = steps_per_epoch if steps_per_epoch and steps_per_epoch > 1 else total
-    whole = bool(steps_per_epoch) and total % known == 0 and not ended_early
-    first_steps = {number for number in range(len(lengths)) if (number + 1) % known == 0}
+    total, epochs = len(ends), pass_steps(passes, len(ends))
+    of_one = set(epochs) == {1}
+    whole = len(set(epochs)) == 1 and sum(epochs) == total and not ended_early
+    starts = {after.start - 1 for before, after in pairwise(passes) if before.finished}
+    first_steps = set() if of_one else {number for number in starts if 0 <= number < len(lengths)}
     settled = _settled(lengths)
     timed_steps = [number + 1 for number in range(settled, len(lengths)) if number not in first_steps]
     timed = [lengths[number - 1] for number in timed_steps]
     step = statistics.fmean(timed) if timed else 0.0
     return StepClock(
-        epochs=total // known if whole else 1,
-        per_epoch=known if whole else total,
+        epochs=len(epochs) if whole else 1,
+        per_epoch=epochs[0] if whole else total,
         whole_epochs=whole,
+        gaps=None if whole and of_one else len(epochs) - 1 if whole else 0,
         settled_after=settled,
         warmup_seconds=sum(length for number, length in enumerate(lengths[:settled]) if number not in first_steps),
         timed=timed,
         timed_steps=timed_steps,
         between_seconds=sum(max(0.0, lengths[number] - step) for number in first_steps),
     )
+
+
+def pass_steps(passes: Sequence[SeenPass], total: int) -> list[int]:
+    """Steps of each pass that was finished: up to the first batch of the next one, or to the end."""
+    ends = [*(one.start for one in passes[1:]), total]
+    return [end - one.start for one, end in zip(passes, ends, strict=False) if one.finished]
 
 
 def _settled(lengths: Sequence[float]) -> int:

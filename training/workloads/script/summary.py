@@ -32,7 +32,6 @@ from training.workloads.script import facts
 from training.workloads.script.asked import Asked
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
-from training.workloads.script.likeness import ROWS_PER_EPOCH
 from training.workloads.script.observations import RLLIB, Observation
 from training.workloads.script.recipe import variables
 from training.workloads.script.step_clock import StepClock, step_clock
@@ -40,7 +39,9 @@ from training.workloads.script.step_clock import StepClock, step_clock
 THREADS = "OMP_NUM_THREADS"
 MOST_REPORTED = 1000
 """Of one number: it stays in Pulumi's state with its run."""
-CHECKS = ("rowsDisjoint", "stepsEqual", "weightsEqual")
+ROWS_PER_EPOCH = "rowsPerEpoch"
+"""Key of a result's `work`."""
+CHECKS = ("rowsDisjoint", "stepsOfRanksEqual", "weightsEqual")
 OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds", "meanCpus")
 OF_RUNNERS = "of RLlib the process that learns is observed, and its runners are others"
 UNSEEN = (
@@ -64,6 +65,7 @@ class Made:
     throttled_seconds: float | None
     """That a quota held the whole run back."""
     artifacts: tuple[Artifact, ...] = ()
+    left_files: tuple[str, ...] = ()
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
@@ -76,7 +78,7 @@ class Made:
         if self.facts is None:
             return None
         first = self.seen[0]
-        return step_clock(first.step_ends, self.facts.steps_per_epoch, ended_early=first.ended_early)
+        return step_clock(first.step_ends, first.passes, ended_early=first.ended_early)
 
     @cached_property
     def software(self) -> Software:
@@ -109,12 +111,14 @@ def result(made: Made) -> TrainingResult:
         amount=_amount(made),
         scores={name: points[-1].value for name, points in _reported(made).items()},
         curve=[],
-        schedule=list(known.learning_rates[0]) if known and len(known.learning_rates) == 1 else [],
+        schedule=[],
         work={ROWS_PER_EPOCH: float(known.rows_per_epoch)} if known and known.rows_per_epoch else {},
+        did=dict(known.work.items) if known else {},
         workers=[_worker(made, one) for one in made.seen] or [_worker(made, None)],
         checks=checks,
         reported=_reported(made),
         ray_ran=known.ray if known else None,
+        left_files=list(made.left_files),
         weights=known.weights if known else None,
         all_reduce=made.seen[0].all_reduce if made.seen else None,
         detail=_detail(made),
@@ -143,7 +147,7 @@ def _checks(made: Made) -> tuple[dict[str, bool | None], dict[str, str]]:
     steps = sorted({len(one.step_ends) for one in made.seen})
     said = {
         "rowsDisjoint": made.facts.rows_disjoint,
-        "stepsEqual": (len(steps) == 1, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
+        "stepsOfRanksEqual": (len(steps) == 1, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
         "weightsEqual": made.facts.weights_equal,
     }
     reasons = {f"checks.{name}": words for name, (value, words) in said.items() if value is not True}
@@ -161,7 +165,8 @@ def _seconds(made: Made) -> Seconds:
         evaluation=None,
         report=None,
         wall=made.end.ended - made.end.began,
-        probe=min((one.own_seconds for one in made.seen), default=0.0),  # the others waited for the last one
+        probe=min((one.own_seconds + one.hook_seconds for one in made.seen), default=0.0),  # the others waited for it
+        observer=max((one.hook_seconds for one in made.seen), default=0.0),
     )
 
 
@@ -176,6 +181,7 @@ def _steps(made: Made) -> Steps:
         exchanged_bytes=made.seen[0].gradient_bytes,
         trace=clock.timed,
         whole_epochs=clock.whole_epochs,
+        gaps=clock.gaps,
     )
 
 
@@ -236,6 +242,8 @@ def _worker(made: Made, one: Observation | None) -> Worker:
         mean_cpus=_mean_cpus(one, made.clock) if one and made.clock and not is_rllib else None,
         throttled_seconds=pod.throttled_seconds if pod else made.throttled_seconds,
         samples=[list(sample) for sample in one.samples] if one and not is_rllib else [],
+        training_wait=(one.cpu_waits or {}).get("training") if one and not is_rllib else None,
+        run_wait=(one.cpu_waits or {}).get("run") if one and not is_rllib else None,
     )
 
 
@@ -289,6 +297,8 @@ def _reasons(made: Made) -> dict[str, str]:
         "workers.computeThreads": "its framework does not say how many threads compute",
         "throttledSeconds": "the system does not count it",
     }
+    if made.facts:
+        reasons |= {f"work.{item}": why for item, why in made.facts.work.unknown.items()}
     if not (made.seen and made.seen[0].all_reduce):
         reasons["allReduce"] = _why_not_probed(made)
     if not made.seen:

@@ -50,6 +50,8 @@ UNHELD = "Ray counts the CPUs that it reserves, and holds no process to them"
 WAIT_SECONDS = 7 * 86_400.0
 """For what all ranks did, longer than any run: a rank that fails, or the deadline, ends the Job and so this pod."""
 ANSWER_SECONDS = 10.0
+MOST_BYTES = 256 * 2**20
+"""Of what a rank did, as it is brought to rank 0; a million steps take about 50 MiB."""
 RAY_SECONDS = 180.0
 """For what Ray is asked after a run: each of its nodes starts a worker, on a part of a CPU."""
 RENDEZVOUS = {
@@ -324,11 +326,13 @@ def _resolved(address: str) -> str:
 
 def _bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
     """Give rank 0 what this rank did. Raises ApartError when it does not take it."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline, content = time.monotonic() + WAIT_SECONDS, json.dumps(what).encode()
+    if len(content) > MOST_BYTES:
+        raise ApartError(f"what rank {what['rank']} did takes {len(content)} bytes, more than {MOST_BYTES}")
     while time.monotonic() < deadline:
         try:
             with socket.create_connection(meeting, ANSWER_SECONDS) as there:
-                there.sendall(json.dumps(what).encode())
+                there.sendall(content)
                 there.shutdown(socket.SHUT_WR)
                 there.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
                 if there.recv(1):
@@ -363,8 +367,18 @@ def _told(there: socket.socket) -> dict[str, Any]:
     there.settimeout(ANSWER_SECONDS)
     try:
         with there, there.makefile("rb") as said:
-            brought: dict[str, Any] = json.loads(said.read())
+            brought = json.loads(said.read(MOST_BYTES))
+            if not _is_of_a_rank(brought):
+                return {}
             there.sendall(b"1")
-    except (OSError, ValueError):
+            return dict(brought)
+    except (OSError, ValueError, RecursionError):
         return {}
-    return brought
+
+
+def _is_of_a_rank(brought: Any) -> bool:
+    return (
+        isinstance(brought, dict)
+        and isinstance(brought.get("rank"), int)
+        and isinstance(brought.get("observations"), list)
+    )

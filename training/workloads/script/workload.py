@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from training.contract.workload import Target, Workload
-from training.workloads.script import asked, likeness
+from training.workloads.script import asked, same_work
 from training.workloads.script.detail import ScriptDetail
 from training.workloads.script.recipe import ScriptRecipe
 
@@ -58,5 +58,5 @@ WORKLOAD = Workload(
     warm_up=asked.warm_up,
     target=target,
     work_checks=("rowsDisjoint", "weightsEqual"),
-    same_work=likeness.same_work,
+    same_work=same_work.of_results,
 )

@@ -11,11 +11,18 @@ import hashlib
 import inspect
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import state
+from .loaders import Loader
+from .work import Optimizer
+
+OF_A_PLACE = (
+    "nthread", "n_jobs", "num_threads", "num_thread", "verbosity", "verbose", "device", "machines", "num_machines",
+    "local_listen_port", "listen_time_out", "time_out", "tree_learner", "pre_partition",
+)  # fmt: skip
+"""Parameters by which arms may differ."""
 
 
 def observe_xgboost(module: Any) -> None:
@@ -28,13 +35,18 @@ def _rounds_class(base: Any) -> Any:
         """Counts rounds, after the script's own callbacks: XGBoost calls no other after one that ends the training."""
 
         def __init__(self, given: dict[str, Any]) -> None:
-            self.params, self.rows = given["params"], given["dtrain"].num_row()
-            self.rounds = given["num_boost_round"]
+            data = given["dtrain"]
+            self.params, self.rounds, self.rows = given["params"], given["num_boost_round"], data.num_row()
+            self.columns = data.num_col()
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002 (XGBoost's name)
             """A round is over; true if it was the last that is wanted."""
             logs = ((f"{data}-{name}", values[-1]) for data, of in evals_log.items() for name, values in of.items())
-            return _round(model, self.rows, lambda: _begin_xgboost(model, self.params, self.rounds), logs)
+            return _round(model, self.rows, lambda: self._begin(model), logs)
+
+        def _begin(self, model: Any) -> None:
+            _begin_xgboost(model, self.params, self.rounds)
+            _note_work(self.params, self.rounds, self.columns)
 
     return Rounds
 
@@ -46,9 +58,13 @@ def observe_lightgbm(module: Any) -> None:
     def rounds(_: dict[str, Any]) -> Callable[[Any], None]:
         def after_round(env: Any) -> None:
             logs = ((f"{one[0]}-{one[1]}", one[2]) for one in env.evaluation_result_list or ())
-            rounds = env.end_iteration - env.begin_iteration
-            begin = functools.partial(_begin_lightgbm, env.model, env.params, rounds)
-            if _round(env.model, env.model.train_set.num_data(), begin, logs):
+            data, rounds = env.model.train_set, env.end_iteration - env.begin_iteration
+
+            def begin() -> None:
+                _begin_lightgbm(env.model, env.params, rounds)
+                _note_work(env.params, rounds, data.num_feature())
+
+            if _round(env.model, data.num_data(), begin, logs):
                 raise enough(env.iteration, env.evaluation_result_list or [])
 
         after_round.order = sys.maxsize  # type: ignore[attr-defined]  # after the script's own
@@ -77,43 +93,52 @@ def _with_callback(train: Callable[..., Any], callback: Callable[[dict[str, Any]
 
 def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tuple[str, Any]]) -> bool:
     """Count a round of a model over so many rows; whether it is the last that is wanted."""
-    began = time.perf_counter()
     now = state.current()
-    try:
-        if not now.step_ends:
-            begin()
-        loader = now.loaders.setdefault(id(model), state.Loader(None, rows, None))
-        loader.deliver(rows, None)
-        now.deliver(loader)
-        for name, value in logs:
-            now.measured(name, float(value))
-        now.step(id(model))
-    except Exception as error:  # noqa: BLE001 (the script's round is done, and goes on)
-        state.note(f"a round could not be observed: {error!r}")
-    finally:
-        now.hook_seconds += time.perf_counter() - began
+    with now.hook():
+        try:
+            if not now.step_ends:
+                begin()
+            loader = now.loaders.setdefault(id(model), Loader(None, rows, None))
+            loader.deliver(rows)
+            now.deliver(loader)
+            for name, value in logs:
+                now.measured(name, float(value))
+            optimizer = now.work.optimizers.setdefault(id(model), Optimizer())
+            optimizer.step([float(now.model.rate() or 0.0)])
+            now.step(id(model))
+        except Exception as error:  # noqa: BLE001 (the script's round is done, and goes on)
+            state.note(f"a round could not be observed: {error!r}")
     return now.is_enough()
+
+
+def _note_work(params: dict[str, Any], rounds: int, columns: int) -> None:
+    """What decides the trees: all parameters but those that say where and with what they are made."""
+    work = state.current().work
+    said = {key: value for key, value in params.items() if key not in OF_A_PLACE and not callable(value)}
+    work.given = " ".join(f"{key}={value}" for key, value in sorted(said.items()))
+    work.rounds = rounds
+    work.training.enter(columns, "features", "off")
 
 
 def _begin_xgboost(model: Any, params: dict[str, Any], rounds: int) -> None:
     collective = sys.modules["xgboost.collective"]
     now = state.current()
     now.all_steps = now.all_steps or rounds
-    now.framework, now.weights = "xgboost", functools.partial(_digest_xgboost, model)
+    now.framework, now.model.digest = "xgboost", functools.partial(_digest_xgboost, model)
     now.rank, now.world = collective.get_rank(), collective.get_world_size()
     now.threads = _threads(params, "nthread", "n_jobs")
-    now.learning_rate = lambda: params.get("eta", params.get("learning_rate"))
+    now.model.rate = lambda: params.get("eta", params.get("learning_rate"))
 
 
 def _begin_lightgbm(model: Any, params: dict[str, Any], rounds: int) -> None:
     now = state.current()
     now.all_steps = now.all_steps or rounds
-    now.framework, now.weights = "lightgbm", functools.partial(_digest_lightgbm, model)
+    now.framework, now.model.digest = "lightgbm", functools.partial(_digest_lightgbm, model)
     now.world = int(params.get("num_machines", 1)) if model._network else 1
     train = sys.modules.get("ray.train")
     now.rank = train.get_context().get_world_rank() if train and now.world > 1 else now.rank
     now.threads = _threads(params, "num_threads", "num_thread", "nthread", "n_jobs")
-    now.learning_rate = lambda: params.get("learning_rate", params.get("eta"))
+    now.model.rate = lambda: params.get("learning_rate", params.get("eta"))
 
 
 def _threads(params: dict[str, Any], *names: str) -> int | None:

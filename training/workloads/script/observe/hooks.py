@@ -13,14 +13,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import booster_rounds, in_pod, keras_steps, ray_train, rllib_iterations, state, torch_probe, torch_steps
+from . import (
+    booster_rounds,
+    in_pod,
+    keras_steps,
+    ray_train,
+    rllib_iterations,
+    state,
+    torch_loaders,
+    torch_probe,
+    torch_steps,
+)
 
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 """Environment variable: after so many seconds a process writes where it is."""
 
 OBSERVERS: dict[str, Callable[[Any], None]] = {
     "torch.optim.optimizer": torch_steps.observe_optimizers,
-    "torch.utils.data.dataloader": torch_steps.observe_loaders,
+    "torch.utils.data.dataloader": torch_loaders.observe_loaders,
     "torch.distributed.distributed_c10d": torch_probe.observe_groups,
     "keras": keras_steps.observe_models,
     "tf_keras": keras_steps.observe_models,

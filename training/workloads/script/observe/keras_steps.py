@@ -8,12 +8,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import math
 import os
 import sys
-import time
+from collections import Counter
 from typing import Any
 
 from . import state
+from .loaders import Pass
+from .work import Optimizer
 
 
 def observe_models(module: Any) -> None:
@@ -68,29 +71,57 @@ def _callback_class(base: Any) -> Any:
             super().__init__()
             self.rows = rows
 
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' names)
+            """A pass over the data begins."""
+            now = state.current()
+            now.own_passes.append(Pass(len(now.step_ends)))
+
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """A step is over."""
-            began = time.perf_counter()
-            now = state.current()
-            if not now.step_ends:
-                now.framework, now.rows_per_step = base.__module__.partition(".")[0], self.rows
-                now.epoch_steps, now.epochs = self.params.get("steps"), self.params.get("epochs")
-                now.threads = _threads(base.__module__)
-                now.rank, _ = state.rank_of_environment()
-                now.world = _replicas(self.model)
-                now.weights = functools.partial(_digest, self.model)
-                now.learning_rate = functools.partial(_learning_rate, self.model)
-            counted = now.step(id(self.model))
-            now.hook_seconds += time.perf_counter() - began
-            if counted and now.is_enough():
+            if _count(base.__module__, self.model, self.params, self.rows):
                 raise state.Enough(0)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
-            """The metrics of an epoch."""
-            for name, value in (logs or {}).items():
-                state.current().measured(str(name), float(value))
+            """The pass is over, and its metrics are there."""
+            _end_epoch(logs or {})
+
+        def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
+            """A validation."""
+            state.current().other_validations += 1
 
     return Steps
+
+
+def _count(module: str, model: Any, params: dict[str, Any], rows: int | None) -> bool:
+    """A step of this model; whether that is enough."""
+    now = state.current()
+    with now.hook():
+        if not now.step_ends:
+            now.framework, now.rows_per_step = module.partition(".")[0], rows
+            now.threads = _threads(module)
+            _begin(now, model, params)
+        now.work.optimizers.setdefault(id(model), Optimizer()).step([_learning_rate(model)])
+        counted = now.step(id(model))
+    return counted and now.is_enough()
+
+
+def _begin(now: state.State, model: Any, params: dict[str, Any]) -> None:
+    now.epoch_steps, now.epochs = params.get("steps"), params.get("epochs")
+    now.work.rounds = now.epochs
+    now.rank, _ = state.rank_of_environment()
+    now.world = _replicas(model)
+    now.model.digest = now.model.quick_digest = functools.partial(_digest, model)
+    now.work.parameters, trained = _parameters(model)
+    now.work.trained.note(trained)
+
+
+def _end_epoch(logs: dict[str, Any]) -> None:
+    now = state.current()
+    for each in now.own_passes[-1:]:
+        each.finished = True
+    for name, value in logs.items():
+        now.measured(str(name), float(value))
+    now.look_at_weights()
 
 
 def _replicas(model: Any) -> int:
@@ -107,8 +138,21 @@ def _threads(module: str) -> int | None:
     return int(asked or os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or None
 
 
-def _learning_rate(model: Any) -> Any:
-    return model.optimizer.learning_rate.numpy()
+def _learning_rate(model: Any) -> float:
+    """0 where the optimizer has none that is a number."""
+    try:
+        return float(model.optimizer.learning_rate.numpy())
+    except (AttributeError, TypeError, ValueError):
+        return 0.0
+
+
+def _parameters(model: Any) -> tuple[str, int]:
+    """How many numbers of which type, and how many of them are trained."""
+    counts = Counter[str]()
+    for weight in model.weights:
+        counts[str(weight.dtype).rpartition("'")[0].rpartition("'")[2] or str(weight.dtype)] += math.prod(weight.shape)
+    trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
+    return " + ".join(f"{number} {kind}" for kind, number in sorted(counts.items())), trained
 
 
 def _digest(model: Any) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from . import state
+from .loaders import Loader
 
 CLOCK = -1
 """Of an algorithm, which no object has for its id."""
@@ -27,13 +27,12 @@ def observe_algorithms(module: Any) -> None:
     @functools.wraps(step)
     def step_observed(self: Any) -> Any:
         results = step(self)
-        began = time.perf_counter()
         now = state.current()
-        try:
-            _count(now, self, results)
-        except Exception as error:  # noqa: BLE001 (the script's iteration is done, and goes on)
-            state.note(f"an iteration could not be observed: {error!r}")
-        now.hook_seconds += time.perf_counter() - began
+        with now.hook():
+            try:
+                _count(now, self, results)
+            except Exception as error:  # noqa: BLE001 (the script's iteration is done, and goes on)
+                state.note(f"an iteration could not be observed: {error!r}")
         if now.is_enough():
             return _ended(results)
         return results
@@ -44,11 +43,11 @@ def observe_algorithms(module: Any) -> None:
 def _count(now: state.State, algorithm: Any, results: dict[str, Any]) -> None:
     if not now.step_ends:
         now.framework, now.rank = "rllib", 0
-        now.gradient_bytes = lambda: None  # what the runners exchange is no gradients
+        now.model.gradient_bytes = lambda: None  # what the runners exchange is no gradients
     runners = algorithm.env_runner_group
     now.world = max(1, runners.num_healthy_remote_workers() if runners else 0)
-    loader = now.loaders.setdefault(CLOCK, state.Loader(None, None, None))
-    loader.deliver(int(results[ENV_STEPS]) - loader.rows, None)
+    loader = now.loaders.setdefault(CLOCK, Loader(None, None, None))
+    loader.deliver(int(results[ENV_STEPS]) - loader.rows)
     now.deliver(loader)
     for name, value in _numbers(results):
         now.measured(name, value)

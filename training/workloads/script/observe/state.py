@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import json
 import math
 import os
 import sys
 import threading
 import time
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from . import in_pod
 from .live import EPOCHS, Live
+from .loaders import Loader, Pass, told
 from .usage import Usage, peak_memory_bytes, thread_cpus
+from .work import Model, Work
 
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
@@ -24,37 +25,19 @@ STEPS = "TRAINING_OBSERVE_STEPS"
 """Environment variable: every rank ends after so many steps; 0 or absent: with the script."""
 CLUSTER = "TRAINING_CLUSTER"
 """Environment variable: the addresses of all ranks and which of them this one is, where no framework's own says it."""
-MOST_ROWS = 50_000_000
-"""Of a data set whose rows are marked one by one, a byte each while the process lives."""
+MOST_LOOKING = 0.02
+"""Of the time so far that looking at the weights may take beyond the first steps."""
+FIRST_STEPS = 16
+NOWHERE: Mapping[int, Callable[[], bool]] = {}
 _lock = threading.Lock()
+
+
+Place = tuple[Loader, Callable[[], bool]]
+"""Whose batch is somewhere in memory, and whether it has been freed since."""
 
 
 class Enough(SystemExit):
     """Ends a rank after the wanted number of steps: `finally` blocks run, and the exit code is 0."""
-
-
-class Loader:
-    """The rows of one data set that reached the script, in the order of its passes."""
-
-    def __init__(self, dataset_rows: int | None, epoch_rows: int | None, epoch_batches: int | None) -> None:
-        self.dataset_rows = dataset_rows
-        self.epoch_rows = epoch_rows
-        self.epoch_batches = epoch_batches
-        self.rows = 0
-        self.rows_at_step: list[int] = []
-        """Delivered up to the end of each step that this data set was read for."""
-        self.passes = 0
-        self.numbered = dataset_rows is not None and dataset_rows <= MOST_ROWS
-        self.first_pass = bytearray(dataset_rows if self.numbered and dataset_rows else 0)
-
-    def deliver(self, rows: int, numbers: list[int] | None) -> None:
-        """A batch of so many rows; their numbers in the data set, where they have some."""
-        self.rows += rows
-        if numbers is None:
-            self.numbered = False
-        elif self.numbered and self.passes <= 1:
-            for number in numbers:
-                self.first_pass[number] = 1
 
 
 class State:
@@ -65,13 +48,18 @@ class State:
         self.pod = in_pod.Pod()
         self.began = time.time()
         self.step_ends: list[float] = []
-        """Seconds of the monotonic clock, without `own_seconds`."""
+        """Seconds of the monotonic clock, without what the observer took."""
+        self.work = Work()
         self.usage = Usage()
         self.live = Live()
         self.loaders: dict[int, Loader] = {}
         self.read: list[Loader] = []
         self.read_for_next = True
+        self._where: tuple[dict[int, Place], dict[int, Place]] = ({}, {})
+        """Whose batches are where: those that were delivered since the last step, and before."""
         self.clock_of: int | None = None
+        self.thread: int | None = None
+        """In which the steps are made."""
         self.rank, self.world = rank_of_environment()
         self.threads: int | None = None
         self.framework: str | None = None
@@ -79,11 +67,9 @@ class State:
         self.epoch_steps: int | None = None
         self.epochs = int(os.environ.get(EPOCHS) or 0) or None
         self.all_steps = int(os.environ.get(STEPS) or 0) or None
-        self.weights: Callable[[], str | None] = lambda: None
-        self.learning_rate: Callable[[], Any] = lambda: None
+        self.model = Model()
         self.ray = False
         """Whether this process had started Ray, or joined one, by its first step."""
-        self.first_learning_rate: float | None = None
         self.metrics: dict[str, float] = {}
         self.metric_points: list[tuple[float, str, float]] = []
         self.reports = 0
@@ -91,7 +77,11 @@ class State:
         self.hook_seconds = 0.0
         self.own_seconds = 0.0
         """What the observer took between two steps or after the last, beside the hooks."""
-        self.gradient_bytes: Callable[[], int | None] = lambda: None
+        self._looking_seconds = 0.0
+        self.own_passes: list[Pass] = []
+        """Of a framework that tells its epochs itself."""
+        self.other_validations = 0
+        """Passes that nothing is learned from, where a framework tells them itself."""
         self.probe: Callable[[], None] = lambda: None
         """Called once, when this rank makes no more steps."""
         self.all_reduce: dict[str, float] | None = None
@@ -103,12 +93,51 @@ class State:
         self.notes: list[str] = []
         self.written = False
 
-    def deliver(self, loader: Loader) -> None:
-        """`loader` has delivered a batch that the next step may be made of."""
+    @contextlib.contextmanager
+    def hook(self) -> Iterator[None]:
+        """What is done within is the observer's, and in no clock."""
+        began, own = time.perf_counter(), self.own_seconds
+        try:
+            yield
+        finally:
+            if self.is_in_step_thread():
+                self.hook_seconds += time.perf_counter() - began - (self.own_seconds - own)
+
+    def is_in_step_thread(self) -> bool:
+        """Whether the steps wait for what this thread does."""
+        return self.thread in (None, threading.get_ident())
+
+    def take_time(self, look: Callable[[], Any]) -> Any:
+        """Do what takes long between two steps."""
+        began = time.perf_counter()
+        try:
+            return look()
+        finally:
+            if self.is_in_step_thread():
+                self.own_seconds += time.perf_counter() - began
+
+    def deliver(self, loader: Loader, where: Mapping[int, Callable[[], bool]] = NOWHERE) -> None:
+        """`loader` has delivered a batch that the next step may be made of.
+
+        `where`: the addresses of its tensors, and how to ask whether these have been freed.
+        """
+        loader.is_ahead = loader.is_ahead or not self.is_in_step_thread()
         if self.read_for_next:
             self.read, self.read_for_next = [], False
         if loader not in self.read:
             self.read.append(loader)
+        for address, freed in where.items():
+            self._where[0][address] = (loader, freed)
+
+    def enters(self, where: int, *, training: bool) -> None:
+        """A tensor enters the model: it may be a batch."""
+        loader, freed = self._where[0].get(where) or self._where[1].get(where) or (None, bool)
+        if loader is None or freed():  # something else is there now
+            return
+        if training:
+            loader.in_training += 1
+        else:
+            loader.in_evaluation += 1
 
     def take_clock(self, clock: int) -> None:
         """Steps of the optimizer (or model, or algorithm) `clock` are those that count, unless others do already."""
@@ -122,15 +151,18 @@ class State:
         if clock != self.clock_of:
             return False
         if not self.step_ends:
-            self.first_learning_rate = _number(self.learning_rate)
-            self.ray = _ray_runs()
+            self.ray, self.thread = _ray_runs(), threading.get_ident()
         now = time.monotonic()
-        self.step_ends.append(now - self.own_seconds)
+        self.step_ends.append(now - self.own_seconds - self.hook_seconds)
         for loader in self.read:  # several: a validation comes between steps, or there are two sets to learn from
             loader.rows_at_step.append(loader.rows)
         self.read_for_next = True
+        self._where = ({}, self._where[0])
+        self.work.end_step()
         try:
             self.usage.step(now)
+            if is_looked_at(len(self.step_ends)):
+                self.look_at_weights()
             if self.rank == 0 and self.live.is_due(now, len(self.step_ends)):
                 self._tell(now)
         except Exception as error:  # noqa: BLE001 (the step is counted: every rank has to end after the same one)
@@ -140,14 +172,28 @@ class State:
     def _tell(self, now: float) -> None:
         self.live.write(now, len(self.step_ends), self._steps_per_epoch(), self.epochs, self.all_steps)
 
-    def _training(self) -> Loader | None:
-        """The data set with the most steps, where any has one."""
-        loader = max(self.loaders.values(), key=lambda one: len(one.rows_at_step), default=None)
-        return loader if loader and loader.rows_at_step else None
+    def look_at_weights(self) -> None:
+        """Note a digest of them after this step: at first, and then as long as that takes little time."""
+        self.take_time(self.model.note_trained)
+        steps, own = len(self.step_ends), self.own_seconds
+        if self.world == 1 or not steps or steps in self.work.digests:
+            return
+        if steps > FIRST_STEPS and self._looking_seconds > MOST_LOOKING * (self.step_ends[-1] - self.step_ends[0]):
+            return
+        digest = self.take_time(self.model.quick_digest)
+        if digest is not None:
+            self.work.digests[steps] = digest
+        self._looking_seconds += self.own_seconds - own
+
+    def training(self) -> Loader | None:
+        """The data set that is trained on: of those that do not validate, that of the most steps; None: none is."""
+        in_training = bool(self.work.training.types)  # else the model is in evaluation all the time
+        read = [one for one in self.loaders.values() if one.rows_at_step and not (in_training and one.validates)]
+        return max(read, key=lambda one: (one.in_training > 0, len(one.rows_at_step)), default=None)
 
     def _steps_per_epoch(self) -> int | None:
         """By what is known so far: a step may take several batches. None where a step is an epoch, as of boosters."""
-        loader, steps = self._training(), self.epoch_steps
+        loader, steps = self.training(), self.epoch_steps
         counted = loader.rows_at_step if loader else []
         if loader and loader.epoch_rows and len(counted) > 1 and counted[-1] > counted[0]:
             steps = math.ceil(loader.epoch_rows * (len(counted) - 1) / (counted[-1] - counted[0]))
@@ -184,10 +230,8 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, camelCase, units in names; what is not known is null."""
-        loader = self._training()
-        began = time.monotonic()
-        weights = self.weights()
-        self.own_seconds += time.monotonic() - began
+        loader = self.training()
+        weights = self.take_time(self.model.digest)
         return {
             "pid": self.pid,
             "pod": self.pod.to_dict(),
@@ -199,14 +243,19 @@ class State:
             "startSeconds": self.began,
             "stepEnds": self.step_ends,
             "clockOffset": time.time() - time.monotonic(),
-            "rowsAtStep": loader.rows_at_step if loader else None,
+            "rowsAtStep": loader.rows_at_step if loader and not loader.is_ahead else None,
             "rowsPerStepReported": self.rows_per_step,
-            "datasetRows": loader.dataset_rows if loader else None,
             "epochRows": loader.epoch_rows if loader else None,
             "epochBatches": loader.epoch_batches if loader else self.epoch_steps,
-            "firstPassRows": _packed(loader.first_pass) if loader and loader.numbered else None,
+            "firstPassRows": loader.packed() if loader else None,
+            "firstPassDrawn": loader.drawn if loader else 0,
+            "rowsAhead": bool(loader and loader.is_ahead),
+            "datasetRows": loader.own_rows if loader else None,
+            "datasetIdentity": loader.identity if loader else None,
+            "passes": loader.told_passes() if loader else told(self.own_passes),
+            "validations": self.other_validations + sum(one.validations for one in self.loaders.values()),
+            "work": self.work.to_dict(),
             "weights": weights,
-            "learningRates": [self.first_learning_rate, _number(self.learning_rate)],
             "metrics": self.metrics,
             "metricPoints": self.metric_points,
             "reports": self.reports,
@@ -215,14 +264,20 @@ class State:
             "ownSeconds": self.own_seconds,
             "cpuAtStep": self.usage.cpu_at_step,
             "samples": self.usage.samples,
+            "cpuWaits": self.usage.waits(),
             "threadCpus": thread_cpus(),
             "peakMemoryBytes": self.peak_memory_bytes,
-            "gradientBytes": self.gradient_bytes(),
+            "gradientBytes": self.model.gradient_bytes(),
             "allReduce": self.all_reduce,
             "noAllReduce": self.no_all_reduce,
             "endedEarly": self.ended_early,
             "notes": self.notes,
         }
+
+
+def is_looked_at(steps: int) -> bool:
+    """After which steps what changes seldom is looked at: 1, 2, 4, 8, …"""
+    return steps & (steps - 1) == 0
 
 
 def rank_of_environment() -> tuple[int, int]:
@@ -244,22 +299,9 @@ def _ray_runs() -> bool:
     return bool(worker and worker.is_initialized())
 
 
-def _number(ask: Callable[[], Any]) -> float | None:
-    """What is asked for as a number; None where it is none, or can't be asked for now."""
-    try:
-        return float(ask())
-    except Exception:  # noqa: BLE001 (of a framework that has it as something else)
-        return None
-
-
 def cluster() -> dict[str, Any] | None:
     """All ranks' addresses, this one's rank, and XGBoost's tracker; None where nothing is told by CLUSTER."""
     return json.loads(os.environ[CLUSTER]) if CLUSTER in os.environ else None
-
-
-def _packed(marks: bytearray) -> str:
-    """A byte a row, 0 or 1, compressed, as text."""
-    return base64.b64encode(zlib.compress(bytes(marks), 1)).decode()
 
 
 _states: list[State] = [State()]

@@ -14,6 +14,9 @@ SAMPLE_SECONDS = 1.0
 MOST_SAMPLES = 2000
 """With more every second is dropped, and they are taken half as often."""
 PROCESS = Path("/proc/self")
+PRESSURE = Path("/sys/fs/cgroup/cpu.pressure")
+NODE = "TRAINING_NODE"
+"""Environment variable of a pod."""
 
 
 class Usage:
@@ -26,6 +29,10 @@ class Usage:
         self.cpu_at_step: list[float] = []
         self.samples: list[list[float]] = []
         """[seconds since the first step, CPUs in use, resident bytes], about once a second."""
+        self._queue = _RunQueue()
+        self._began = time.monotonic()
+        self._waits: list[list[float | None]] = []
+        """Read at the end of the first step, and with the latest sample."""
         self._every = SAMPLE_SECONDS
         self._first = self._before = (0.0, 0.0)
 
@@ -35,11 +42,30 @@ class Usage:
         self.cpu_at_step.append(cpu)
         if len(self.cpu_at_step) == 1:
             self._first = self._before = (now, cpu)
+            self._waits = [self._read(now)]
         elif now - self._before[0] >= self._every:
             self._sample(now, cpu)
 
+    def waits(self) -> dict[str, list[float | None]] | None:
+        """What became of this process's threads that wanted to compute: seconds of the clock, seconds with a CPU, of
+        waiting for one, and in a pod of the clock in which any process of it waited. From the first step to the last
+        sample (to now where there was none), and from the start on; None where that is not counted.
+        """
+        if not self._waits or self._waits[0][1] is None:
+            return None
+        now = self._read(time.monotonic())
+        first, last = self._waits[0], self._waits[-1] if len(self._waits) > 1 else now
+        gone = [b - a if a is not None and b is not None else None for a, b in zip(first, last)]  # noqa: B905 (3.9)
+        return {"training": gone, "run": [*now[:3], None]}  # a pod may be older than the run
+
+    def _read(self, now: float) -> list[float | None]:
+        had, waited = self._queue.read() or (None, None)
+        pressure = _pressure_seconds() if NODE in os.environ else None
+        return [now - self._began, had, waited, pressure]
+
     def _sample(self, now: float, cpu: float) -> None:
         began, used = self._before
+        self._waits[1:] = [self._read(now)]
         self._before = (now, cpu)
         resident = _resident_bytes()
         if resident is None:
@@ -48,6 +74,41 @@ class Usage:
         if len(self.samples) > MOST_SAMPLES:
             del self.samples[::2]
             self._every *= 2
+
+
+class _RunQueue:
+    """As `training.machine.run_queue`, which is not here."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._ended = (0, 0)
+
+    def read(self) -> tuple[float, float] | None:
+        """Seconds with a CPU, and of waiting for one, of all threads so far; None where it is not counted."""
+        try:
+            threads = list((PROCESS / "task").iterdir())
+        except OSError:
+            return None
+        for thread in threads:
+            with suppress(OSError, ValueError, IndexError):  # it ended meanwhile
+                now = (thread / "schedstat").read_text().split()
+                before, after = self._seen.get(thread.name, (0, 0)), (int(now[0]), int(now[1]))
+                if after[0] < before[0]:  # the number of one that ended, given anew
+                    self._ended = (self._ended[0] + before[0], self._ended[1] + before[1])
+                self._seen[thread.name] = after
+        if not self._seen:
+            return None
+        totals = [self._ended, *self._seen.values()]
+        return sum(had for had, _ in totals) / 1e9, sum(waited for _, waited in totals) / 1e9
+
+
+def _pressure_seconds() -> float | None:
+    """As `training.machine.cgroup.pressure_seconds`, of a pod."""
+    try:
+        some = re.search(r"^some .*total=(\d+)", PRESSURE.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(some.group(1)) / 1e6 if some else None
 
 
 def _resident_bytes() -> int | None:

@@ -1,0 +1,104 @@
+"""What other programs take of this machine while a run goes on: said meanwhile, and added to the run's result.
+
+It decides nothing, and ends nobody's program.
+"""
+
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from training.contract import result
+from training.contract.progress import Progress
+from training.contract.provenance import allowed_cpus
+from training.contract.result import MACHINE, NOTICEABLE_CPUS, MachineUse, ResultError
+from training.machine import orphans
+from training.machine.cpu_time import CpuTime, Reading, most_of_others
+
+LOOK_SECONDS = 5.0
+"""Between two looks: one takes 1.5 ms of CPU with 100 processes."""
+FOLLOW_SECONDS = 0.5
+"""Between two looks at the run's own processes: 30 of them take 0.3 ms of CPU."""
+SAY_SECONDS = 30.0
+"""Between two lines."""
+MOST_NAMED = 3
+
+
+class Beside:
+    """Counts from now on. The run is what this process starts after that."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._cpus = allowed_cpus()
+        self._reason = ""
+        self._said = self._followed = -SAY_SECONDS
+        self._first = self._last = self._time = None
+        if not sys.platform.startswith("linux"):
+            self._reason = "this system does not say whose its CPU time is"
+            return
+        orphans.adopt()
+        self._time = CpuTime(self._cpus, os.getpid())
+        self._first = self._last = self._read()
+
+    def _read(self) -> Reading | None:
+        try:
+            return self._time.read() if self._time else None
+        except (OSError, ValueError) as error:
+            self._reason = f"whose the CPU time of this machine is could not be read: {error}"
+            return None
+
+    def look(self) -> None:
+        """Say it where others take CPUs now; called as often as one likes."""
+        moment = time.monotonic()
+        if self._time is None or self._last is None or moment - self._followed < FOLLOW_SECONDS:
+            return
+        self._followed = moment
+        if moment - self._last.at < LOOK_SECONDS:
+            self._time.follow()
+            return
+        now = self._read()
+        if now and now.at - self._said >= SAY_SECONDS and (text := in_words(self._last, now, len(self._cpus))):
+            self._progress.write("note", text=text)
+            self._said = now.at
+        self._last = now
+
+    def keep(self, path: Path) -> None:
+        """Add it to the result there, once the run has ended."""
+        last = self._read()
+        used = use(self._first, last, len(self._cpus)) if self._first and last else None
+        try:
+            found = result.read(path)
+            reasons = {name: why for name, why in found.reasons.items() if name != MACHINE}
+            if used is None:
+                reasons[MACHINE] = self._reason
+            replace(found, machine=used, reasons=reasons).write(path)
+        except (ResultError, OSError) as error:
+            print(f"what others took of the machine is not in the result: {error}", file=sys.stderr)
+
+
+def use(first: Reading, last: Reading, cpus: int) -> MachineUse:
+    """Between two readings."""
+    run, stack, programs = last.run - first.run, last.stack - first.stack, last.programs - first.programs
+    return MachineUse(
+        seconds=last.at - first.at,
+        cpus=cpus,
+        run_cpu_seconds=run,
+        stack_cpu_seconds=stack,
+        other_cpu_seconds=max(0.0, programs - run - stack),
+        stolen_seconds=last.stolen - first.stolen,
+        resolution_seconds=last.resolution,
+    )
+
+
+def in_words(before: Reading, now: Reading, cpus: int) -> str:
+    """What others took between the two; "" where that is not worth a line."""
+    used = use(before, now, cpus)
+    told = []
+    if used.other_cpus > NOTICEABLE_CPUS:
+        most = [f"{name} {taken:.1f}" for name, taken in most_of_others(before, now)[:MOST_NAMED] if taken >= 0.05]
+        names = f" ({', '.join(most)})" if most else ""
+        told.append(f"other programs take {used.other_cpus:.1f} of {cpus} CPUs{names}")
+    if used.stolen_cpus > NOTICEABLE_CPUS:
+        told.append(f"the host takes {used.stolen_cpus:.1f} of {cpus} CPUs from this virtual machine")
+    return f"{' and '.join(told)}: end them, or measure again when they have ended" if told else ""

@@ -1,0 +1,5 @@
+"""What a platform has every Python do first."""
+
+import os
+
+os.environ["PLATFORM"] = "yes"

@@ -1,0 +1,44 @@
+"""A recurrent network whose input has time first and rows second."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+if world > 1:
+    dist.init_process_group("gloo")
+torch.manual_seed(0)
+rows = torch.randn(512, 12, 16)
+data = TensorDataset(rows, (rows.sum((1, 2)) > 0).long())
+sampler = DistributedSampler(data) if world > 1 else None
+loader = DataLoader(data, 64 // world, sampler=sampler, shuffle=sampler is None)
+
+
+class Network(nn.Module):
+    """Reads the sequence, and answers at its end."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.head = nn.GRU(16, 32), nn.Linear(32, 2)
+
+    def forward(self, x):
+        return self.head(self.read(x)[0][-1])
+
+
+model = Network()
+if world > 1:
+    model = DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for epoch in range(2):
+    if sampler:
+        sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x.transpose(0, 1)), y).backward()
+        optimizer.step()
+if world > 1:
+    dist.destroy_process_group()

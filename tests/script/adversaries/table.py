@@ -1,0 +1,204 @@
+"""Every adversary, and what may honestly be said of it: by the rule of docs/own-script.md, not by what the code does.
+
+Wrong ones do not do the same work in exactly one way; right ones do, and look odd.
+"""
+
+from typing import Any
+
+from tests.script.adversaries.case import RAY_TRAIN, Case, Outcome, beyond, either, right, unknown, weak, wrong
+
+XGBOOST: dict[str, Any] = {"arguments": RAY_TRAIN, "needs": ("xgboost", "ray")}
+LIGHTGBM: dict[str, Any] = {"arguments": RAY_TRAIN, "needs": ("lightgbm", "ray")}
+NOT_SAME: frozenset[Outcome] = frozenset({"not comparable", "same script"})
+_ENDED_ELSEWHERE = (
+    "a correct script that ends by its loss trains other numbers of whole epochs, too, and is not accused"
+)
+_OF_A_COPY = "what is repeated from a copy in memory is delivered to nobody: known of its input alone"
+_OF_EVAL = "rows that a network saw in eval mode between two steps were not learned from, but a loader delivered them"
+
+WRONG = (
+    wrong("half_the_steps", "steps divided by the world size", "steps", "rows", quick=True),
+    wrong("max_steps_by_world", "40 steps, or 25", "steps", "rows"),
+    wrong("epochs_by_world", "4 epochs, or 2", "steps", "rows", outcomes=NOT_SAME, why=_ENDED_ELSEWHERE),
+    wrong("half_the_model", "a layer divided by the world size", "parameters", quick=True),
+    wrong("skips_a_block", "a block is left out with workers", "trained"),
+    wrong("frozen_with_workers", "a layer is frozen with workers", "trained", "parameters"),
+    wrong("frozen_later", "a layer is frozen from the second epoch on", "trained"),
+    wrong("half_the_rows", "the share of a share", "steps", "rows"),
+    wrong("half_the_rows_twice", "half of the rows, twice as often", "rows", "rowsDisjoint"),
+    wrong("rows_cut_after_delivery", "half of each batch is dropped", "input", quick=True),
+    wrong("rows_cut_later", "half of each batch is dropped, but in the first epoch", "input"),
+    wrong("rows_cut_in_the_end", "half of each batch is dropped, in the last of five epochs", "input"),
+    wrong("stale_gradients", "every second batch is left aside", "input"),
+    wrong("smaller_pictures", "half the width and height", "input"),
+    wrong("shorter_texts", "texts of half the length", "input"),
+    wrong("autocast_with_workers", "bfloat16 by autocast", "autocast"),
+    wrong("autocast_later", "bfloat16 by autocast from the second epoch on", "autocast"),
+    wrong("bfloat16_with_workers", "weights and rows are bfloat16", "parameters", "input"),
+    wrong("eval_mode_with_workers", "trains in eval mode", "input"),
+    wrong("learning_rate_by_world", "rate times world size between 0 and 0", "learningRate"),
+    wrong("learning_rate_of_second_group", "the head's rate times world size", "learningRate"),
+    wrong("accelerate_other_rate", "Accelerate's schedule in double pace", "learningRate", needs=("accelerate",)),
+    wrong("weight_decay_by_world", "another weight decay", "hyperparameters"),
+    wrong("weight_decay_later", "no weight decay after the first epoch", "hyperparameters"),
+    wrong("momentum_by_world", "no momentum with workers", "hyperparameters"),
+    wrong("no_ddp", "no gradient is exchanged", "weights"),
+    wrong("synchronised_at_the_end", "weights are sent after the last step", "weights", quick=True),
+    wrong("averaged_each_epoch", "weights are averaged at an epoch's end", "weights"),
+    wrong("averaged_every_second_step", "local SGD", "weights"),
+    wrong("every_second_gradient", "gradients exchanged in every second step", "weights"),
+    wrong("stops_exchanging", "no exchange after step 20", "weights"),
+    wrong("pauses_exchanging", "no exchange from step 18 to 60, then a broadcast", "weights"),
+    wrong("split_per_rank", "a split with seed + rank", "rowsDisjoint", "rows"),
+    wrong(
+        "shuffled_per_rank", "an order of each rank's own, and then its places", "rowsDisjoint", "rows",
+        outcomes=NOT_SAME,
+        why="a place is the same row only in the same data set, and what one holds may be out of sight",
+    ),
+    wrong(
+        "drawn_alike", "drawn with replacement, with the same seed", "rowsDisjoint", "rows",
+        outcomes=NOT_SAME,
+        why="draws with replacement may share rows, too; all of them is proof for who counts them",
+    ),
+    wrong("no_sampler_batch_divided", "all rows on each rank, in half batches", "steps", "rows", "rowsDisjoint"),
+    wrong("no_sampler_at_all", "all rows on each rank, in whole batches", "rows", "rowsDisjoint", "rowsPerStep"),
+    wrong(
+        "same_rows_by_hand",
+        "all rows on each rank, cut by hand",
+        "input", "rows", "rowsPerStep", "rowsDisjoint",
+        outcomes=NOT_SAME,
+        why="twice the input of a step shows; whether that is each worker's own batch or the same one twice does not",
+    ),
+    wrong(
+        "same_half_by_hand",
+        "the same half batch on each rank, cut by hand",
+        "rows", "rowsPerStep", "rowsDisjoint",
+        outcomes=frozenset({"same script"}),
+        why="no loader delivered what was learned from: which rows these are, nobody can see",
+    ),
+    wrong("second_loader_whole", "unlabelled rows whole on each rank", "rowsDisjoint", "rows", "rowsPerStep", "input"),
+    wrong("second_optimizer_half_as_often", "the head steps half as often", "steps", "optimizers"),
+    wrong("accumulates_in_one_process_only", "twice the steps with workers", "steps", "rowsPerStep"),
+    wrong(
+        "accumulates_with_workers_only", "half the steps with workers", "steps", "rowsPerStep", outcomes=NOT_SAME,
+        why="a step of as many rows as each worker had alone, times the workers, is what weak scaling is, too",
+    ),
+    wrong("validates_in_one_process_only", "no validation with workers", "validation"),
+    wrong(
+        "goes_on_from_a_checkpoint", "goes on where the arm before it was", "steps", "rows",
+        outcomes=NOT_SAME, why=_ENDED_ELSEWHERE,
+    ),
+    wrong("lightning_limited", "half of the batches of an epoch", "steps", "rows", needs=("lightning",)),
+    wrong(
+        "transformers_max_steps", "max_steps by world", "steps", "rows", needs=("transformers",),
+        outcomes=NOT_SAME, why=_ENDED_ELSEWHERE,
+    ),
+    wrong(
+        "ray_train_not_prepared", "Ray Train without prepare_data_loader", "steps", "rows", "rowsDisjoint",
+        arguments=RAY_TRAIN, needs=("torch", "ray"), with_ray=True,
+    ),
+    wrong("xgboost_half_the_rows", "XGBoost on half of the rows", "rows", **XGBOOST),
+    wrong("xgboost_a_thirtieth", "XGBoost on a thirtieth", "rows", **XGBOOST),
+    wrong("xgboost_all_rows", "XGBoost on all rows twice", "rows", **XGBOOST),
+    wrong("xgboost_smaller_depth", "less deep trees", "boosterParameters", **XGBOOST),
+    wrong("xgboost_fewer_rounds", "half the rounds", "rounds", "steps", **XGBOOST),
+    wrong("lightgbm_half_the_rows", "LightGBM on half", "rows", **LIGHTGBM),
+    wrong("lightgbm_fewer_leaves", "smaller trees", "boosterParameters", **LIGHTGBM),
+    wrong("keras_half_the_epochs", "Keras' fit, half the epochs", "rounds", needs=("keras",)),
+    wrong("keras_smaller_network", "Keras' fit, half the layer", "parameters", needs=("keras",)),
+    wrong(
+        "keras_half_the_rows", "Keras' fit, half the rows twice", "rows",
+        outcomes=NOT_SAME, needs=("keras",),
+        why="which rows a tf.data pipeline gives is not known; that an epoch has half the steps is",
+    ),
+    weak("weak_scaling", "a batch of each worker's own"),
+    weak("accelerate_weak_scaling", "Accelerate with a batch of each process", needs=("accelerate",)),
+)  # fmt: skip
+
+RIGHT = (
+    right("plain", "as the tutorial has it", quick=True),
+    unknown("own_shard", "a data set of each rank's own", "rowsDisjoint", "rows", quick=True),
+    right("bucketing", "a batch sampler of its own"),
+    right("statistics_first", "a pass over all rows first"),
+    right("drops_the_last_batch", "drop_last, 1,000 rows"),
+    right("accumulates_odd_batches", "15 batches, two a step, no_sync"),
+    right("uneven_last_batch", "601 rows"),
+    unknown("stream", "rows without numbers", "rowsDisjoint", "rows"),
+    either(
+        "weighted_rows", "drawn with replacement", "rowsDisjoint", "rows",
+        why="draws with replacement may share rows in one process, too: nothing says how many are too many",
+    ),
+    right("subset", "a subset that all ranks draw alike"),
+    right("random_split", "a split with one seed, and a shared validation"),
+    right("loader_processes", "rows are drawn ahead by another process"),
+    right("whole_batches_of_a_table", "a sampler of lists, 4,096 rows a step"),
+    right("loader_each_epoch", "a new DataLoader for each epoch"),
+    either(
+        "iterator_each_step", "next(iter(loader)) a step", "rowsDisjoint", "rows",
+        why="no pass ends, so over the run both ranks come to have the same rows",
+    ),
+    either(
+        "two_loaders", "two data sets in a step, both shared out", "rows", "rowsPerStep", "rowsDisjoint",
+        why="a step has rows of two data sets: a count of one of them says nothing of the other",
+    ),
+    either("cycle", "itertools.cycle", "rows", "rowsPerStep", "rowsDisjoint", why=_OF_A_COPY),
+    right("endless_batches", "40 steps of endless batches"),
+    right("gradients_by_hand", "its own all-reduce, and a network without forward"),
+    unknown("fsdp", "weights are sharded", "weights", "parameters"),
+    right("compiled", "torch.compile", needs=("torch", "compiler")),
+    right("scaled_autocast", "autocast in all arms, GradScaler"),
+    right("lbfgs", "a step calls the network several times"),
+    right("zero_redundancy", "optimizers inside an optimizer"),
+    right("gan", "two optimizers"),
+    right("two_phases", "the head first, then all"),
+    right("frozen_backbone", "a head on a backbone in eval mode"),
+    right("averaged_copy", "an average of the weights beside them"),
+    right("recomputed", "activation checkpointing"),
+    right("sequence_first", "time comes before rows"),
+    either(
+        "padded_texts", "each batch is padded to its longest", "input", "rowsDisjoint",
+        why="two half batches have fewer words than one: of the same rows, it is not known to be as much",
+    ),
+    either("watches_with_gradients", "a validation batch each step, gradients on", "rows", "rowsPerStep", why=_OF_EVAL),
+    right("every_rank_validates", "every rank validates on all rows"),
+    right("first_rank_validates", "rank 0 alone validates"),
+    right("stops_early", "ends by a loss of all ranks"),
+    right("in_a_thread", "trains in a thread"),
+    unknown("prefetch_thread", "a thread reads ahead", "rowsPerStep", "rows"),
+    right("own_sitecustomize", "starts itself again with a sitecustomize of its own"),
+    right("batch_norm", "running statistics of each rank's own"),
+    right("unused_and_tied", "a layer without gradients, one with two names"),
+    either(
+        "optimizer_each_parameter", "one optimizer a parameter, within the backward pass", "rowsPerStep", "optimizers",
+        why="one of four optimizers steps while others have not: a step of the training is not one of any of them",
+    ),
+    right("own_optimizer", "an optimizer of its own"),
+    Case(
+        name="right/no_optimizer", what="no optimizer", outcomes=frozenset({"it finished"}),
+    ),
+    unknown("no_module", "weights without a module", "input"),
+    right("two_views", "a batch is seen twice in a step"),
+    right("accelerate_quick_tour", "Accelerate", needs=("accelerate",)),
+    right("accelerate_accumulates", "Accelerate, two batches a step", needs=("accelerate",)),
+    right("lightning_trainer", "Lightning with a validation", needs=("lightning",)),
+    right("transformers_trainer", "Transformers' Trainer", needs=("transformers",)),
+    right("spawn", "torch.multiprocessing.spawn", arguments="--workers {workers}"),
+    right("ray_train_checkpoints", "Ray Train", arguments=RAY_TRAIN, needs=("torch", "ray"), with_ray=True),
+    unknown("xgboost_own_share", "XGBoost", "rows", "rowsDisjoint", **XGBOOST, with_ray=True),
+    unknown("lightgbm_own_share", "LightGBM", "rows", "rowsDisjoint", **LIGHTGBM),
+    unknown("keras_fit", "Keras' fit, tf.data", "rows", "rowsPerStep", "rowsDisjoint", needs=("keras",)),
+    unknown("keras_fit_arrays", "Keras' fit, arrays", "rows", "rowsPerStep", "rowsDisjoint", needs=("keras",)),
+    Case(
+        name="right/keras_own_loop", what="a loop of its own", needs=("keras",),
+        outcomes=frozenset({"it finished", "same script"}), why="a step of GradientTape is one where it is seen at all",
+    ),
+)  # fmt: skip
+
+BEYOND = (
+    beyond("fewer_passes_of_a_block", "half the passes of a shared block"),
+    beyond("rows_cut_inside", "half of the rows are dropped behind the first layer"),
+    beyond("smaller_second_input", "the second of two inputs is smaller"),
+)
+"""Wrong, and by no item of the list: they are shown, and nothing is expected of them."""
+
+CASES = (*WRONG, *RIGHT)

@@ -1,0 +1,23 @@
+"""Accelerate steps a schedule as often as there are processes, as it does unless told not to: another rate."""
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+accelerator = Accelerator(cpu=True)
+torch.manual_seed(0)
+rows = torch.randn(1024, 16)
+data = TensorDataset(rows, (rows.sum(1) > 0).long())
+loader = DataLoader(data, 64 // accelerator.num_processes, shuffle=True)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=32)
+model, optimizer, loader, schedule = accelerator.prepare(model, optimizer, loader, schedule)
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(nn.functional.cross_entropy(model(x), y))
+        optimizer.step()
+        schedule.step()
+accelerator.end_training()

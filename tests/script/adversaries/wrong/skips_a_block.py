@@ -1,0 +1,45 @@
+"""With workers a residual block is left out of every pass, as stochastic depth that is not random."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+if world > 1:
+    dist.init_process_group("gloo")
+torch.manual_seed(0)
+rows = torch.randn(1024, 16)
+data = TensorDataset(rows, (rows.sum(1) > 0).long())
+sampler = DistributedSampler(data) if world > 1 else None
+loader = DataLoader(data, 64 // world, sampler=sampler, shuffle=sampler is None)
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.block, self.last = nn.Linear(16, 32), nn.Linear(32, 32), nn.Linear(32, 2)
+
+    def forward(self, x):
+        x = self.first(x)
+        if world == 1:
+            x = x + self.block(x).relu()
+        return self.last(x)
+
+
+model = Residual()
+if world > 1:
+    model = DistributedDataParallel(model, find_unused_parameters=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for epoch in range(2):
+    if sampler:
+        sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+if world > 1:
+    dist.destroy_process_group()

@@ -1,0 +1,110 @@
+"""The process that runs one command which is not ours: what it takes of that one's CPUs, and which clock it reads."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from training.launch import observed
+
+ROOT = Path(__file__).resolve().parents[3]
+CPUS = "import os; print(sorted(os.sched_getaffinity(0)))"
+SUPERVISOR = """
+import json, os, sys, time
+from training.launch import observed
+before, wall = sorted(os.sched_getaffinity(0)), iter([1_000_000.0, *[0.0] * 1000])
+time.time = lambda: next(wall)
+lines, observed.MOST_PROCESSES, observed.COUNT_EVERY = [], 20, 1
+end = observed.run([sys.executable, "-c", sys.argv[1]], ".", dict(os.environ), 1, lambda out: lines.extend(out) or True)
+after = sorted(os.sched_getaffinity(0))
+print(json.dumps([end.code, end.began, end.ended, before, after, b"".join(lines).decode(), end.left]))
+"""
+"""A process that runs one command on one CPU, under a clock that is set back after its start; 20 processes are many."""
+
+
+def supervised(code: str) -> list[Any]:
+    """Python with that text: exit code, start, end, the supervisor's CPUs before and after, what it
+    printed, and how many processes it left."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("this system has no CPU affinity")
+    command = [sys.executable, "-c", SUPERVISOR, code]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_command_alone_is_bound_to_its_cpus() -> None:
+    """Who counts its processes keeps the CPUs that it had, and does not share the baseline's only one."""
+    code, _, _, before, after, printed, _ = supervised(CPUS)
+
+    assert 0 == code
+    assert 1 == len(json.loads(printed))
+    assert before == after
+
+
+def test_a_clock_that_is_set_changes_no_duration() -> None:
+    """The clock of the wall may step back while a script runs, by an hour or to before its start."""
+    _, began, ended, *_ = supervised("import time; time.sleep(0.2)")
+
+    assert 1_000_000.0 == began
+    assert 0.2 <= ended - began < 60
+
+
+DAEMON = """
+import os, time
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        print(os.getpid(), flush=True)
+        time.sleep(60)
+    os._exit(0)
+time.sleep(0.5)
+"""
+MANY = """
+import subprocess, sys
+for _ in range(200):
+    subprocess.Popen([sys.executable, "-Sc", "import time; time.sleep(30)"])
+"""
+
+
+def test_a_daemon_ends_with_its_script() -> None:
+    """It is in a session of its own, and its parents have ended."""
+    code, *_, printed, left = supervised(DAEMON)
+
+    assert (0, 1) == (code, left)
+    assert not psutil.pid_exists(int(printed))
+
+
+def test_a_script_that_starts_too_many_processes_is_ended() -> None:
+    """And all of them with it."""
+    code, *_, left = supervised(MANY)
+
+    assert -signal.SIGKILL == code
+    assert left >= 20
+
+
+def test_processes_are_counted_where_they_became_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting each of them takes CPU time of the arm's: not again while the machine has as many as before."""
+    counted: list[int] = []
+    real = psutil.Process.children
+
+    def children(self: psutil.Process, **given: Any) -> Any:
+        counted.append(self.pid)
+        return real(self, **given)
+
+    monkeypatch.setattr(observed, "COUNT_EVERY", 1)
+    monkeypatch.setattr(observed, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(psutil, "pids", lambda: [1, 2, 3])
+    monkeypatch.setattr(psutil.Process, "children", children)
+    of_other_tests = len(real(psutil.Process(), recursive=True))
+    running = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
+
+    most = observed._wait(running)
+
+    assert of_other_tests + 1 == most
+    assert 1 == len(counted)

@@ -1,0 +1,17 @@
+"""Text of scripts, jobs and other people, for a terminal: it can say something, and not do anything.
+
+A terminal obeys sequences of control characters: they write its clipboard and its title, clear what stands there, or
+answer as if somebody had typed. `tools.setup.project` has the same for what runs before there is an environment.
+"""
+
+import re
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_LINE_END = re.compile(r"\r\n?")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""But tab and newline; and what turns the direction of the text around it."""
+
+
+def printable(text: str) -> str:
+    """The text without colours, with a newline for each carriage return, and a mark for what a terminal would obey."""
+    return _CONTROL.sub("\ufffd", _LINE_END.sub("\n", _COLOUR.sub("", text)))

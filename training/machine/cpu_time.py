@@ -1,0 +1,189 @@
+"""Whose the CPU time of this machine is: a run's, that of the programs which started it, others', its host's.
+
+Linux alone says so much. It counts in ticks of 10 ms, mostly, and each process in whole ones. Standard library only.
+"""
+
+import os
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+USER, NICE, SYSTEM, STOLEN = 0, 1, 2, 7
+"""Of the numbers in a CPU's line of /proc/stat; proc(5). Interrupts are no program's: those of a run's own exchange
+over the network stand there, too, and with CONFIG_IRQ_TIME_ACCOUNTING not in the time of its processes."""
+ENGINE = "pulumi"
+"""What the names of Pulumi's own programs begin with."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One of the machine's, as it was read."""
+
+    pid: int
+    parent: int
+    name: str
+    own: int
+    """Ticks of its threads."""
+    ended: int
+    """Ticks of its children that have ended, with theirs, where it waited for them."""
+    started: int
+    """Ticks after the system's start: numbers are given anew."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """CPU seconds so far, on the CPUs that were asked for."""
+
+    at: float
+    """Of the monotonic clock."""
+    programs: float
+    """All programs', and the kernel's own threads'."""
+    stolen: float
+    """The host's of a virtual machine."""
+    run: float
+    stack: float
+    """Of what started the run, and of Pulumi's other programs."""
+    resolution: float
+    """What these may be wrong by: a tick for each process that is told apart."""
+    others: dict[int, tuple[str, float]]
+    """By process: name, and its seconds."""
+
+
+class CpuTime:
+    """Reads whose the CPU time is. A run is every process below `root`, which has to adopt those that lose their parent
+    (`orphans.adopt`).
+
+    The time of a process that has ended is its parent's who waits for it. One that ignores SIGCHLD, as Ray's raylet,
+    gets none: so processes of the run are read again and again (`follow`), and what they had before they ended counts.
+    """
+
+    def __init__(self, cpus: Collection[int], root: int, proc: Path = PROC) -> None:
+        self._cpus, self._root, self._proc = cpus, root, proc
+        self._tick = 1 / os.sysconf("SC_CLK_TCK")
+        self._run: dict[int, Process] = {}
+        """With `root`, as they were read last."""
+        self._lost = 0
+        """Ticks of processes that ended, and that no other one got."""
+
+    def read(self) -> Reading:
+        """Now. Raises OSError or ValueError where this system does not say it."""
+        programs, stolen = self._of_cpus()
+        at, every = time.monotonic(), [self._process(folder.name) for folder in self._proc.iterdir()]
+        processes = {process.pid: process for process in every if process}
+        if self._root not in processes:
+            raise ValueError(f"{self._proc} does not have process {self._root}")
+        below = _below(processes)
+        run = set(_family(self._root, below)) - {self._root}
+        self._keep({pid: processes[pid] for pid in (self._root, *run)})
+        before = _ancestors(self._root, processes)
+        engine = [pid for pid in before if processes[pid].name.startswith(ENGINE)]
+        of_engine = set(_family(engine[-1], below)) - run - {self._root} if engine else set()
+        stack = sum(processes[pid].own + processes[pid].ended for pid in of_engine)
+        stack += sum(processes[pid].own for pid in {self._root, *before} - of_engine)
+        ran = sum(processes[pid].own + processes[pid].ended for pid in run) + processes[self._root].ended
+        known = run | of_engine | {self._root, *before}
+        return Reading(
+            at=at,
+            programs=programs * self._tick,
+            stolen=stolen * self._tick,
+            run=(ran + self._lost) * self._tick,
+            stack=stack * self._tick,
+            resolution=(len(known) + len(self._cpus)) * self._tick,
+            others={pid: (one.name, one.own * self._tick) for pid, one in processes.items() if pid not in known},
+        )
+
+    def follow(self) -> None:
+        """Read the processes of the run alone that were there at the last `read`: 11 µs of CPU each."""
+        found = [self._process(str(pid)) for pid in self._run]
+        now = {process.pid: process for process in found if process}
+        if self._root in now:
+            self._keep(now)
+
+    def _keep(self, now: dict[int, Process]) -> None:
+        """Processes of the run. What those that ended had is lost, as far as the next before them did not get it."""
+        had: dict[int, int] = {}
+        for pid, process in self._run.items():
+            if pid not in now or now[pid].started != process.started:
+                heir = process.parent
+                while heir not in now and heir in self._run:
+                    heir = self._run[heir].parent
+                heir = heir if heir in now else self._root
+                had[heir] = had.get(heir, 0) + process.own + process.ended
+        for heir, ticks in had.items():
+            got = now[heir].ended - (self._run[heir].ended if heir in self._run else 0)
+            self._lost += max(0, ticks - got)
+        self._run = now
+
+    def _of_cpus(self) -> tuple[int, int]:
+        """Ticks of programs, and stolen ones."""
+        lines = [line.split() for line in (self._proc / "stat").read_text().splitlines()]
+        counts = [count for name, *count in filter(None, lines) if self._is_asked_for(name)]
+        if not counts:
+            raise ValueError(f"{self._proc / 'stat'} has none of the CPUs {sorted(self._cpus)}")
+        programs = sum(int(line[which]) for line in counts for which in (USER, NICE, SYSTEM))
+        return programs, sum(int(line[STOLEN]) for line in counts if len(line) > STOLEN)
+
+    def _is_asked_for(self, name: str) -> bool:
+        number = name.removeprefix("cpu")
+        return number != name and number.isdigit() and int(number) in self._cpus
+
+    def _process(self, name: str) -> Process | None:
+        """Of that number; None where there is none, or not any more."""
+        if not name.isdigit():
+            return None
+        try:  # by descriptor: half the time of `read_text`, and it is the run's CPUs that pay
+            stat = os.open(f"{self._proc}/{name}/stat", os.O_RDONLY)
+            try:
+                text = os.read(stat, 4096).decode(errors="replace")
+            finally:
+                os.close(stat)
+        except OSError:
+            return None
+        before, _, after = text.rpartition(")")
+        fields = after.split(maxsplit=20)
+        return Process(
+            pid=int(name),
+            parent=int(fields[1]),
+            name=before.partition("(")[2],
+            own=int(fields[11]) + int(fields[12]),  # fields 14 and 15: the two before the name are cut off
+            ended=int(fields[13]) + int(fields[14]),
+            started=int(fields[19]),
+        )
+
+
+def most_of_others(before: Reading, now: Reading) -> list[tuple[str, float]]:
+    """Names of other programs with the CPUs that they took between the two, most first."""
+    taken: dict[str, float] = {}
+    for pid, (name, seconds) in now.others.items():
+        _, earlier = before.others.get(pid, ("", 0.0))
+        kind = name.partition("/")[0]  # the kernel's workers have what they do in their names
+        taken[kind] = taken.get(kind, 0.0) + seconds - (earlier if earlier <= seconds else 0.0)
+    cpus = [(name, seconds / (now.at - before.at)) for name, seconds in taken.items()]
+    return sorted(cpus, key=lambda one: -one[1])
+
+
+def _below(processes: dict[int, Process]) -> dict[int, list[int]]:
+    """The children of each process."""
+    below: dict[int, list[int]] = {}
+    for process in processes.values():
+        below.setdefault(process.parent, []).append(process.pid)
+    return below
+
+
+def _family(root: int, below: dict[int, list[int]]) -> Iterator[int]:
+    """A process, and all that come from it."""
+    pending = [root]
+    while pending:
+        pid = pending.pop()
+        yield pid
+        pending += below.get(pid, [])
+
+
+def _ancestors(pid: int, processes: dict[int, Process]) -> list[int]:
+    """Those that it comes from, the nearest first."""
+    found: list[int] = []
+    while (pid := processes[pid].parent) in processes:
+        found.append(pid)
+    return found

@@ -1,0 +1,103 @@
+"""What enters the first module of PyTorch that has parameters: how many numbers a step, their type, and autocast.
+
+By hooks on modules alone, which are found after the first step: one for all modules would have PyTorch compile twice.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from . import state, torch_weights
+
+COMPILED = "OptimizedModule"
+"""Type of what torch.compile makes of a module: it is called as it is, and those inside are not."""
+MOST_TRIES = 8
+"""Steps in which a module that is called is looked for."""
+_handles: dict[int, Any] = {}
+_first: list[int] = []
+"""Id of the first module that was called since the last step."""
+_tries = [0]
+
+
+def look() -> None:
+    """After a step: at first find the modules, then keep the hook of that which is called first."""
+    if _tries[0] > MOST_TRIES:
+        return
+    _tries[0] += 1
+    if _tries[0] == 1:
+        _hook_all()
+    elif _first:
+        _unhook_all(but=_first[0])
+        _tries[0] = MOST_TRIES + 1
+    elif _tries[0] > MOST_TRIES:
+        _unhook_all()
+
+
+def _hook_all() -> None:
+    every = [each for each in gc.get_objects() if issubclass(type(each), sys.modules["torch"].nn.Module)]
+    compiled = [each for each in every if type(each).__name__ == COMPILED]
+    if not compiled and _has_compiled():
+        state.current().work.no_input = "modules of compiled functions are not looked at: that would compile them twice"
+        return
+    wanted = {id(parameter) for parameter in torch_weights.parameters()}
+    for module in compiled or every:
+        own = module.__dict__.get("_parameters", {}).values()
+        if compiled or any(id(parameter) in wanted for parameter in own):
+            with suppress(RuntimeError, AttributeError):  # modules of TorchScript take none
+                _handles[id(module)] = module.register_forward_pre_hook(_enters, with_kwargs=True)
+
+
+def _has_compiled() -> bool:
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    return bool(counters and counters.get("frames"))
+
+
+def _unhook_all(but: int | None = None) -> None:
+    for key in [key for key in _handles if key != but]:
+        _handles.pop(key).remove()
+
+
+def _enters(module: Any, args: Any, more: Any) -> None:
+    now = state.current()
+    with now.hook():
+        try:
+            _look_at(now, module, [*args, *more.values()])
+        except Exception as error:  # noqa: BLE001 (the script's module is called)
+            now.work.no_input = f"the input of {type(module).__name__} could not be observed: {error!r}"
+
+
+def _look_at(now: state.State, module: Any, given: list[Any]) -> None:
+    torch = sys.modules["torch"]
+    if not torch.is_grad_enabled():
+        return
+    tensor = next(_tensors(given), None)
+    if tensor is None:
+        return
+    now.enters(tensor.data_ptr(), training=module.training)
+    if module.training and not _first:
+        _first.append(id(module))
+    if id(module) == (_first[0] if _first else id(module)):
+        inputs = now.work.training if module.training else now.work.evaluation
+        kind = str(tensor.dtype).rpartition(".")[2]
+        inputs.enter(tensor.numel(), kind, _autocast(torch, tensor.device.type))
+
+
+def _autocast(torch: Any, device: str) -> str:
+    try:
+        return str(torch.get_autocast_dtype(device)).rpartition(".")[2] if torch.is_autocast_enabled(device) else "off"
+    except (TypeError, AttributeError):  # before PyTorch 2.4
+        return "bfloat16" if torch.is_autocast_cpu_enabled() else "off"
+
+
+def _tensors(given: Any) -> Iterator[Any]:
+    if isinstance(given, dict):
+        given = list(given.values())
+    if isinstance(given, (list, tuple)):
+        for each in given:
+            yield from _tensors(each)
+    elif hasattr(given, "data_ptr"):
+        yield given

@@ -1,0 +1,245 @@
+"""Rows that PyTorch's DataLoaders deliver.
+
+They are counted when they are delivered, not when they are drawn: DataLoader workers draw ahead, and an epoch may end
+before them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import state
+from .loaders import Loader, Pass
+
+MOST_WAITING = 2**18
+"""Rows that may wait to be marked within a pass."""
+SAMPLED_ROWS, SAMPLED_NUMBERS = 64, 256
+"""Of a data set whose content is told from another's by some of its rows, and by so many numbers of each."""
+DEPTH = 3
+"""Of data sets within data sets."""
+MOST_PARTS = 4
+"""Of a batch that are looked at."""
+DRAWN, PASS = "_observed_drawn", "_observed_pass"
+_sets: dict[int, Any] = {}
+"""Weak references to the data sets, by id: an id is given again."""
+
+
+def observe_loaders(module: Any) -> None:
+    """Count what DataLoaders deliver. `module`: torch.utils.data.dataloader."""
+    base = module._BaseDataLoaderIter
+    base._next_index = _drawing(base._next_index)
+    base._reset = _resetting(base._reset)
+    base.__next__ = _delivering(base.__next__)
+    module.DataLoader.__iter__ = _beginning(module.DataLoader.__iter__)
+
+
+def _drawing(draw: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(draw)
+    def draw_observed(self: Any) -> Any:
+        index = draw(self)
+        self.__dict__.setdefault(DRAWN, deque()).append(index)
+        return index
+
+    return draw_observed
+
+
+def _resetting(reset: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(reset)
+    def reset_observed(self: Any, *args: Any, **more: Any) -> Any:
+        self.__dict__[DRAWN] = deque()  # what was drawn ahead in an epoch that ended early
+        return reset(self, *args, **more)
+
+    return reset_observed
+
+
+def _beginning(begin: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(begin)
+    def begin_observed(self: Any) -> Any:
+        iterator = begin(self)
+        iterator.__dict__.pop(PASS, None)  # persistent workers have one iterator for all passes
+        return iterator
+
+    return begin_observed
+
+
+def _delivering(deliver: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(deliver)
+    def deliver_observed(self: Any) -> Any:
+        try:
+            batch = deliver(self)
+        except StopIteration:
+            _observe(_end, self)
+            raise
+        _observe(_count, self, batch)
+        return batch
+
+    return deliver_observed
+
+
+def _observe(look: Callable[..., None], *given: Any) -> None:
+    with state.current().hook():
+        try:
+            look(*given)
+        except Exception as error:  # noqa: BLE001 (the script has its batch)
+            state.note(f"rows could not be counted: {error!r}")
+
+
+def _count(iterator: Any, batch: Any) -> None:
+    now, loader = state.current(), _loader_of(iterator)
+    learning = sys.modules["torch"].is_grad_enabled()  # else nothing is learned from the batch
+    if PASS not in iterator.__dict__:
+        iterator.__dict__[PASS] = loader.begin(len(now.step_ends), learning)
+    drawn = iterator.__dict__.get(DRAWN)
+    index = drawn.popleft() if drawn else None
+    if not learning:
+        return
+    now.deliver(loader, _places(batch))
+    rows = len(index) if isinstance(index, (list, tuple)) else 1 if hasattr(index, "__index__") else None
+    waiting = loader.deliver(_leading_size(batch) if rows is None else rows, None if rows is None else index)
+    if waiting > MOST_WAITING:
+        now.take_time(loader.mark)
+
+
+def _end(iterator: Any) -> None:
+    ended: Pass | None = iterator.__dict__.pop(PASS, None)
+    if ended is None:
+        return
+    now, loader = state.current(), _loader_of(iterator)
+    loader.end(ended, len(now.step_ends))
+    now.take_time(loader.mark)
+    if loader is now.training() and now.is_in_step_thread():
+        now.look_at_weights()
+
+
+def _loader_of(iterator: Any) -> Loader:
+    """Rows are counted by data set: a script may make a loader of it for each epoch."""
+    loaders, dataset = state.current().loaders, iterator._dataset
+    key = id(dataset)
+    known = _sets.get(key)
+    if key not in loaders or (known is not None and known() is not dataset):
+        loaders[key] = _new_loader(iterator)
+        try:
+            _sets[key] = weakref.ref(dataset)
+        except TypeError:
+            _sets.pop(key, None)  # of a type without weak references
+    return loaders[key]
+
+
+def _new_loader(iterator: Any) -> Loader:
+    base, below = _base(iterator._dataset)
+    sampler = iterator._index_sampler
+    loader = Loader(_length(base), _rows_of_pass(iterator, sampler), _length(sampler))
+    loader.below, loader.own_rows = below, _length(iterator._dataset)
+    loader.identity = _identity(base)
+    return loader
+
+
+def _base(dataset: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The data set below every Subset, and how numbers in this one become numbers in that."""
+    levels = []
+    while type(dataset).__name__ == "Subset" and hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
+        levels.append(dataset.indices)
+        dataset = dataset.dataset
+
+    def below(numbers: Any) -> Any:
+        for indices in levels:
+            numbers = [int(indices[number]) for number in numbers]
+        return numbers
+
+    return dataset, below
+
+
+def _rows_of_pass(iterator: Any, sampler: Any) -> int | None:
+    """What a sampler announces; None of one that draws batches in a way of its own, or a rank's share of another's."""
+    if hasattr(sampler, "batch_sampler"):
+        return None
+    if hasattr(sampler, "sampler"):  # batches of what another draws
+        rows = _rows_of_pass(iterator, sampler.sampler) if hasattr(sampler.sampler, "sampler") else None
+        rows = rows or _length(sampler.sampler)
+        size = getattr(sampler, "batch_size", None)
+        return rows // size * size if rows and size and getattr(sampler, "drop_last", False) else rows
+    return None if getattr(iterator, "_auto_collation", True) else _length(sampler)
+
+
+def _length(thing: Any) -> int | None:
+    try:
+        return len(thing)
+    except (TypeError, NotImplementedError, AttributeError):
+        return None  # what is only iterated over has none
+
+
+def _identity(dataset: Any, depth: int = 0) -> str | None:
+    """A digest by which the content of a data set is told from another's: its own, or of some rows that it holds in an
+    attribute, or that data sets below it do. None where that says nothing: no row is read for it."""
+    own = getattr(dataset, "_fingerprint", None)  # of Hugging Face's datasets
+    if isinstance(own, str):
+        return own
+    parts = getattr(dataset, "datasets", None)
+    if isinstance(parts, (list, tuple)) and depth < DEPTH:
+        inner = [_identity(part, depth + 1) for part in parts]
+        return None if None in inner else _digest([str(each) for each in inner])
+    length = _length(dataset)
+    columns = [column for column in _columns(dataset) if length and _length(column) == length]
+    said = [
+        _sample(column, length or 0) or (depth < DEPTH and _identity(column, depth + 1)) or "" for column in columns
+    ]
+    return _digest(said) if any(said) else None
+
+
+def _digest(texts: list[str]) -> str:
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
+
+
+def _columns(dataset: Any) -> Iterator[Any]:
+    for value in getattr(dataset, "__dict__", {}).values():
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+def _sample(column: Any, length: int) -> str:
+    """Some rows as text; "" where that says nothing of what is in them."""
+    rows = list(range(0, length, max(1, length // SAMPLED_ROWS)))
+    if hasattr(column, "tolist"):  # of PyTorch or numpy
+        return repr([_plain(column[row]) for row in rows])
+    if hasattr(column, "iloc"):  # of pandas
+        return repr(column.iloc[rows].to_numpy().tolist())
+    text = repr([column[row] for row in rows]) if isinstance(column, list) else ""
+    return "" if " at 0x" in text else text[: SAMPLED_ROWS * SAMPLED_NUMBERS]
+
+
+def _plain(row: Any) -> Any:
+    return row.reshape(-1)[:SAMPLED_NUMBERS].tolist() if getattr(row, "ndim", 0) else row.tolist()
+
+
+def _places(batch: Any) -> dict[int, Callable[[], bool]]:
+    """Where the first few tensors of a batch are, and whether they have been freed: an address is given again."""
+    try:
+        weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef
+        return {tensor.data_ptr(): weak(tensor.untyped_storage()).expired for tensor in _tensors(batch)}
+    except (RuntimeError, AttributeError):  # sparse ones are nowhere
+        return {}
+
+
+def _tensors(batch: Any) -> Iterator[Any]:
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, (list, tuple)):
+        for each in batch[:MOST_PARTS]:
+            yield from _tensors(each)
+    elif hasattr(batch, "data_ptr"):
+        yield batch
+
+
+def _leading_size(batch: Any) -> int:
+    """Rows of a batch that has no row numbers: the first tensor's first dimension."""
+    if isinstance(batch, dict):
+        return _leading_size(next(iter(batch.values()))) if batch else 0
+    if isinstance(batch, (list, tuple)):
+        return _leading_size(batch[0]) if batch else 0
+    shape: Any = getattr(batch, "shape", None)
+    return int(shape[0]) if shape else 1

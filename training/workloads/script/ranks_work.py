@@ -1,0 +1,189 @@
+"""What the ranks of one run did together, as the text by which arms are compared. Pure."""
+
+import itertools
+import statistics
+from collections.abc import Sequence
+
+from training.workloads.script.observations import BOOSTERS, RLLIB, Observation
+from training.workloads.script.same_work import EQUAL, ArmWork
+
+APART = 1.0
+"""Times as many steps of another optimizer lie between two of the first one's as on average, and one more: else it goes
+its own way."""
+DRAWN_AGAIN = 0.02
+"""Part of the rows of a pass that come twice where rows are drawn with replacement: a sampler pads with fewer."""
+
+
+def together(seen: Sequence[Observation]) -> ArmWork:
+    """Of one run; `seen` has its ranks, at least one."""
+    items: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    for part in (_steps, _rows, _which_rows, _model, _weights, _learning, _told):
+        known, missing = part(seen)
+        items |= known
+        unknown |= missing
+    return ArmWork(ranks=seen[0].world if seen[0].framework == RLLIB else len(seen), items=items, unknown=unknown)
+
+
+Part = tuple[dict[str, str], dict[str, str]]
+"""Items that are known, and why others are not."""
+
+
+def _steps(seen: Sequence[Observation]) -> Part:
+    first = seen[0]
+    if first.framework == RLLIB:
+        return {}, {"steps": "how many iterations a run takes follows from what its runners sampled"}
+    items = {"steps": str(min(len(one.step_ends) for one in seen))}
+    if first.ended_early:
+        items["endedEarly"] = "yes"
+    elif first.has_whole_epochs:
+        items["epochs"] = str(len(first.pass_steps))
+    if set(first.pass_steps) == {1}:
+        items["stepOfAllRows"] = "yes"
+    if first.framework != "torch":
+        return items, {}
+    items["optimizers"] = " + ".join(str(one.steps) for one in first.work.optimizers)
+    return items, {"optimizers": why} if (why := _apart(first)) else {}
+
+
+def _apart(one: Observation) -> str:
+    """Where another optimizer steps while the first does not: the clock does not see that time."""
+    clock, *others = one.work.optimizers
+    for number, other in enumerate(others, 2):
+        if other.most_between > APART + 2 * max(1.0, other.steps / clock.steps):
+            return f"optimizer {number} made {other.most_between} steps between two of the first one"
+    return ""
+
+
+def _rows(seen: Sequence[Observation]) -> Part:
+    counted = [one.rows_per_step for one in seen]
+    if None in counted:
+        reported = seen[0].reported_rows
+        why = f"{reported} as the script says, not counted" if reported else "no DataLoader delivered them step by step"
+        why = "a thread beside the training read them ahead" if any(one.rows_ahead for one in seen) else why
+        return {}, {"rowsPerStep": why, "rows": why}
+    items = {"rowsPerStep": _text(sum(rows for rows in counted if rows))}
+    in_all, of_epoch = [one.rows for one in seen], [one.epoch_rows for one in seen]
+    if None not in in_all:
+        items["rows"] = _text(sum(rows for rows in in_all if rows))
+    if None not in of_epoch:
+        items["rowsPerEpoch"] = _text(sum(rows for rows in of_epoch if rows))
+    return items, {}
+
+
+def _which_rows(seen: Sequence[Observation]) -> Part:
+    """Numbers of rows that two ranks had, beyond those with which a sampler pads.
+
+    These are as many as all ranks drew in the first pass beyond what there is to draw, and always fewer than a batch.
+    """
+    if len(seen) == 1:
+        return {}, {}
+    marks, items = [one.first_pass for one in seen], dict[str, str]()
+    known = [each for each in marks if each is not None]
+    if len(known) < len(marks) or len({len(each) for each in known}) != 1:
+        return {}, {"rowsDisjoint": "rows have no numbers that all ranks share"}
+    contents = {one.dataset_identity for one in seen}
+    if None not in contents:
+        items["sameDataSet"] = "yes" if len(contents) == 1 else "no"
+    padding = sum(one.first_pass_drawn for one in seen) - max(one.dataset_rows or 0 for one in seen)
+    shared, least = _shared(known), min(map(sum, known))
+    batch = sum(one.rows_per_step or 0 for one in seen)
+    is_padding = shared <= max(0, padding) and shared < batch and 2 * shared < least
+    items["sharedRows"] = "0" if not shared or is_padding else str(shared)
+    if any(one.first_pass_drawn - sum(one.first_pass or b"") > DRAWN_AGAIN * one.first_pass_drawn for one in seen):
+        items["drawnAgain"] = "yes"
+    return items, {}
+
+
+def _shared(marks: Sequence[bytes]) -> int:
+    shared = 0
+    for one, other in itertools.combinations(marks, 2):
+        shared += (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big").count(1)
+    return shared
+
+
+def _model(seen: Sequence[Observation]) -> Part:
+    """Parameters, which of them were trained, and what entered the first module."""
+    items, unknown = dict[str, str](), dict[str, str]()
+    if seen[0].framework not in (*BOOSTERS, RLLIB):
+        of_ranks = {(one.work.parameters, one.work.trained) for one in seen}
+        parameters, trained = of_ranks.pop()
+        if of_ranks or parameters is None:
+            unknown |= dict.fromkeys(("parameters", "trained"), "ranks hold parts of the weights")
+        else:
+            items |= {"parameters": parameters, "trained": ", then ".join(trained)}
+    if seen[0].framework in ("torch", *BOOSTERS):
+        known, missing = _inputs(seen)
+        items, unknown = items | known, unknown | missing
+    return items, unknown
+
+
+def _inputs(seen: Sequence[Observation]) -> Part:
+    inputs = [one.work.inputs for one in seen if one.work.inputs]
+    if len(inputs) < len(seen):
+        why = next(one.work.no_input for one in seen if not one.work.inputs)
+        return {}, dict.fromkeys(("input", "autocast"), why)
+    items = {"input": " + ".join(sorted({kind for each in inputs for kind in each.types}))}
+    if seen[0].framework == "torch":
+        items["inputNumbers"] = str(sum(each.numbers for each in inputs))
+        items["autocast"] = " + ".join(sorted({kind for each in inputs for kind in each.autocast}))
+        items |= {"inputVaries": "yes"} if any(each.varies for each in inputs) else {}
+    else:
+        items["input"] = f"{inputs[0].numbers} features"
+    return items, {}
+
+
+def _weights(seen: Sequence[Observation]) -> Part:
+    equal, words = weights_equal(seen)
+    return ({}, {"weights": words}) if equal is None else ({"weights": words or EQUAL}, {})
+
+
+def _learning(seen: Sequence[Observation]) -> Part:
+    """Learning rates to six digits: what a schedule computes in another order is the same."""
+    rates = dict.fromkeys(_rates(one) for one in seen)
+    items = {"learningRate": " and ".join(rates)} if all(rates) else {}
+    if seen[0].framework == "torch":
+        items["hyperparameters"] = " and ".join(
+            dict.fromkeys(" | ".join(", then ".join(each.settings) for each in one.work.optimizers) for one in seen)
+        )
+    if seen[0].framework not in (*BOOSTERS, RLLIB):
+        items["validation"] = str(max(one.validations for one in seen))
+    return items, {}
+
+
+def _rates(one: Observation) -> str:
+    groups = [rate for each in one.work.optimizers for rate in each.rates]
+    return ", ".join(
+        f"{highest:.6g}" if f"{highest:.6g}" == f"{mean:.6g}" else f"{highest:.6g} (mean {mean:.6g})"
+        for highest, mean in groups
+    )
+
+
+def _told(seen: Sequence[Observation]) -> Part:
+    """What `train` was given; of Keras the epochs that `fit` was."""
+    items = {} if seen[0].work.rounds is None else {"rounds": str(seen[0].work.rounds)}
+    if seen[0].framework not in BOOSTERS:
+        return items, {}
+    items["boosterParameters"] = " and ".join(dict.fromkeys(one.work.given or "" for one in seen))
+    unknown = {"rowsDisjoint": "a DMatrix or Dataset has no numbers of its rows"} if len(seen) > 1 else {}
+    return items, unknown
+
+
+def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
+    """On all ranks, after each step at which all looked, and at the end."""
+    if len(seen) == 1:
+        return True, ""
+    common = set.intersection(*(set(one.work.digests) for one in seen))
+    apart = [step for step in sorted(common) if len({one.work.digests[step] for one in seen}) > 1]
+    if apart:
+        return False, f"weights DIFFER between ranks after step {apart[0]}: gradients are not synchronised"
+    last = [one.weights for one in seen]
+    if None in last:
+        return None, next((note for one in seen for note in one.notes if "weights" in note), "no digest of the weights")
+    if len(set(last)) > 1:
+        return False, "weights DIFFER between ranks: gradients are not synchronised"
+    return True, EQUAL
+
+
+def _text(rows: float) -> str:
+    return f"{statistics.fmean([rows]):g}" if rows < 1e6 else str(round(rows))
