@@ -3,12 +3,13 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.draft import Draft, Problem, UnparsedKeyError, set_line
 from infra.settings.key import CLUSTER, LOCAL
 from infra.settings.rules import CLAIM, MOUNTED
 
@@ -36,9 +37,13 @@ class Check:
 
 
 def run_checks(draft: Draft, checks: tuple[Check, ...]) -> list[Problem]:
-    """The problems that the checks find, of those whose keys could be parsed."""
-    able = [check for check in checks if set(check.keys) <= set(draft.values)]
-    return [problem for check in able for problem in check.run(draft)]
+    """The problems that the checks find; one ends at a key that could not be parsed, listed or not."""
+    found: list[Problem] = []
+    for check in checks:
+        if set(check.keys) <= set(draft.values):
+            with suppress(UnparsedKeyError):
+                found.extend(check.run(draft))
+    return found
 
 
 def path_of(draft: Draft, key: str) -> Path | None:

@@ -4,7 +4,7 @@
 import difflib
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from infra.settings.table import keys_of
 from training.contract.workload import WORKLOADS
 
 _LONGEST_SHOWN = 200
+_ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
+"""Keys of ours that providers have, too, as in `kubernetes:namespace`: alone they make no project of such a name."""
 _ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
 
 
@@ -42,6 +44,10 @@ class Facts:
     """The CPU surely has no instructions for it."""
     declared: Mapping[str, str] = field(default_factory=dict)
     """The keys that Pulumi.yaml declares with their defaults, which the engine gives as if they had been set."""
+    elsewhere: frozenset[str] = frozenset()
+    """Keys under other names than the project's, as `aws:region`, which are not read."""
+    set_twice: tuple[str, ...] = ()
+    """Keys that the stack's file has twice, bare and with the project's name."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,10 @@ class InvalidSettingsError(ValueError):
         super().__init__(f"{count} in the settings of stack {stack}; nothing was changed.\n\n{text}\n")
 
 
+class UnparsedKeyError(KeyError):
+    """A key that has no value, because its text is wrong: that was said, and what depends on it is not known."""
+
+
 @dataclass(frozen=True)
 class Draft:
     """Parsed values by key; a key that could not be parsed is absent."""
@@ -99,6 +109,9 @@ class Draft:
     values: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
+        """Raises UnparsedKeyError where the key's text could not be parsed."""
+        if key in self.keys and key not in self.values:
+            raise UnparsedKeyError(key)
         return self.values[key]
 
     def get(self, key: str) -> Any:
@@ -152,10 +165,12 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
     others = sorted(set(values) - set(draft.keys))
     problems = [_unknown(key, draft) for key in others if key not in facts.declared]
     problems += [_of_another_workload(key, draft) for key in others if _is_set(key, draft)]
+    problems += [*_of_other_projects(draft), *(_twice(key, facts) for key in facts.set_twice)]
+    unset = {"workload": _workload(values)}
     for name, key in draft.keys.items():
         text = values.get(name, "").strip() or key.default_for(draft.target)
         try:
-            draft.values[name] = key.rule.parse(text) if text else key.unset
+            draft.values[name] = key.rule.parse(text) if text else unset.get(name, key.unset)
         except ValueError:
             fix = secret_line(name) if key.secret else set_line(name, key.value_that_works(draft.target))
             problems.append(Problem(draft.shown(name), key.rule.allowed, (fix,)))
@@ -164,7 +179,7 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
 
 def _workload(values: Mapping[str, str]) -> str:
     """The workload whose keys hold; a wrong one is reported with the other keys."""
-    given = values.get("workload", "").strip()
+    given = values.get("workload", "").strip() or ("script" if values.get("script", "").strip() else "")
     return given if given in WORKLOADS else WORKLOADS[0]
 
 
@@ -191,6 +206,41 @@ def _of_another_workload(key: str, draft: Draft) -> Problem:
         (f"pulumi config rm {key}",),
         why="it is a setting of another workload, so it would have no effect",
     )
+
+
+def _of_other_projects(draft: Draft) -> Iterator[Problem]:
+    """Keys of ours under another project's name, as they stand in stack files after the project was renamed.
+
+    Pulumi keeps them and gives them to nobody, so every default would hold, and something else be measured.
+    """
+    ours = draft.facts.declared.keys() | draft.keys.keys()
+    keys = {name: _keys_of_namespace(name, draft) & ours for name in {_namespace(key) for key in draft.facts.elsewhere}}
+    for name in sorted(name for name in keys if keys[name] - _ALSO_OF_PROVIDERS):
+        named = [f"{name}:{key}" for key in sorted(keys[name])]
+        yield Problem(
+            f"{', '.join(named)}: set for a project {name}",
+            f"keys of this project, {draft.facts.project}, or keys without a project's name, which are its own",
+            (rf"sed -i.bak 's/^\(  *\){name.replace('.', '[.]')}:/\1/' stacks/Pulumi.*.yaml && rm stacks/*.bak",),
+            why="Pulumi.yaml has another name than these keys, so they would have no effect",
+        )
+
+
+def _twice(key: str, facts: Facts) -> Problem:
+    file = shlex.quote(f"stacks/Pulumi.{facts.stack}.yaml")
+    return Problem(
+        f"{key} and {facts.project}:{key} both stand in {file}",
+        "one of them",
+        (f"sed -i.bak '/^  *{key}:/d' {file} && rm {file}.bak",),
+        why="they are the same key, of which Pulumi takes either value, by chance",
+    )
+
+
+def _namespace(key: str) -> str:
+    return key.rpartition(":")[0]
+
+
+def _keys_of_namespace(name: str, draft: Draft) -> set[str]:
+    return {key.rpartition(":")[2] for key in draft.facts.elsewhere if _namespace(key) == name}
 
 
 def _given(key: str, draft: Draft) -> str:

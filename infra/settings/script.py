@@ -105,6 +105,14 @@ def has_ray_arm(draft: Draft) -> Iterator[Problem]:
             (set_line("scriptKind", "torchrun"), set_line("scriptKind", "tf-config")),
             why="its text has none of these, so there is no arm ray; where it does it elsewhere, say so",
         )
+    if script and script.kind == "spawn":
+        yield Problem(
+            draft.shown("scriptKind"),
+            "a script whose ranks somebody else starts: by torchrun's variables, or Ray Train",
+            (set_line("scriptKind", "torchrun"),),
+            why="it calls torch.multiprocessing.spawn, so Ray can't start its ranks, and there is no arm ray; where it "
+            "takes them from torchrun's variables, too, say so",
+        )
 
 
 def folder_is_small(draft: Draft) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ must agree between keys (`infra.settings.checks`), and what the place of the run
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from importlib.util import find_spec
@@ -237,11 +237,11 @@ def _facts() -> Facts:
     """The facts of the stack that the engine runs this program for."""
     prefix = f"{pulumi.get_project()}:"
     secret = frozenset(key.removeprefix(prefix) for key in get_config_secret_keys_env())
-    return machine_facts(pulumi.get_project(), pulumi.get_stack(), secret)
+    return machine_facts(pulumi.get_project(), pulumi.get_stack(), secret, get_config_env())
 
 
-def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Facts:
-    """The facts of a stack on this machine."""
+def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configured: Iterable[str] = ()) -> Facts:
+    """The facts of a stack on this machine; `configured`: all keys that the engine gives, or a stack's file holds."""
     host = provenance.host()
     return Facts(
         project=project,
@@ -257,13 +257,28 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str]) -> Fact
         cores_by_kind=topology.cores_by_kind(topology.read(provenance.allowed_cpus()) or ()),
         lacks_bfloat16=cpu.lacks_bfloat16(),
         declared=declared(provenance.PROJECT),
+        elsewhere=frozenset(key for key in configured if key.rpartition(":")[0] not in ("", project)),
+        set_twice=set_twice(provenance.PROJECT / f"stacks/Pulumi.{stack}.yaml", project),
     )
 
 
 def declared(folder: Path) -> dict[str, str]:
-    """The keys that the Pulumi.yaml in a folder declares, with their defaults."""
+    """The keys that the Pulumi.yaml in a folder declares, with their defaults.
+
+    Other entries are somebody else's: a `value`, which Pulumi makes of all that is not the project's, or a bare one.
+    """
     config = yaml.safe_load((folder / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
-    return {key: str(entry["default"]) for key, entry in config.items() if isinstance(entry, dict)}
+    entries = {key: entry for key, entry in config.items() if isinstance(entry, dict)}
+    return {key: str(entry["default"]) for key, entry in entries.items() if "default" in entry}
+
+
+def set_twice(file: Path, project: str) -> tuple[str, ...]:
+    """The keys that a stack's file has bare and with the project's name: Pulumi takes either of the two, by chance."""
+    try:
+        keys = set((yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {})
+    except (OSError, ValueError, AttributeError, TypeError, yaml.YAMLError):  # no file, or none that Pulumi reads
+        return ()
+    return tuple(sorted(key for key in keys if f"{project}:{key}" in keys))
 
 
 def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Judge]) -> Settings:

@@ -84,7 +84,13 @@ def _price(name: str, example: str, help_text: str) -> Key:
 
 
 _TARGET = Key(name="target", rule=choice(TARGETS), default="local", help="where training runs")
-_WORKLOAD = Key(name="workload", rule=choice(WORKLOADS), default=WORKLOADS[0], help="what is trained")
+_WORKLOAD = Key(
+    name="workload",
+    rule=choice(WORKLOADS),
+    derived="`script` where that key is set, else `cnn`",
+    example="cnn",
+    help="what is trained",
+)
 _RUNS = (
     Key(
         name="repeats",
@@ -179,6 +185,13 @@ _RUNS = (
         derived="none",
         example="arn:aws:iam::123456789012:role/training",
         help="role that is assumed for each run, for its time and 15 minutes, with your own credentials",
+    ),
+    Key(
+        name="allowOpenPorts",
+        targets=LOCAL,
+        rule=boolean(),
+        default="false",
+        help="run with storage s3:// or gs://, although others reach such a run's ports, which ask for no password",
     ),
     _price("priceCpuHour", "0.048", "what one CPU costs an hour, in any currency: the comparison then has the cost"),
     _price("priceGibHour", "0.0053", "what one GiB of memory costs an hour, in the same currency"),

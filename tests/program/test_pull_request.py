@@ -29,9 +29,9 @@ def test_the_comment_shows_what_a_changed_stack_file_changes(
     base = previewed(project, tmp_path / "base")
     same = previewed(project, tmp_path / "same")
     untouched = stack_file.read_text()
-    stack_file.write_text(settings + '  ray-worth-it:epochs: "5"\n')
+    stack_file.write_text(settings + '  epochs: "5"\n')
     other = previewed(project, tmp_path / "other")
-    stack_file.write_text(settings + '  ray-worth-it:workers: "0"\n')
+    stack_file.write_text(settings + '  workers: "0"\n')
     refused = previewed(project, tmp_path / "refused")
 
     shown = []

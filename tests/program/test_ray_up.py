@@ -77,7 +77,7 @@ def test_a_script_is_measured_as_jobs_of_the_cluster(project: Project, head: Hea
         name: arm["worldSize"] for name, arm in found["arms"].items()
     }
     assert "not comparable" != found["answer"].lower(), found["verdict"]
-    assert {"stepsEqual": True, "weightsEqual": True}.items() <= found["checks"].items()
+    assert {"stepsOfRanksEqual": True, "weightsEqual": True}.items() <= found["checks"].items()
     assert found["checks"]["cpusAsAsked"] is None
     runs = [job for job in head.api().jobs() if "-look-" not in job_name(job)]
     assert ["baseline-1", "native-1", "ray-1", "wide-1"] == sorted(

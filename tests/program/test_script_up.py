@@ -37,8 +37,9 @@ def test_a_script_is_measured_as_it_stands(project: Project) -> None:
     assert ["baseline", "native", "ray"] == sorted(found["arms"])
     assert "same script" == found["claim"], found["verdict"]
     assert {"baseline": 1, "native": 2, "ray": 2} == {name: arm["worldSize"] for name, arm in found["arms"].items()}
-    assert {"stepsEqual": True, "weightsEqual": True}.items() <= found["checks"].items()
-    assert found["ratios"]["speedup"] is not None
+    assert {"stepsOfRanksEqual": True, "weightsEqual": True}.items() <= found["checks"].items()
+    assert found["ratios"]["throughputRatio"] is not None
+    assert found["ratios"]["speedup"] is None
     assert found["ratios"]["efficiency"] is None
     assert {} == project.preview()
     everything = up + str(project.state()) + project.comparison()["verdict"]

@@ -37,8 +37,10 @@ from training.machine import machine_lock
 from training.workloads.cnn.recipe import CnnRecipe
 
 ROOT = Path(__file__).resolve().parents[2]
+PROJECT = str(yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["name"])
 CORES, MEMORY_BYTES = 64, 2**38
 """A machine that every stack's settings fit on."""
+SECRET_KEYS = (":secretEnvironment", ":rayToken", ":storageCredentials")
 LEFT_JOB, LEFT_SECRET = "ray-1-left", "sh.helm.release.v1.ray-worth-it-operator.v1"
 """What an update that was killed left in a cluster of ours."""
 
@@ -76,6 +78,8 @@ class Monitor(mocks.MockMonitor):
         """What a cluster had been asked when the first resource was declared."""
         self.after: dict[str, list[str]] = {}
         self.retained: list[str] = []
+        self.secrets: list[str] = []
+        """Resource and input of what no state has in clear."""
         self.deleted_first: list[str] = []
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802  (the name is Pulumi's)
@@ -83,11 +87,17 @@ class Monitor(mocks.MockMonitor):
         if self.asked_before < 0 and request.type != "pulumi:pulumi:Stack":
             self.asked_before = len(self._asked)
         self.after[request.name] = sorted(urn.rpartition("::")[2] for urn in request.dependencies)
+        self.secrets += [f"{request.name}.{key}" for key, value in request.object.items() if _is_secret(value)]
         if request.retainOnDelete:
             self.retained.append(request.name)
         if request.deleteBeforeReplace:
             self.deleted_first.append(request.name)
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
+
+
+def _is_secret(value: Any) -> bool:
+    """Whether it is sent to the engine as one."""
+    return hasattr(value, "items") and dict(value.items()).get(rpc._special_sig_key) == rpc._special_secret_sig
 
 
 def result_of(inputs: dict[str, Any]) -> str:
@@ -122,10 +132,11 @@ def result_of_script(arm: str, recipe: Recipe) -> TrainingResult:
 def config_of(name: str, changes: dict[str, str]) -> dict[str, str]:
     """What the engine passes for a stack: Pulumi.yaml's defaults, its file's values, and changes."""
     project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-    defaults = {key: entry["default"] for key, entry in project["config"].items() if isinstance(entry, dict)}
+    entries = {key: entry for key, entry in project["config"].items() if isinstance(entry, dict)}
+    defaults = {key: entry["default"] for key, entry in entries.items() if "default" in entry}
     values = yaml.safe_load((ROOT / f"stacks/Pulumi.{name}.yaml").read_text())["config"]
     given = defaults | {key.rpartition(":")[2]: value for key, value in values.items()} | changes
-    return {f"{project['name']}:{key}": str(value) for key, value in given.items()}
+    return {f"{PROJECT}:{key}": str(value) for key, value in given.items()}
 
 
 def record(name: str, changes: dict[str, str], asked: list[str], *, preview: bool) -> dict[str, Any]:
@@ -133,14 +144,14 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
     config, own_name = config_of(name, changes), stack_name(name)
     os.environ["PULUMI_CONFIG"] = json.dumps(config)
     os.environ["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(
-        [key for key, value in config.items() if value and key.endswith((":secretEnvironment", ":rayToken"))]
+        [key for key, value in config.items() if value and key.endswith(SECRET_KEYS)]
     )
     pulumi.runtime.set_all_config(config)
     recorder = Recorder(preview=preview)
     monitor = Monitor(recorder, asked)
     exports: dict[str, Any] = {}
     asyncio.set_event_loop(loop := asyncio.new_event_loop())
-    mocks.set_mocks(recorder, project="ray-worth-it", stack=own_name, preview=preview, monitor=monitor)
+    mocks.set_mocks(recorder, project=PROJECT, stack=own_name, preview=preview, monitor=monitor)
     pulumi.export = partial(keep, exports)
     said: dict[str, list[str]] = {"info": [], "warn": []}
     pulumi.log.info = partial(say, said["info"])
@@ -152,6 +163,7 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
         "urns": sorted(monitor.resources),
         "inputs": recorder.inputs,
         "objects": recorder.objects,
+        "secrets": monitor.secrets,
         "after": monitor.after,
         "retained": monitor.retained,
         "deleted_first": monitor.deleted_first,
@@ -250,7 +262,7 @@ def certificate(folder: Path) -> Path:
 
 def target_of(name: str) -> str:
     """The target of a stack's file."""
-    return config_of(name, {})["ray-worth-it:target"]
+    return config_of(name, {})[f"{PROJECT}:target"]
 
 
 def main() -> None:
@@ -266,7 +278,7 @@ def main() -> None:
         if target_of(name) in CLUSTER_TARGETS:
             settings, asked = place.enter_context(cluster(name, Path(folder)))
             changes = settings | changes
-        if config_of(name, {}).get("ray-worth-it:rayAddress"):
+        if config_of(name, {}).get(f"{PROJECT}:rayAddress"):
             changes = place.enter_context(ray_cluster()) | changes
         os.environ["PATH"] = folder
         recorded = record(name, changes, asked, preview=preview)

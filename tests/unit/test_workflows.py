@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tools.setup.project import ROOT
+from tools.setup.vendor_download import VERSION as PULUMI
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 BASE = "${{ github.event.pull_request.base.sha }}"
@@ -19,8 +20,8 @@ TRIGGERS = {"pull_request"}
 """Those on which a fork's pull request gets neither secrets nor a token that writes."""
 READ_ONLY = {"contents": "read"}
 CREDENTIALS = re.compile(r"\bsecrets\b|\bgithub\s*\.\s*token\b|GITHUB_TOKEN|\btoJSON\(\s*github\b", re.IGNORECASE)
-POSTS = re.compile(r"python3 -m tools\.pull_request post \w+/comment\.md")
-"""All that a job that may write runs: a script of the base, with a file to read."""
+POSTS = re.compile(r"python3 -m tools\.pull_request post (preview|measure) \w+")
+"""All that a job that may write runs: a script of the base, with data to make the comment from, and no text."""
 
 
 def violations(workflow: dict[Any, Any]) -> list[str]:
@@ -63,6 +64,8 @@ def _step_violations(step: dict[str, Any]) -> Iterator[str]:
         yield f"uses {action}, which is not pinned to a commit"
     if action.startswith("actions/checkout@") and inputs.get("persist-credentials") is not False:
         yield "leaves the token in the checkout"
+    if action.startswith("pulumi/actions@") and inputs.get("pulumi-version") != PULUMI:
+        yield f"installs another Pulumi than {PULUMI}, which `make` downloads"
     if action.startswith("actions/download-artifact@") and not re.fullmatch(r"[\w-]+", str(inputs.get("path", ""))):
         yield "unpacks an artifact over the checkout"
 
@@ -112,6 +115,7 @@ WORSE = {
         "      - run: python3 -m tools.pull_request",
         "      - run: sh",
     ),
+    "the job that comments posts a text that it was given": ("post measure measured", "post measured/comment.md"),
     "what it was given replaces the base's code": ("path: measured\n      - run", "path: .\n      - run"),
     "a secret in a job's environment": (READS, f"    env:\n      T: ${{{{ secrets.PULUMI_ACCESS_TOKEN }}}}\n{READS}"),
     "a secret in an action's input": (
@@ -127,6 +131,7 @@ WORSE = {
         "  comment:\n",
         "  other:\n    uses: a/b/.github/workflows/x.yml@v1\n  comment:\n",
     ),
+    "whatever Pulumi is the newest": (f"          pulumi-version: {PULUMI}\n", "          pulumi-version: latest\n"),
     "an action that can change": ("upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "upload-artifact@v7"),
 }
 """What a change could do to measure.yml, each with the text that it replaces once."""

@@ -12,32 +12,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tools.setup import pulumi_cli, uv
-from tools.setup.project import CLUSTER_TARGETS, TOOLS, lock_or_wait, run_main, sets, stack_text, target_of
+from tools.setup.project import TOOLS, lock_or_wait, run_main, sets, stack_text
 
 
 def main() -> int:
     """Install what the flags name; the exit status is 0 when all of it is there."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.setup.bootstrap", description=__doc__)
     parser.add_argument("--stack", default="", help="get what the settings of this stack need")
-    parser.add_argument("--cluster", action="store_true", help="with the uv extra `cluster`, whatever the stack")
-    parser.add_argument("--tracking", action="store_true", help="with the uv extra `tracking`, likewise")
+    parser.add_argument("--dev", action="store_true", help="with the group `dev`: what checks and tests need")
+    parser.add_argument("--tracking", action="store_true", help="with the uv extra `tracking`, whatever the stack")
     parser.add_argument("--no-cli", action="store_true", help="the Python environment only")
     arguments = parser.parse_args()
     TOOLS.mkdir(exist_ok=True)
-    extras = {extra for extra in ("cluster", "tracking") if getattr(arguments, extra)}
+    parts = {part for part in ("dev", "tracking") if getattr(arguments, part)}
     if arguments.stack:
-        extras |= _needed(stack_text(arguments.stack), os.environ.get("SET", ""))
+        parts |= _needed(stack_text(arguments.stack), os.environ.get("SET", ""))
     with _alone():
-        uv.sync(extras)
+        uv.sync(parts)
         if not arguments.no_cli:
+            uv.find_uv()  # Pulumi's language host starts it
             pulumi_cli.ensure()
     return 0
 
 
 def _needed(settings: str, overrides: str) -> set[str]:
-    """The extras that a stack needs, by the text of its file and the `SET` of this call."""
-    cluster = {"cluster"} if target_of(settings) in CLUSTER_TARGETS else set()
-    return cluster | ({"tracking"} if sets(settings, "trackingUri") or "trackingUri=" in overrides else set())
+    """What a stack needs beside the default groups, by the text of its file and the `SET` of this call."""
+    return {"tracking"} if sets(settings, "trackingUri") or "trackingUri=" in overrides else set()
 
 
 @contextmanager

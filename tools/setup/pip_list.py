@@ -1,7 +1,7 @@
 """All that Pulumi's Python language host asks of pip: `python -m pip list -v --format json`.
 
-It looks there for Pulumi packages, at every preview and update, and uv leaves pip out of .venv. This lists what is
-installed in a tenth of pip's time. It is installed as a package pip beside the language host that is built here.
+It looks there for Pulumi packages, at every preview and update. This lists what is installed in a tenth of pip's time,
+and goes before the pip of .venv: it is installed as a package pip beside the language host that is built here.
 """
 
 from __future__ import annotations

@@ -32,7 +32,13 @@ class ToolError(Exception):
 
 def say(message: str) -> None:
     """One line for the user, on stderr: stdout belongs to what was asked for."""
-    print(message, file=sys.stderr, flush=True)
+    print(printable(message), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """The text with nothing that a terminal would obey: `training.contract.printable`, for any Python."""
+    text = re.sub(r"\r\n?", "\n", re.sub(r"\x1b\[[0-9;:]*m", "", text))
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "\ufffd", text)
 
 
 def lock_or_wait(lock: int | IO[str], message: str) -> None:
@@ -110,9 +116,11 @@ def stack_file(stack: str) -> Path:
     path = STACKS / f"Pulumi.{'local' if stack == SMOKE else checked_stack_name(stack)}.yaml"
     if not path.is_file():
         known = sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
+        # `pulumi stack rm` deletes the file of its stack, that of `local` too.
+        make = "cp stacks/Pulumi.local.yaml" if "local" in known else "echo 'config: {}' >"
         raise ToolError(
             f"STACK={stack}: there is no stacks/{path.name}; there are {', '.join(known) or 'none'}.\n"
-            f"For a stack of your own: `cp stacks/Pulumi.local.yaml stacks/{path.name}`"
+            f"For a stack of your own: `{make} stacks/{path.name}`"
         )
     return path
 

@@ -2,7 +2,7 @@
 
 The language host left the module `sdk/v3` after v3.78, and no later one is a module of its own: hence two small
 modules under tools/, each with its own go.sum. The shims are plain files of the newer `sdk/v3`. That old host asks
-`python -m pip` for the packages installed: `pip_list` beside it answers, because uv leaves pip out of .venv.
+`python -m pip` for the packages installed: `pip_list` beside it answers, faster than pip.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def install_pip_list(folder: Path) -> None:
     """As a package pip in a folder that the language host's shim puts on the host's own module path."""
     (folder / "pip").mkdir(parents=True)
     shutil.copyfile(pip_list.__file__, folder / "pip" / "__main__.py")
+    (folder / "pip" / "__init__.py").touch()  # without it a pip that is installed would go before
 
 
 def _install(source: Path, programs: Path) -> None:

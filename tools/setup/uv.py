@@ -22,20 +22,24 @@ MINIMUM_UV = (0, 9)
 
 _STAMP = VENV / ".synced"
 _LOCKED = ("uv.lock", "pyproject.toml", ".python-version")
-_PACKAGES = {"cluster": "pulumi_kubernetes", "tracking": "mlflow"}
-"""A package of each extra that is installed where it is needed, by which it is known."""
+_PARTS = {"tracking": ("--extra", "mlflow"), "dev": ("--group", "pytest")}
+"""What is installed beside the default groups where it is needed: as what uv has it, and a package to see it by."""
 
 
-def sync(extras: Iterable[str]) -> None:
-    """Bring .venv to uv.lock, with the extras that are asked for or already there; nothing when it is so."""
+def sync(parts: Iterable[str]) -> None:
+    """Bring .venv to uv.lock, with the parts that are asked for or already there; nothing when it is so.
+
+    Modules are compiled with it: else each process may do that again, where bytecode is not written, or not allowed to
+    be. pyproject.toml does not say so: Pulumi's language host syncs thrice a command, and uv would look at each module.
+    """
     digest = _locked_digest()
     stamp = _STAMP.read_text(encoding="utf-8") if _STAMP.is_file() else ""
-    installed, wanted = _installed_extras(), set(extras)
+    installed, wanted = _installed_parts(), set(parts)
     if stamp == digest and wanted <= installed:
         return
-    command = [str(find_uv()), "sync", "--frozen"]
-    for extra in sorted(wanted | installed):
-        command += ["--extra", extra]
+    command = [str(find_uv()), "sync", "--frozen", "--compile-bytecode"]
+    for part in sorted(wanted | installed):
+        command += [_PARTS[part][0], part]
     if stamp == digest:
         command += ["--inexact"]
     say("Python environment: installing what uv.lock names into .venv")
@@ -47,14 +51,31 @@ def sync(extras: Iterable[str]) -> None:
 
 def find_uv() -> Path:
     """uv on PATH if it is new enough, else the one under .tools, installed first where it is missing."""
-    found = shutil.which("uv")
-    if found and _version(found) >= MINIMUM_UV:
-        return Path(found)
-    ours = TOOLS / "uv" / f"uv-{UV_VERSION}"
+    if (found := _on_path()) is not None:
+        return found
+    ours = _ours()
     if not ours.is_file():
         say(f"uv: installing {UV_VERSION} from PyPI into .tools/")
         retry("uv", lambda: _install(ours))
     return ours
+
+
+def folder_for_path() -> str | None:
+    """What PATH lacks for Pulumi's language host, which starts `uv`: the folder of ours; None where it lacks nothing.
+
+    None also where there is no uv at all: `find_uv` gets one.
+    """
+    return None if _on_path() or not _ours().is_file() else str(_ours().parent)
+
+
+def _on_path() -> Path | None:
+    found = shutil.which("uv")
+    return Path(found) if found and _version(found) >= MINIMUM_UV else None
+
+
+def _ours() -> Path:
+    """In a folder of its version, under its own name."""
+    return TOOLS / "uv" / UV_VERSION / "uv"
 
 
 def _install(target: Path) -> None:
@@ -103,6 +124,6 @@ def _locked_digest() -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _installed_extras() -> set[str]:
+def _installed_parts() -> set[str]:
     """Looked up rather than remembered: `uv sync` or `pulumi install` by hand take them away."""
-    return {extra for extra, name in _PACKAGES.items() if any(VENV.glob(f"lib/python*/site-packages/{name}"))}
+    return {part for part, (_, name) in _PARTS.items() if any(VENV.glob(f"lib/python*/site-packages/{name}"))}

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from tools.setup.project import ROOT, STATE, ToolError, project_name, stack_file, stack_text
+from tools.setup.project import ROOT, STATE, ToolError, stack_file, stack_text
 
 FOLDER = STATE / "config"
 
@@ -46,7 +46,7 @@ def config_of(stack: str) -> dict[str, object]:
     """The block `config` of a stack's file, its keys as they stand there; ToolError for what is no such file."""
     text = stack_text(stack)
     name = f"stacks/{stack_file(stack).name}"
-    example = f'write it as in stacks/Pulumi.local.yaml:\nconfig:\n  {project_name()}:workers: "2"'
+    example = 'write it as in stacks/Pulumi.local.yaml:\nconfig:\n  workers: "2"'
     try:
         data = yaml.load(text, _StackLoader)  # noqa: S506 - made from the safe one
     except yaml.YAMLError as error:

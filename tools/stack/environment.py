@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tools.setup import pulumi_cli
+from tools.setup import pulumi_cli, uv
 from tools.setup.project import (
     CLUSTER_TARGETS,
     STATE,
@@ -49,6 +49,8 @@ def state_variables(base: Mapping[str, str]) -> dict[str, str]:
     if not is_ours(base):
         return {}
     BACKEND.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):  # somebody else's, who shares it on purpose
+        BACKEND.parent.chmod(0o700)  # its providers are code that every command runs: nobody else may put any there
     variables = {"PULUMI_BACKEND_URL": backend_url()}
     if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & base.keys():
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file())
@@ -56,11 +58,12 @@ def state_variables(base: Mapping[str, str]) -> dict[str, str]:
 
 
 def path_additions() -> list[str]:
-    """.venv first, because the language host that can be built takes Python from PATH; then the CLI."""
+    """.venv first, because the language host that can be built takes Python from PATH; the CLI; uv, for its host."""
     folder = pulumi_cli.folder_in_use()
     if folder is None:
         raise ToolError("no Pulumi CLI is set up here: `python3 -m tools.setup.bootstrap`")
-    return [str(VENV / "bin"), folder]
+    uv_folder = uv.folder_for_path()
+    return [str(VENV / "bin"), folder, *([uv_folder] if uv_folder else [])]
 
 
 def backend_url() -> str:

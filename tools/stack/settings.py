@@ -27,7 +27,7 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     secret = {key for key, value in values.items() if isinstance(value, dict)}
     texts = {key: _text(value) for key, value in values.items() if key not in secret}
     try:
-        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret)), choose)
+        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), given), choose)
     except InvalidSettingsError as error:
         raise ToolError(str(error)) from None
 

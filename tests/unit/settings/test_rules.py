@@ -75,6 +75,7 @@ REFUSED = {
     "runTimeoutMinutes": ["0", "10081", "1h"],
     "budgetMinutes": ["0", "10081", "1.5", "15m"],
     "allowOversubscription": ["force"],
+    "allowOpenPorts": ["1"],
     "rayDashboard": ["8265"],
     "workerMemory": ["511Mi", "2GB", "2g", "512m", "-2Gi", "2 Gi", "lots"],
     "headCpus": ["0", "257", "nan"],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems
+from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems, settings
 from training.workloads.script import their_python
 
 RAY = "from ray.train.tensorflow import TensorflowTrainer\nfrom ray.train import ScalingConfig\n"
@@ -192,7 +192,7 @@ def test_keys_of_a_script_are_removed_beside_the_cnn(key: str) -> None:
     """Likewise."""
     value = {"environment": "A=1", "measureSteps": "20"}.get(key, "x")
 
-    assert f"fix:     pulumi config rm {key}" in only_problem(**{key: value})
+    assert f"fix:     pulumi config rm {key}" in only_problem(workload="cnn", **{key: value})
 
 
 def on_minikube(script: Path, **more: str) -> dict[str, str]:
@@ -458,3 +458,19 @@ def test_what_git_ignores_is_no_part_of_a_folder(script: Path, tmp_path: Path, *
 
     assert before == after
     assert before != measurement(script=script, scriptFolder=str(tmp_path))
+
+
+@pytest.mark.parametrize("script", ["", " "])
+def test_an_empty_script_is_none(script: str) -> None:
+    """As `pulumi new` writes it for who was asked for one and has none."""
+    assert "cnn" == settings(script=script).recipe.workload
+
+
+def test_a_script_without_workload_is_what_is_trained() -> None:
+    """It could mean nothing else; with `workload cnn` it is refused as before."""
+    file = "examples/keras_tf_config.py"
+
+    assert "script" == settings(script=file).recipe.workload
+    assert "script" == settings(script=file, workload="").recipe.workload
+    (problem,) = problems(script=file, workload="cnn")
+    assert "pulumi config rm script" in problem.fixes

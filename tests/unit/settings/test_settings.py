@@ -66,7 +66,13 @@ def test_every_key_is_typed_somewhere() -> None:
     """
     parts = (Settings, ClusterSettings, RaySettings, CnnRecipe, ScriptRecipe)
     names = {camel(field.name) for part in parts for field in fields(part)}
-    read_otherwise = {"workerMemory", "trackingUri", *STORAGE_KEYS, *(arm.switch for arm in ARMS.values())}
+    read_otherwise = {
+        "workerMemory",
+        "trackingUri",
+        "allowOpenPorts",
+        *STORAGE_KEYS,
+        *(arm.switch for arm in ARMS.values()),
+    }
 
     assert set(every_key()) - read_otherwise <= names
 
@@ -195,9 +201,9 @@ def test_every_stack_file_is_valid(stack: str) -> None:
 
     found = parse(own | environment_of(stack), machine(8, 16, stack))
 
-    assert all(key.startswith("ray-worth-it:") for key in values)
+    assert not any(":" in key for key in values)
     assert all(isinstance(value, str) for value in own.values())
-    assert found.warnings == ()
+    assert all("allowOpenPorts" in said for said in found.warnings)  # where the bucket is nobody's yet
 
 
 def test_the_stacks_are_there() -> None:

@@ -16,10 +16,10 @@ SERVER = "http://mlflow.example.com:5000"
     ("settings", "overrides", "extras"),
     [
         (LOCAL, "", set()),
-        (MINIKUBE, "", {"cluster"}),
+        (MINIKUBE, "", set()),
         (f"{LOCAL}\n  ray-worth-it:trackingUri: {SERVER}\n", "", {"tracking"}),
         (f'config:\n  "ray-worth-it:trackingUri": "{SERVER}"\n', "", {"tracking"}),
-        (f"config:\n  trackingUri: {SERVER}\n  target: minikube\n", "", {"cluster", "tracking"}),
+        (f"config:\n  trackingUri: {SERVER}\n  target: minikube\n", "", {"tracking"}),
         (LOCAL, f"workers=3 trackingUri={SERVER}", {"tracking"}),
         (f'config:\n  ray-worth-it:trackingUri: ""\n  # trackingUri: {SERVER}\n', "workers=3", set()),
     ],
@@ -31,6 +31,7 @@ def test_a_stack_gets_what_its_settings_need(
     asked: list[set[str]] = []
     monkeypatch.setattr(bootstrap, "stack_text", lambda _: settings)
     monkeypatch.setattr(uv, "sync", asked.append)
+    monkeypatch.setattr(uv, "find_uv", lambda: None)
     monkeypatch.setattr(pulumi_cli, "ensure", lambda: None)
     monkeypatch.setattr(sys, "argv", ["bootstrap", "--stack", "local"])
     monkeypatch.setenv("SET", overrides)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.setup import pulumi_cli
+from tools.setup import pulumi_cli, uv
 from tools.setup.project import VENV, ToolError
 from tools.stack import environment
 
@@ -21,6 +21,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(environment, "BACKEND", tmp_path / "backend")
     monkeypatch.setattr(environment, "PASSPHRASE", tmp_path / "passphrase")
     monkeypatch.setattr(pulumi_cli, "folder_in_use", lambda: CLI)
+    monkeypatch.setattr(uv, "folder_for_path", lambda: None)
 
 
 @pytest.fixture
@@ -45,6 +46,15 @@ def test_without_a_backend_the_projects_own_is_used(base: dict[str, str], tmp_pa
     assert (tmp_path / "backend").is_dir()
     assert (tmp_path / "passphrase").stat().st_mode & 0o777 == 0o600
     assert len((tmp_path / "passphrase").read_text(encoding="utf-8")) >= 32
+
+
+def test_the_state_is_this_user_s_alone(base: dict[str, str], tmp_path: Path) -> None:
+    """Its providers are code, which every command runs."""
+    tmp_path.chmod(0o775)
+
+    environment.state_variables(base)
+
+    assert 0o700 == tmp_path.stat().st_mode & 0o777
 
 
 def test_the_passphrase_is_generated_once(base: dict[str, str], tmp_path: Path) -> None:
@@ -115,6 +125,15 @@ def test_path_has_the_environment_then_the_cli_then_the_users(base: dict[str, st
     path = environment.for_pulumi(base, "local")["PATH"].split(os.pathsep)
 
     assert path == [str(VENV / "bin"), CLI, "/usr/bin", "/bin"]
+
+
+def test_path_has_uv_where_the_user_has_none(base: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the language host of newer CLIs, in `make` and in the shell of `make env`."""
+    monkeypatch.setattr(uv, "folder_for_path", lambda: "/opt/uv")
+    path = environment.for_pulumi(base, "local")["PATH"].split(os.pathsep)
+
+    assert path == [str(VENV / "bin"), CLI, "/opt/uv", "/usr/bin", "/bin"]
+    assert ":/opt/uv'" in environment.exports(base, "local")
 
 
 def test_tests_get_no_backend(base: dict[str, str]) -> None:

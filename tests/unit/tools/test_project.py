@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.stacks import OF_BUCKETS, OF_EXAMPLES, STACKS
@@ -100,3 +103,18 @@ def test_an_error_is_shown_as_its_message_alone(capsys: pytest.CaptureFixture[st
 
     assert ended.value.code == 1
     assert capsys.readouterr().err == "error: do this\n"
+
+
+def test_a_stack_file_that_pulumi_deleted_is_made_by_the_line_that_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pulumi stack rm` deletes that of `local`, from which others are copied."""
+    monkeypatch.setattr(project, "STACKS", tmp_path / "stacks")
+    (tmp_path / "stacks").mkdir()
+    for stack in ("local", "mine"):
+        with pytest.raises(ToolError) as refused:
+            project.stack_file(stack)
+        line = str(refused.value).rpartition(": `")[2].rstrip("`")
+        subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True)
+
+    assert project.stack_text("local") == project.stack_text("mine") == "config: {}\n"

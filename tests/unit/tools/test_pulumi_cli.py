@@ -11,9 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tools.setup import pulumi_build, pulumi_cli
-from tools.setup.project import ToolError
+from tools.setup.project import ROOT, ToolError
 
 Program = Callable[..., Path]
 
@@ -168,6 +169,14 @@ def test_the_version_built_is_at_least_the_minimum() -> None:
     built = next(line.split()[1] for line in module.splitlines() if "pulumi/pulumi/pkg/v3 v" in line)
 
     assert pulumi_cli.parse_version(built) >= pulumi_cli.MINIMUM
+
+
+def test_pulumi_yaml_asks_for_what_make_asks_for() -> None:
+    """The same minimum without make, which can be built here; and uv, whose lock says what the program needs."""
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
+
+    assert f">={pulumi_cli._text(pulumi_cli.MINIMUM)}" == project["requiredPulumiVersion"]
+    assert {"toolchain": "uv", "virtualenv": ".venv"} == project["runtime"]["options"]
 
 
 def test_what_the_language_host_asks_of_pip_is_answered(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tools.setup import uv
 from tools.setup.project import ROOT, ToolError
 
 Commands = list[list[str]]
+SYNC = ["sync", "--frozen", "--compile-bytecode"]
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
     def sync(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         run.append(command[1:])
         (tmp_path / ".venv").mkdir(exist_ok=True)
-        for extra in {"cluster", "tracking"} & set(command):
+        for extra in {"dev", "tracking"} & set(command):
             _packages(tmp_path, extra).mkdir(parents=True, exist_ok=True)
         return subprocess.CompletedProcess(command, 0)
 
@@ -39,7 +41,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 
 def _packages(root: Path, extra: str) -> Path:
-    return root / ".venv/lib/python3.11/site-packages" / {"cluster": "pulumi_kubernetes", "tracking": "mlflow"}[extra]
+    return root / ".venv/lib/python3.11/site-packages" / {"dev": "pytest", "tracking": "mlflow"}[extra]
 
 
 def test_an_environment_in_sync_is_left_alone(commands: Commands) -> None:
@@ -47,44 +49,44 @@ def test_an_environment_in_sync_is_left_alone(commands: Commands) -> None:
     uv.sync([])
     uv.sync([])
 
-    assert commands == [["sync", "--frozen"]]
+    assert commands == [SYNC]
 
 
-def test_the_cluster_packages_are_added_to_what_is_there(commands: Commands) -> None:
+def test_what_checks_need_is_added_to_what_is_there(commands: Commands) -> None:
     """And stay for later calls that do not ask for them."""
     uv.sync([])
-    uv.sync(["cluster"])
-    uv.sync(["cluster"])
+    uv.sync(["dev"])
+    uv.sync(["dev"])
     uv.sync([])
 
-    assert commands == [["sync", "--frozen"], ["sync", "--frozen", "--extra", "cluster", "--inexact"]]
+    assert commands == [SYNC, [*SYNC, "--group", "dev", "--inexact"]]
 
 
 def test_a_changed_lock_is_followed_with_the_packages_that_are_there(commands: Commands, tmp_path: Path) -> None:
     """What left the lock leaves the environment; the extra stays."""
-    uv.sync(["cluster"])
+    uv.sync(["dev"])
     (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
     uv.sync([])
 
-    assert commands == [["sync", "--frozen", "--extra", "cluster"]] * 2
+    assert commands == [[*SYNC, "--group", "dev"]] * 2
 
 
 def test_an_extra_takes_no_other_away(commands: Commands, tmp_path: Path) -> None:
-    """A stack of a cluster and one that tracks have one environment, also after the lock has changed."""
+    """Who tests and who tracks have one environment, also after the lock has changed."""
     uv.sync(["tracking"])
-    uv.sync(["cluster"])
+    uv.sync(["dev"])
     (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
     uv.sync([])
 
-    both = ["sync", "--frozen", "--extra", "cluster", "--extra", "tracking"]
-    assert commands == [["sync", "--frozen", "--extra", "tracking"], [*both, "--inexact"], both]
+    both = [*SYNC, "--group", "dev", "--extra", "tracking"]
+    assert commands == [[*SYNC, "--extra", "tracking"], [*both, "--inexact"], both]
 
 
 def test_packages_that_somebody_took_away_are_added_again(commands: Commands, tmp_path: Path) -> None:
-    """`uv sync` by hand removes the extra; no stamp hides that."""
-    uv.sync(["cluster"])
-    _packages(tmp_path, "cluster").rmdir()
-    uv.sync(["cluster"])
+    """`pulumi install` removes what is in no default group; no stamp hides that."""
+    uv.sync(["dev"])
+    _packages(tmp_path, "dev").rmdir()
+    uv.sync(["dev"])
 
     assert len(commands) == 2
 
@@ -111,6 +113,7 @@ def test_a_uv_on_path_that_is_new_enough_is_used(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     assert uv.find_uv() == program
+    assert uv.folder_for_path() is None
 
 
 def test_a_uv_that_is_too_old_gives_way_to_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,13 +121,27 @@ def test_a_uv_that_is_too_old_gives_way_to_ours(tmp_path: Path, monkeypatch: pyt
     program = tmp_path / "uv"
     program.write_text("#!/bin/sh\necho 'uv 0.8.30'\n", encoding="utf-8")
     program.chmod(0o755)
-    ours = tmp_path / "tools/uv" / f"uv-{uv.UV_VERSION}"
+    ours = tmp_path / "tools/uv" / uv.UV_VERSION / "uv"
     ours.parent.mkdir(parents=True)
     ours.touch()
     monkeypatch.setattr(uv, "TOOLS", tmp_path / "tools")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     assert uv.find_uv() == ours
+    assert uv.folder_for_path() == str(ours.parent)
+
+
+def test_pulumi_finds_ours_by_its_name_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its language host starts `uv` from PATH, also where the CLI is the user's own; before it is there, nothing is."""
+    monkeypatch.setattr(uv, "TOOLS", tmp_path / "tools")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    before = uv.folder_for_path()
+    monkeypatch.setattr(uv, "_install", lambda target: (target.parent.mkdir(parents=True), target.touch(0o755)))
+    found = uv.find_uv()
+
+    assert before is None
+    assert "uv" == found.name
+    assert str(found.parent) == uv.folder_for_path()
 
 
 def test_another_file_under_uv_s_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,3 +171,17 @@ def test_what_is_installed_before_the_lock_can_be_read_has_hashes() -> None:
     assert re.fullmatch(r"uv==[\d.]+", requirement)
     assert hashes
     assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes)
+
+
+def test_pulumi_install_brings_what_every_stack_needs() -> None:
+    """It is `uv sync`: default groups, and no extra. What checks and tests need is not among them.
+
+    uv would look at each of 15,000 modules in every sync, if pyproject.toml had it compile them.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups, settings = project["dependency-groups"], project["tool"]["uv"]
+    names = {re.split("[=><]", line)[0] for group in settings["default-groups"] for line in groups[group]}
+
+    assert {"pulumi", "pulumi-kubernetes", "pulumi-command", "kubernetes", "pulumi-policy", "pip", "jinja2"} <= names
+    assert set() == names & {"pytest", "mypy", "ruff", "moto"}
+    assert "compile-bytecode" not in settings

@@ -1,0 +1,83 @@
+"""Several wrong values at once are as many problems: none hides behind another's traceback."""
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from infra.settings.checks import STORAGE_KEYS
+from infra.settings.draft import InvalidSettingsError
+from infra.settings.key import TARGETS, Target
+from infra.settings.table import keys_of
+from tests.unit.settings_machine import machine, parse
+from training.contract.workload import WORKLOADS
+
+WRONG = "?? \x00 {"
+"""No rule takes it; most of them are tried."""
+OF_TARGET: dict[str, dict[str, str]] = {
+    "kubernetes": {"image": "a/b:1", "kubeContext": "mine"},
+    "ray": {"rayAddress": "https://ray-head.example.com:8265"},
+}
+BASES: dict[str, dict[str, str]] = {
+    "as it is": {},
+    "in a bucket": {"storage": "s3://bucket/prefix", "storageRole": "arn:aws:iam::123456789012:role/training"},
+    "in a claim": {"storage": "pvc"},
+    "with artifacts": {"artifacts": "*.pt", "metric": "accuracy", "secretEnvironment": "A=b", "environment": "A=b"},
+}
+OF_WORKLOAD: dict[str, dict[str, str]] = {
+    "script": {"script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"}
+}
+
+
+FACTS = machine(secret=frozenset({"storageCredentials", "secretEnvironment", "rayToken"}))
+PAIRS = {"cnn": 50, "script": 8}
+"""Of a target and a base; other ones for each."""
+BESIDE = (*STORAGE_KEYS, "minikubeNodes", "nodeSelector", "createNamespace", "runTimeoutMinutes")
+
+
+def wrong_keys(workload: str) -> list[str]:
+    """Those whose rule refuses it."""
+    refusing = []
+    for name, key in keys_of(workload).items():
+        try:
+            key.rule.parse(WRONG)
+        except ValueError:
+            refusing.append(name)
+    return refusing
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_wrong_value_beside_any_other_is_said(target: Target, base: str, workload: str) -> None:
+    """Beside a key's own example, and beside all other wrong values."""
+    keys = keys_of(workload)
+    given = {"target": target, "workload": workload, **OF_TARGET.get(target, {}), **OF_WORKLOAD.get(workload, {})}
+    given |= {key: value for key, value in BASES[base].items() if key in keys}
+    wrong = wrong_keys(workload)
+    assert {"workers", "storageEndpoint", "nodeSelector", "storageSize"} <= set(wrong)
+
+    pairs = list(product(wrong, keys))
+    for first, second in Random(f"{target} {base}").sample(pairs, PAIRS[workload]):  # noqa: S311 (it chooses tests)
+        refuses(given | {second: keys[second].value_that_works(target) or "a"} | {first: WRONG}, first)
+    with pytest.raises(InvalidSettingsError) as refused:
+        parse(given | dict.fromkeys(wrong, WRONG), FACTS)
+    assert len(wrong) <= len(refused.value.problems)
+
+
+@pytest.mark.parametrize("base", ["in a bucket", "in a claim"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_wrong_value_beside_storage_is_said(target: Target, base: str) -> None:
+    """Every pair of what its checks read."""
+    keys = keys_of("cnn")
+    given = {"target": target, **OF_TARGET.get(target, {}), **BASES[base]}
+    for first, second in product(set(BESIDE) & set(wrong_keys("cnn")), BESIDE):
+        refuses(given | {second: keys[second].value_that_works(target) or "a"} | {first: WRONG}, first)
+
+
+def refuses(values: dict[str, str], key: str) -> None:
+    """The settings are refused, and the key is named with its value."""
+    with pytest.raises(InvalidSettingsError) as refused:
+        parse(values, FACTS)
+    shown = "[secret]" if key in FACTS.secret_keys else "??"
+    assert any(f"{key} = " in said.what and shown in said.what for said in refused.value.problems), values
