@@ -19,7 +19,7 @@ Clusters = tuple[Cluster, Cluster]
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
     """Whose kubeconfig is the standard one, in an empty project."""
-    for module in ("kubernetes.kubeconfig", "kubernetes.pinned_cluster", "cluster.kube"):
+    for module in ("kubernetes.kubeconfig", "cluster.kube"):
         monkeypatch.setattr(f"infra.places.{module}.PROJECT", tmp_path / "p")
     made = User(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(made.file))

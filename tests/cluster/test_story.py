@@ -81,8 +81,10 @@ def test_up_brings_up_the_cluster_and_measures(project: ClusterProject) -> None:
     comparison = project.comparison()
     assert all(comparison["arms"][arm]["measures"]["trainSeconds"]["median"] > 0 for arm in ARMS)
     assert comparison["ratios"]["speedup"]["median"] > 0
-    # A pod's quota holds it to its CPUs, and binds it to none
-    assert {"cpusDisjoint": None} == {name: passed for name, passed in comparison["checks"].items() if not passed}
+    # A pod's quota holds it to its CPUs, and binds it to none; and this machine has more to do than the cluster
+    checks = {name: passed for name, passed in comparison["checks"].items() if name != "machineQuiet"}
+    assert {"cpusDisjoint": None} == {name: passed for name, passed in checks.items() if not passed}
+    assert comparison["checks"]["machineQuiet"] in {None, True}
     assert comparison["reasons"]["idleRayCpus"] == ONE_RAY_RUN  # and not that some Ray pod could not be read
     assert project.users.read_text() == users
     assert project.token() not in shown

@@ -27,16 +27,18 @@ VERBS: dict[str, dict[str, set[str]]] = {
         "destroy": set(),
         "install": set(),
         "login": set(),
+        "new": set(),
         "plugin": {"install", "ls"},
         "preview": set(),
         "refresh": set(),
-        "stack": {"", "export", "graph", "history", "init", "ls", "output", "rm", "select"},
+        "stack": {"", "export", "graph", "history", "init", "ls", "output", "rename", "rm", "select"},
         "up": set(),
         "version": set(),
     },
     "kubectl": {
         verb: set()
         for verb in (
+            "auth",
             "cluster-info",
             "config",
             "describe",
@@ -91,6 +93,7 @@ JOB_VARIABLES = {
     "stop": {"JOB"},
     "recovery": {"OF"},
     "fetch": {"RUN", "TO"},
+    "template": {"TO"},
     "tensorboard": {"LIVE"},
 }
 MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "ONLY", "CLUSTER_ENV"}

@@ -20,10 +20,10 @@ MORE = ("Makefile", "README.md", "docs", "policy", "report", "tools")
 """What a reader has beside what the program itself needs."""
 STACK = """\
 config:
-  ray-worth-it:target: local
-  ray-worth-it:allowOversubscription: 'true'
-  ray-worth-it:repeats: '1'
-  ray-worth-it:nativeArm: 'false'
+  target: local
+  allowOversubscription: 'true'
+  repeats: '1'
+  nativeArm: 'false'
 """
 """The stack `local` on a machine of as many CPUs as a reader may have, and with as few runs as there can be."""
 MARK = "::at "

@@ -26,6 +26,9 @@ NOT_RUN = {
 }
 """Commands that no document can have run here, and why."""
 
+RUN_ELSEWHERE = "no-run tests/program/test_plain_pulumi.py runs it"
+"""Of a block that needs a backend, or a language host, which the shell here has not."""
+
 DOCUMENTS = [name for name in markdown.documents() if markdown.commands(name, markdown.read(name))]
 
 
@@ -52,7 +55,7 @@ def test_most_commands_are_run() -> None:
     found = [its for name in DOCUMENTS for its in markdown.commands(name, markdown.read(name))]
     local = [its for its in found if not re.match(r"STACK=(minikube|kubernetes|ci) |kubectl |minikube ", its.text)]
 
-    assert len(local) < 2 * len([its for its in local if is_run(its)])
+    assert len(local) < 2 * len([its for its in local if is_run(its) or its.info == RUN_ELSEWHERE])
 
 
 def test_a_command_that_fails_is_named(project: Project) -> None:

@@ -1,5 +1,6 @@
 """Data in S3: it is read by whoever may, and a stack whose data is not there is refused. A real server answers."""
 
+import os
 import pickle
 import zlib
 from pathlib import Path
@@ -12,6 +13,7 @@ from infra.settings.settings import Storage
 from infra.storage import ask
 from tests.storage.cloud import PREFIX, Cloud
 from tests.training import images
+from tests.unit.training.test_cifar_pickle import Calling
 from training.launch import storage as kept
 from training.workloads.cnn import dataset, imagefolder, sources
 from training.workloads.cnn.recipe import CnnRecipe
@@ -61,6 +63,18 @@ def test_cifar10_comes_from_a_bucket(owner: kept.Storage, tmp_path: Path, monkey
     owner.remove("cifar/data_batch_3")
     with pytest.raises(sources.DatasetError, match=r"s3://runs/data/cifar/data_batch_3 is missing"):
         sources.load_cifar10(f"{DATA}/cifar")
+
+
+def test_data_in_a_bucket_runs_no_code(owner: kept.Storage, tmp_path: Path) -> None:
+    """Who may write there is not who trains: a file that names a function is refused, and the function not called."""
+    ran = tmp_path / "ran"
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps(Calling(os.mkdir, str(ran))))
+    owner.put(tmp_path / "data_batch_1", "evil/data_batch_1")
+
+    with pytest.raises(sources.DatasetError, match=r"s3://runs/data/evil/data_batch_1 .*posix\.mkdir"):
+        sources.load_cifar10(f"{DATA}/evil")
+
+    assert not ran.exists()
 
 
 def test_data_that_is_not_there_is_refused_before_anything_is_made(

@@ -17,7 +17,7 @@ OBJECT = re.compile(r"inside/local/[0-9a-f]{12}/(\w+-1)-\d{8}T\d{6}Z-[0-9a-f]{6}
 def project(cloud: Cloud, as_caller: None, new_project: NewProject) -> Project:  # noqa: F811
     """A stack whose storage is in the cloud, and which says not yet how it is let in."""
     made = new_project()
-    made.create_stack(repeats="1", epochs="1", storage=PREFIX, storageEndpoint=cloud.url)
+    made.create_stack(repeats="1", epochs="1", storage=PREFIX, storageEndpoint=cloud.url, allowOpenPorts="true")
     return made
 
 

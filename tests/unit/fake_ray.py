@@ -111,11 +111,16 @@ class FakeRay:
 
 
 @contextmanager
-def serving(ray: FakeRay) -> Iterator[str]:
-    """The address of a server that answers for `ray`, and asks for its token."""
+def serving(ray: FakeRay, sends_to: tuple[int, str] | None = None) -> Iterator[str]:
+    """The address of a server that answers for `ray`, and asks for its token; or sends all to another, by a status."""
 
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
+            if sends_to:
+                self.send_response(sends_to[0])
+                self.send_header("Location", f"{sends_to[1]}{self.path}")
+                self.end_headers()
+                return
             length = int(self.headers.get("Content-Length") or 0)
             content = self.rfile.read(length)
             sent = content if self.path.startswith("/api/packages") else json.loads(content or b"null")

@@ -32,6 +32,8 @@ class Api:
         self.objects: dict[str, dict[str, Any]] = {}
         self.texts: dict[str, str] = {}
         self.forbidden: set[str] = set()
+        self.expired = False
+        """Whether nobody's credentials are taken."""
         self.asked: list[str] = []
         self.on_patch: Callable[[dict[str, Any]], None] = _controlled
         self.on_create: Callable[[dict[str, Any]], None] = lambda _: None
@@ -51,8 +53,8 @@ class Api:
     def answer(self, method: str, path: str, query: Mapping[str, list[str]], change: Any = None) -> tuple[int, str]:
         """Status and body."""
         self.asked.append(f"{method} {path}")
-        if path in self.forbidden:
-            return 403, json.dumps({"message": f"{path} is forbidden"})
+        if self.expired or path in self.forbidden:
+            return 401 if self.expired else 403, json.dumps({"message": f"{path} is forbidden"})
         if method == "PATCH" and "fieldManager" in query:  # a server-side apply, which makes what is not there
             self.objects.setdefault(path, {})
         if path in self.objects:

@@ -46,6 +46,7 @@ CHANGES_NOTHING = {
     "priceGibHour": EVERYWHERE,
     "budgetMinutes": EVERYWHERE,  # what a preview says of the time
     "runTimeoutMinutes": EVERYWHERE,  # the Job's deadline: it ends a run, and changes none that ends before it
+    "allowOpenPorts": EVERYWHERE,  # whether it is measured
     "allowOversubscription": EVERYWHERE,  # whether it is measured, and what the verdict says
     "workerMemory": ("local", "ray"),  # not enforced there
     "baseImage": ("kubernetes",),  # the image that is there is not built here
@@ -101,6 +102,7 @@ ANOTHER = {
     "runTimeoutMinutes": "61",
     "budgetMinutes": "15",
     "trackingUri": "http://mlflow.example.com:5000",
+    "allowOpenPorts": "true",
     "allowOversubscription": "true",
     "rayDashboard": "true",
     "storage": "s3://bucket/prefix",

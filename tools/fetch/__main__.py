@@ -8,7 +8,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from report import terminal
 from tools.setup.project import ROOT, ToolError, run_main
@@ -17,6 +17,7 @@ from training.launch.storage import Storage
 
 MARK = ".ray-worth-it-run"
 """The file in a folder that says whose files are fetched into it."""
+MOST_SHOWN = 5
 
 
 def main() -> int:
@@ -30,10 +31,18 @@ def main() -> int:
         name = run.partition("/")[2]
         to = ROOT / os.path.expanduser(os.environ.get("TO") or f"runs/{stack}/{name}/kept")  # noqa: PTH111
         begin(to, run)
-        files = fetch(storage.within(run), to)
+        files, left = fetch(storage.within(run), to)
     except OSError as error:
         raise ToolError(f"{where} does not give it: {error}") from None
     terminal.write(f"{len(files)} files of {name}: {to}")
+    if others := _also(names, os.environ.get("RUN", ""), run):
+        count = len(others) + 1
+        terminal.write(
+            f"the newest of {count} called so, which others may have put there; else:  RUN={' RUN='.join(others)}"
+        )
+    if left:
+        shown = ", ".join(map(repr, left[:MOST_SHOWN])) + (", …" if len(left) > MOST_SHOWN else "")
+        terminal.write(f"{len(left)} objects stay in storage, whose names are none of files below a folder: {shown}")
     return 0
 
 
@@ -47,6 +56,12 @@ def chosen(names: Iterable[str], wanted: str, where: str) -> str:
     there = "\n".join(f"  {_name(run)}  {counts[run]} files" for run in runs) or "  none"
     asked = f"RUN={wanted}: there is no such run" if wanted else "RUN is missing"
     raise ToolError(f"{asked}; in {where} there are\n{there}")
+
+
+def _also(names: Iterable[str], wanted: str, run: str) -> list[str]:
+    """The other runs that the name fits: of a bucket that others use, too, the newest may be somebody else's."""
+    runs = {"/".join(name.split("/")[:2]) for name in names if name.count("/") > 1} - {run}
+    return sorted(_name(other) for other in runs if _name(run) != wanted and _name(other).startswith(f"{wanted}-"))
 
 
 def begin(to: Path, run: str) -> None:
@@ -66,12 +81,20 @@ def begin(to: Path, run: str) -> None:
         raise ToolError(f"TO={to} is no folder that can be written: {error}") from None
 
 
-def fetch(run: Storage, to: Path) -> list[Path]:
-    """All whole files of a run."""
-    files = list(run.names())
+def fetch(run: Storage, to: Path) -> tuple[list[Path], list[str]]:
+    """All whole files of a run, and the names of what no file can be made of. Raises ToolError and OSError.
+
+    Nothing is written outside of the folder, nor over its mark, whatever the names in storage are.
+    """
+    names = list(run.names())
+    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents} | {MARK}
+    files = [name for name in names if name not in folders and not name.startswith(f"{MARK}/")]
     for name in files:
+        target = (to / name).resolve()
+        if not target.is_relative_to(to.resolve()):
+            raise ToolError(f"TO={to}: {name} would be written to {target}: use a new folder\n  make fetch TO=…")
         run.fetch(name, to / name)
-    return [to / name for name in files]
+    return [to / name for name in files], sorted({*names, *run.names_of_no_path()} - set(files))
 
 
 def _name(run: str) -> str:

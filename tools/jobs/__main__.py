@@ -10,7 +10,7 @@ import argparse
 import os
 import time
 import urllib.error
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -129,9 +129,10 @@ def _start(ray: Ray, asked: request.Request, **runtime_env: Any) -> str:
     raise ToolError(f"others submit {asked.name} just now: {ray.make('jobs')}, and then again")
 
 
-def refuse_beside_measurement(ray: Ray, otherwise: str) -> None:
-    """Raises ToolError where a measurement has the cluster."""
-    reason = measuring.update_or_run(ray.found, ray.kube) or measuring.ray_job(ray.found, ray.jobs.jobs())
+def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[str, Any]] | None = None) -> None:
+    """Raises ToolError where a measurement or a recovery has the cluster; `known`: its jobs, where they were asked."""
+    jobs = ray.jobs.jobs() if known is None else known
+    reason = measuring.update_or_run(ray.found, ray.kube) or measuring.ray_job(ray.found, jobs)
     if reason:
         raise ToolError(
             f"stack {ray.found.stack} is measured, and a job would share the CPUs that are: {otherwise}; {reason}"
@@ -166,7 +167,7 @@ def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     ended = (job.get("end_time") or 0) / 1000 or now.timestamp()
     whose = "a measurement's" if is_of_measurement(job) else "submitted" if job.get("submission_id") else "a driver"
     return (
-        job_name(job),
+        " ".join(job_name(job).splitlines()),
         str(job["status"]).lower(),
         datetime.fromtimestamp(began).astimezone().strftime("%Y-%m-%d %H:%M") if began else "–",
         duration(int(ended - began)) if began else "–",

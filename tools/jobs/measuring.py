@@ -12,7 +12,7 @@ from tools.look.cluster import StackCluster
 from tools.look.ray_cluster import StackRay
 from tools.setup.project import project_name
 from tools.stack import environment, state
-from training.launch.other_jobs import is_of, is_of_measurement, is_unfinished, job_name
+from training.launch.other_jobs import end_line, is_of, is_of_measurement, is_unfinished, job_name
 
 
 def update_or_run(found: StackCluster | StackRay, api: Any) -> str:
@@ -45,5 +45,5 @@ def ray_job(found: StackCluster | StackRay, jobs: Sequence[Mapping[str, Any]]) -
         if is_of(mine, job):
             return f"an interrupted one left its Ray job {name}: STACK={found.stack} make stop JOB={name}"
         if is_of_measurement(job):
-            return f"{name} is a run of somebody's: wait until their measurement has ended"
+            return end_line(job, found.stack)
     return ""

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from infra.places.ray.place import readable
 from infra.settings.settings import Settings
 from report.stored import SWEEP_PREFIX
 from tools.look.status_view import ray_lines
-from tools.setup.project import ToolError, capture, last_line, stack_file
+from tools.setup.project import ToolError, capture, last_line, say, stack_file
 from tools.stack import config as stack_config
 from tools.stack import environment
 from tools.stack import settings as stack_settings
-from training.launch.submit import TOKEN, JobsApi, SubmitError, patiently
+from training.launch.submit import TOKEN, JobsApi, SubmitError, is_readable_on_the_way, patiently
 
 KEY = "rayToken"
 
@@ -58,7 +59,13 @@ class StackRay:
 def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
     """The Ray cluster of a stack, as its settings have it; None where it has one of its own. Raises ToolError."""
     settings = stack_settings.load(stack, overrides)
-    return StackRay(stack, with_token(settings, stack)) if settings.ray else None
+    if not settings.ray:
+        return None
+    found = StackRay(stack, with_token(settings, stack))
+    address = settings.of_ray.ray_address
+    if found.settings.of_ray.ray_token and is_readable_on_the_way(address):
+        say(f"{KEY}: {readable(address)}")
+    return found
 
 
 def with_token(settings: Settings, stack: str) -> Settings:

@@ -81,7 +81,13 @@ def refuse_to_end_others(stack: str, namespace: str) -> None:
         others = ray_api.jobs_of_others(kube.connect(kube.own_path(stack)), namespace, stack)
     except ray_api.RayError as error:
         raise ToolError(f"stack {stack}: nothing was changed: {error}") from None
-    except KubeError:
+    except KubeError as error:
+        if error.status in {401, 403}:  # it is there
+            raise ToolError(
+                f"stack {stack}: nothing was changed: whether somebody's job runs on its Ray cluster, and would end"
+                f" with it, can't be seen: {error}. With the right to list pods and to read Ray's Secret:"
+                f"  STACK={stack} make destroy"
+            ) from None
         return
     if others:
         raise ToolError(f"stack {stack}: nothing was changed: {other_jobs.said(others, stack, other_jobs.ENDS)}")

@@ -4,7 +4,10 @@ python -m tools.pull_request preview OUT             preview every stack of a ch
 python -m tools.pull_request diff BASE HEAD          compare two such folders, as a comment on stdout
 python -m tools.pull_request measure BASE HEAD OUT   measure two checkouts, interleaved
 python -m tools.pull_request compare OUT             compare what `measure` left, as a comment on stdout
-python -m tools.pull_request post FILE               keep it as one comment on the workflow's pull request
+python -m tools.pull_request post WHAT FOLDER        make the comment again from what preview (FOLDER/base, FOLDER/head)
+                                                     or measure left, and keep it on the workflow's pull request
+
+What may write to the pull request reads data alone: a text that its code made would be posted in the workflow's name.
 """
 
 from __future__ import annotations
@@ -17,8 +20,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.setup.project import ROOT, ToolError, capture, run_main, say
+
+if TYPE_CHECKING:
+    from tools.pull_request.preview import Preview
 
 STACK = "local"
 
@@ -76,6 +83,16 @@ def _has_error(text: str) -> bool:
 def diff(base: Path, head: Path, whole: Path | None) -> int:
     """Print the comment; `whole` gets the same without a limit."""
     from tools.pull_request.comment import preview_comment
+
+    before, after = _previews(base, head)
+    if whole:
+        whole.write_text(preview_comment(before, after, limit_bytes=sys.maxsize), encoding="utf-8")
+    print(preview_comment(before, after), end="")
+    return 0
+
+
+def _previews(base: Path, head: Path) -> tuple[dict[str, Preview], dict[str, Preview]]:
+    """By stack. Raises ToolError."""
     from tools.pull_request.preview import PreviewError, read_preview
 
     try:
@@ -87,10 +104,7 @@ def diff(base: Path, head: Path, whole: Path | None) -> int:
         raise ToolError(str(error)) from error
     if not after:
         raise ToolError(f"{head} holds no preview: `python -m tools.pull_request preview {head}`")
-    if whole:
-        whole.write_text(preview_comment(before, after, limit_bytes=sys.maxsize), encoding="utf-8")
-    print(preview_comment(before, after), end="")
-    return 0
+    return before, after
 
 
 def measure(base: Path, head: Path, out: Path, repeats: int) -> int:
@@ -121,6 +135,11 @@ def _make(checkout: Path, verb: str, repeats: int) -> int:
 
 def compare(out: Path) -> int:
     """Print the comment."""
+    print(_measured(out), end="")
+    return 0
+
+
+def _measured(out: Path) -> str:
     from compare.measurement import CompareError
     from compare.schema import Comparison
     from tools.pull_request.comment import measure_comment
@@ -134,15 +153,16 @@ def compare(out: Path) -> int:
             sides.append(None)
             said = out / f"{name}.txt"
             why.append(said.read_text(encoding="utf-8") if said.is_file() else f"{name}: {error}")
-    print(measure_comment(sides[0], sides[1], "\n".join(why)), end="")
-    return 0
+    return measure_comment(sides[0], sides[1], "\n".join(why))
 
 
-def post(file: Path) -> int:
-    """Keep the comment in `file`."""
+def post(what: str, folder: Path) -> int:
+    """Keep the comment on what is in `folder`."""
+    from tools.pull_request.comment import preview_comment
     from tools.pull_request.github import from_environment, keep_comment
 
-    say(f"comment {keep_comment(from_environment(os.environ), file.read_text(encoding='utf-8'))}")
+    text = preview_comment(*_previews(folder / "base", folder / "head")) if what == "preview" else _measured(folder)
+    say(f"comment {keep_comment(from_environment(os.environ), text)}")
     return 0
 
 
@@ -162,7 +182,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         measuring.add_argument(name, type=Path)
     measuring.add_argument("--repeats", type=int, default=4)
     verbs.add_parser("compare").add_argument("out", type=Path)
-    verbs.add_parser("post").add_argument("file", type=Path)
+    posting = verbs.add_parser("post")
+    posting.add_argument("what", choices=("preview", "measure"))
+    posting.add_argument("folder", type=Path)
     given = vars(parser.parse_args(arguments))
     run: dict[str, Callable[..., int]] = {
         "preview": preview,

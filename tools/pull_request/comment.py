@@ -27,7 +27,7 @@ def preview_comment(base: Mapping[str, Preview], head: Mapping[str, Preview], li
     quiet = [stack for stack, (_, blocks) in sections.items() if not blocks]
     lines = [PREVIEW_MARKER, "## What this changes in the stacks", "", _INTRODUCTION, ""]
     if quiet:
-        lines += [f"- **{stack}**: {sections[stack][0]}" for stack in quiet] + [""]
+        lines += [f"- **{_name(stack)}**: {sections[stack][0]}" for stack in quiet] + [""]
     loud = {stack: section for stack, section in sections.items() if section[1]}
     return _fill(lines, loud, limit_bytes)
 
@@ -41,7 +41,7 @@ def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, lis
         return "the head has no such stack", []
     if head.error:
         if base and base.error == head.error:  # an example whose environment is not on this machine, for one
-            return f"no preview, as in the base: {_why(head.error)}", []
+            return f"no preview, as in the base: {_safe(_why(head.error))}", []
         also = " (as that of the base)" if base and base.error else ""
         return f"the preview of the head fails{also}", [["! " + line for line in head.error.splitlines()]]
     if base is None or base.error:
@@ -107,7 +107,7 @@ def _details(stack: str, said: str, blocks: Sequence[list[str]], left_out: int) 
     text, fence = _text(blocks), _fence(_text(blocks))
     diff = f"{fence}diff\n{text}\n{fence}\n\n" if blocks else ""
     more = f"{left_out} more not shown: a comment has room for so much. {_MORE}\n\n" if left_out else ""
-    return f"<details><summary><b>{stack}</b>: {said}</summary>\n\n{diff}{more}</details>\n"
+    return f"<details><summary><b>{_name(stack)}</b>: {said}</summary>\n\n{diff}{more}</details>\n"
 
 
 def measure_comment(base: Comparison | None, head: Comparison | None, why_not: str = "") -> str:
@@ -119,7 +119,7 @@ def measure_comment(base: Comparison | None, head: Comparison | None, why_not: s
     found = changes(base, head)
     lines += [_headline(found), "", _how(head), "", "| | | base | head | change | |", "|---|---|---|---|---|---|"]
     lines += [_row(change) for change in found]
-    lines += ["", how_decided(base, head), ""]
+    lines += ["", _safe(how_decided(base, head)), ""]
     made = made_differently(base, head)
     if made:
         lines += [
@@ -140,21 +140,26 @@ def _headline(found: Sequence[Change]) -> str:
     decided = [change for change in found if change.is_decided]
     if decided:
         said = ", ".join(f"{change.arm} {change.title} {change.decision}".strip() for change in decided)
-        return f"**Changed: {said}.**"
+        return f"**Changed: {_safe(said)}.**"
     decisions = {change.decision for change in found if change.decides}
     return "**No measurable difference.**" if decisions == {UNCHANGED} else "**Not decided.**"
 
 
 def _how(head: Comparison) -> str:
     baseline, repeats = head.arms.get(BASELINE.name), head.repeats
-    host = f" on {_safe(baseline.provenance.cpu_model)}, {baseline.provenance.cpus_allowed} CPUs" if baseline else ""
-    return f"Stack `local` of both commits on the same runner, interleaved, {repeats} repeats each{host}."
+    host = (
+        f" on {_safe(baseline.provenance.cpu_model)}, {_safe(str(baseline.provenance.cpus_allowed))} CPUs"
+        if baseline
+        else ""
+    )
+    return f"Stack `local` of both commits on the same runner, interleaved, {_safe(str(repeats))} repeats each{host}."
 
 
 def _row(change: Change) -> str:
     sides = (figures.text(side, change.entry) for side in (change.before, change.after))
     decision = f"**{change.decision}**" if change.is_decided else change.decision
-    return f"| {' | '.join([change.title, change.arm, *sides, show_difference(change), decision])} |"
+    told = map(_safe, (change.title, change.arm, *sides, show_difference(change)))
+    return f"| {' | '.join([*told, decision])} |"
 
 
 def _quoted(text: str) -> list[str]:
@@ -173,5 +178,12 @@ def _fence(text: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """What a pull request's own code made can't become markup or mention anybody."""
-    return re.sub(r"([\\`*_{}\[\]<|#@])", r"\\\1", text).replace("\\@", "@\u200b")
+    """What a pull request's own code made can't become markup, nor a link, nor mention anybody."""
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
+    escaped = re.sub(r"([\\`*_{}\[\]<|#@&])", r"\\\1", line).replace("\\@", "@\u200b")
+    return re.sub(r"(?i)(://|www(?=\.))", "\\1\u200b", escaped)
+
+
+def _name(stack: str) -> str:
+    """A stack's, of the letters that Pulumi allows: within a tag no backslash escapes anything."""
+    return re.sub(r"[^A-Za-z0-9._-]", "?", stack)[:100].replace("www.", "www?")

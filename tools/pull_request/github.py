@@ -78,6 +78,13 @@ def _comments(where: PullRequest) -> Iterator[dict[str, Any]]:
         page += 1
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows none: urllib would send the token along, to whatever host is named."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Nothing: the answer is a refusal then."""
+
+
 def _call(where: PullRequest, method: str, path: str, body: Mapping[str, str] | None = None) -> Any:
     request = urllib.request.Request(  # noqa: S310 - the API's address comes from the workflow's environment
         f"{where.api}/repos/{where.repository}/{path}",
@@ -91,7 +98,7 @@ def _call(where: PullRequest, method: str, path: str, body: Mapping[str, str] | 
         },
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - as above
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT_SECONDS) as answer:
             return json.loads(answer.read())
     except (urllib.error.URLError, ValueError) as error:
         said = error.read().decode(errors="replace")[:300] if isinstance(error, urllib.error.HTTPError) else ""

@@ -1,8 +1,9 @@
 """The same of a stack on a cluster: a run as a job of its Ray cluster, and the pod of a worker or the head deleted.
 
 As a node takes it along: without a moment to end well; KubeRay makes another. With the head go the job and its log, so
-that is submitted again under another name. What the run does is read from its log, so times are those at which it was
-seen, to a second or two. Judges nothing.
+that is submitted again under another name. With a pod may go whatever else runs there, so nothing is killed while
+anything does. What the run does is read from its log, so times are those at which it was seen, to a second or two.
+Judges nothing.
 """
 
 import time
@@ -25,18 +26,19 @@ from training.contract import progress
 from training.contract.result import ResultError
 from training.launch import log_result
 from training.launch.checkpoints import manifests
-from training.launch.other_jobs import is_unfinished
+from training.launch.other_jobs import is_unfinished, job_name, mark, said
 from training.launch.storage import Storage
 from training.launch.submit import JobsApi, SubmitError, patiently
 
 POLL_SECONDS = 1.0
 LOG_LINES = 15
 LABELS = {Victim.WORKER: WORKER_LABELS, Victim.HEAD: HEAD_LABELS}
+KILLS = "A kill may end it, too: nothing was killed."
 
 
 @dataclass(frozen=True)
 class OnCluster:
-    """The Ray cluster of a stack, which nothing else uses."""
+    """The Ray cluster of a stack. Nothing is killed on it while somebody else's job runs there."""
 
     ray: Ray
     dataset_flags: tuple[str, ...]
@@ -46,14 +48,16 @@ class OnCluster:
         """That of a stack that is up. Raises ToolError."""
         found = cluster.find(stack, overrides)
         ray = reach(found)
-        with asking(found):
-            refuse_beside_measurement(ray, "nothing was killed")
-        return cls(ray, pods_of(found.settings).jobs.dataset_flags)
+        there = cls(ray, pods_of(found.settings).jobs.dataset_flags)
+        with asking(found), _explained():
+            there._refuse_beside_others()
+        return there
 
     def run(self, wanted: Wanted, *, kill: Victim | None) -> Ended:
         """Run it; its data is the image's. Raises ToolError with the end of its log."""
         name, events = "-".join(wanted.storage.rsplit("/", 2)[1:]).lower(), list[Seen]()
         with asking(self.ray.found), _explained():
+            self._refuse_beside_others()
             heads, nodes = self._names(HEAD_LABELS), self._nodes()
             killed_at = self._follow(name, wanted, events, kill)
             if kill is Victim.HEAD and killed_at is not None:
@@ -69,16 +73,26 @@ class OnCluster:
         killed_at, shown = None, 0
         self._let_in(wanted.minutes)
         command += [*wanted.recipe.flags(), *self.dataset_flags]
-        patiently(lambda: self.ray.jobs.submit(name, command, variables), "submit the run")
+        owner = mark(owner_of(self.ray.found.stack))
+        patiently(lambda: self.ray.jobs.submit(name, command, variables, owner), "submit the run")
         with _stopped_at_an_error(self.ray.jobs, name):
             for log in _as_it_grows(self.ray.jobs, name, wanted.minutes):
                 events += [Seen(time.monotonic(), event) for event in progress.in_log(log[shown:])]
                 shown = log.rfind("\n") + 1
                 if kill and killed_at is None and is_beyond_a_checkpoint(events):
+                    self._refuse_beside_others(name)
                     killed_at = self._delete_one(kill)
                     if kill is Victim.HEAD:
                         break  # no head knows the job any more
         return killed_at
+
+    def _refuse_beside_others(self, own: str = "") -> None:
+        """Raise ToolError where a job runs that is not this one: a kill may end it, whoever submitted it."""
+        jobs = patiently(self.ray.jobs.jobs, "ask for running jobs")
+        others = [job for job in jobs if is_unfinished(job) and job_name(job) != own]
+        refuse_beside_measurement(self.ray, "nothing was killed", others)
+        if others:
+            raise ToolError(f"stack {self.ray.found.stack}: {said(others, self.ray.found.stack, KILLS)}")
 
     def _let_in(self, minutes: float) -> None:
         """Assume the role by which pods are let in to storage, where there is one: what they have may end before."""
@@ -140,6 +154,11 @@ class OnCluster:
     @property
     def _folder(self) -> str:
         return f"/api/v1/namespaces/{self.ray.found.settings.of_cluster.namespace}/pods"
+
+
+def owner_of(stack: str) -> str:
+    """Whose a job of a recovery is: no measurement of the stack, which would end it as a leftover of its own."""
+    return f"recovery of {stack}"
 
 
 @contextmanager

@@ -152,7 +152,8 @@ class Stack:
         """A command that runs the program: live on the terminal, in a session of its own."""
         # The comparison among the outputs is hundreds of lines, and the table that follows says it in ten.
         command = ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
-        status = session.run(command, self.environment, ROOT)
+        with self._recovery.begun():
+            status = session.run(command, self.environment, ROOT)
         if status:
             self._recovery.restore_state()
         return status

@@ -21,7 +21,7 @@ _CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 _MEASUREMENTS = ("runs", "results")
 EXAMPLE = "s3://my-bucket/"
 """In the files of stacks that need a bucket, until the user names one."""
-_DELETES = {"s3": "aws s3 rm --recursive", "gs": "gcloud storage rm --recursive"}
+_LISTS = {"s3": "aws s3 ls", "gs": "gcloud storage ls"}
 _COMMENT = r"(?:[ \t]+#.*|[ \t]*)"
 """After a value in YAML."""
 _NULL = ("~", "null", "Null", "NULL")
@@ -87,10 +87,14 @@ def _scalar(text: str) -> str | None:
 def _line(address: str, endpoint: str, stack: str) -> str:
     scheme, is_address, _ = address.partition("://")
     if is_address:
-        command = _DELETES.get(scheme, "")
+        command = _LISTS.get(scheme, "")
         server = f" --endpoint-url {shlex.quote(endpoint)}" if endpoint else ""
-        delete = f"; to delete it: {command} {shlex.quote(f'{address}/{stack}')}{server}" if command else ""
-        return f"stays, and was not looked at: what runs of {stack} left in {address}/{stack}{delete}"
+        those = (
+            f", and what those of every other checkout's {stack} did, if they use that bucket;"
+            f" to see the measurements in it: {command} {shlex.quote(f'{address}/{stack}/')}{server}"
+        )
+        left = f"stays, and was not looked at: what runs of {stack} left in {address}/{stack}"
+        return f"{left}{those if command else ''}"
     folder = ROOT / os.path.expanduser(address) / stack  # noqa: PTH111 (Path's raises for an unknown ~user)
     files = [path for path in folder.rglob("*") if path.is_file()]
     if not files:

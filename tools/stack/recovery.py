@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,10 @@ class Recovery:
 
             update.mark_interrupted_release(self.stack, overrides)
 
+    def begun(self) -> AbstractContextManager[None]:
+        """While pulumi works on the stack: what tells its lock from another container's, should it be killed."""
+        return state.begun(self._backend, project_name(), self.stack)
+
     def restore_state(self) -> None:
         """Put the state before the last back, where that was cut off: without it every later command fails."""
         if self._backend and state.restore_cut_off(self._backend, project_name(), self.stack):
@@ -49,6 +55,12 @@ class Recovery:
             raise ToolError(
                 f"stack {self.stack}: another pulumi works on it, process {pid}: wait for its end, or stop it with"
                 f" Ctrl-C where it runs or `kill -INT {pid}`; nothing was changed"
+            )
+        if cut := state.unreadable_locks(self._backend, project_name(), self.stack):
+            files = " ".join(shlex.quote(str(file)) for file in cut)
+            raise ToolError(
+                f"stack {self.stack}: a lock was cut off while it was written, as a full disk does, and whose it is"
+                f" can't be read; nothing was changed. Where no pulumi works on the stack:\n  rm {files}"
             )
         if state.has_only_stale_locks(self._backend, project_name(), self.stack):
             say(f"stack {self.stack}: removing the lock of an update that was killed")

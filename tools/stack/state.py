@@ -8,15 +8,19 @@ from __future__ import annotations
 import gzip
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from tools.setup.project import capture
+from tools.setup.project import ROOT, capture
 
 _ROOT_TYPE = "pulumi:pulumi:Stack"
 _RAY_CLUSTER_TYPE = "kubernetes:ray.io/v1:RayCluster"
+_BEGUN = Path(".state", "begun")
+_ALL_PROCESSES = "pid:[4026531836]"
+"""What Linux calls the processes of the whole machine."""
 _BOOKKEEPING = (_ROOT_TYPE, "pulumi:providers:")
 
 
@@ -28,9 +32,48 @@ def file_backend(url: str) -> Path | None:
 
 
 def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
-    """Whether the stack is locked, and every lock by a process of this machine that is no more."""
+    """Whether the stack is locked, and every lock by a process of this machine that is surely no more."""
     locks = _locks(backend, project, stack)
+    if unreadable_locks(backend, project, stack) or not (_sees_all_processes() or _began(stack) == _namespace()):
+        return False
     return bool(locks) and all(_is_of_this_machine(lock) and not _is_running_pulumi(lock["pid"]) for lock in locks)
+
+
+@contextmanager
+def begun(backend: Path | None, project: str, stack: str) -> Iterator[None]:
+    """While pulumi works on the stack, and where a kill left its lock: keep in which container that was.
+
+    Another one of the same checkout may have this machine's name and processes of its own, which nobody sees from here:
+    what is dead here may be alive there.
+    """
+    file = ROOT / _BEGUN / stack
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(_namespace(), encoding="utf-8")
+    try:
+        yield
+    finally:
+        if not (backend and _lock_files(backend, project, stack)):
+            file.unlink(missing_ok=True)
+
+
+def _began(stack: str) -> str:
+    try:
+        return (ROOT / _BEGUN / stack).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def _namespace() -> str:
+    """This container's processes, until the machine is started again; "" where a system has no such thing."""
+    try:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _sees_all_processes() -> bool:
+    """Whether no container hides those of this machine."""
+    return _namespace().endswith(_ALL_PROCESSES) or not Path("/proc/self").exists()
 
 
 def running(backend: Path, project: str, stack: str) -> int | None:
@@ -39,9 +82,27 @@ def running(backend: Path, project: str, stack: str) -> int | None:
     return next((int(lock["pid"]) for lock in locks if _is_running_pulumi(lock["pid"])), None)
 
 
+def unreadable_locks(backend: Path, project: str, stack: str) -> list[Path]:
+    """Files that a full disk cut off: of whom they are is not known."""
+    return [file for file in _lock_files(backend, project, stack) if _lock(file) is None]
+
+
 def _locks(backend: Path, project: str, stack: str) -> list[Mapping[str, Any]]:
-    files = (backend / "locks" / "organization" / project / stack).glob("*.json")
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return [lock for file in _lock_files(backend, project, stack) if (lock := _lock(file))]
+
+
+def _lock_files(backend: Path, project: str, stack: str) -> list[Path]:
+    return sorted((backend / "locks" / "organization" / project / stack).glob("*.json"))
+
+
+def _lock(file: Path) -> Mapping[str, Any] | None:
+    try:
+        lock = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}  # whoever had it let it go this moment
+    except ValueError:
+        return None
+    return lock if isinstance(lock, dict) and isinstance(lock.get("pid"), int) else None
 
 
 def _is_of_this_machine(lock: Mapping[str, Any]) -> bool:
@@ -49,12 +110,30 @@ def _is_of_this_machine(lock: Mapping[str, Any]) -> bool:
 
 
 def _is_running_pulumi(pid: int) -> bool:
-    """Whether this process lives and is pulumi: its number may have gone to another program by now."""
-    command = Path(f"/proc/{pid}/cmdline")
+    """Whether this process lives and is pulumi: its number may have gone to another program by now.
+
+    A container's processes have numbers of their own there, by which its pulumi wrote the lock.
+    """
     if Path("/proc/self").exists():
-        return command.exists() and b"pulumi" in command.read_bytes()
+        return any(pid in _numbers(process) and _is_pulumi(process) for process in Path("/proc").glob("[0-9]*"))
     listing = capture(["ps", "-o", "stat=,command=", "-p", str(pid)]).stdout
     return "pulumi" in listing and not listing.lstrip().startswith("Z")
+
+
+def _numbers(process: Path) -> set[int]:
+    """Of a process: here, and in each container around it."""
+    known = {int(process.name)}
+    with suppress(OSError):
+        lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
+        known |= {int(number) for line in lines if line.startswith("NSpid:") for number in line.split()[1:]}
+    return known
+
+
+def _is_pulumi(process: Path) -> bool:
+    try:
+        return b"pulumi" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def restore_cut_off(backend: Path, project: str, stack: str) -> bool:
@@ -62,7 +141,7 @@ def restore_cut_off(backend: Path, project: str, stack: str) -> bool:
 
     A file backend empties the file that it writes, and has the one before it as `.bak`. Who holds the lock is writing.
     """
-    if _locks(backend, project, stack) and not has_only_stale_locks(backend, project, stack):
+    if _lock_files(backend, project, stack) and not has_only_stale_locks(backend, project, stack):
         return False
     for ending in (".json", ".json.gz"):
         file = backend / "stacks" / project / f"{stack}{ending}"

@@ -92,9 +92,15 @@ def _is_over(key: str, storage: str) -> bool:
     return bool(DOWNLOADING.fullmatch(key)) and not (is_remote(storage) and TRUSTING.fullmatch(key))
 
 
+SECRET_NAME = re.compile("(?i)(token|secret|password|passwd|credentials?|(api|access|private)_?key)(_|$)")
+"""Of what is in no result, whatever a framework's variables begin with."""
+
+
 def steering(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of this environment that steer frameworks."""
-    return {key: environment[key] for key in sorted(environment) if STEERING.fullmatch(key)}
+    return {
+        key: environment[key] for key in sorted(environment) if STEERING.fullmatch(key) and not SECRET_NAME.search(key)
+    }
 
 
 def is_remote(storage: str) -> bool:

@@ -3,8 +3,11 @@
 Jobs are as Ray's Job Submission API writes them: its submission jobs, and drivers that connected by themselves.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from training.contract.printable import printable
 
 UNFINISHED = ("PENDING", "RUNNING")
 _WHAT, _WHOSE = "ray-worth-it", "ray-worth-it-owner"
@@ -60,26 +63,34 @@ def reason(others: Iterable[Mapping[str, Any]], stack: str, why: str = SHARES) -
 
 
 def _shown(job: Mapping[str, Any]) -> str:
-    return f"{job_name(job)} ({command(job)})"
+    return f"{_line(job_name(job))} ({command(job)})"
+
+
+def _line(text: str) -> str:
+    """In one line, whatever somebody called it."""
+    return " ".join(printable(text).split("\n"))
 
 
 def command(job: Mapping[str, Any]) -> str:
     """What it runs, for a line of text."""
-    text = str(job.get("entrypoint") or "no command")
+    text = _line(str(job.get("entrypoint") or "no command"))
     return text if len(text) <= LONGEST_COMMAND else f"{text[:LONGEST_COMMAND]}…"
 
 
 def end_line(job: Mapping[str, Any], stack: str) -> str:
     """What to type, or where to look, to end a job; one of somebody's measurement is waited for."""
+    name = _line(job_name(job))
+    quoted = shlex.quote(name)
     if is_of_measurement(job):
         return (
-            f"{job_name(job)} is a run of somebody's measurement: wait until that has ended. Where it was yours, from"
-            f" another checkout:  STACK={stack} make stop JOB={job_name(job)}"
+            f"{name} is a run of somebody's measurement, or of `make recovery`: wait until that has ended."
+            f" Where it was yours, from another checkout or interrupted:  STACK={stack} make stop JOB={quoted}"
         )
     if job.get("submission_id"):
-        return f"STACK={stack} make stop JOB={job['submission_id']}"
+        return f"STACK={stack} make stop JOB={quoted}"
     driver = job.get("driver_info") or {}
+    process, node = driver.get("pid", "?"), driver.get("node_ip_address", "an unknown address")
     return (
-        f"where it was started: {job_name(job)} is a driver that connected by itself, process {driver.get('pid', '?')}"
-        f" at {driver.get('node_ip_address', 'an unknown address')}"
+        f"where it was started: {name} is a driver that connected by itself,"
+        f" process {_line(str(process))} at {_line(str(node))}"
     )

@@ -40,6 +40,11 @@ def _are_valid(file: Path) -> bool:
     return not first.startswith(UNTIL) or datetime.fromisoformat(first.removeprefix(UNTIL)) > datetime.now(UTC)
 
 
+def _is_path(name: str) -> bool:
+    """Whether it names a file below a folder, in one way alone."""
+    return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+
+
 @dataclass(frozen=True)
 class Storage:
     """A folder in storage. Every method raises OSError where storage does not do it."""
@@ -108,12 +113,22 @@ class Storage:
 
     def sizes(self) -> Iterator[tuple[str, int]]:
         """Of the same files, with their bytes."""
+        return ((name, size) for name, size in self._files() if _is_path(name))
+
+    def names_of_no_path(self) -> Iterator[str]:
+        """Of objects in a bucket whose name is none of a file below a folder, as a/../b or a//b: no other method does.
+
+        Whoever may write into the bucket may choose them, and they would lead out of a folder to which they are copied.
+        """
+        return (name for name, _ in self._files() if not _is_path(name))
+
+    def _files(self) -> Iterator[tuple[str, int]]:
         from pyarrow import fs
 
         chosen = fs.FileSelector(self.folder, recursive=True, allow_not_found=True)
         for info in sorted(self.system.get_file_info(chosen), key=lambda each: str(each.path)):
             if info.is_file and not info.path.endswith(PART):
-                yield str(PurePosixPath(info.path).relative_to(self.folder)), info.size
+                yield info.path.removeprefix(f"{self.folder.rstrip('/')}/"), info.size
 
     def is_empty(self) -> bool:
         """Whether there is nothing, or no such folder; without a look into the folders in it."""

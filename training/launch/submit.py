@@ -21,13 +21,16 @@ import urllib.parse
 import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from training.contract.clock import Stamp, process_start
+from training.contract.printable import printable
 from training.launch import entry
 from training.launch.environment import FILES
 from training.launch.other_jobs import is_of, is_unfinished, job_name, mark, running_others, said
@@ -68,11 +71,34 @@ def token() -> str:
     return os.environ[TOKEN]
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows none: Ray's API has none, and urllib would send the token along, to whatever host is named."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Nothing: the answer is a refusal then."""
+
+
+def is_here(address: str) -> bool:
+    """Whether it leads to this machine."""
+    host = urllib.parse.urlsplit(address).hostname or ""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def is_readable_on_the_way(address: str) -> bool:
+    """Whether others see what is sent there: it leaves this machine without TLS."""
+    return urllib.parse.urlsplit(address).scheme != "https" and not is_here(address)
+
+
 class JobsApi:
     """Ray's Job Submission API at one address."""
 
-    def __init__(self, address: str, token: str) -> None:
+    def __init__(self, address: str, token: str, *, direct: bool = False) -> None:
+        """With `direct` by no proxy that the environment names; neither is one asked for an address of this machine."""
         self._address, self._token = address.rstrip("/"), token
+        proxies = [urllib.request.ProxyHandler({})] if direct or is_here(address) else []
+        self._opener = urllib.request.build_opener(_NoRedirects, *proxies)
 
     def submit(
         self,
@@ -152,7 +178,7 @@ class JobsApi:
         request = urllib.request.Request(  # noqa: S310 (the address is the cluster's, given by the program)
             f"{self._address}{path}", method=method, data=content, headers=headers(self._token)
         )
-        with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:  # noqa: S310
+        with self._opener.open(request, timeout=REQUEST_SECONDS) as answer:
             return bytes(answer.read())
 
 
@@ -307,7 +333,7 @@ def follow(
     while True:
         job = patiently(lambda: api.job(submission_id), "ask for the run's status")
         log = visible(patiently(lambda: api.log(submission_id), "read the run's log"))
-        print(log[shown:], end="", flush=True)
+        print(printable(log[shown:]), end="", flush=True)
         shown = len(log)
         if not is_unfinished(job):
             break
@@ -319,7 +345,7 @@ def follow(
 
 def _why(job: Mapping[str, Any]) -> str:
     """Ray's message without the log, which was printed, and of a traceback its beginning and its end."""
-    lines = str(job.get("message") or "no message").partition(", last available logs")[0].splitlines()
+    lines = printable(str(job.get("message") or "no message")).partition(", last available logs")[0].splitlines()
     return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[:2], "…", *lines[2 - MOST_LINES :]])
 
 
@@ -342,7 +368,7 @@ def patiently(ask: Callable[[], Any], what: str) -> Any:
 
 def explained(error: urllib.error.HTTPError) -> str:
     """What a refusal means, and what Ray said."""
-    text = error.read().decode(errors="replace").strip()[:2000]
+    text = printable(error.read().decode(errors="replace").strip()[:2000])
     known = {
         401: "the cluster's token was refused",
         403: "the cluster's token was refused",
@@ -374,7 +400,7 @@ def main() -> None:
     parser.add_argument("flags", nargs="+", help="flags of training.ray, after --")
     given = parser.parse_args()
     try:
-        api = JobsApi(given.address, token())
+        api = JobsApi(given.address, token(), direct=True)
         run(api, given.submission_id, given.flags, entry.pass_on_start(process_start()), given.stack)
     except SubmitError as error:
         sys.exit(f"error: {error}")

@@ -19,6 +19,21 @@ def throttled_folder(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Path |
     return min(_quotas(root, membership), default=(0.0, None))[1]
 
 
+def pressure_seconds(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float | None:
+    """Time so far in which some process of this one's cgroup was ready and had no CPU (`cpu.pressure`: what other
+    cgroups took, its own quota, and its own processes beside each other); None where that is not counted: version 1.
+
+    Source: https://docs.kernel.org/accounting/psi.html
+    """
+    for folder in _folders(root, membership, "cpu"):
+        try:
+            lines = (folder / "cpu.pressure").read_text().splitlines()
+            return next(int(line.rpartition("total=")[2]) for line in lines if line.startswith("some")) / 1e6
+        except (OSError, ValueError, StopIteration):
+            continue
+    return None
+
+
 def memory_kills(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
     """How many processes the system has killed because this process's cgroup needed more memory than it may have."""
     for folder in _folders(root, membership, "memory"):

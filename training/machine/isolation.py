@@ -91,7 +91,8 @@ def _leave_network() -> None:
     user, group = os.geteuid(), os.getegid()
     try:
         _unshare(CLONE_NEWNET)
-    except PermissionError:
+        _bring_up(b"lo")
+    except PermissionError:  # without CAP_SYS_ADMIN at the first, without CAP_NET_ADMIN at the second
         _unshare(CLONE_NEWUSER | CLONE_NEWNET)
         # user_namespaces(7): who may not write another map may write this one, once setgroups(2) is given up
         Path("/proc/self/setgroups").write_text("deny")
@@ -99,8 +100,6 @@ def _leave_network() -> None:
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
         _bring_up(b"lo")
         _drop_capabilities()
-    else:
-        _bring_up(b"lo")
 
 
 def _unshare(flags: int) -> None:

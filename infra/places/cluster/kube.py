@@ -79,6 +79,11 @@ def write_own(stack: str, text: str) -> None:
         partial.unlink(missing_ok=True)
 
 
+def remove_own(stack: str) -> None:
+    """Remove the stack's own file, where there is one."""
+    (PROJECT / own_path(stack)).unlink(missing_ok=True)
+
+
 def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -> Any:
     """An API client: of the current context of a file, whose path starts at the project, or of a file's content."""
     from kubernetes import config

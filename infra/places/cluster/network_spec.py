@@ -30,8 +30,18 @@ OPENSHIFT_DNS = {
 }
 LINK_LOCAL = "169.254.0.0/16"
 Network = IPv4Network | IPv6Network
-METADATA: tuple[Network, ...] = (IPv4Network(LINK_LOCAL), IPv6Network("fe80::/10"), IPv6Network("fd00:ec2::254/128"))
-"""Where clouds hand out a node's credentials: link-local addresses, and AWS' own of IPv6."""
+METADATA: tuple[Network, ...] = (
+    IPv4Network(LINK_LOCAL),
+    IPv6Network("fe80::/10"),
+    IPv6Network("fd00:ec2::/32"),  # AWS: of instances, of tasks and of pods
+    IPv4Network("168.63.129.16/32"),  # Azure's WireServer, which gives a node its certificates
+    IPv6Network("fd20:ce::/64"),  # Google Cloud
+    IPv4Network("100.100.100.200/32"),  # Alibaba Cloud
+    IPv4Network("192.0.0.192/32"),  # Oracle Cloud
+    IPv6Network("fd00:c1::/64"),  # the same
+    IPv4Network("192.80.8.124/32"),  # Equinix Metal
+)
+"""Where clouds hand out a node's credentials: link-local addresses, which most use, and those that some have."""
 NODE_DNS = (
     LINK_LOCAL,
     "10.0.0.0/8",

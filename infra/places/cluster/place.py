@@ -169,12 +169,12 @@ def storage_findings(api: Any, settings: Settings) -> list[tuple[str, tuple[str,
 
 
 def require_packages(target: str) -> None:
-    """Raises RunError with the line that installs what a cluster's program needs and `local` does without."""
+    """Raises RunError with the line that installs what a cluster's program needs, where it is not there."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise pulumi.RunError(
             f"target {target} needs Python packages that are not installed ({', '.join(missing)}). To install them:\n"
-            "  uv sync --inexact --extra cluster"
+            "  uv sync --inexact"
         )
 
 

@@ -6,6 +6,7 @@ Reads files; asks no cluster. Merged as kubectl merges: the first file that has 
 import base64
 import hashlib
 import os
+import shlex
 import shutil
 import stat
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from training.contract.provenance import PROJECT
 
 LONGEST_BYTES = 10 * 2**20
 _ANOTHER_FILE = "To use another file:\n  pulumi config set kubeconfig PATH"
+_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 _CREDENTIAL_FILES = ("client-certificate", "client-key", "tokenFile")
 
 
@@ -92,6 +94,7 @@ def select(setting: str | None, context: str) -> Selected:
     cluster_name, user_name = str(names["cluster"]), str(names["user"])
     cluster = _pinned(cluster_name, merged.entry("clusters", cluster_name, context), merged)
     user = _with_whole_paths(merged.entry("users", user_name, context), merged.folder("users", user_name))
+    _refuse_impersonation(user_name, user, merged.source)
     _refuse_missing_program(user_name, user, merged.source)
     content = {
         "apiVersion": "v1",
@@ -242,6 +245,17 @@ def _with_whole_paths(user: Entry, folder: Path) -> Entry:
     if isinstance(program, Mapping) and os.sep in str(program.get("command") or ""):
         whole["exec"] = {**program, "command": str(folder / str(program["command"]))}
     return {**user, **whole}
+
+
+def _refuse_impersonation(name: str, user: Entry, source: str) -> None:
+    """Kubernetes' client for Python has none: what this program does itself would go with the user's own rights."""
+    if keys := [key for key in _IMPERSONATION if user.get(key)]:
+        lines = "\n".join(f"  kubectl config unset {shlex.quote(f'users.{name}.{key}')}" for key in keys)
+        raise KubeconfigError(
+            f"user {name} of {source} has {', '.join(keys)}, which are obeyed by Pulumi's provider alone: all else"
+            f" would be done with the rights of {name} itself. A context whose user has the wanted rights:\n"
+            f"  {set_line('kubeContext', 'NAME')}\nor, with the rights that {name} has:\n{lines}"
+        )
 
 
 def _refuse_missing_program(name: str, user: Entry, source: str) -> None:

@@ -28,11 +28,11 @@ from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import Selected
-from training.contract.provenance import PROJECT
 
 NAME = "pinned-cluster"
 IDENTITY = ("server", "authority", "uid")
 """What is recorded: address, SHA-256 of the authority (empty: a public one), uid of the namespace kube-system."""
+_KEPT = ("stack", *IDENTITY)
 _SYSTEM = "/api/v1/namespaces/kube-system"
 
 
@@ -82,7 +82,7 @@ class PinnedClusterProvider(ResourceProvider):
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Its file is written again when it is lost or old; where the user's kubeconfig lies decides nothing."""
-        moved = any(news[key] != olds.get(key) for key in IDENTITY if key in news)
+        moved = any(news[key] != olds.get(key) for key in _KEPT if key in news)
         return DiffResult(changes=moved or _is_old(news), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -90,21 +90,29 @@ class PinnedClusterProvider(ResourceProvider):
         return CreateResult(str(props.get("uid")), _write(props, props))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Write the file again, for the cluster that was recorded and no other."""
-        return UpdateResult(_write(olds, news))
+        """Write the file again, for the cluster that was recorded and no other.
+
+        After `pulumi stack rename` under the old name, too: what is in the state is reached by that until the update's
+        end, where `DestroyCheck` removes it.
+        """
+        before, now = olds["stack"], news["stack"]
+        written = _write(olds, news)
+        if before != now and kube.own_text(before) is None:
+            kube.write_own(before, kube.own_text(now) or "")
+        return UpdateResult(written)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """A refresh without the file, or of a cluster that does not answer, fails and says it: raises ClusterError."""
+        """A refresh that can't tell which cluster it would read fails and says it: raises ClusterError."""
         try:
             _look(props)
         except KubeError as error:
-            if not error.status:  # what may not be read there is said by each object
-                raise ClusterError(f"{error}\nNothing was read. {kube.patience('refresh')}") from None
+            more = _way_in(error) if error.status else f" {kube.patience('refresh')}"
+            raise ClusterError(f"{error}\nNothing was read.{more}") from None
         return ReadResult(id_, props)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
         """Nothing of the stack is left in the cluster: remove its credentials."""
-        (PROJECT / kube.own_path(props["stack"])).unlink(missing_ok=True)
+        kube.remove_own(props["stack"])
 
 
 class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
@@ -130,14 +138,16 @@ class DestroyCheckProvider(ResourceProvider):
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """In place. What is not known yet (`pulumi.output.Unknown`) differs from everything."""
-        return DiffResult(changes=any(news.get(key) != olds.get(key) for key in IDENTITY), replaces=[])
+        return DiffResult(changes=any(news.get(key) != olds.get(key) for key in _KEPT), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Nothing but what is kept."""
         return CreateResult("destroy-check", props)
 
-    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Likewise."""
+    def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Likewise; after `pulumi stack rename` nothing needs the file of the old name any more."""
+        if olds["stack"] != news["stack"]:
+            kube.remove_own(olds["stack"])
         return UpdateResult(news)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
@@ -145,7 +155,17 @@ class DestroyCheckProvider(ResourceProvider):
         try:
             _look(props)
         except KubeError as error:
-            raise ClusterError(f"{error}\nNothing was deleted.") from None
+            raise ClusterError(f"{error}\nNothing was deleted.{_way_in(error)}") from None
+
+
+def _way_in(error: KubeError) -> str:
+    """What helps where the cluster answers and refuses; "" where it does not."""
+    ways = {
+        401: f" Its credentials have expired: log in, and then\n  pulumi up --target '**{NAME}'",
+        403: " Which cluster it is tells the namespace kube-system, which this user may not read; with the right to:\n"
+        f"  pulumi up --target '**{NAME}'",
+    }
+    return ways.get(error.status, "")
 
 
 def _look(props: Mapping[str, Any]) -> None:

@@ -34,21 +34,11 @@ def create() -> None:
         say(f"{cluster.profile} was left half made: deleting it and starting again")
         _delete(cluster)
         exists = False
-    made = _made(cluster.profile)
-    _mark(cluster, started=False)
-    try:
-        _start(cluster)
-    except Failure as failure:
-        if not exists:
-            raise
-        # It is ours, and nothing is known to be in it: what can't be taken up is made anew.
-        say(f"{cluster.profile} can't be taken up ({str(failure).splitlines()[0]}): deleting it and starting again")
-        _delete(cluster)
+    if exists:
+        _start_again(cluster)
+    else:
         _mark(cluster, started=False)
         _start(cluster)
-    else:
-        if made and unchangeable(made, cluster):
-            _refuse_change(made, cluster)
     _add_nodes(cluster)
     _finish(cluster)
 
@@ -67,11 +57,13 @@ def update() -> None:
 
 
 def delete() -> None:
-    """Delete the cluster, if it is still there, and what is kept about it."""
+    """Delete the cluster, if it is still there, and what is kept about it. Failure where it is another machine's."""
     cluster = _wanted()
     if _exists(cluster.profile):
         _refuse_foreign(cluster, exists=True)
         _delete(cluster)
+    elif not _marker(cluster.profile).exists():
+        raise Failure(elsewhere(cluster.profile))
     elif _made(cluster.profile):
         _delete_network(cluster.profile)
     _marker(cluster.profile).unlink(missing_ok=True)
@@ -91,6 +83,16 @@ def lost(profile: str) -> str:
     return (
         f"the Minikube cluster {profile} is gone, though the stack made it: it was deleted by other means.\n"
         "Everything in it went with it; to make all of it anew:\n  make destroy up    (or: pulumi destroy && pulumi up)"
+    )
+
+
+def elsewhere(profile: str) -> str:
+    """Why a cluster that this folder knows nothing of is not deleted: its nodes would go on, and no state have them."""
+    marker = _marker(profile).relative_to(PROJECT)
+    return (
+        f"no Minikube cluster {profile} was made from this folder, and this machine has none: nothing was deleted.\n"
+        "Destroy it where it was made. If it is gone there, say so, and destroy again:\n"
+        f"  mkdir -p {marker.parent} && echo '{{}}' > {marker}"
     )
 
 
@@ -119,6 +121,21 @@ def _start(cluster: Cluster) -> None:
     own_folder()
     run(*cluster.start_command(), seconds=START_SECONDS, environment=_environment(cluster))
     (PROJECT / cluster.kubeconfig).chmod(0o600)
+
+
+def _start_again(cluster: Cluster) -> None:
+    """One that was whole, as when the stack's state was lost: what runs kept may be in it, and it is never deleted."""
+    made = _made(cluster.profile)
+    if made:
+        _refuse_change(made, cluster)
+    try:
+        _start(cluster)
+    except Failure as failure:
+        raise Failure(
+            f"{failure}\n{cluster.profile} was made whole and does not start; it stays as it is, with what runs kept.\n"
+            "`make up` tries again; or, if nobody needs what is in it:  "
+            f"minikube delete --profile {cluster.profile}"
+        ) from failure
 
 
 def _add_nodes(cluster: Cluster) -> None:

@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 from infra.places.ray import jobs, owner
 from infra.sent import LEAST_PYTHON, LEAST_RAY, dotted, needed, zipped
 from infra.settings.draft import Unfit, set_line
 from infra.settings.settings import RayNodes, Settings
+from training.contract.printable import printable
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
 from training.launch import other_jobs, ray_nodes, submit
@@ -79,11 +81,24 @@ def _asking(settings: Settings) -> Iterator[None]:
 def _refusal(error: urllib.error.HTTPError, settings: Settings) -> str:
     """What an answer other than 200 means."""
     address, line = settings.of_ray.ray_address, "pulumi config set --secret rayToken"
+    if HTTPStatus.MULTIPLE_CHOICES <= error.code < HTTPStatus.BAD_REQUEST:
+        return _sent_on(address, error)
     if error.code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return _no_dashboard(settings, f"HTTP {error.code}")
     if not settings.of_ray.ray_token:
         return f"{address} asks for a token (HTTP {error.code}); this line asks for it:\n  {line}"
     return f"{address} refuses the token that rayToken holds (HTTP {error.code}); this line asks for another:\n  {line}"
+
+
+def _sent_on(address: str, error: urllib.error.HTTPError) -> str:
+    """What to do where an address leads to another one: mostly of the same host, with TLS."""
+    there, here = urlsplit(error.headers.get("Location", "")), urlsplit(address)
+    same = there.hostname == here.hostname and there.scheme == "https"
+    example = f"https://{there.netloc}{here.path}" if same else "http://…:8265"
+    return (
+        f"{address} sends what asks it to another address (HTTP {error.code}), where the token is not sent to:"
+        f" rayAddress is the one at which Ray's dashboard itself answers:\n  {set_line('rayAddress', example)}"
+    )
 
 
 def _no_dashboard(settings: Settings, said: str) -> str:
@@ -190,7 +205,7 @@ def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> l
 def _log(api: JobsApi, name: str) -> str:
     """The end of a job's log."""
     try:
-        return "\n".join(f"  | {line}" for line in api.log(name).splitlines()[-SAID_LINES:])
+        return "\n".join(f"  | {line}" for line in printable(api.log(name)).splitlines()[-SAID_LINES:])
     except OSError:
         return ""
 

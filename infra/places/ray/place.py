@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import urlsplit
 
 import pulumi
 
@@ -22,6 +23,7 @@ from infra.settings.settings import ON, RayNodes, Settings
 from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 from training.contract.workload import OfRayCluster, named
+from training.launch.submit import is_readable_on_the_way
 
 ON_ONE_NODE = ("wide", "native")
 """Arms whose processes share a node with the CPUs of all workers."""
@@ -65,9 +67,13 @@ class ExistingRay:
         """Nothing: what the cluster holds is asked at `up`."""
         return []
 
-    def remarks(self, draft: Draft) -> list[str]:  # noqa: ARG002
-        """Nothing."""
-        return []
+    def remarks(self, draft: Draft) -> list[str]:
+        """What is sent to the cluster for others to read."""
+        address = draft["rayAddress"]
+        secret = [key for key in ("rayToken", "secretEnvironment") if draft.get(key)]
+        if not (secret and address and is_readable_on_the_way(address)):
+            return []
+        return [f"{' and '.join(secret)}: {readable(address)}"]
 
     def machines(self, settings: Settings) -> dict[str, Any]:
         """Which cluster it is, and what is known of its nodes."""
@@ -156,6 +162,17 @@ class RayMeasurement(pulumi.ComponentResource):
     def results(self) -> dict[str, pulumi.Output[str]]:
         """The summary of each run's result, canonical JSON, by the run's name."""
         return {name: run.result for name, run in self.runs.items()}
+
+
+def readable(address: str) -> str:
+    """That it has no TLS, and the lines that lead there through SSH."""
+    there = urlsplit(address)
+    port = there.netloc.partition(":")[2] or "80"
+    return (
+        f"what is sent to {address} can be read on the way, and who has Ray's token runs code there. Where that is not"
+        f" a network of your own, use its https:// address, or a tunnel:\n"
+        f"  ssh -N -L {port}:localhost:{port} {there.hostname}\n  {set_line('rayAddress', f'http://localhost:{port}')}"
+    )
 
 
 def said(settings: Settings, nodes: RayNodes) -> str:

@@ -6,11 +6,8 @@ The state holds the provider pickled by reference: this module and its class kee
 
 import os
 import sys
-from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pulumi
 from pulumi.dynamic import Resource
@@ -19,7 +16,7 @@ from infra.places.local.run import TrainingRunProvider
 from training.contract import result
 from training.launch import environment
 from training.launch.environment import SECRET
-from training.launch.submit import TOKEN
+from training.launch.submit import TOKEN, is_here
 
 
 class RayJobRun(Resource, module="ray", name="Run"):
@@ -39,7 +36,7 @@ class RayJobRunProvider(TrainingRunProvider):
         deadline = f"{props['timeoutMinutes'] * 60:g}"
         return [
             *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
-            *([] if is_here(props["address"]) else ["--elsewhere"]),
+            *([] if is_here(props["address"]) else ["--elsewhere"]),  # this machine has to be the run's alone
             *("--", sys.executable, "-m", "infra.places.ray.run_job"),
             *("--address", props["address"], "--stack", props["stack"], "--result", str(folder / result.NAME)),
             *(props["arm"], props["recipe"]),
@@ -49,11 +46,3 @@ class RayJobRunProvider(TrainingRunProvider):
         """With the token, and the script's secret variables."""
         told = {TOKEN: props.get("token"), SECRET: props.get("secretEnvironment"), "PYTHONUNBUFFERED": "1"}
         return environment.allowed(os.environ) | {name: value for name, value in told.items() if value}
-
-
-def is_here(address: str) -> bool:
-    """Whether it leads to this machine, which has to be the run's alone then."""
-    host = urlsplit(address).hostname or ""
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"

@@ -10,13 +10,14 @@ import pytest
 from infra import sent
 from infra.places.ray import owner
 from infra.places.ray.place import ExistingRay
-from infra.places.ray.run import RayJobRunProvider, is_here
+from infra.places.ray.run import RayJobRunProvider
 from infra.settings.settings import RayNodes, Settings
 from tests import unreachable
 from tests.unit.fake_ray import MODULES, PYTHON, TOKEN, FakeRay, serving
 from tests.unit.settings_machine import machine, only_problem, parse, plan_runs
 from training.launch import submit
 from training.launch.other_jobs import mark
+from training.launch.submit import is_here
 
 SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"}
 FACTS = machine(stack="theirs", secret=frozenset({"rayToken"}))
@@ -101,6 +102,49 @@ def test_a_token_in_clear_is_refused() -> None:
 
     assert "pulumi config set --secret rayToken" in str(error.value)
     assert f"rayToken = {TOKEN}" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("at", "token", "secret", "is_said"),
+    [
+        ("http://head:8265", TOKEN, "", True),
+        ("http://head:8265", "", "A=b", True),
+        ("http://head:8265", "", "", False),
+        ("https://head:8265", TOKEN, "A=b", False),
+        ("http://localhost:8265", TOKEN, "A=b", False),
+        ("http://127.0.0.1:8265", TOKEN, "", False),
+        ("http://127.0.0.1.example.com:8265", TOKEN, "", True),
+        ("http://head:99999", TOKEN, "", True),
+    ],
+)
+def test_secrets_that_can_be_read_on_the_way_are_said(at: str, token: str, secret: str, is_said: bool) -> None:
+    """With the lines that lead there through a tunnel; Ray's dashboard has no TLS of its own, so it is not refused."""
+    facts = machine(stack="theirs", secret=frozenset({"rayToken", "secretEnvironment"}))
+    values = {"target": "ray", "rayAddress": at, "rayToken": token, **SCRIPT, "secretEnvironment": secret}
+
+    warnings = [said for said in parse(values, facts).warnings if "ssh -N -L" in said]
+
+    assert is_said == bool(warnings)
+    if warnings:
+        port = at.rpartition(":")[2]
+        assert f"pulumi config set rayAddress http://localhost:{port}" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("location", "line"),
+    [
+        ("https://127.0.0.1:1/api/version", "pulumi config set rayAddress https://127.0.0.1:1"),
+        ("https://evil.example.com/api/version", "pulumi config set rayAddress 'http://…:8265'"),
+    ],
+)
+def test_an_address_that_sends_on_is_refused(said: list[str], location: str, line: str) -> None:
+    """Of the same host with TLS the line is the one to type; the name of another host is nothing to set."""
+    with serving(FakeRay(), sends_to=(301, location.removesuffix("/api/version"))) as address:
+        text = refused(settings_of(address))
+
+    assert "(HTTP 301)" in text
+    assert line in text
+    assert "evil" not in text
 
 
 def test_the_token_is_in_no_text(address: str) -> None:

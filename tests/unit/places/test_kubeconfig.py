@@ -104,6 +104,18 @@ def in_cluster(**values: object) -> str:
     return changed(lambda config: config["clusters"][0]["cluster"].update(values))
 
 
+def with_user(**values: object) -> str:
+    """With these values in its user."""
+    return changed(lambda config: config["users"][0]["user"].update(values))
+
+
+IMPERSONATION: dict[str, object] = {
+    "as": "limited",
+    "as-uid": "1",
+    "as-groups": ["limited"],
+    "as-user-extra": {"reason": ["audit"]},
+}
+"""What kubectl has for it."""
 WRONG: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "is empty"),
     "blank": ("\n\n", "is empty"),
@@ -132,6 +144,13 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     ),
     "cluster that is not there": (changed(lambda config: config["clusters"].pop(0)), r"the cluster c, which .*: p\)"),
     "user that is not there": (changed(lambda config: config.pop("users")), r"the user u, which .*: none\)"),
+    **{
+        f"impersonation by {key}": (
+            with_user(**{key: value}),
+            rf"(?s)user u of .* has {key}, .*pulumi config set kubeContext NAME.*kubectl config unset users\.u\.{key}",
+        )
+        for key, value in IMPERSONATION.items()
+    },
     "no server": (changed(lambda config: config["clusters"][0]["cluster"].pop("server")), "has the server \\(none\\)"),
     "no certificate": (in_cluster(server="http://10.0.0.1"), "has the server http://10.0.0.1, and https:// is allowed"),
     "insecure": (in_cluster(**{"insecure-skip-tls-verify": True}), "has insecure-skip-tls-verify"),

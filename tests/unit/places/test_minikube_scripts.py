@@ -1,6 +1,7 @@
 """What is done to a Minikube cluster, and what never: the programs are replaced by a record of their command lines."""
 
 import json
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -145,14 +146,28 @@ def test_a_half_made_cluster_is_made_anew(machine: Machine) -> None:
     assert 2 == len(machine.nodes)
 
 
-def test_a_cluster_that_was_whole_is_taken_up_or_made_anew(machine: Machine) -> None:
-    """As when the stack's state was lost: what can't be started any more goes."""
+def test_a_cluster_that_was_whole_is_taken_up_and_never_deleted(machine: Machine) -> None:
+    """As when the stack's state was lost: a start that fails, or is killed, says nothing of what is kept in it."""
     minikube.create()
+    machine.broken_starts = 1
+    with pytest.raises(Failure, match=f"minikube delete --profile {CLUSTER.profile}"):
+        minikube.create()
+    assert minikube.started(CLUSTER.profile)
     minikube.create()
     assert [] == machine.said("delete")
-    machine.broken_starts = 1
+
+
+def test_a_cluster_that_is_taken_up_is_changed_no_more_than_by_update(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused before it is started."""
     minikube.create()
-    assert 1 == len(machine.said("delete"))
+    before = list(machine.commands)
+    want(replace(CLUSTER, cpus=2), monkeypatch)
+    with pytest.raises(Failure, match="minikubeCpus 4 → 2"):
+        minikube.create()
+
+    assert before == machine.commands
 
 
 def test_a_node_that_was_deleted_by_other_means_is_named(machine: Machine) -> None:
@@ -220,6 +235,17 @@ def test_deleting_what_is_gone_is_no_error(machine: Machine, tmp_path: Path) -> 
     machine.profiles.clear()
     minikube.delete()
 
+    assert [] == [path for path in (tmp_path / ".state").rglob("*") if path.is_file()]
+
+
+def test_a_cluster_of_another_machine_is_not_forgotten(machine: Machine, tmp_path: Path) -> None:
+    """`destroy` elsewhere, on the same backend, says what to do: with the line that it shows the state is cleared."""
+    with pytest.raises(Failure, match="nothing was deleted") as refused:
+        minikube.delete()
+    subprocess.run(["sh", "-euc", str(refused.value).splitlines()[-1]], cwd=tmp_path, check=True)
+    minikube.delete()
+
+    assert [] == machine.said("delete")
     assert [] == [path for path in (tmp_path / ".state").rglob("*") if path.is_file()]
 
 

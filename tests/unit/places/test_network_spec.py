@@ -1,6 +1,6 @@
 """Who may talk to whom: the policies put together, as the cluster's network puts them."""
 
-import ipaddress
+from ipaddress import ip_address, ip_network
 from itertools import product
 from typing import Any
 
@@ -193,7 +193,7 @@ def test_dns_caches_of_a_node_are_reached_and_no_server_of_the_internet(address:
     """A cache in the node's own network is no pod to a policy; another server's port 53 would be a way out."""
     blocks = [(peer["ipBlock"]["cidr"], ports) for peer, ports in dns_servers() if "ipBlock" in peer]
 
-    reached = any(ipaddress.ip_address(address) in ipaddress.ip_network(cidr) for cidr, _ in blocks)
+    reached = any(ip_address(address) in ip_network(cidr) for cidr, _ in blocks)
 
     assert expected == reached
     assert {frozenset({53})} == {frozenset(ports) for _, ports in blocks}
@@ -248,9 +248,34 @@ def test_pods_reach_outside_what_is_named_and_no_more() -> None:
     ] == blocks
 
 
-@pytest.mark.parametrize("cidr", ["0.0.0.0/0", "169.0.0.0/8"])
-def test_a_range_does_not_open_the_metadata_server_of_a_cloud(cidr: str) -> None:
-    """It gives out the credentials of the node."""
-    (rule,) = policies(egress=f"{cidr}:443")["egress"]["egress"]
+METADATA = {
+    "AWS, Google, Azure, OpenStack, IBM, DigitalOcean, Hetzner": "169.254.169.254",
+    "AWS' tasks": "169.254.170.2",
+    "AWS' pods": "169.254.170.23",
+    "Tencent": "169.254.0.23",
+    "Azure's WireServer": "168.63.129.16",
+    "Alibaba": "100.100.100.200",
+    "Oracle": "192.0.0.192",
+    "Equinix": "192.80.8.124",
+    "AWS, IPv6": "fd00:ec2::254",
+    "AWS' pods, IPv6": "fd00:ec2::23",
+    "Google, IPv6": "fd20:ce::254",
+    "Oracle, IPv6": "fd00:c1::a9fe:a9fe",
+    "OpenStack, IPv6": "fe80::a9fe:a9fe",
+}
 
-    assert [{"ipBlock": {"cidr": cidr, "except": ["169.254.0.0/16"]}}] == rule["to"]
+
+@pytest.mark.parametrize("server", METADATA.values(), ids=METADATA)
+def test_a_range_does_not_open_the_metadata_server_of_a_cloud(server: str) -> None:
+    """It gives out the credentials of the node. All else in the range is open, and so is one that is named itself."""
+    address = ip_address(server)
+    whole, near = "0.0.0.0/0" if address.version == 4 else "::/0", f"{server}/8"
+    for cidr in (whole, str(ip_network(near, strict=False))):
+        (rule,) = policies(egress=f"{cidr}:443")["egress"]["egress"]
+        block = rule["to"][0]["ipBlock"]
+
+        assert [cidr] == [block["cidr"]]
+        assert [kept for kept in block["except"] if address in ip_network(kept)]
+        assert all(ip_network(kept).subnet_of(ip_network(cidr)) for kept in block["except"])  # type: ignore[arg-type]
+    (rule,) = policies(egress=f"{server}:80")["egress"]["egress"]
+    assert "except" not in rule["to"][0]["ipBlock"]

@@ -64,8 +64,8 @@ def test_what_is_in_storage_stays_and_is_said(
     assert checkpoint.exists()
     said = capsys.readouterr().err
     assert f"1 files, 1.0 MiB in {project}/kept/local; to delete them: rm -r {project}/kept/local\n" in said
-    assert "to delete it: aws s3 rm --recursive s3://bucket/a/kubernetes\n" in said
-    assert "to delete it: gcloud storage rm --recursive gs://bucket/ci\n" in said
+    assert "to see the measurements in it: aws s3 ls s3://bucket/a/kubernetes/\n" in said
+    assert "to see the measurements in it: gcloud storage ls gs://bucket/ci/\n" in said
 
 
 def test_the_bucket_of_an_example_is_nobody_s(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_the_line_that_deletes_is_quoted_and_asks_the_stack_s_server(project: Pa
     )
 
     bucket, folder = clean.left_in_storage()
-    assert bucket.endswith("aws s3 rm --recursive s3://bucket/minio --endpoint-url http://minio:9000")
+    assert bucket.endswith("aws s3 ls s3://bucket/minio/ --endpoint-url http://minio:9000")
     assert ["rm", "-r", f"{project}/my runs/local"] == shlex.split(folder.partition("to delete them: ")[2])
 
 

@@ -39,7 +39,10 @@ def test_the_newest_run_of_that_name_comes_back(
     to = project / "runs/local/ray-1-20260102T000000Z-000000/kept"
     assert {tool.MARK, "weights.npz"} == {path.name for path in to.rglob("*") if path.is_file()}
     assert RUNS[1] == (to / "checkpoints/epoch-00001/weights.npz").read_text()
-    assert f"1 files of ray-1-20260102T000000Z-000000: {to}\n" == capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.startswith(f"1 files of ray-1-20260102T000000Z-000000: {to}\n")
+    assert "the newest of 2" in said  # in a shared bucket it may be somebody else's
+    assert "ray-1-20260101T000000Z-aaaaaa" in said
 
 
 def test_a_run_by_its_whole_name_goes_where_it_is_wanted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +83,20 @@ def test_nothing_of_one_s_own_is_overwritten(project: Path, monkeypatch: pytest.
     with pytest.raises(ToolError, match=r"TO=.*/my own has files of something else: allowed is"):
         tool.main()
     assert ["model.keras"] == [path.name for path in (project / "my own").iterdir()]
+
+
+def test_a_link_in_the_folder_leads_nowhere(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run kept is written below the folder alone."""
+    monkeypatch.setenv("RUN", "ray-1")
+    to = project / "runs/local/ray-1-20260102T000000Z-000000/kept"
+    tool.begin(to, RUNS[1])
+    (project / "elsewhere").mkdir()
+    (to / "checkpoints").symlink_to(project / "elsewhere")
+
+    with pytest.raises(ToolError, match=r"epoch-00001/weights.npz would be written to .*elsewhere.*\n  make fetch TO="):
+        tool.main()
+
+    assert [] == list((project / "elsewhere").iterdir())
 
 
 @pytest.mark.parametrize("wanted", ["", "wide-1"])

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from compare.comparison import compare
+from compare.measurement import CompareError
 from compare.schema import Comparison
 from tests.unit.results import make_context, make_provenance, make_recipe, make_run
 from tools.pull_request import __main__ as pull_request
@@ -251,6 +252,86 @@ def test_what_the_pull_request_made_is_no_markup() -> None:
     assert "\\</details>" in text
 
 
+EVIL = (
+    "x</b></summary></details> @org/maintainers [run](https:&#47;&#47;evil.example) https://evil.example"
+    " www.evil.example\n# A"
+)
+MARKUP = re.compile(r"(?<!\\)[<\[`#&](?!\u200b)|@(?!\u200b)|://(?!\u200b)|www\.|\n")
+"""What of it GitHub would make something of, in text."""
+
+
+def test_a_stack_s_name_is_no_markup() -> None:
+    """It is the name of a file, and stands in a tag, where nothing but letters may."""
+    made = preview(step("a", x=1))
+    quiet, loud = comment({EVIL: made}, {EVIL: made}), comment({EVIL: preview()}, {EVIL: made})
+
+    (line,) = [line for line in quiet.splitlines() if line.startswith("- **")]
+    (heading,) = [line for line in loud.splitlines() if line.startswith("<details>")]
+    assert not MARKUP.search(line.removeprefix("- **"))
+    assert re.fullmatch(r"<details><summary><b>[\w.?-]+</b>: 1 added, of 1 resources</summary>", heading)
+    assert not MARKUP.search(heading.partition("<b>")[2].partition("</b>")[0])
+    assert 1 == loud.count("<details>") == loud.count("</details>")
+
+
+def test_an_error_that_both_sides_have_is_no_markup() -> None:
+    """The pull request may have written both."""
+    failing = preview(errors=(EVIL,))
+    (line,) = [line for line in comment({"a": failing}, {"a": failing}).splitlines() if line.startswith("- **a**")]
+
+    assert not MARKUP.search(line)
+
+
+def texts(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Where a text stands in what was read from JSON: its holder, and its key or index there."""
+    for key, value in list(part.items() if isinstance(part, dict) else enumerate(part)):
+        if isinstance(value, dict | list):
+            yield from texts(value)
+        elif isinstance(value, str):
+            yield part, key
+
+
+def test_nothing_in_a_measurement_is_markup() -> None:
+    """A unit, a verdict, a processor, the name of an arm: whatever text a comparison may have."""
+    head = json.loads(measured(0.05).to_json())
+    head["arms"][EVIL] = head["arms"].pop("native")
+    replaced = 0
+    for holder, key in texts(head):
+        before, holder[key] = holder[key], EVIL
+        try:
+            measure_comment(measured(), Comparison.from_json(json.dumps(head)))
+            replaced += 1
+        except (CompareError, KeyError, ValueError):
+            holder[key] = before  # one of a few that are allowed
+
+    text = measure_comment(measured(), Comparison.from_json(json.dumps(head)))
+
+    assert replaced > 20
+    assert "evil" in text
+    for part in re.split(r"</?(?:details|summary)>|<!--.*?-->|^##? |Stack `local`|\n", text, flags=re.MULTILINE):
+        assert not MARKUP.search(part)
+
+
+@pytest.mark.parametrize("what", ["preview", "measure"])
+def test_what_is_posted_is_made_of_data_by_the_code_that_posts_it(
+    tmp_path: Path, github: PullRequest, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A text that the pull request's code left beside the data is no comment."""
+    for name, value in {"GITHUB_API_URL": github.api, "GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "good"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PULL_REQUEST", "5")
+    (tmp_path / "comment.md").write_text("<!-- m -->\nApproved by the maintainers")
+    for side in ("base", "head"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "local.json").write_text(preview(step("a", x=side)))
+        (tmp_path / f"{side}.json").write_text(measured().to_json())
+
+    assert 0 == pull_request.main(["post", what, str(tmp_path)])
+
+    (posted,) = GitHub.comments[120:]
+    assert posted["body"].startswith(f"<!-- ray-worth-it: {what} -->\n")
+    assert "Approved" not in posted["body"]
+
+
 class GitHub(BaseHTTPRequestHandler):
     """As much of the API as is used: comments in memory."""
 
@@ -318,6 +399,30 @@ def test_a_refusal_is_one_message(github: PullRequest) -> None:
         keep_comment(PullRequest(github.api, "o/r", 5, "bad"), "<!-- m -->")
     with pytest.raises(ToolError, match="no marker"):
         keep_comment(github, "hello")
+
+
+def test_github_s_token_goes_to_no_other_host(github: PullRequest) -> None:
+    """Which an answer may name."""
+    told: list[str | None] = []
+
+    class Sending(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.append(self.headers["Authorization"])
+            self.send_response(302)
+            self.send_header("Location", f"{github.api}{self.path}")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Sending) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with pytest.raises(ToolError, match="302"):
+            keep_comment(PullRequest(f"http://localhost:{server.server_port}", "o/r", 5, "good"), "<!-- m -->")
+        server.shutdown()
+
+    assert ["Bearer good"] == told
+    assert [] == GitHub.calls
 
 
 def test_the_pull_request_is_the_workflows(tmp_path: Path) -> None:

@@ -104,6 +104,19 @@ def test_a_stack_without_a_token_asks_nobody_for_it(monkeypatch: pytest.MonkeyPa
     assert ray_cluster.find("local", {}) is None
 
 
+def test_a_token_that_can_be_read_on_the_way_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By every command that sends it; to this machine, or with TLS, it is nothing to be said."""
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    said = {}
+    for address in ("http://head:8265", "https://head:8265", "http://localhost:8265"):
+        ray_cluster.find("ray", {"rayAddress": address})
+        said[address] = "ssh -N -L 8265:localhost:8265 head" in capsys.readouterr().err
+
+    assert {"http://head:8265": True, "https://head:8265": False, "http://localhost:8265": False} == said
+
+
 def test_a_sweep_s_token_is_that_of_the_stack_it_was_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which alone has a file: by its name pulumi decrypts it."""
     asked: list[list[str]] = []

@@ -19,7 +19,7 @@ from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from tests.unit.kube_api import Api, pod
 from tests.unit.kube_api import serving as serving_kubernetes
 from tests.unit.results import make_recipe, make_result
-from tools.jobs.__main__ import Ray
+from tools.jobs.__main__ import Ray, refuse_beside_measurement
 from tools.look import cluster
 from tools.recovery import __main__ as tool
 from tools.recovery import on_cluster
@@ -31,6 +31,7 @@ from training.contract import progress
 from training.contract.recipe import canonical
 from training.launch import log_result
 from training.launch.checkpoints import InStorage, seal
+from training.launch.other_jobs import mark, running_others
 from training.launch.storage import Storage
 from training.launch.submit import JobsApi
 
@@ -240,6 +241,70 @@ def test_a_run_without_a_result_says_how_its_log_ends(
 
     with pytest.raises(ToolError, match=r"(?s)holds no result.*\| error: storage can't be used"):
         runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 1.0), kill=None)
+
+
+def test_nothing_is_begun_beside_somebody_s_job(
+    there: tuple[OnCluster, Api], ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no mark of a measurement, and would be lost with the pod; the refusal says how to end it."""
+    runs, _ = there
+    monkeypatch.setattr(on_cluster, "reach", lambda _: runs.ray)
+    ray.states["colleagues-training-1"] = ["RUNNING"]
+
+    with pytest.raises(ToolError, match=r"(?s)colleagues-training-1.*STACK=ci make stop JOB=colleagues-training-1"):
+        OnCluster.of("ci", {})
+
+    ray.states["colleagues-training-1"] = ["SUCCEEDED"]
+    assert runs.ray == OnCluster.of("ci", {}).ray
+
+
+def test_nothing_is_begun_beside_a_measurement(
+    there: tuple[OnCluster, Api], ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the stack or of anybody."""
+    runs, _ = there
+    monkeypatch.setattr(on_cluster, "reach", lambda _: runs.ray)
+
+    for owner in ("ci", "another"):
+        ray.states["ray-1"], ray.marks["ray-1"] = ["RUNNING"], mark(owner)
+        with pytest.raises(ToolError, match=r"(?s)is measured.*make stop JOB=ray-1"):
+            OnCluster.of("ci", {})
+
+
+@pytest.mark.parametrize("victim", Victim)
+def test_nothing_is_killed_beside_a_job_that_came_meanwhile(
+    there: tuple[OnCluster, Api], ray: FakeRay, tmp_path: Path, victim: Victim
+) -> None:
+    """Whoever sent it: no pod is deleted, the job of the recovery alone is ended, and it says whose job it met."""
+    runs, api = there
+    put(api, "head-1", HEAD_LABELS)
+    before = list(api.objects)
+    ray.submitted, ray.logs["recovery-1-killed"], answer = ["RUNNING"], log_of(EVENTS[:3]), ray.answer
+
+    def answered(method: str, path: str, body: Any) -> tuple[int, Any]:
+        if method == "POST" and path == "/api/jobs/":
+            ray.states["colleagues-training-1"] = ["RUNNING"]
+        return answer(method, path, body)
+
+    ray.answer = answered  # type: ignore[method-assign]
+
+    with pytest.raises(ToolError, match="make stop JOB=colleagues-training-1"):
+        runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 1.0), kill=victim)
+
+    assert before == list(api.objects)
+    assert {"colleagues-training-1": ["RUNNING"], "recovery-1-killed": ["STOPPED"]} == ray.states
+
+
+def test_no_job_is_let_in_while_it_trains(there: tuple[OnCluster, Api], ray: FakeRay, tmp_path: Path) -> None:
+    """`make submit` refuses it with the line that ends the recovery; and an update ends nothing of it."""
+    runs, _ = there
+    ray.logs["recovery-1-killed"] = log_of(EVENTS)
+    runs.run(wanted(kept(tmp_path), 1.0), kill=None)
+    ray.states["recovery-1-killed"] = ["RUNNING"]
+
+    with pytest.raises(ToolError, match="make stop JOB=recovery-1-killed"):
+        refuse_beside_measurement(runs.ray, "nothing was submitted")
+    assert ["recovery-1-killed"] == [job["submission_id"] for job in running_others(runs.ray.jobs.jobs(), "ci")]
 
 
 def test_without_storage_pods_keep_nothing() -> None:

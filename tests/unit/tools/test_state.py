@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.stack import state
+from tools.setup.project import ToolError
+from tools.stack import recovery, state
 
 URN = "urn:pulumi:local::p::t::a"
 ROOT = {"type": "pulumi:pulumi:Stack", "urn": "urn:pulumi:local::p::pulumi:pulumi:Stack::p-local"}
@@ -93,6 +95,74 @@ def test_a_lock_of_another_machine_is_left_alone(tmp_path: Path, dead_pid: int) 
 
     assert state.running(tmp_path, "p", "local") is None
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
+
+
+@pytest.mark.parametrize("content", ["", '{"pid": 1', "[]", '{"hostname": "x"}'])
+def test_a_lock_that_was_cut_off_is_nobody_s(tmp_path: Path, dead_pid: int, content: str) -> None:
+    """A full disk does it. It is not removed, whoever has the others, and is no traceback."""
+    _lock(tmp_path, dead_pid)
+    cut = tmp_path / "locks/organization/p/local/cut.json"
+    cut.write_text(content, encoding="utf-8")
+    file = _state(tmp_path, "local.json", b"")
+    _state(tmp_path, "local.json.bak", WHOLE)
+
+    assert [cut] == state.unreadable_locks(tmp_path, "p", "local")
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
+    assert state.running(tmp_path, "p", "local") is None
+    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert b"" == file.read_bytes()
+
+
+def test_a_lock_that_was_cut_off_is_said_with_the_line_that_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is changed."""
+    monkeypatch.setattr(recovery, "project_name", lambda: "p")
+    cut = tmp_path / "with blank/.pulumi/locks/organization/p/local/cut.json"
+    cut.parent.mkdir(parents=True)
+    cut.touch()
+    variables = {"PULUMI_BACKEND_URL": f"file://{tmp_path}/with%20blank"}
+    stack = recovery.Recovery(stack="local", target="local", environment=variables)
+
+    with pytest.raises(ToolError, match="nothing was changed") as refused:
+        stack.clear(tmp_path, {})
+
+    (line,) = [line for line in str(refused.value).splitlines() if line.startswith("  rm ")]
+    assert [str(cut)] == shlex.split(line)[1:]
+
+
+def test_in_a_container_a_lock_is_stale_only_if_it_was_taken_there(
+    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another container, or the machine itself, may have the same name, and processes that are not seen from here."""
+    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
+    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
+    with state.begun(tmp_path, "p", "local"):
+        pass
+    _lock(tmp_path, dead_pid)
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
+
+    with state.begun(tmp_path, "p", "local"):  # killed: it leaves its lock
+        pass
+
+    assert state.has_only_stale_locks(tmp_path, "p", "local")
+    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[8]")
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
+    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[4026531836]")
+    assert state.has_only_stale_locks(tmp_path, "p", "local")
+
+
+def test_a_pulumi_in_a_container_is_seen_by_its_number_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock has the number that it has inside, which nothing or something else has outside."""
+    process = tmp_path / "4711"
+    process.mkdir()
+    (process / "status").write_text("Name:\tpulumi\nNSpid:\t4711\t12\n")
+    (process / "cmdline").write_bytes(b"pulumi\0up\0")
+
+    assert {4711, 12} == state._numbers(process)
+    assert state._is_pulumi(process)
+    assert {4712} == state._numbers(tmp_path / "4712")
+    assert not state._is_pulumi(tmp_path / "4712")
 
 
 def _state(backend: Path, name: str, content: bytes) -> Path:

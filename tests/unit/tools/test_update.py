@@ -125,6 +125,10 @@ def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(kube, "connect", lambda _: None)
     fail(KubeError("refused"))
     update.refuse_to_end_others("ci", "mine")
+    for status in (401, 403):
+        fail(KubeError("pods is forbidden", status))
+        with pytest.raises(ToolError, match=r"nothing was changed: .*pods is forbidden.*STACK=ci make destroy"):
+            update.refuse_to_end_others("ci", "mine")
     fail(ray_api.RayError("whether somebody's job runs can't be found out"))
     with pytest.raises(ToolError, match="stack ci: nothing was changed: whether somebody's job runs"):
         update.refuse_to_end_others("ci", "mine")

@@ -92,7 +92,7 @@ def test_news_are_told_once(tmp_path: Path) -> None:
 def guard(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process whose command line names the folder, as a run's guard does."""
     folder = make_folder(tmp_path, "ray-1", "120000", finished=False)
-    command = [sys.executable, "-m", "timeit", "-n", "1", "-r", "1", "import time; time.sleep(60)", str(folder)]
+    command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "--directory", str(folder), "0"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         yield process
         process.kill()

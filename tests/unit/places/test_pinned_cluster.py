@@ -1,0 +1,163 @@
+"""Which cluster a stack belongs to: another one is refused at every step, and its credentials come and go with it.
+
+Two servers answer here; with real API servers and the real engine it is `tests/apiserver`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.places.cluster import kube
+from infra.places.kubernetes.pinned_cluster import ClusterError, DestroyCheckProvider, PinnedClusterProvider
+from tests.unit.kube_api import Api, serving, trust_without_certificate
+
+PINNED, AT_THE_END = PinnedClusterProvider(), DestroyCheckProvider()
+SYSTEM = "/api/v1/namespaces/kube-system"
+Clusters = dict[str, Api]
+
+
+@pytest.fixture
+def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
+    """The stack's and another one; the user's kubeconfig for each is a file of its name."""
+    for module in ("kubernetes.kubeconfig", "cluster.kube"):
+        monkeypatch.setattr(f"infra.places.{module}.PROJECT", tmp_path)
+    trust_without_certificate(monkeypatch)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with serving(tmp_path / "a") as (ours, _), serving(tmp_path / "b") as (other, _):
+        for name, api in {"ours": ours, "other": other}.items():
+            api.put("/api/v1", "namespaces", {"metadata": {"name": "kube-system", "uid": f"uid-of-{name}"}})
+        yield {"a/kubeconfig": ours, "b/kubeconfig": other}
+
+
+def asked(file: str = "a/kubeconfig", stack: str = "s") -> dict[str, Any]:
+    """The inputs of a program whose kubeconfig is that file."""
+    return {"stack": stack, "kubeconfig": file, "context": "test"}
+
+
+def created() -> dict[str, Any]:
+    """The state after a first update."""
+    checked = PINNED.check({}, asked())
+    assert not checked.failures
+    return PINNED.create(checked.inputs).outs or {}
+
+
+def updated(state: dict[str, Any], news: dict[str, Any]) -> dict[str, Any]:
+    """The state after another update."""
+    checked = PINNED.check(state, news)
+    assert not checked.failures
+    return PINNED.update("id", state, checked.inputs).outs or {}
+
+
+def own(stack: str = "s") -> str | None:
+    """The stack's own kubeconfig."""
+    return kube.own_text(stack)
+
+
+def lead_elsewhere(clusters: Clusters, stack: str = "s") -> None:
+    """Have the address in the stack's own file answer as another cluster does."""
+    text = own(stack) or ""
+    kube.write_own(stack, text.replace(clusters["a/kubeconfig"].url, clusters["b/kubeconfig"].url))
+
+
+def test_another_cluster_is_refused_at_preview(clusters: Clusters) -> None:
+    """With both of them and the line that chooses a context."""
+    checked = PINNED.check(created(), asked("b/kubeconfig"))
+
+    (failure,) = checked.failures or []
+    for text in ("uid-of-ours", "uid-of-other", "pulumi config set kubeContext"):
+        assert text in failure.reason
+
+
+def test_no_file_is_written_for_another_cluster(clusters: Clusters) -> None:
+    """Whatever was looked at a moment ago: neither at the first update nor at a later one."""
+    state, text = created(), own()
+    first = {**asked("b/kubeconfig"), **{key: state[key] for key in ("server", "authority", "uid")}}
+
+    with pytest.raises(ClusterError, match="belongs to another cluster"):
+        PINNED.update("id", state, asked("b/kubeconfig"))
+    with pytest.raises(ClusterError, match="belongs to another cluster"):
+        PINNED.create(first)
+    assert text == own()
+
+
+def test_nothing_is_destroyed_or_refreshed_in_another_cluster(clusters: Clusters) -> None:
+    """That answers at the address of the stack's own."""
+    state = created()
+    AT_THE_END.delete("id", state)
+    assert state == PINNED.read("id", state).outs
+    lead_elsewhere(clusters)
+
+    for look in (lambda: AT_THE_END.delete("id", state), lambda: PINNED.read("id", state)):
+        with pytest.raises(ClusterError, match=r"another cluster \(kube-system uid-of-other\)"):
+            look()
+
+
+@pytest.mark.usefixtures("clusters")
+def test_a_refresh_without_the_way_there_is_refused() -> None:
+    """A lost file, with the line that writes it again."""
+    state = created()
+    kube.remove_own("s")
+
+    with pytest.raises(ClusterError, match=r"(?s)kubeconfig/s is gone.*pulumi up --target '\*\*pinned-cluster'"):
+        PINNED.read("id", state)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_cluster_that_does_not_say_which_it_is_is_neither_read_nor_destroyed(clusters: Clusters, status: int) -> None:
+    """Expired credentials, or a right that was taken; with the line that writes better ones."""
+    state, ours = created(), clusters["a/kubeconfig"]
+    ours.expired = status == 401
+    ours.forbidden.add(SYSTEM)
+
+    for look in (lambda: AT_THE_END.delete("id", state), lambda: PINNED.read("id", state)):
+        with pytest.raises(ClusterError, match=rf"(?s)HTTP {status}.*pulumi up --target '\*\*pinned-cluster'"):
+            look()
+
+
+@pytest.mark.usefixtures("clusters")
+def test_credentials_go_with_the_stack() -> None:
+    """They lie on this machine for as long as there is something in the cluster."""
+    state = created()
+    assert own() is not None
+
+    PINNED.delete("id", state)
+
+    assert own() is None
+
+
+def test_a_renamed_stack_is_of_its_cluster_and_of_no_other_name(clusters: Clusters) -> None:
+    """After an update nothing needs the old name: its credentials are gone, and the stack can be destroyed."""
+    state = created()
+    at_the_end = AT_THE_END.create(state).outs or {}
+    news = {**state, **asked(stack="new")}
+    kube.write_own("new", own() or "")  # as an earlier stack of that name left it
+    assert PINNED.diff("id", state, news).changes
+    assert AT_THE_END.diff("id", at_the_end, {**at_the_end, "stack": "new"}).changes
+
+    state = updated(state, asked(stack="new"))
+    AT_THE_END.delete("id", at_the_end)  # an update that was interrupted here can be destroyed, too
+    at_the_end = AT_THE_END.update("id", at_the_end, state).outs or {}
+
+    assert (None, True) == (own("s"), own("new") is not None)
+    assert not AT_THE_END.diff("id", at_the_end, state).changes
+    AT_THE_END.delete("id", at_the_end)
+    lead_elsewhere(clusters, "new")
+    with pytest.raises(ClusterError, match="another cluster"):
+        AT_THE_END.delete("id", at_the_end)
+
+
+@pytest.mark.usefixtures("clusters")
+def test_the_line_of_a_lost_file_helps_a_stack_that_was_renamed() -> None:
+    """In another checkout on the same backend there is no file of either name."""
+    state = created()
+    kube.remove_own("s")
+    with pytest.raises(ClusterError, match="is gone"):
+        AT_THE_END.delete("id", state)
+
+    updated(state, asked(stack="new"))  # what the line does
+
+    AT_THE_END.delete("id", state)
+    assert own("new") == own("s")
