@@ -10,7 +10,7 @@ BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview plan smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop recovery fetch report history watch tensorboard sweep bench env test test-cluster check clean
+.PHONY: help up preview plan smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop recovery fetch report history watch tensorboard sweep bench env test test-cluster check template clean
 
 help: ## show the targets (this text)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -88,14 +88,17 @@ env: ## select the stack, and print exports that let plain pulumi commands work 
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
-	@$(BOOTSTRAP) --cluster --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 -rs --junitxml=.state/test-results.xml tests
+	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 -rs --junitxml=.state/test-results.xml tests
 
 test-cluster: ## the full story on a real Minikube cluster (CLUSTER_ENV=file: sourced first)
-	@$(BOOTSTRAP) --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
+	@$(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
 		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest -rs --durations=0 tests/cluster'
 
 check: ## lint, format and types
-	@$(BOOTSTRAP) --cluster --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
+	@$(BOOTSTRAP) --dev --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
+
+template: ## cut a Pulumi template from this project, for `pulumi new`: TO=../ray-worth-it-template
+	@$(PYTHON) -m tools.template
 
 clean: ## remove the state and all that was installed; refused while a stack holds resources (ALL=1: measurements too)
 	@$(PYTHON) -m tools.stack.clean
