@@ -12,6 +12,7 @@ from tools.setup.project import ROOT, ToolError, run_main
 
 # They need a control plane's programs; docker, minikube and the plugins; docker. Their tests say what is absent.
 MAY_BE_SKIPPED = frozenset({"apiserver", "cluster", "image"})
+MOST_WHY = 1000  # characters of why a test failed
 
 
 def tiers_of(tests: Path) -> list[str]:
@@ -27,6 +28,17 @@ def count(report: Path) -> dict[str, Counter[str]]:
         tier = path[1] if path[0] == "tests" and len(path) > 1 else "other"
         counts.setdefault(tier, Counter())[_outcome(case)] += 1
     return counts
+
+
+def failed(report: Path) -> list[str]:
+    """Each test that failed, with the first words of why: beside thousands of lines its place is the end."""
+    lines = []
+    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
+        for kind in ("failure", "error"):
+            for problem in case.findall(kind):
+                why = " ".join(problem.get("message", "").split())[:MOST_WHY]
+                lines.append(f"{kind}: {case.get('classname')}::{case.get('name')}: {why}")
+    return lines
 
 
 def _outcome(case: ElementTree.Element) -> str:
@@ -56,7 +68,7 @@ def main() -> int:
     if not report.is_file():
         raise ToolError(f"{report} is not there: pytest did not get to its end")
     counts = count(report)
-    print(table(counts))
+    print("\n".join([table(counts), *failed(report)]))
     sys.stdout.flush()
     missing = not_run(tiers_of(ROOT / "tests"), counts)
     if missing:

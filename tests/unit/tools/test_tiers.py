@@ -31,6 +31,14 @@ def test_tests_are_counted_by_tier(tmp_path: Path) -> None:
     ]
 
 
+def test_each_failure_is_named_with_its_reason(tmp_path: Path) -> None:
+    """CI prints them last, where a log that was cut still has them."""
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT.replace('"m"/></t', '"m\n n"/></t', 1), encoding="utf-8")
+
+    assert tiers.failed(report) == ["failure: tests.unit.test_a::b: m n", "error: tests.unit.test_a::c: m"]
+
+
 def test_a_tier_all_skipped_or_absent_did_not_run() -> None:
     """Only those that need more than a package index may be skipped as a whole."""
     counts = {"unit": Counter(passed=3, failed=1), "training": Counter(skipped=4), "cluster": Counter(skipped=2)}
