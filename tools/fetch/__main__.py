@@ -7,7 +7,7 @@ storage.
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path, PurePosixPath
 
 from report import terminal
@@ -17,6 +17,8 @@ from training.launch.storage import Storage
 
 MARK = ".ray-worth-it-run"
 """The file in a folder that says whose files are fetched into it."""
+KEPT = "kept"
+"""The folder of a run into which it is fetched, where TO names no other."""
 MOST_SHOWN = 5
 
 
@@ -27,39 +29,48 @@ def main() -> int:
     try:
         storage = Storage.at(where)
         names = list(storage.names())
-        run = chosen(names, os.environ.get("RUN", ""), where)
+        mine = _made_here(ROOT / "runs" / stack)
+        run = chosen(names, os.environ.get("RUN", ""), where, mine)
         name = run.partition("/")[2]
-        to = ROOT / os.path.expanduser(os.environ.get("TO") or f"runs/{stack}/{name}/kept")  # noqa: PTH111
+        to = ROOT / os.path.expanduser(os.environ.get("TO") or f"runs/{stack}/{name}/{KEPT}")  # noqa: PTH111
         begin(to, run)
         files, left = fetch(storage.within(run), to)
     except OSError as error:
         raise ToolError(f"{where} does not give it: {error}") from None
     terminal.write(f"{len(files)} files of {name}: {to}")
     if others := _also(names, os.environ.get("RUN", ""), run):
-        count = len(others) + 1
-        terminal.write(
-            f"the newest of {count} called so, which others may have put there; else:  RUN={' RUN='.join(others)}"
-        )
+        whose = "measured in this folder" if name in mine else "in storage, none of them measured in this folder"
+        terminal.write(f"the newest that is called so {whose}; others in storage:  RUN={' RUN='.join(others)}")
     if left:
         shown = ", ".join(map(repr, left[:MOST_SHOWN])) + (", …" if len(left) > MOST_SHOWN else "")
         terminal.write(f"{len(left)} objects stay in storage, whose names are none of files below a folder: {shown}")
     return 0
 
 
-def chosen(names: Iterable[str], wanted: str, where: str) -> str:
-    """The folder of the newest run that is called so, of the names in storage. Raises ToolError with all of them."""
+def _made_here(runs: Path) -> frozenset[str]:
+    """The names of this checkout's own runs: each has left more here than what was fetched of it."""
+    folders = runs.iterdir() if runs.is_dir() else ()
+    return frozenset(run.name for run in folders if run.is_dir() and any(path.name != KEPT for path in run.iterdir()))
+
+
+def chosen(names: Iterable[str], wanted: str, where: str, mine: Container[str] = ()) -> str:
+    """The folder of the newest run that is called so, of the names in storage: of `mine`, where there is one.
+
+    Stacks are called alike in every checkout, so of a bucket that a team shares the newest may be a colleague's.
+    Raises ToolError with all of them.
+    """
     counts = Counter("/".join(name.split("/")[:2]) for name in names if name.count("/") > 1)
     runs = sorted(counts, key=_started)
     fitting = [run for run in runs if wanted and (_name(run) == wanted or _name(run).startswith(f"{wanted}-"))]
     if fitting:
-        return fitting[-1]
+        return ([run for run in fitting if _name(run) in mine] or fitting)[-1]
     there = "\n".join(f"  {_name(run)}  {counts[run]} files" for run in runs) or "  none"
     asked = f"RUN={wanted}: there is no such run" if wanted else "RUN is missing"
     raise ToolError(f"{asked}; in {where} there are\n{there}")
 
 
 def _also(names: Iterable[str], wanted: str, run: str) -> list[str]:
-    """The other runs that the name fits: of a bucket that others use, too, the newest may be somebody else's."""
+    """The other runs that the name fits."""
     runs = {"/".join(name.split("/")[:2]) for name in names if name.count("/") > 1} - {run}
     return sorted(_name(other) for other in runs if _name(run) != wanted and _name(other).startswith(f"{wanted}-"))
 

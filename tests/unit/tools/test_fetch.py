@@ -41,8 +41,27 @@ def test_the_newest_run_of_that_name_comes_back(
     assert RUNS[1] == (to / "checkpoints/epoch-00001/weights.npz").read_text()
     said = capsys.readouterr().out
     assert said.startswith(f"1 files of ray-1-20260102T000000Z-000000: {to}\n")
-    assert "the newest of 2" in said  # in a shared bucket it may be somebody else's
+    assert "none of them measured in this folder" in said  # in a shared bucket it may be somebody else's
     assert "ray-1-20260101T000000Z-aaaaaa" in said
+
+
+def test_of_a_bucket_that_others_use_one_s_own_run_comes(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A colleague's is newer; what was fetched of it before does not make it one's own."""
+    (project / "runs/local/ray-1-20260101T000000Z-aaaaaa").mkdir(parents=True)
+    (project / "runs/local/ray-1-20260101T000000Z-aaaaaa/result.json").touch()
+    monkeypatch.setenv("RUN", "ray-1-20260102T000000Z-000000")
+    tool.main()
+    monkeypatch.setenv("RUN", "ray-1")
+    capsys.readouterr()
+
+    tool.main()
+
+    said = capsys.readouterr().out
+    assert said.startswith("1 files of ray-1-20260101T000000Z-aaaaaa: ")
+    assert "measured in this folder; others" in said
+    assert "RUN=ray-1-20260102T000000Z-000000" in said
 
 
 def test_a_run_by_its_whole_name_goes_where_it_is_wanted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
