@@ -88,11 +88,11 @@ env: ## select the stack, and print exports that let plain pulumi commands work 
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
 test: ## all tests that this machine can run, with the reason for each that is skipped
-	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 -rfEs --junitxml=.state/test-results.xml tests
+	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 --junitxml=.state/test-results.xml tests
 
 test-cluster: ## the full story on a real Minikube cluster (CLUSTER_ENV=file: sourced first)
 	@$(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
-		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest -rfEs --durations=0 tests/cluster'
+		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest --durations=0 tests/cluster'
 
 check: ## lint, format and types
 	@$(BOOTSTRAP) --dev --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
