@@ -50,6 +50,8 @@ WRONG = (
     wrong("stops_exchanging", "no exchange after step 20", "weights"),
     wrong("pauses_exchanging", "no exchange from step 18 to 60, then a broadcast", "weights"),
     wrong("split_per_rank", "a split with seed + rank", "rowsDisjoint", "rows"),
+    wrong("same_half_behind_a_look", "the same half on all ranks, another one looked at", "rowsDisjoint", quick=True),
+    wrong("same_half_later", "the same half on all ranks from the second epoch on", "rowsDisjoint"),
     wrong(
         "shuffled_per_rank", "an order of each rank's own, and then its places", "rowsDisjoint", "rows",
         outcomes=NOT_SAME,
@@ -120,6 +122,9 @@ RIGHT = (
     unknown("own_shard", "a data set of each rank's own", "rowsDisjoint", "rows", quick=True),
     right("bucketing", "a batch sampler of its own"),
     right("statistics_first", "a pass over all rows first"),
+    right("statistics_with_gradients", "a pass over all rows first, gradients on"),
+    right("looks_at_a_batch_first", "a batch is looked at first", quick=True),
+    unknown("data_set_each_epoch", "each epoch has a data set of its own", "rows"),
     right("drops_the_last_batch", "drop_last, 1,000 rows"),
     right("accumulates_odd_batches", "15 batches, two a step, no_sync"),
     right("uneven_last_batch", "601 rows"),

@@ -2,6 +2,7 @@
 
 import base64
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,14 @@ def entered(numbers: int, **more: Any) -> dict[str, Any]:
     return {"types": ["float32"], "numbers": numbers, "autocast": ["off"]} | more
 
 
+def packed(rows: Iterable[int]) -> str:
+    """Which rows of all a pass delivered, as an observer writes it."""
+    marks = bytearray(ROWS)
+    for row in rows:
+        marks[row] = 1
+    return base64.b64encode(zlib.compress(bytes(marks))).decode()
+
+
 def rank(
     number: int, world: int, *, batch: int = 32, steps: int = 4, rows: range | None = None, **more: Any
 ) -> Observation:
@@ -40,9 +49,6 @@ def rank(
     `did`: other items of its work.
     """
     taken = rows if rows is not None else range(number, ROWS, world)
-    marks = bytearray(ROWS)
-    for row in taken:
-        marks[row] = 1
     work: dict[str, Any] = {
         "optimizers": [one_optimizer(steps=steps)], "digests": {}, "parameters": "100 float32", "trained": ["100"],
         "inputs": entered(10 * batch * steps), "varies": False, "evaluates": False, "noInput": "",
@@ -52,8 +58,8 @@ def rank(
         "rank": number, "world": world, "framework": "torch", "threads": 1, "ray": False, "clockOffset": 0.0,
         "stepEnds": [1.0 + step for step in range(steps)], "rowsAtStep": [batch * (step + 1) for step in range(steps)],
         "rowsPerStepReported": None, "datasetRows": ROWS, "datasetIdentity": "one", "epochRows": len(taken),
-        "epochBatches": steps, "passes": [[0, False]], "validations": 0, "firstPassDrawn": len(taken),
-        "rowsAhead": False, "firstPassRows": base64.b64encode(zlib.compress(bytes(marks))).decode(), "weights": "w",
+        "epochBatches": steps, "passes": [[0, False]], "validations": 0, "rowsOfAllSteps": True,
+        "rowsAhead": False, "markedPasses": [[1, len(taken), packed(taken)]], "weights": "w",
         "metrics": {}, "metricPoints": [], "reports": 0, "reportSeconds": 0.0, "hookSeconds": 0.0,
         "ownSeconds": 0.0, "cpuAtStep": [0.5 * (step + 1) for step in range(steps)], "samples": [],
         "threadCpus": [[list(range(world)), 1.0]], "peakMemoryBytes": None, "gradientBytes": None, "allReduce": None,
@@ -202,7 +208,7 @@ def test_numbers_of_other_data_sets_are_other_rows() -> None:
 
 def test_rows_that_are_drawn_again_are_no_sharing() -> None:
     """With replacement a rank has some of its own rows twice, and some of another's."""
-    drawn: dict[str, Any] = {"rows": range(64, 192), "firstPassDrawn": 160}
+    drawn: dict[str, Any] = {"markedPasses": [[1, 160, packed(range(64, 192))]]}
 
     assert {"rowsDisjoint"} == unknown(baseline=BASELINE, native=arm(rank(0, 2, rows=range(128)), rank(1, 2, **drawn)))
 
@@ -220,6 +226,22 @@ def test_a_few_rows_that_are_no_padding_are_shared() -> None:
     split = arm(*(rank(number, 2, rows=range(60 * number, 60 * number + 64), datasetRows=128) for number in (0, 1)))
 
     assert split.rows_disjoint[0] is False
+
+
+def test_rows_that_are_shared_later_are_shared() -> None:
+    """Right in the first pass, and the same half from some later one on."""
+    own, same = packed(range(128)), packed(range(128, ROWS))
+    later: list[dict[str, Any]] = [{"markedPasses": [[1, 128, first], [2, 128, own]]} for first in (own, same)]
+    found = arm(*(rank(number, 2, **more) for number, more in enumerate(later)))
+
+    assert found.rows_disjoint[0] is False
+    assert {"rowsDisjoint"} == differs(baseline=BASELINE, native=found)
+
+
+def test_rows_of_some_steps_are_not_the_runs() -> None:
+    """Another data set was read for other steps."""
+    assert {"rows"} == unknown(baseline=BASELINE, native=native(rowsOfAllSteps=False, endedEarly=False))
+    assert {"rows"} == unknown(baseline=BASELINE, native=native(rowsOfAllSteps=False))
 
 
 def test_one_worker_is_no_distribution() -> None:
@@ -293,7 +315,7 @@ def test_boosters_over_other_rows_are_not_the_same_work(rows: tuple[int, int, in
         told: dict[str, Any] = {"given": "max_depth=6", "rounds": 4, "inputs": entered(28, types=["features"])}
         more: dict[str, Any] = {
             "framework": "xgboost",
-            "firstPassRows": None,
+            "markedPasses": None,
             "endedEarly": False,
             "epochRows": of_rank,
         }
@@ -369,7 +391,7 @@ def test_processes_that_are_not_the_ranks_asked_for(ranks: tuple[Observation, ..
 def test_what_is_not_known_is_null_and_never_true() -> None:
     """Rows without numbers, weights without a digest: claim C, and what it lacks."""
     blind: dict[str, Any] = {
-        "firstPassRows": None,
+        "markedPasses": None,
         "weights": None,
         "rowsAtStep": None,
         "rowsPerStepReported": 64,

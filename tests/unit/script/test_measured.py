@@ -194,10 +194,10 @@ def test_weights_that_differ_between_native_and_ray_are_no_news(measured: Callab
 @pytest.mark.parametrize(
     ("seen", "item"),
     [
-        (changed("ray", step_rows=None, first_pass=None, reported_rows=64), "rowsPerStep"),
-        (changed("ray", step_rows=None, first_pass=None), "rowsPerStep"),
+        (changed("ray", step_rows=None, marked=None, reported_rows=64), "rowsPerStep"),
+        (changed("ray", step_rows=None, marked=None), "rowsPerStep"),
         (changed("ray", weights=None), "weights"),
-        (changed("ray", first_pass=None), "rowsDisjoint"),
+        (changed("ray", marked=None), "rowsDisjoint"),
         (lambda arm: weak() if arm == "baseline" else good(arm), "rowsPerStep"),
         (changed("ray", dataset_identity=None), "rowsDisjoint"),
     ],
@@ -217,7 +217,7 @@ def test_what_is_not_known_is_claim_c(measured: Callable[..., Comparison], seen:
 
 def test_throughput_is_all_that_is_said_of_the_same_script(measured: Callable[..., Comparison]) -> None:
     """As far as its runs say; of the same work it is the speedup that says it."""
-    unknown, known = measured(changed("ray", first_pass=None)), measured()
+    unknown, known = measured(changed("ray", marked=None)), measured()
 
     assert unknown.ratios["throughputRatio"] is not None
     assert pytest.approx(2.0) == unknown.ratios["throughputRatio"].median
@@ -318,7 +318,7 @@ def reaching(arm: str) -> list[Observation]:
     """Rows are unknown; the accuracy of one process is at 0.9 after 12 s, and of the others after 10 s."""
     at = {"baseline": 112.0, "native": 110.0, "ray": 110.0}[arm]
     points = ((at - 2, "accuracy", 0.5), (at, "accuracy", 0.9), (at + 1, "accuracy", 0.8))
-    return [replace(one, step_rows=None, first_pass=None, metric_points=points) for one in good(arm)]
+    return [replace(one, step_rows=None, marked=None, metric_points=points) for one in good(arm)]
 
 
 def test_a_target_that_every_run_reached_is_claim_b(measured: Callable[..., Comparison]) -> None:
@@ -584,7 +584,7 @@ def sampling(arm: str) -> list[Observation]:
     world, steps = (2, 9) if arm == "ray" else (1, STEPS)
     points = [(120.0, "episode_return_mean", 40.0), (130.0, "episode_return_mean", 101.0)]
     more: dict[str, Any] = {
-        "framework": "rllib", "ray": True, "stepEnds": ticks(0.4, steps), "firstPassRows": None, "epochRows": None,
+        "framework": "rllib", "ray": True, "stepEnds": ticks(0.4, steps), "markedPasses": None, "epochRows": None,
         "epochBatches": None, "metrics": {"episode_return_mean": 101.0}, "metricPoints": points, "endedEarly": False,
         "threadCpus": [[list(range(world)), 1.0]],
     }  # fmt: skip

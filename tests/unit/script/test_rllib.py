@@ -84,7 +84,7 @@ def test_who_only_learns_or_samples_is_no_rank(folder: Path) -> None:
 
 def test_runners_are_counted_by_the_process_that_has_them() -> None:
     """One observation of as many runners as were asked for; too few are named, and so is Ray in the other arms."""
-    more: dict[str, Any] = {"framework": "rllib", "ray": True, "firstPassRows": None, "epochRows": None}
+    more: dict[str, Any] = {"framework": "rllib", "ray": True, "markedPasses": None, "epochRows": None}
     alone = arm(rank(0, 1, batch=64, **more), name="baseline", expected=1)
     two = arm(rank(0, 2, batch=64, **more), name="ray")
     found = {"baseline": alone, "ray": two}
@@ -98,7 +98,7 @@ def test_runners_are_counted_by_the_process_that_has_them() -> None:
 
 def test_runners_that_each_sample_a_batch_are_weak_scaling() -> None:
     """As ranks that do not divide theirs."""
-    more: dict[str, Any] = {"framework": "rllib", "firstPassRows": None, "epochRows": None}
+    more: dict[str, Any] = {"framework": "rllib", "markedPasses": None, "epochRows": None}
     alone = arm(rank(0, 1, batch=64, **more), name="baseline", expected=1)
     ray = arm(rank(0, 2, batch=128, **more), name="ray")
 

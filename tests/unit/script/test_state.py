@@ -1,8 +1,10 @@
 """Which data set a script is trained on, where it reads several: what reaches it, and when, decides."""
 
+import base64
 import json
 import threading
 import time
+import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,78 @@ def test_what_another_thread_reads_is_of_no_step() -> None:
     assert [TRAIN] == of_steps
     assert before == after
     assert (None, None, True) == (written["rowsAtStep"], written["passes"], written["rowsAhead"])
+
+
+def read(state: State, loader: Loader, batches: list[list[int]], *, steps: bool = True, finish: bool = True) -> None:
+    """A pass over these batches, each given by the numbers of its rows; a step after each."""
+    begun = loader.begin(len(state.step_ends), learning=True)
+    for numbers in batches:
+        loader.deliver(len(numbers), numbers)
+        state.deliver(loader)
+        if steps:
+            state.step(0)
+    if finish:
+        loader.end(begun, len(state.step_ends))
+
+
+def marked(state: State) -> list[tuple[int, int, list[int]]]:
+    """Number, rows drawn and rows of each pass whose rows are told."""
+    return [
+        (number, drawn, [row for row, mark in enumerate(zlib.decompress(base64.b64decode(rows))) if mark])
+        for number, drawn, rows in state.to_dict()["markedPasses"]
+    ]
+
+
+@pytest.mark.parametrize("looks", [1, 2, 3])
+@pytest.mark.parametrize("whole", [False, True], ids=["a batch", "a pass"])
+@pytest.mark.parametrize("before", [0, 1], ids=["at first", "after an epoch"])
+def test_what_is_only_looked_at_is_no_pass(before: int, whole: bool, looks: int) -> None:
+    """A shape, a picture, a mean, with gradients on: of rows that this rank does not train on."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    for _ in range(before):
+        read(state, loader, [[0, 1], [2, 3]])
+    for _ in range(looks):
+        read(state, loader, [[4, 5], [6, 7]] if whole else [[6, 7]], steps=False, finish=whole)
+    read(state, loader, [[0, 1], [2, 3]])
+    told = state.to_dict()
+
+    assert [1, 2][: before + 1] == [number for number, *_ in marked(state)]
+    assert {(4, (0, 1, 2, 3))} == {(drawn, tuple(rows)) for _, drawn, rows in marked(state)}
+    assert 4 * (before + 1) == told["rowsAtStep"][-1]
+    assert [[0, True], [2, True]][: before + 1] == told["passes"]
+
+
+def test_a_batch_that_the_model_saw_in_training_was_more_than_looked_at() -> None:
+    """Gradients are gathered over several iterators before a step."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    read(state, loader, [[0, 1]], steps=False, finish=False)
+    loader.in_training += 1
+    read(state, loader, [[2, 3]], finish=False)
+
+    assert [4] == state.to_dict()["rowsAtStep"]
+
+
+def test_rows_of_later_passes_are_told_too() -> None:
+    """Of the first, and of the last of 2, 4, 8, …: what is right at first may go wrong."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    for epoch in range(6):
+        read(state, loader, [[epoch], [epoch + 1, epoch + 1]])
+
+    assert [(1, 3, [0, 1]), (4, 3, [3, 4])] == marked(state)
+
+
+def test_a_data_set_of_some_steps_tells_no_epochs() -> None:
+    """Another one was read for the others: its passes are not the run's."""
+    state = State()
+    for number in (0, 1):
+        loader = state.loaders.setdefault(number, Loader(8, 4, 2))
+        read(state, loader, [[0, 1], [2, 3]])
+    told = state.to_dict()
+
+    assert (False, None) == (told["rowsOfAllSteps"], told["passes"])
 
 
 @pytest.mark.parametrize(("freed", "seen"), [(False, 1), (True, 0)])

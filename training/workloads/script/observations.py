@@ -66,6 +66,18 @@ class Inputs:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MarkedPass:
+    """Which rows a rank had in one of its passes over the data set."""
+
+    number: int
+    """From 1."""
+    drawn: int
+    """Rows, each as often as it was delivered."""
+    rows: bytes
+    """A byte a row of the data set: 1 where it was delivered."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RankWork:
     """What a rank did beside its steps and rows."""
 
@@ -100,6 +112,8 @@ class Observation:
     """Seconds of the wall clock."""
     step_rows: tuple[int, ...] | None
     """Rows that were delivered up to the end of each step."""
+    rows_of_all_steps: bool
+    """Whether one data set was read for every step."""
     reported_rows: int | None
     """Rows of one step over all ranks, as Keras' `fit` was told."""
     announced_rows: int | None
@@ -113,10 +127,8 @@ class Observation:
     """That there are to draw from."""
     dataset_identity: str | None
     """Equal for equal content; None where that can't be told."""
-    first_pass: bytes | None
-    """A byte a row of the data set: 1 where it was delivered in the first pass."""
-    first_pass_drawn: int
-    """Rows that were delivered in it, each as often as it was."""
+    marked: tuple[MarkedPass, ...] | None
+    """The first pass, and a later one; None where rows have no numbers."""
     rows_ahead: bool
     """Whether another thread than that of the steps read them."""
     work: RankWork
@@ -177,14 +189,14 @@ class Observation:
     @property
     def epoch_rows(self) -> int | None:
         """Rows of a pass: as they were delivered in the first that was finished, else as announced."""
-        if self.pass_steps and self.step_rows and len(self.step_rows) == len(self.step_ends):
+        if self.pass_steps and self.step_rows and self.rows_of_all_steps:
             return self.step_rows[self.pass_steps[0] - 1]
         return self.announced_rows
 
     @property
     def rows(self) -> int | None:
-        """That reached this rank; None where they could not be counted."""
-        return self.step_rows[-1] if self.step_rows else None
+        """That reached this rank; None where they could not be counted, or are those of some of its steps."""
+        return self.step_rows[-1] if self.step_rows and self.rows_of_all_steps else None
 
     @property
     def rows_per_step(self) -> float | None:
@@ -226,7 +238,7 @@ def read(folder: Path) -> list[Observation]:
 
 def parse(data: dict[str, Any]) -> Observation:
     """One observation from its file."""
-    rows, thread_cpus, pod = data["firstPassRows"], data["threadCpus"], data.get("pod")
+    thread_cpus, pod = data["threadCpus"], data.get("pod")
     return Observation(
         rank=data["rank"],
         world=data["world"],
@@ -235,6 +247,7 @@ def parse(data: dict[str, Any]) -> Observation:
         ray=data["ray"],
         step_ends=tuple(end + data["clockOffset"] for end in data["stepEnds"]),
         step_rows=tuple(data["rowsAtStep"]) if data["rowsAtStep"] else None,
+        rows_of_all_steps=data["rowsOfAllSteps"],
         reported_rows=data["rowsPerStepReported"],
         announced_rows=data["epochRows"],
         epoch_steps=data["epochBatches"],
@@ -242,8 +255,7 @@ def parse(data: dict[str, Any]) -> Observation:
         validations=data["validations"],
         dataset_rows=data["datasetRows"],
         dataset_identity=data["datasetIdentity"],
-        first_pass=zlib.decompress(base64.b64decode(rows)) if rows else None,
-        first_pass_drawn=data["firstPassDrawn"],
+        marked=_marked(data),
         rows_ahead=data["rowsAhead"],
         work=_work(data["work"]),
         weights=data["weights"],
@@ -264,6 +276,15 @@ def parse(data: dict[str, Any]) -> Observation:
         notes=tuple(data["notes"]),
         cpu_waits={name: CpuWait.of(read) for name, read in (data.get("cpuWaits") or {}).items()} or None,
         pod=RankPod(**{field.name: pod[camel(field.name)] for field in fields(RankPod)}) if pod else None,
+    )
+
+
+def _marked(data: dict[str, Any]) -> tuple[MarkedPass, ...] | None:
+    if not data["markedPasses"]:
+        return None
+    return tuple(
+        MarkedPass(number=number, drawn=drawn, rows=zlib.decompress(base64.b64decode(rows)))
+        for number, drawn, rows in data["markedPasses"]
     )
 
 

@@ -4,7 +4,7 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
-from training.workloads.script.observations import BOOSTERS, RLLIB, Observation
+from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation
 from training.workloads.script.same_work import EQUAL, ArmWork
 
 APART = 1.0
@@ -64,35 +64,41 @@ def _rows(seen: Sequence[Observation]) -> Part:
         return {}, {"rowsPerStep": why, "rows": why}
     items = {"rowsPerStep": _text(sum(rows for rows in counted if rows))}
     in_all, of_epoch = [one.rows for one in seen], [one.epoch_rows for one in seen]
-    if None not in in_all:
+    unknown = {} if None not in in_all else {"rows": "no one data set was read for all steps"}
+    if not unknown:
         items["rows"] = _text(sum(rows for rows in in_all if rows))
     if None not in of_epoch:
         items["rowsPerEpoch"] = _text(sum(rows for rows in of_epoch if rows))
-    return items, {}
+    return items, unknown
 
 
 def _which_rows(seen: Sequence[Observation]) -> Part:
-    """Numbers of rows that two ranks had, beyond those with which a sampler pads.
-
-    These are as many as all ranks drew in the first pass beyond what there is to draw, and always fewer than a batch.
-    """
+    """How many rows two ranks had in the same pass, beyond those with which a sampler pads: the most of any pass."""
     if len(seen) == 1:
         return {}, {}
-    marks, items = [one.first_pass for one in seen], dict[str, str]()
-    known = [each for each in marks if each is not None]
-    if len(known) < len(marks) or len({len(each) for each in known}) != 1:
+    of_ranks = [{each.number: each for each in one.marked or ()} for one in seen]
+    together = [[of_one[number] for of_one in of_ranks] for number in sorted(set.intersection(*map(set, of_ranks)))]
+    if not together or any(len({len(each.rows) for each in ranks}) > 1 for ranks in together):
         return {}, {"rowsDisjoint": "rows have no numbers that all ranks share"}
+    items = dict[str, str]()
     contents = {one.dataset_identity for one in seen}
     if None not in contents:
         items["sameDataSet"] = "yes" if len(contents) == 1 else "no"
-    padding = sum(one.first_pass_drawn for one in seen) - max(one.dataset_rows or 0 for one in seen)
-    shared, least = _shared(known), min(map(sum, known))
-    batch = sum(one.rows_per_step or 0 for one in seen)
-    is_padding = shared <= max(0, padding) and shared < batch and 2 * shared < least
-    items["sharedRows"] = "0" if not shared or is_padding else str(shared)
-    if any(one.first_pass_drawn - sum(one.first_pass or b"") > DRAWN_AGAIN * one.first_pass_drawn for one in seen):
+    there, batch = max(one.dataset_rows or 0 for one in seen), sum(one.rows_per_step or 0 for one in seen)
+    items["sharedRows"] = str(max(_shared_of_pass(ranks, there, batch) for ranks in together))
+    if any(each.drawn - sum(each.rows) > DRAWN_AGAIN * each.drawn for ranks in together for each in ranks):
         items["drawnAgain"] = "yes"
     return items, {}
+
+
+def _shared_of_pass(ranks: Sequence[MarkedPass], there: int, batch: float) -> int:
+    """Of one pass of all ranks over a data set with so many rows.
+
+    Padding is as many as all ranks drew beyond what there is to draw, and always less than a batch.
+    """
+    shared, padding = _shared([each.rows for each in ranks]), sum(each.drawn for each in ranks) - there
+    least = min(sum(each.rows) for each in ranks)
+    return 0 if shared <= max(0, padding) and shared < batch and 2 * shared < least else shared
 
 
 def _shared(marks: Sequence[bytes]) -> int:

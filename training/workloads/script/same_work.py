@@ -60,8 +60,9 @@ ITEMS = (
     Item(
         name="rowsDisjoint",
         title="no row on two ranks",
-        torch="numbers of the rows of the first pass, through `Subset`, where all ranks read one data set: told by "
-        "what it holds in attributes (arrays, lists, tables), or by its own fingerprint",
+        torch="numbers of the rows of the first pass and of the last of the passes 2, 4, 8, …, through `Subset`, where "
+        "all ranks read one data set: told by what it holds in attributes (arrays, lists, tables), or by its own "
+        "fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
     ),
     Item(
@@ -245,14 +246,16 @@ def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
     Padding is less than a batch, or where a step goes over all rows less than a row a rank.
     """
+    why = next((arm.unknown[item.name] for arm in arms.values() if item.name in arm.unknown), "")
+    if why:
+        return None, f"{item.title}: not known ({why})"
     by_epoch = all(arm.epochs is not None or "endedEarly" in arm.items for arm in arms.values())
     fact = "rowsPerEpoch" if by_epoch else item.name
     rows = [number for number in (arm.number(fact) for arm in arms.values()) if number is not None]
     if len(rows) < len(arms):
         if by_epoch and all("rowsPerStep" in arm.items for arm in arms.values()):
             return True, f"{item.title}: as many as steps of equal size have"
-        why = next((arm.unknown[item.name] for arm in arms.values() if item.name in arm.unknown), "not observed")
-        return None, f"{item.title}: not known ({why})"
+        return None, f"{item.title}: not known (not observed)"
     batch = max(arm.number("rowsPerStep") or 0.0 for arm in arms.values())
     of_all = any(arm.one_step_epochs for arm in arms.values())
     allowed = max(arm.ranks for arm in arms.values()) - 1 if of_all else max(0.0, batch - 1)

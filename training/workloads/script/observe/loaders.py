@@ -18,11 +18,27 @@ MOST_PASSES = 100_000
 class Pass:
     """One iteration over a data set, from its first batch."""
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, rows: int = 0, in_training: int = 0) -> None:
         self.start = start
         """Steps that were made before it."""
         self.finished = False
         """Whether it came to the end of the data set."""
+        self.rows = rows
+        """That the data set had delivered before it."""
+        self.in_training = in_training
+        """Batches of the data set that had entered the model in training before it."""
+
+
+class Marks:
+    """Which rows of a data set one pass delivered."""
+
+    def __init__(self, number: int, dataset_rows: int) -> None:
+        self.number = number
+        """Of the pass, from 1."""
+        self.drawn = 0
+        """Rows, each as often as it was delivered."""
+        self.rows = bytearray(dataset_rows)
+        self.waiting: list[Any] = []
 
 
 class Loader:
@@ -51,13 +67,14 @@ class Loader:
         self.in_training = self.in_evaluation = 0
         """Batches that were seen to enter the model in each mode."""
         self.numbered = dataset_rows is not None and dataset_rows <= MOST_ROWS
-        self.first_pass = bytearray(dataset_rows if self.numbered and dataset_rows else 0)
-        self.drawn = 0
-        """Rows of the first pass, each as often as it was delivered."""
+        self.marks: list[Marks] = []
+        """Of the first pass, and of the last of the passes 2, 4, 8, …"""
         self.below: Callable[[Any], Any] = lambda numbers: numbers
         """From numbers in this data set to those in the one below."""
         self.waiting = 0
-        self._waiting: list[Any] = []
+        self._begun = 0
+        """Passes that something can be learned from, so far."""
+        self._latest: Pass | None = None
 
     @property
     def validates(self) -> bool:
@@ -66,11 +83,17 @@ class Loader:
 
     def begin(self, steps: int, learning: bool) -> Pass:
         """The first batch of a pass is there, after so many steps. `learning`: gradients are on."""
-        started = Pass(steps)
         if not learning:
             self.validations += 1
-        elif len(self.passes) < MOST_PASSES:
+            return Pass(steps)
+        self._forget_what_was_looked_at(steps)
+        started = Pass(steps, self.rows, self.in_training)
+        self._latest, self._begun = started, self._begun + 1
+        if len(self.passes) < MOST_PASSES:
             self.passes.append(started)
+        if self.numbered and is_marked(self._begun):
+            self.mark()
+            self.marks = [*self.marks[:1], Marks(self._begun, self.dataset_rows or 0)]
         return started
 
     def end(self, ended: Pass, steps: int) -> None:
@@ -80,6 +103,18 @@ class Loader:
             self.passes.pop()
             self.validations += 1
 
+    def _forget_what_was_looked_at(self, steps: int) -> None:
+        """The pass before, where no step was made since it began: a shape, a picture, a mean was wanted of it."""
+        looked = self._latest
+        if looked is None or looked.start != steps or looked.in_training != self.in_training or self.is_ahead:
+            return
+        self.rows, self._begun = looked.rows, self._begun - 1
+        if looked in self.passes[-1:]:
+            self.passes.pop()
+        if self.marks and self.marks[-1].number > self._begun:
+            self.marks.pop()
+            self.waiting = 0
+
     def deliver(self, rows: int, index: Any = None) -> int:
         """A batch of so many rows for a training, and what its sampler drew, if anything.
 
@@ -88,21 +123,24 @@ class Loader:
         self.rows += rows
         if index is None:
             self.numbered = False
-        elif self.numbered and len(self.passes) <= 1:
-            self._waiting.append(index)
-            self.drawn += rows
+        elif self.numbered and self.marks and self.marks[-1].number == self._begun:
+            marks = self.marks[-1]
+            marks.waiting.append(index)
+            marks.drawn += rows
             self.waiting += rows
         return self.waiting
 
     def mark(self) -> None:
         """Mark the rows that wait, each by its number in the data set below."""
-        waiting, self._waiting, self.waiting = self._waiting, [], 0
-        if not self.numbered:
+        self.waiting = 0
+        if not self.numbered or not self.marks:
             return
+        marks = self.marks[-1]
+        waiting, marks.waiting = marks.waiting, []
         try:
             for index in waiting:
                 drawn = array("q", index if isinstance(index, (list, tuple)) else [index])
-                _mark(self.first_pass, self.below(drawn))
+                _mark(marks.rows, self.below(drawn))
         except (TypeError, OverflowError, IndexError, ValueError):  # a sampler that draws something else
             self.numbered = False
 
@@ -110,10 +148,20 @@ class Loader:
         """Those that were begun; None where they are too many to tell, or begin before the step that they are for."""
         return told(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
 
-    def packed(self) -> str | None:
-        """A byte a row, 0 or 1, compressed, as text; None where rows have no numbers."""
+    def packed(self) -> list[list[Any]] | None:
+        """[number of the pass, rows that it delivered, which these are] of each pass that was marked: a byte a row, 0
+        or 1, compressed, as text. None where rows have no numbers."""
         self.mark()
-        return base64.b64encode(zlib.compress(bytes(self.first_pass), 1)).decode() if self.numbered else None
+        if not self.numbered:
+            return None
+        return [
+            [one.number, one.drawn, base64.b64encode(zlib.compress(bytes(one.rows), 1)).decode()] for one in self.marks
+        ]
+
+
+def is_marked(number: int) -> bool:
+    """Of which passes the rows are marked: 1, 2, 4, 8, …"""
+    return number & (number - 1) == 0
 
 
 def told(passes: Iterable[Pass]) -> list[list[Any]]:

@@ -231,6 +231,7 @@ class State:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, camelCase, units in names; what is not known is null."""
         loader = self.training()
+        alone = loader is not None and len(loader.rows_at_step) == len(self.step_ends)
         weights = self.take_time(self.model.digest)
         return {
             "pid": self.pid,
@@ -244,15 +245,15 @@ class State:
             "stepEnds": self.step_ends,
             "clockOffset": time.time() - time.monotonic(),
             "rowsAtStep": loader.rows_at_step if loader and not loader.is_ahead else None,
+            "rowsOfAllSteps": alone,
             "rowsPerStepReported": self.rows_per_step,
             "epochRows": loader.epoch_rows if loader else None,
             "epochBatches": loader.epoch_batches if loader else self.epoch_steps,
-            "firstPassRows": loader.packed() if loader else None,
-            "firstPassDrawn": loader.drawn if loader else 0,
+            "markedPasses": loader.packed() if loader else None,
             "rowsAhead": bool(loader and loader.is_ahead),
             "datasetRows": loader.own_rows if loader else None,
             "datasetIdentity": loader.identity if loader else None,
-            "passes": loader.told_passes() if loader else told(self.own_passes),
+            "passes": (loader.told_passes() if alone else None) if loader else told(self.own_passes),
             "validations": self.other_validations + sum(one.validations for one in self.loaders.values()),
             "work": self.work.to_dict(),
             "weights": weights,

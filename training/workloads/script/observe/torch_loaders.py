@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import sys
 import weakref
 from collections import deque
@@ -26,8 +27,10 @@ DEPTH = 3
 MOST_PARTS = 4
 """Of a batch that are looked at."""
 DRAWN, PASS = "_observed_drawn", "_observed_pass"
-_sets: dict[int, Any] = {}
-"""Weak references to the data sets, by id: an id is given again."""
+_sets: dict[int, tuple[Any, int]] = {}
+"""By a data set's id: a weak reference to it, None where its type has none, and its number. An id is given again when a
+data set is gone, a number never."""
+_numbers = itertools.count()
 
 
 def observe_loaders(module: Any) -> None:
@@ -120,15 +123,15 @@ def _end(iterator: Any) -> None:
 def _loader_of(iterator: Any) -> Loader:
     """Rows are counted by data set: a script may make a loader of it for each epoch."""
     loaders, dataset = state.current().loaders, iterator._dataset
-    key = id(dataset)
-    known = _sets.get(key)
-    if key not in loaders or (known is not None and known() is not dataset):
-        loaders[key] = _new_loader(iterator)
+    known, number = _sets.get(id(dataset), (None, -1))
+    if number not in loaders or (known is not None and known() is not dataset):
+        number = next(_numbers)
+        loaders[number] = _new_loader(iterator)
         try:
-            _sets[key] = weakref.ref(dataset)
+            _sets[id(dataset)] = weakref.ref(dataset), number
         except TypeError:
-            _sets.pop(key, None)  # of a type without weak references
-    return loaders[key]
+            _sets[id(dataset)] = None, number
+    return loaders[number]
 
 
 def _new_loader(iterator: Any) -> Loader:
