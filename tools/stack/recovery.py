@@ -36,7 +36,7 @@ class Recovery:
             update.mark_interrupted_release(self.stack, overrides)
 
     def begun(self) -> AbstractContextManager[None]:
-        """While pulumi works on the stack: what tells its lock from another container's, should it be killed."""
+        """While pulumi updates the stack: what tells its lock from another container's, should it be killed."""
         return state.begun(self._backend, project_name(), self.stack)
 
     def restore_state(self) -> None:

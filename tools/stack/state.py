@@ -6,6 +6,7 @@ Changes nothing: what is to be done about it is `stack`'s to decide, by pulumi's
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import socket
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,8 @@ from tools.setup.project import ROOT, capture
 
 _ROOT_TYPE = "pulumi:pulumi:Stack"
 _RAY_CLUSTER_TYPE = "kubernetes:ray.io/v1:RayCluster"
-_BEGUN = Path(".state", "begun")
+_BEGUN = Path(".state", "updates")
+"""A folder a stack, a file a container in which an update was begun and left its lock."""
 _ALL_PROCESSES = "pid:[4026531836]"
 """What Linux calls the processes of the whole machine."""
 _BOOKKEEPING = (_ROOT_TYPE, "pulumi:providers:")
@@ -34,33 +36,34 @@ def file_backend(url: str) -> Path | None:
 def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
     """Whether the stack is locked, and every lock by a process of this machine that is surely no more."""
     locks = _locks(backend, project, stack)
-    if unreadable_locks(backend, project, stack) or not (_sees_all_processes() or _began(stack) == _namespace()):
+    if unreadable_locks(backend, project, stack) or not (_sees_all_processes() or _all_were_begun_here(stack)):
         return False
-    return bool(locks) and all(_is_of_this_machine(lock) and not _is_running_pulumi(lock["pid"]) for lock in locks)
+    return bool(locks) and all(_is_of_this_machine(lock) and not _processes(lock["pid"]) for lock in locks)
 
 
 @contextmanager
 def begun(backend: Path | None, project: str, stack: str) -> Iterator[None]:
-    """While pulumi works on the stack, and where a kill left its lock: keep in which container that was.
+    """While pulumi updates the stack, and where a kill left its lock: keep in which container that was.
 
     Another one of the same checkout may have this machine's name and processes of its own, which nobody sees from here:
-    what is dead here may be alive there.
+    what is dead here may be alive there. Each container has a file of its own, and none removes another's.
     """
-    file = ROOT / _BEGUN / stack
+    here = _namespace()
+    file = ROOT / _BEGUN / stack / hashlib.sha256(here.encode()).hexdigest()[:16]
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(_namespace(), encoding="utf-8")
+    before = set(_lock_files(backend, project, stack)) if backend else set()
+    file.write_text(here, encoding="utf-8")
     try:
         yield
     finally:
-        if not (backend and _lock_files(backend, project, stack)):
+        if not (backend and set(_lock_files(backend, project, stack)) - before):
             file.unlink(missing_ok=True)
 
 
-def _began(stack: str) -> str:
-    try:
-        return (ROOT / _BEGUN / stack).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
+def _all_were_begun_here(stack: str) -> bool:
+    """Whether this container is known, and the only one in which an update may have left a lock."""
+    began = {file.read_text(encoding="utf-8") for file in (ROOT / _BEGUN / stack).glob("*")}
+    return bool(_namespace()) and began == {_namespace()}
 
 
 def _namespace() -> str:
@@ -77,9 +80,9 @@ def _sees_all_processes() -> bool:
 
 
 def running(backend: Path, project: str, stack: str) -> int | None:
-    """The process of this machine that works on the stack just now; None where there is none."""
+    """The process of this machine that works on the stack just now, by its number here; None where there is none."""
     locks = [lock for lock in _locks(backend, project, stack) if _is_of_this_machine(lock)]
-    return next((int(lock["pid"]) for lock in locks if _is_running_pulumi(lock["pid"])), None)
+    return next((process for lock in locks for process in _processes(lock["pid"])), None)
 
 
 def unreadable_locks(backend: Path, project: str, stack: str) -> list[Path]:
@@ -109,15 +112,15 @@ def _is_of_this_machine(lock: Mapping[str, Any]) -> bool:
     return lock.get("hostname") == socket.gethostname()
 
 
-def _is_running_pulumi(pid: int) -> bool:
-    """Whether this process lives and is pulumi: its number may have gone to another program by now.
-
-    A container's processes have numbers of their own there, by which its pulumi wrote the lock.
+def _processes(pid: int) -> list[int]:
+    """The pulumi that lives and wrote this number into its lock, by its number here: that may be another program's by
+    now, and a container's processes have numbers of their own there. Several containers may have the same one.
     """
     if Path("/proc/self").exists():
-        return any(pid in _numbers(process) and _is_pulumi(process) for process in Path("/proc").glob("[0-9]*"))
+        seen = [process for process in Path("/proc").glob("[0-9]*") if pid in _numbers(process) and _is_pulumi(process)]
+        return sorted(int(process.name) for process in seen)
     listing = capture(["ps", "-o", "stat=,command=", "-p", str(pid)]).stdout
-    return "pulumi" in listing and not listing.lstrip().startswith("Z")
+    return [pid] if "pulumi" in listing and not listing.lstrip().startswith("Z") else []
 
 
 def _numbers(process: Path) -> set[int]:

@@ -9,12 +9,15 @@ import shlex
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tools.setup.project import ToolError
+from tools.stack import __main__ as stack_command
 from tools.stack import recovery, state
 
 URN = "urn:pulumi:local::p::t::a"
@@ -143,13 +146,82 @@ def test_in_a_container_a_lock_is_stale_only_if_it_was_taken_there(
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
 
     with state.begun(tmp_path, "p", "local"):  # killed: it leaves its lock
-        pass
+        _lock(tmp_path, dead_pid)
 
     assert state.has_only_stale_locks(tmp_path, "p", "local")
     monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[8]")
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
     monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[4026531836]")
     assert state.has_only_stale_locks(tmp_path, "p", "local")
+
+
+def test_an_update_that_another_container_makes_is_never_cancelled(
+    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is begun here meanwhile: it is refused by the other's lock, and leaves none of its own."""
+    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
+    containers = iter(["boot pid:[7]", "boot pid:[8]"])
+    monkeypatch.setattr(state, "_namespace", lambda here=next(containers): here)
+    with state.begun(tmp_path, "p", "local"):
+        _lock(tmp_path, dead_pid)  # alive there, and not seen from here
+        monkeypatch.setattr(state, "_namespace", lambda here=next(containers): here)
+        for _ in range(2):
+            with state.begun(tmp_path, "p", "local"):
+                assert not state.has_only_stale_locks(tmp_path, "p", "local")
+            assert not state.has_only_stale_locks(tmp_path, "p", "local")
+        monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
+
+    assert state.has_only_stale_locks(tmp_path, "p", "local")  # killed: it is known where
+
+
+def test_where_containers_are_not_told_apart_no_lock_is_stale(
+    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """/proc may be hidden."""
+    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
+    monkeypatch.setattr(state, "_namespace", lambda: "")
+    with state.begun(tmp_path, "p", "local"):
+        _lock(tmp_path, dead_pid)
+
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
+
+
+def test_a_preview_takes_no_lock_and_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what may leave a lock is."""
+    seen: list[str] = []
+
+    @contextmanager
+    def begun(*_: object) -> Iterator[None]:
+        seen.append("begun")
+        yield
+
+    monkeypatch.setattr(recovery.state, "begun", begun)
+    monkeypatch.setattr(stack_command.session, "run", lambda *_: 0)
+    stack = object.__new__(stack_command.Stack)
+    handled = recovery.Recovery(stack="local", target="local", environment={})
+    vars(stack).update(name="local", environment={}, _recovery=handled)
+    for verb in ("preview", "up"):
+        stack._run(verb, config=tmp_path)
+
+    assert ["begun"] == seen
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists() or os.geteuid() != 0, reason="makes a container's processes")
+def test_a_pulumi_in_a_container_is_said_by_its_number_here(tmp_path: Path) -> None:
+    """Its lock has the number that it has inside: `kill -INT 1` would end something else."""
+    inside = ["unshare", "--pid", "--fork", "--kill-child", "bash", "-c", "exec -a pulumi sleep 60"]
+    process = subprocess.Popen(inside)
+    try:
+        _lock(tmp_path, 1)
+        deadline = time.monotonic() + 10
+        while (found := state.running(tmp_path, "p", "local")) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    finally:
+        process.kill()
+        process.wait()
+
+    assert [str(found)] == children
 
 
 def test_a_pulumi_in_a_container_is_seen_by_its_number_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
