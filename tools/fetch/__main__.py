@@ -4,6 +4,7 @@ Into `runs/<stack>/<run>/kept`, or the folder TO, where nothing else may be. Not
 storage.
 """
 
+import errno
 import os
 import shlex
 from collections import Counter
@@ -20,6 +21,8 @@ MARK = ".ray-worth-it-run"
 KEPT = "kept"
 """The folder of a run into which it is fetched, where TO names no other."""
 MOST_SHOWN = 5
+NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
+"""What a file system says of a name that no file can have there; an object's may be four times as long."""
 
 
 def main() -> int:
@@ -43,7 +46,7 @@ def main() -> int:
         terminal.write(f"the newest that is called so {whose}; others in storage:  RUN={' RUN='.join(others)}")
     if left:
         shown = ", ".join(map(repr, left[:MOST_SHOWN])) + (", …" if len(left) > MOST_SHOWN else "")
-        terminal.write(f"{len(left)} objects stay in storage, whose names are none of files below a folder: {shown}")
+        terminal.write(f"{len(left)} objects stay in storage, whose names no file below a folder can have: {shown}")
     return 0
 
 
@@ -100,12 +103,19 @@ def fetch(run: Storage, to: Path) -> tuple[list[Path], list[str]]:
     names = list(run.names())
     folders = {str(folder) for name in names for folder in PurePosixPath(name).parents} | {MARK}
     files = [name for name in names if name not in folders and not name.startswith(f"{MARK}/")]
+    fetched = []
     for name in files:
         target = (to / name).resolve()
         if not target.is_relative_to(to.resolve()):
             raise ToolError(f"TO={to}: {name} would be written to {target}: use a new folder\n  make fetch TO=…")
-        run.fetch(name, to / name)
-    return [to / name for name in files], sorted({*names, *run.names_of_no_path()} - set(files))
+        try:
+            run.fetch(name, to / name)
+        except OSError as error:
+            if error.errno not in NO_NAME:
+                raise
+            continue
+        fetched.append(name)
+    return [to / name for name in fetched], sorted({*names, *run.names_of_no_path()} - set(fetched))
 
 
 def _name(run: str) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 
 from infra.places.cluster import helm_release, kube, operator_spec, ray_api
 from infra.places.cluster.kube import KubeError
+from infra.places.kubernetes import pinned_cluster
 from infra.places.place import choose, cluster_of
 from infra.programs import Failure
 from tools.look import cluster
@@ -19,6 +20,7 @@ from tools.setup.project import ToolError, say
 from training.launch import other_jobs
 from training.machine import machine_lock
 
+UNAUTHORIZED, FORBIDDEN = 401, 403
 _ANY = (*helm_release.PENDING, "deployed")
 
 
@@ -82,12 +84,22 @@ def refuse_to_end_others(stack: str, namespace: str) -> None:
     except ray_api.RayError as error:
         raise ToolError(f"stack {stack}: nothing was changed: {error}") from None
     except KubeError as error:
-        if error.status in {401, 403}:  # it is there
+        if error.status in {UNAUTHORIZED, FORBIDDEN}:  # it is there
             raise ToolError(
                 f"stack {stack}: nothing was changed: whether somebody's job runs on its Ray cluster, and would end"
-                f" with it, can't be seen: {error}. With the right to list pods and to read Ray's Secret:"
-                f"  STACK={stack} make destroy"
+                f" with it, can't be seen: {error}.{_way_in(stack, error)}"
             ) from None
         return
     if others:
         raise ToolError(f"stack {stack}: nothing was changed: {other_jobs.said(others, stack, other_jobs.ENDS)}")
+
+
+def _way_in(stack: str, error: KubeError) -> str:
+    """What helps where jobs can't be asked for: nothing does that reads the same credentials again."""
+    again = f"  STACK={stack} make destroy"
+    if error.status == UNAUTHORIZED:
+        return f"{pinned_cluster.way_in(error)} --stack {stack}\n{again}"
+    return (
+        f" With the right to list pods and to read Ray's Secret:\n{again}\n"
+        f"Where you know that nobody's job runs there, without asking:\n  pulumi destroy --stack {stack}"
+    )

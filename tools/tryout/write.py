@@ -15,6 +15,8 @@ from tools.setup.project import ToolError, project_name, stack_file, stack_text
 from tools.stack import config as stack_config
 from training.workloads.script import recipe
 
+_MAY_BE_SECRET = re.compile(r"(?i)(?:key|pass)$")
+"""Ends of names that say less than those whose values are removed from logs: what is not written is only asked for."""
 VARIABLES = {
     "SCRIPT": "script",
     "ARGS": "scriptArguments",
@@ -40,13 +42,15 @@ def secrets(environment: Mapping[str, str]) -> list[str]:
     return [
         name
         for name, value in recipe.variables(environment.get("ENV", "")).items()
-        if value and (scrub_forms.is_secret_name(name) or is_secret(value))
+        if value and (scrub_forms.is_secret_name(name) or _MAY_BE_SECRET.search(name) or is_secret(value))
     ]
 
 
 def is_secret(text: str) -> bool:
-    """Whether anything in it has a secret's form, as a service's key, or a flag's that ends with -token."""
-    return scrub_forms.without_forms(text) != text
+    """Whether anything in it has a secret's form, as a service's key, or a flag's that ends with -token or -key."""
+    return scrub_forms.without_forms(text) != text or any(
+        word.startswith("-") and _MAY_BE_SECRET.search(word.partition("=")[0]) for word in text.split()
+    )
 
 
 def write(stack: str, values: Mapping[str, str]) -> Path:

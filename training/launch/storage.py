@@ -3,6 +3,7 @@
 Each run has a folder of its own there, `<storage>/<stack>/<measurement>/<run>`. Not here: what is kept.
 """
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -45,6 +46,11 @@ def _is_path(name: str) -> bool:
     return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
+def _part(name: str) -> str:
+    """Of a file of that name, until it is whole: it lies beside it, and is short, as that may be as long as one can."""
+    return f"{hashlib.sha256(name.encode()).hexdigest()[:16]}{PART}"
+
+
 @dataclass(frozen=True)
 class Storage:
     """A folder in storage. Every method raises OSError where storage does not do it."""
@@ -75,11 +81,11 @@ class Storage:
         """Keep a file under that name, whole or not at all."""
         from pyarrow import fs
 
-        target = f"{self.folder}/{name}"
+        target = written = f"{self.folder}/{name}"
         is_local = isinstance(self.system, fs.LocalFileSystem)
-        if is_local:
+        if is_local:  # an object is there when it is whole, and not before
             self.system.create_dir(str(PurePosixPath(target).parent), recursive=True)
-        written = target + PART if is_local else target  # an object is there when it is whole, and not before
+            written = str(PurePosixPath(target).with_name(_part(name)))
         fs.copy_files(str(file), written, source_filesystem=fs.LocalFileSystem(), destination_filesystem=self.system)
         if is_local:
             self.system.move(written, target)
@@ -95,7 +101,7 @@ class Storage:
         from pyarrow import fs
 
         to.parent.mkdir(parents=True, exist_ok=True)
-        source, part = f"{self.folder}/{name}", to.with_name(to.name + PART)
+        source, part = f"{self.folder}/{name}", to.with_name(_part(name))
         try:
             fs.copy_files(source, str(part), source_filesystem=self.system, destination_filesystem=fs.LocalFileSystem())
             part.replace(to)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
+import yaml
 from pulumi.dynamic import (
     CheckFailure,
     CheckResult,
@@ -28,6 +29,7 @@ from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import Selected
+from training.contract.provenance import PROJECT
 
 NAME = "pinned-cluster"
 IDENTITY = ("server", "authority", "uid")
@@ -93,9 +95,11 @@ class PinnedClusterProvider(ResourceProvider):
         """Write the file again, for the cluster that was recorded and no other.
 
         After `pulumi stack rename` under the old name, too: what is in the state is reached by that until the update's
-        end, where `DestroyCheck` removes it.
+        end, where `DestroyCheck` removes it. Refused where another stack has that name, and its file, by now.
         """
         before, now = olds["stack"], news["stack"]
+        if before != now and kube.own_text(before) is not None and not _leads_to(before, olds, news):
+            raise ClusterError(_taken(before, now))
         written = _write(olds, news)
         if before != now and kube.own_text(before) is None:
             kube.write_own(before, kube.own_text(now) or "")
@@ -106,7 +110,7 @@ class PinnedClusterProvider(ResourceProvider):
         try:
             _look(props)
         except KubeError as error:
-            more = _way_in(error) if error.status else f" {kube.patience('refresh')}"
+            more = way_in(error) if error.status else f" {kube.patience('refresh')}"
             raise ClusterError(f"{error}\nNothing was read.{more}") from None
         return ReadResult(id_, props)
 
@@ -145,9 +149,10 @@ class DestroyCheckProvider(ResourceProvider):
         return CreateResult("destroy-check", props)
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Likewise; after `pulumi stack rename` nothing needs the file of the old name any more."""
-        if olds["stack"] != news["stack"]:
-            kube.remove_own(olds["stack"])
+        """Likewise; after `pulumi stack rename` nothing needs the file of the old name any more, but a new stack."""
+        before = olds["stack"]
+        if before != news["stack"] and not _has_settings(before) and _leads_to(before, olds, news):
+            kube.remove_own(before)
         return UpdateResult(news)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
@@ -155,11 +160,11 @@ class DestroyCheckProvider(ResourceProvider):
         try:
             _look(props)
         except KubeError as error:
-            raise ClusterError(f"{error}\nNothing was deleted.{_way_in(error)}") from None
+            raise ClusterError(f"{error}\nNothing was deleted.{way_in(error)}") from None
 
 
-def _way_in(error: KubeError) -> str:
-    """What helps where the cluster answers and refuses; "" where it does not."""
+def way_in(error: KubeError) -> str:
+    """What helps where the cluster answers and refuses to say which it is; "" where it does not answer."""
     ways = {
         401: f" Its credentials have expired: log in, and then\n  pulumi up --target '**{NAME}'",
         403: " Which cluster it is tells the namespace kube-system, which this user may not read; with the right to:\n"
@@ -179,6 +184,20 @@ def _look(props: Mapping[str, Any]) -> None:
             f" (kube-system {props['uid']}). Nothing was deleted. If the stack's cluster is gone for good:\n"
             f"  pulumi stack rm --force {props['stack']}"
         )
+
+
+def _leads_to(stack: str, *recorded: Mapping[str, Any]) -> bool:
+    """Whether the file of that name has the address and the authority of one of these, as far as it says itself."""
+    try:
+        own = Selected("", "", yaml.safe_load(kube.own_text(stack) or ""))
+        return (own.server, own.authority) in {(each.get("server"), each.get("authority")) for each in recorded}
+    except (yaml.YAMLError, ValueError, KeyError, IndexError, TypeError):
+        return False
+
+
+def _has_settings(stack: str) -> bool:
+    """Whether there is a stack of that name, as far as this checkout has its settings: a rename takes them along."""
+    return (PROJECT / "stacks" / f"Pulumi.{stack}.yaml").exists()
 
 
 def identify(selected: Selected) -> dict[str, str]:
@@ -237,6 +256,16 @@ def lost(stack: str, recorded: Mapping[str, Any]) -> str:
 {_described(recorded)}.
 Nothing was read, changed or deleted. To write it again, with kubeContext leading to that cluster:
   pulumi up --target '**{NAME}'"""
+
+
+def _taken(before: str, now: str) -> str:
+    """What to do where the file under the name before a rename is of another cluster by now."""
+    file = kube.own_path(before)
+    return f"""stack {now} was named {before}, and until this update ends what it has is reached by {file}. \
+That file leads to another cluster: another stack has the name by now. Nothing was changed. Without that file:
+  mv {file} {file}.kept
+  pulumi up --stack {now}
+  mv {file}.kept {file}"""
 
 
 def _described(identity: Mapping[str, Any]) -> str:

@@ -167,11 +167,12 @@ class RayMeasurement(pulumi.ComponentResource):
 def readable(address: str) -> str:
     """That it has no TLS, and the lines that lead there through SSH."""
     there = urlsplit(address)
-    port = there.netloc.partition(":")[2] or "80"
+    named = there.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]  # an IPv6 address has colons, too
+    here, port = named or "8265", named or "80"
     return (
         f"what is sent to {address} can be read on the way, and who has Ray's token runs code there. Where that is not"
         f" a network of your own, use its https:// address, or a tunnel:\n"
-        f"  ssh -N -L {port}:localhost:{port} {there.hostname}\n  {set_line('rayAddress', f'http://localhost:{port}')}"
+        f"  ssh -N -L {here}:localhost:{port} {there.hostname}\n  {set_line('rayAddress', f'http://localhost:{here}')}"
     )
 
 

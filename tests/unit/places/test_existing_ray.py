@@ -9,7 +9,7 @@ import pytest
 
 from infra import sent
 from infra.places.ray import owner
-from infra.places.ray.place import ExistingRay
+from infra.places.ray.place import ExistingRay, readable
 from infra.places.ray.run import RayJobRunProvider
 from infra.settings.settings import RayNodes, Settings
 from tests import unreachable
@@ -128,6 +128,22 @@ def test_secrets_that_can_be_read_on_the_way_are_said(at: str, token: str, secre
     if warnings:
         port = at.rpartition(":")[2]
         assert f"pulumi config set rayAddress http://localhost:{port}" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("at", "tunnel", "line"),
+    [
+        ("http://head:8265", "8265:localhost:8265 head", "http://localhost:8265"),
+        ("http://head", "8265:localhost:80 head", "http://localhost:8265"),
+        ("http://[fd00::1]:8266", "8266:localhost:8266 fd00::1", "http://localhost:8266"),
+        ("http://[fd00::1]", "8265:localhost:80 fd00::1", "http://localhost:8265"),
+    ],
+)
+def test_a_tunnel_leads_to_the_port_of_the_address(at: str, tunnel: str, line: str) -> None:
+    """From one here that everybody may listen at."""
+    assert [f"ssh -N -L {tunnel}", f"pulumi config set rayAddress {line}"] == [
+        said.strip() for said in readable(at).splitlines() if said.startswith("  ")
+    ]
 
 
 @pytest.mark.parametrize(

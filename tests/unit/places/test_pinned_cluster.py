@@ -21,7 +21,7 @@ Clusters = dict[str, Api]
 @pytest.fixture
 def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
     """The stack's and another one; the user's kubeconfig for each is a file of its name."""
-    for module in ("kubernetes.kubeconfig", "cluster.kube"):
+    for module in ("kubernetes.kubeconfig", "kubernetes.pinned_cluster", "cluster.kube"):
         monkeypatch.setattr(f"infra.places.{module}.PROJECT", tmp_path)
     trust_without_certificate(monkeypatch)
     (tmp_path / "a").mkdir()
@@ -147,6 +147,46 @@ def test_a_renamed_stack_is_of_its_cluster_and_of_no_other_name(clusters: Cluste
     lead_elsewhere(clusters, "new")
     with pytest.raises(ClusterError, match="another cluster"):
         AT_THE_END.delete("id", at_the_end)
+
+
+def test_a_stack_that_has_the_old_name_by_now_keeps_its_way(clusters: Clusters, tmp_path: Path) -> None:
+    """In another cluster: the update that would reach it by the old name is refused, with lines that help."""
+    state = created()
+    at_the_end = AT_THE_END.create(state).outs or {}
+    lead_elsewhere(clusters)
+    others = own()
+    news = PINNED.check(state, asked(stack="new")).inputs
+
+    with pytest.raises(ClusterError, match="Nothing was changed") as refused:
+        PINNED.update("id", state, news)
+    AT_THE_END.update("id", at_the_end, {**state, "stack": "new"})
+
+    assert (others, None) == (own(), own("new"))
+    aside, _, back = [line.split() for line in str(refused.value).splitlines() if line.startswith("  ")]
+    for line in (aside, ["state"], back):  # the update lies between
+        if line == ["state"]:
+            state = PINNED.update("id", state, news).outs or {}
+            AT_THE_END.update("id", at_the_end, state)
+        else:
+            assert "mv" == line[0]
+            (tmp_path / line[1]).replace(tmp_path / line[2])
+    assert others == own()
+    assert own("new") is not None
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.usefixtures("clusters")
+def test_a_stack_of_the_old_name_in_the_same_cluster_keeps_its_way(there: bool, tmp_path: Path) -> None:
+    """It has settings in this checkout; where there are none the credentials go with the old name."""
+    state = created()
+    if there:
+        (tmp_path / "stacks").mkdir()
+        (tmp_path / "stacks" / "Pulumi.s.yaml").touch()
+    renamed = updated(state, asked(stack="new"))
+
+    AT_THE_END.update("id", AT_THE_END.create(state).outs or {}, renamed)
+
+    assert there == (own() is not None)
 
 
 @pytest.mark.usefixtures("clusters")

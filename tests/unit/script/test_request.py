@@ -74,6 +74,8 @@ def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.M
         ("HF_TOKEN=abc DATA=/data", "DATA=/data", ["HF_TOKEN"]),
         ("WANDB_API_KEY='a b'", "", ["WANDB_API_KEY"]),
         ("dbPassword=x", "", ["dbPassword"]),
+        ("OPENAI_KEY=x MYKEY=y PASS=z", "", ["OPENAI_KEY", "MYKEY", "PASS"]),
+        ("KEYBOARD=x PASSES=2", "KEYBOARD=x PASSES=2", []),
         ("X=hf_abcdefghijklmnopqrstuvwx", "", ["X"]),
         ("AT=https://me:pw@example.com", "", ["AT"]),
         ("TOKENIZERS_PARALLELISM=true 'A=b c' HF_TOKEN=", "TOKENIZERS_PARALLELISM=true 'A=b c' HF_TOKEN=", []),
@@ -95,9 +97,10 @@ def test_no_secret_is_written_into_a_file_that_git_tracks(
     assert recipe.variables(given) == asked.variables
 
 
-def test_a_secret_in_arguments_is_refused_where_it_would_be_written() -> None:
+@pytest.mark.parametrize("words", ["--api-key sk-abc", "--wandb-key=sk-abc", "--db-pass 'sk-abc d'", "--token sk-abc"])
+def test_a_secret_in_arguments_is_refused_where_it_would_be_written(words: str) -> None:
     """And not where it is only tried."""
-    given = {"SCRIPT": "a.py", "ARGS": "--api-key sk-abcdefghijklmnopqrstuvwx"}
+    given = {"SCRIPT": "a.py", "ARGS": words}
 
     assert request.read(given).arguments
     with pytest.raises(ToolError, match=r"(?s)git tracks.*ENV=") as refused:

@@ -1,10 +1,12 @@
 """`make fetch`: a run's files come back from storage, and a run that is not there is told from those that are."""
 
+import errno
 import os
 import shlex
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
+from pyarrow import fs
 
 from tools.fetch import __main__ as tool
 from tools.setup.project import ToolError
@@ -62,6 +64,27 @@ def test_of_a_bucket_that_others_use_one_s_own_run_comes(
     assert said.startswith("1 files of ray-1-20260101T000000Z-aaaaaa: ")
     assert "measured in this folder; others" in said
     assert "RUN=ray-1-20260102T000000Z-000000" in said
+
+
+def test_an_object_whose_name_no_file_can_have_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not keep others from coming back, and is named; a full disk ends it."""
+    system = fs._MockFileSystem()
+    for name in ("a", "m" * 256, "z/a"):
+        system.create_dir(str(PurePosixPath("b/run", name).parent), recursive=True)
+        with system.open_output_stream(f"b/run/{name}") as stream:
+            stream.write(name[:1].encode())
+
+    files, left = tool.fetch(Storage(system, "b/run"), tmp_path / "to")
+
+    assert [b"a", b"z"] == [file.read_bytes() for file in files]
+    assert ["m" * 256] == left
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(Storage, "fetch", full)
+    with pytest.raises(OSError, match="no space left"):
+        tool.fetch(Storage(system, "b/run"), tmp_path / "full")
 
 
 def test_a_run_by_its_whole_name_goes_where_it_is_wanted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from tools.setup.project import ToolError
 from tools.stack import __main__ as stack_command
-from tools.stack import recovery, state
+from tools.stack import recovery, session, state
 
 URN = "urn:pulumi:local::p::t::a"
 ROOT = {"type": "pulumi:pulumi:Stack", "urn": "urn:pulumi:local::p::pulumi:pulumi:Stack::p-local"}
@@ -160,11 +160,10 @@ def test_an_update_that_another_container_makes_is_never_cancelled(
 ) -> None:
     """Whatever is begun here meanwhile: it is refused by the other's lock, and leaves none of its own."""
     monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
-    containers = iter(["boot pid:[7]", "boot pid:[8]"])
-    monkeypatch.setattr(state, "_namespace", lambda here=next(containers): here)
+    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
     with state.begun(tmp_path, "p", "local"):
         _lock(tmp_path, dead_pid)  # alive there, and not seen from here
-        monkeypatch.setattr(state, "_namespace", lambda here=next(containers): here)
+        monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[8]")
         for _ in range(2):
             with state.begun(tmp_path, "p", "local"):
                 assert not state.has_only_stale_locks(tmp_path, "p", "local")
@@ -195,8 +194,8 @@ def test_a_preview_takes_no_lock_and_is_not_kept(tmp_path: Path, monkeypatch: py
         seen.append("begun")
         yield
 
-    monkeypatch.setattr(recovery.state, "begun", begun)
-    monkeypatch.setattr(stack_command.session, "run", lambda *_: 0)
+    monkeypatch.setattr(state, "begun", begun)
+    monkeypatch.setattr(session, "run", lambda *_: 0)
     stack = object.__new__(stack_command.Stack)
     handled = recovery.Recovery(stack="local", target="local", environment={})
     vars(stack).update(name="local", environment={}, _recovery=handled)

@@ -42,7 +42,17 @@ def test_a_file_that_is_half_written_is_none(kept: Storage, weights: Path, monke
     with pytest.raises(OSError, match="no space"):
         kept.put(weights, "weights")
     assert list(kept.names()) == []
-    assert (Path(kept.folder) / f"weights{PART}").exists()
+    assert [PART] == [path.name[-len(PART) :] for path in Path(kept.folder).iterdir()]
+
+
+def test_a_file_may_have_the_longest_name(kept: Storage, weights: Path, tmp_path: Path) -> None:
+    """While it is half written, too."""
+    name = 255 * "n"
+    kept.put(weights, name)
+    kept.fetch(name, tmp_path / "back" / name)
+
+    assert [name] == list(kept.names())
+    assert weights.read_bytes() == (tmp_path / "back" / name).read_bytes()
 
 
 def test_a_file_that_comes_back_half_is_none(
