@@ -21,6 +21,8 @@ ENVIRONMENT = ROOT.parent / "shared" / "offline-cluster" / "env.sh"
 """A file that puts a cluster's programs on PATH, where CLUSTER_ENV names no other."""
 PROGRAMS = ("kube-apiserver", "etcd", "kubeadm")
 START_SECONDS = 120
+USER, USERS_TOKEN = "user", "users-token"
+"""Somebody who has no rights but those that a test gives."""
 
 
 def search_path() -> str:
@@ -46,7 +48,7 @@ def running(folder: Path) -> Iterator[Path]:
     subprocess.run(
         [found["kubeadm"], "init", "phase", "certs", "sa", "--cert-dir", str(folder)], capture_output=True, check=True
     )
-    (folder / "tokens.csv").write_text("a-token,administrator,1,system:masters\n")
+    (folder / "tokens.csv").write_text(f"a-token,administrator,1,system:masters\n{USERS_TOKEN},{USER},2\n")
     with ExitStack() as programs:
         for name, flags in {"etcd": _etcd(folder, store, peer), "kube-apiserver": _server(folder, store, port)}.items():
             log = programs.enter_context((folder / f"{name}.log").open("w"))

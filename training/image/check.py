@@ -80,7 +80,7 @@ def missing_modules(modules: dict[str, str]) -> Iterator[str]:
         if not there and package:
             yield f"its Python does not find {name}: pip install {shlex.quote(package)}"
         elif not there:
-            yield f"it was not built from this project: its Python does not find the module {name}"
+            yield f"it was not built from this project for this workload: its Python does not find the module {name}"
 
 
 def missing_programs(names: list[str]) -> Iterator[str]:

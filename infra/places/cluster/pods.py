@@ -105,7 +105,7 @@ def pods_of(settings: Settings) -> Pods:
             storage=storage,
         ),
         egress=cluster.egress,
-        asked_of_image=modules.asked_of_image(recipe) if modules else _asked(versions),
+        asked_of_image=modules.asked_of_image(recipe) if modules else _asked(versions, recipe.workload),
         secret=secret_or_none,
         storage=storage,
     )
@@ -124,9 +124,9 @@ def _dataset_flags(settings: Settings, content: Content) -> tuple[str, ...]:
     return (f"--dataset-path={settings.dataset_path}",) if settings.data_in_storage else tuple(content.dataset_flag())
 
 
-def _asked(versions: Mapping[str, str]) -> Mapping[str, Any]:
-    """Of an image that was built from this project."""
-    return {"least": {}, "exact": versions, "modules": {"training": ""}}
+def _asked(versions: Mapping[str, str], workload: str) -> Mapping[str, Any]:
+    """Of an image that was built from this project, for that workload: it holds no other's modules."""
+    return {"least": {}, "exact": versions, "modules": {f"training.workloads.{workload}.workload": ""}}
 
 
 def _modules(workload: str) -> "Modules":
