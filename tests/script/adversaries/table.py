@@ -123,6 +123,7 @@ RIGHT = (
     right("bucketing", "a batch sampler of its own"),
     right("statistics_first", "a pass over all rows first"),
     right("statistics_with_gradients", "a pass over all rows first, gradients on"),
+    right("accuracy_on_all_rows", "a pass over all rows last, gradients on"),
     right("looks_at_a_batch_first", "a batch is looked at first", quick=True),
     unknown("data_set_each_epoch", "each epoch has a data set of its own", "rows"),
     right("drops_the_last_batch", "drop_last, 1,000 rows"),

@@ -120,6 +120,17 @@ def test_what_is_only_looked_at_is_no_pass(before: int, whole: bool, looks: int)
     assert [[0, True], [2, True]][: before + 1] == told["passes"]
 
 
+def test_what_is_read_after_the_last_step_is_no_pass_of_the_training() -> None:
+    """As the accuracy on all rows of the training, with gradients on."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    read(state, loader, [[0, 1], [2, 3]])
+    read(state, loader, [list(range(8))], steps=False)
+    loader.in_training += 1
+
+    assert [(1, 4, [0, 1, 2, 3])] == marked(state)
+
+
 def test_a_batch_that_the_model_saw_in_training_was_more_than_looked_at() -> None:
     """Gradients are gathered over several iterators before a step."""
     state, loader = State(), Loader(8, 4, 2)

@@ -32,9 +32,11 @@ class Pass:
 class Marks:
     """Which rows of a data set one pass delivered."""
 
-    def __init__(self, number: int, dataset_rows: int) -> None:
+    def __init__(self, number: int, start: int, dataset_rows: int) -> None:
         self.number = number
         """Of the pass, from 1."""
+        self.start = start
+        """Steps that were made before it."""
         self.drawn = 0
         """Rows, each as often as it was delivered."""
         self.rows = bytearray(dataset_rows)
@@ -93,7 +95,7 @@ class Loader:
             self.passes.append(started)
         if self.numbered and is_marked(self._begun):
             self.mark()
-            self.marks = [*self.marks[:1], Marks(self._begun, self.dataset_rows or 0)]
+            self.marks = [*self.marks[:1], Marks(self._begun, steps, self.dataset_rows or 0)]
         return started
 
     def end(self, ended: Pass, steps: int) -> None:
@@ -148,14 +150,16 @@ class Loader:
         """Those that were begun; None where they are too many to tell, or begin before the step that they are for."""
         return told(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
 
-    def packed(self) -> list[list[Any]] | None:
-        """[number of the pass, rows that it delivered, which these are] of each pass that was marked: a byte a row, 0
-        or 1, compressed, as text. None where rows have no numbers."""
+    def packed(self, steps: int) -> list[list[Any]] | None:
+        """[number of the pass, rows that it delivered, which these are] of each pass that was marked and had a step, of
+        so many in all: a byte a row, 0 or 1, compressed, as text. None where rows have no numbers."""
         self.mark()
         if not self.numbered:
             return None
         return [
-            [one.number, one.drawn, base64.b64encode(zlib.compress(bytes(one.rows), 1)).decode()] for one in self.marks
+            [one.number, one.drawn, base64.b64encode(zlib.compress(bytes(one.rows), 1)).decode()]
+            for one in self.marks
+            if one.start < steps
         ]
 
 

@@ -249,7 +249,7 @@ class State:
             "rowsPerStepReported": self.rows_per_step,
             "epochRows": loader.epoch_rows if loader else None,
             "epochBatches": loader.epoch_batches if loader else self.epoch_steps,
-            "markedPasses": loader.packed() if loader else None,
+            "markedPasses": loader.packed(len(self.step_ends)) if loader else None,
             "rowsAhead": bool(loader and loader.is_ahead),
             "datasetRows": loader.own_rows if loader else None,
             "datasetIdentity": loader.identity if loader else None,
