@@ -189,9 +189,9 @@ def test_nothing_travels_of_the_cnn_or_into_an_image_of_ours() -> None:
         "script": "examples/keras_tf_config.py",
     }
 
-    for pods in (pods_of(own), pods_of(parse(built, machine(cores=64, gib=256)))):
+    for workload, pods in {"cnn": pods_of(own), "script": pods_of(parse(built, machine(cores=64, gib=256)))}.items():
         assert pods.placement.modules is None
-        assert pods.asked_of_image["modules"] == {"training.workloads.cnn.workload": ""}
+        assert pods.asked_of_image["modules"] == {f"training.workloads.{workload}.workload": ""}
 
 
 def test_a_preview_shows_the_commands_as_they_are_there(chosen: Settings) -> None:
