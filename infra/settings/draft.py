@@ -153,6 +153,11 @@ def secret_line(key: str) -> str:
     return f"pulumi config set --secret {key}"
 
 
+def stack_file(stack: str) -> str:
+    """Where a stack's settings are, from the project's folder."""
+    return f"stacks/Pulumi.{stack}.yaml"
+
+
 def _shown(text: str) -> str:
     """A value on one line, and no longer than that: what can't be printed is escaped."""
     line = text if text.isprintable() else ascii(text)
@@ -226,7 +231,7 @@ def _of_other_projects(draft: Draft) -> Iterator[Problem]:
 
 
 def _twice(key: str, facts: Facts) -> Problem:
-    file = shlex.quote(f"stacks/Pulumi.{facts.stack}.yaml")
+    file = shlex.quote(stack_file(facts.stack))
     return Problem(
         f"{key} and {facts.project}:{key} both stand in {file}",
         "one of them",

@@ -18,7 +18,7 @@ import yaml
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
 from infra.settings.checks import CHECKS, OF_STORAGE, Check, fewer_workers, in_storage, path_of, run_checks
-from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read
+from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read, stack_file
 from infra.settings.key import CLUSTER, RAY, Target
 from infra.settings.rules import Destination, Quantity
 from infra.settings.table import of_workload
@@ -258,7 +258,7 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configu
         lacks_bfloat16=cpu.lacks_bfloat16(),
         declared=declared(provenance.PROJECT),
         elsewhere=frozenset(key for key in configured if key.rpartition(":")[0] not in ("", project)),
-        set_twice=set_twice(provenance.PROJECT / f"stacks/Pulumi.{stack}.yaml", project),
+        set_twice=set_twice(provenance.PROJECT / stack_file(stack), project),
     )
 
 

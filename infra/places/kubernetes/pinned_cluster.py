@@ -29,6 +29,7 @@ from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import Selected
+from infra.settings.draft import stack_file
 from training.contract.provenance import PROJECT
 
 NAME = "pinned-cluster"
@@ -197,7 +198,7 @@ def _leads_to(stack: str, *recorded: Mapping[str, Any]) -> bool:
 
 def _has_settings(stack: str) -> bool:
     """Whether there is a stack of that name, as far as this checkout has its settings: a rename takes them along."""
-    return (PROJECT / "stacks" / f"Pulumi.{stack}.yaml").exists()
+    return (PROJECT / stack_file(stack)).exists()
 
 
 def identify(selected: Selected) -> dict[str, str]:

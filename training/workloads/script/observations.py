@@ -76,6 +76,11 @@ class MarkedPass:
     rows: bytes
     """A byte a row of the data set: 1 where it was delivered."""
 
+    @property
+    def delivered(self) -> int:
+        """Rows, each counted once."""
+        return self.rows.count(1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RankWork:

@@ -86,7 +86,7 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
         items["sameDataSet"] = "yes" if len(contents) == 1 else "no"
     there, batch = max(one.dataset_rows or 0 for one in seen), sum(one.rows_per_step or 0 for one in seen)
     items["sharedRows"] = str(max(_shared_of_pass(ranks, there, batch) for ranks in together))
-    if any(each.drawn - sum(each.rows) > DRAWN_AGAIN * each.drawn for ranks in together for each in ranks):
+    if any(each.drawn - each.delivered > DRAWN_AGAIN * each.drawn for ranks in together for each in ranks):
         items["drawnAgain"] = "yes"
     return items, {}
 
@@ -97,7 +97,7 @@ def _shared_of_pass(ranks: Sequence[MarkedPass], there: int, batch: float) -> in
     Padding is as many as all ranks drew beyond what there is to draw, and always less than a batch.
     """
     shared, padding = _shared([each.rows for each in ranks]), sum(each.drawn for each in ranks) - there
-    least = min(sum(each.rows) for each in ranks)
+    least = min(each.delivered for each in ranks)
     return 0 if shared <= max(0, padding) and shared < batch and 2 * shared < least else shared
 
 

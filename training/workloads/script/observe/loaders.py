@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .work import is_looked_at
+
 MOST_ROWS = 50_000_000
 """Of a data set whose rows are marked one by one, a byte each while the process lives."""
 MOST_PASSES = 100_000
@@ -93,7 +95,7 @@ class Loader:
         self._latest, self._begun = started, self._begun + 1
         if len(self.passes) < MOST_PASSES:
             self.passes.append(started)
-        if self.numbered and is_marked(self._begun):
+        if self.numbered and is_looked_at(self._begun):
             self.mark()
             self.marks = [*self.marks[:1], Marks(self._begun, steps, self.dataset_rows or 0)]
         return started
@@ -161,11 +163,6 @@ class Loader:
             for one in self.marks
             if one.start < steps
         ]
-
-
-def is_marked(number: int) -> bool:
-    """Of which passes the rows are marked: 1, 2, 4, 8, …"""
-    return number & (number - 1) == 0
 
 
 def told(passes: Iterable[Pass]) -> list[list[Any]]:

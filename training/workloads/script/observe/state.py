@@ -17,7 +17,7 @@ from . import in_pod
 from .live import EPOCHS, Live
 from .loaders import Loader, Pass, told
 from .usage import Usage, peak_memory_bytes, thread_cpus
-from .work import Model, Work
+from .work import Model, Work, is_looked_at
 
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
@@ -274,11 +274,6 @@ class State:
             "endedEarly": self.ended_early,
             "notes": self.notes,
         }
-
-
-def is_looked_at(steps: int) -> bool:
-    """After which steps what changes seldom is looked at: 1, 2, 4, 8, …"""
-    return steps & (steps - 1) == 0
 
 
 def rank_of_environment() -> tuple[int, int]:

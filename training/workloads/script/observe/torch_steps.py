@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from . import state, torch_inputs, torch_probe, torch_weights
-from .work import Optimizer
+from .work import Optimizer, is_looked_at
 
 NOT_COMPARED = ("params", "lr", "foreach", "fused", "capturable", "differentiable")
 """Of a group of parameters: what is compared by itself, and what says how and not what is computed."""
@@ -75,7 +75,7 @@ def _count(now: state.State, optimizer: Any) -> bool:
     seen = now.work.optimizers[id(optimizer)]
     seen.step([float(group["lr"]) for group in optimizer.param_groups if "lr" in group])
     now.work.varies = now.work.varies or type(optimizer).__name__ == "LBFGS"
-    if state.is_looked_at(seen.steps):
+    if is_looked_at(seen.steps):
         seen.settings.note(_settings(optimizer))
     counted = now.step(id(optimizer))
     if counted:

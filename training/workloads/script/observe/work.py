@@ -11,6 +11,11 @@ MOST_KINDS = 64
 """Values that are told apart."""
 
 
+def is_looked_at(count: int) -> bool:
+    """After which steps, and in which passes, what changes seldom is looked at: 1, 2, 4, 8, …"""
+    return count & (count - 1) == 0
+
+
 class Model:
     """What is asked of the framework about what it trains; at first it knows nothing."""
 
