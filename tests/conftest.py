@@ -1,13 +1,17 @@
-"""Which tests may run beside which, for `pytest -n 4`: one after another they need none of this.
+"""The golden files of wording; and which tests may run beside which, for `pytest -n 4`.
 
 A group stays in one process and in its order. What trains for real is one group, so that no training runs beside
 another, and comes first, because it is the longest; unit tests are the shortest and come last, to fill what is left.
 Groups are told by where a test is: pytest-xdist's own mark adds them to names, and pytest shows names without them.
+One after another tests need no groups.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.golden import FLAG, Golden, Wording
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -61,3 +65,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
 
     config.option.loadscopereorder = False
     return Groups(config, log)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The flag that rewrites the golden files."""
+    parser.addoption(FLAG, action="store_true", help="rewrite tests/golden with what the tests that pass print")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compare, or rewrite, the golden files."""
+    config.pluginmanager.register(Golden(config, Path(__file__).with_name("golden")), "golden")
+
+
+@pytest.fixture
+def wording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Wording:
+    """Compares what a user reads with a golden file, without the paths of this machine."""
+    golden = request.config.pluginmanager.get_plugin("golden")
+    assert isinstance(golden, Golden)
+    base = tmp_path_factory.getbasetemp()
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else base
+    names = {folder: "<tmp>", base: "<tmp>", request.config.rootpath: "<project>", Path.home(): "<home>"}
+    return Wording(golden, request.node.nodeid, {str(path): name for path, name in names.items()})

@@ -25,7 +25,8 @@ def test_groups_stay_together(tmp_path: Path) -> None:
         for file in ("a", "b"):
             path = tmp_path / "tests" / folder / f"test_{file}.py"
             path.write_text("import time\ndef test_1(): time.sleep(0.2)\ndef test_2(): time.sleep(0.2)\n")
-    (tmp_path / "tests/conftest.py").write_text((ROOT / "tests/conftest.py").read_text(encoding="utf-8"))
+    for name in ("conftest.py", "golden.py"):
+        (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
     (tmp_path / "pytest.ini").touch()
     command = [sys.executable, "-m", "pytest", "-n", "2", "-v", "--import-mode=importlib", "tests"]
     shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,119 @@
+"""Sentences that users read stand in `tests/golden`, not in assertions: there a person can review and change them."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.golden import read
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = 4
+"""A literal of so many words is a sentence, or a part of one, that somebody may want to improve."""
+COMMAND = re.compile(r"(^|[^\w\s]\s*)((pulumi|make|uv|git|kubectl|minikube|docker) [a-z-]+( |$)|\S*python -m )")
+"""Where a literal is no longer read, but typed: a line that fixes something is asserted as it is."""
+EXEMPT = re.compile("# not prose: .")
+"""On one of the literal's lines, with what it is: code, YAML, what another program prints."""
+ALLOWED = {
+    "tests": 1,
+    "tests/apiserver": 17,
+    "tests/cluster": 1,
+    "tests/image": 1,
+    "tests/policy": 5,
+    "tests/program": 25,
+    "tests/script": 28,
+    "tests/storage": 13,
+    "tests/tracking": 4,
+    "tests/training": 28,
+    "tests/unit": 23,
+    "tests/unit/bench": 6,
+    "tests/unit/compare": 59,
+    "tests/unit/image": 6,
+    "tests/unit/places": 76,
+    "tests/unit/report": 34,
+    "tests/unit/script": 51,
+    "tests/unit/settings": 64,
+    "tests/unit/tools": 132,
+    "tests/unit/training": 30,
+}
+"""How many such assertions a folder still has. Lower a number, never raise it."""
+
+
+def text_of(node: ast.AST) -> Iterator[tuple[ast.Constant | ast.JoinedStr, str]]:
+    """The string literals in it; a field of an f-string counts as one word."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield node, text
+        case ast.JoinedStr(values=parts):
+            yield node, "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from text_of(child)
+
+
+def assertions(source: str) -> Iterator[tuple[int, str]]:
+    """Line and sentence of each `assert` and each `match=` with a literal of so many words."""
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        asserted: list[ast.AST] = [node] if isinstance(node, ast.Assert) else []
+        if isinstance(node, ast.Call):
+            asserted = [keyword.value for keyword in node.keywords if keyword.arg == "match"]
+        for part in asserted:
+            for literal, text in text_of(part):
+                exempt = any(map(EXEMPT.search, lines[literal.lineno - 1 : literal.end_lineno]))
+                if len(COMMAND.split(text)[0].split()) >= WORDS and not exempt:
+                    yield literal.lineno, text
+                    break
+
+
+def left() -> dict[str, list[str]]:
+    """By folder, the assertions that still hold a sentence."""
+    found: dict[str, list[str]] = {}
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        name = file.relative_to(ROOT)
+        for line, text in assertions(file.read_text(encoding="utf-8")):
+            found.setdefault(name.parent.as_posix(), []).append(f"{name}:{line}: {text!r}")
+    return found
+
+
+def test_assertions_hold_no_sentences() -> None:
+    """A better sentence would break tests that are about something else."""
+    too_many = {folder: lines for folder, lines in left().items() if len(lines) > ALLOWED.get(folder, 0)}
+    shown = "\n".join(f"{folder} has {len(lines)}:\n  " + "\n  ".join(lines) for folder, lines in too_many.items())
+
+    assert not too_many, f"assert a key, a code, a number or a fix; a sentence with `wording`:\n{shown}"
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("assert 'this is a sentence' in shown", 1),
+        ("assert f'there is no {name}' == shown", 1),
+        ("assert 'two of' in a and 'one of these here' in b and 'as many as four' in c", 1),
+        ("with pytest.raises(ValueError, match='this is a sentence'): pass", 1),
+        ("assert 'three words alone' in shown", 0),
+        ("assert 'fix:     pulumi config set workers 2' in shown", 0),
+        ("assert 'so that it fits: pulumi config set workers 2' in shown", 1),
+        ("assert 'kind: Job, name: a, x: y' in shown  # not prose: YAML", 0),
+        ("expected = 'this is a sentence'", 0),
+    ],
+)
+def test_what_counts(source: str, count: int) -> None:
+    """Four words in a row of one literal, wherever it stands in the assertion, but for commands."""
+    assert count == len(list(assertions(source)))
+
+
+def test_each_section_is_of_a_test_that_is_there() -> None:
+    """A test that was renamed or removed leaves no sentence behind that the program no longer says."""
+    gone = []
+    for golden in sorted((ROOT / "tests/golden").glob("*.txt")):
+        for node, _ in read(golden.read_text(encoding="utf-8")):
+            file, name = node.split("::", 1)
+            function = name.split("::")[-1].split("[")[0]
+            source = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
+            if f"def {function}(" not in source:
+                gone.append(f"{golden.name}: {node}")
+
+    assert not gone
