@@ -110,9 +110,13 @@ def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
     A package that a module is in is loaded before it, so its `__init__` is among them.
     """
     files: set[Path] = set()
+    names: set[str] = set()
     pending = list(modules)
     while pending:
         name = pending.pop()
+        if name in names:
+            continue
+        names.add(name)
         path = project / name.replace(".", "/")
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         if file not in files and file.is_file():
