@@ -26,7 +26,7 @@ def count(report: Path) -> dict[str, Counter[str]]:
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
         path = case.get("classname", "").split(".")
         tier = path[1] if path[0] == "tests" and len(path) > 1 else "other"
-        counts.setdefault(tier, Counter())[_outcome(case)] += 1
+        counts.setdefault(tier, Counter())[outcome(case)] += 1
     return counts
 
 
@@ -41,7 +41,8 @@ def failed(report: Path) -> list[str]:
     return lines
 
 
-def _outcome(case: ElementTree.Element) -> str:
+def outcome(case: ElementTree.Element) -> str:
+    """How one test ended."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed"
     return "skipped" if case.find("skipped") is not None else "passed"

@@ -1,0 +1,77 @@
+"""tools.second_run: a failure is forgiven where it passed alone, in a run that had all tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import second_run
+
+ROOT = Path(__file__).resolve().parents[3]
+CASE = '<testcase classname="tests.unit.test_a" name="{}">{}</testcase>'
+
+
+def report(path: Path, **outcomes: str) -> Path:
+    """A JUnit file with these tests, each by how it ended: "" is passed."""
+    cases = [CASE.format(name, f'<{outcome} message="m"/>' if outcome else "") for name, outcome in outcomes.items()]
+    path.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("again", "stays"),
+    [
+        ({"b": "", "c": ""}, []),
+        ({"b": "", "c": "skipped"}, ["c"]),
+        ({"b": ""}, ["c"]),
+        ({"b": "failure", "c": "error"}, ["b", "c"]),
+    ],
+    ids=["both pass", "one is skipped", "one is not found", "both fail"],
+)
+def test_what_did_not_pass_alone_stays_a_failure(again: dict[str, str], stays: list[str], tmp_path: Path) -> None:
+    """However well the second run ended: pytest calls a run with a skipped test, or one test less, a success."""
+    first = report(tmp_path / "first.xml", a="", b="failure", c="error", d="skipped")
+    first.with_suffix(second_run.COLLECTED).write_text("4")
+    second = report(tmp_path / "second.xml", **again)
+
+    assert [f"tests.unit.test_a::{name}" for name in stays] == [
+        line.partition(": ")[0] for line in second_run.problems(first, second)
+    ]
+
+
+@pytest.mark.parametrize(("collected", "early"), [("4", False), ("5", True), (None, True)])
+def test_a_run_that_ended_early_forgives_nothing(collected: str | None, early: bool, tmp_path: Path) -> None:
+    """Tests that never ran stand in no report."""
+    first = report(tmp_path / "first.xml", a="", b="failure", c="error", d="skipped")
+    if collected:
+        first.with_suffix(second_run.COLLECTED).write_text(collected)
+
+    assert early == bool(second_run.problems(first, report(tmp_path / "second.xml", b="", c="")))
+
+
+def test_processes_that_die_too_often_end_a_run_early(tmp_path: Path) -> None:
+    """For real: pytest-xdist gives up, its report holds what ran so far, and the second run passes."""
+    tests = tmp_path / "tests/docs"
+    tests.mkdir(parents=True)
+    for name in ("conftest.py", "golden.py"):
+        (tests.parent / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
+    (tmp_path / "pytest.ini").touch()
+    (tests / "test_a.py").write_text(
+        "import os, pathlib, pytest\n"
+        "@pytest.mark.parametrize('number', range(20))\n"
+        "def test_it(number):\n"
+        "    if number in (3, 5, 7) and not pathlib.Path('first.xml').exists(): os._exit(9)\n"
+    )
+    first, second = tmp_path / "first.xml", tmp_path / "second.xml"
+
+    def run(to: Path, *flags: str) -> int:
+        command = [sys.executable, "-m", "pytest", "--import-mode=importlib", f"--junitxml={to}", *flags, "tests"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode
+
+    assert 1 == run(first, "-n", "2", "--max-worker-restart=1")
+    assert 0 == run(second, "--last-failed", "--last-failed-no-failures=none")
+    assert "20" == first.with_suffix(second_run.COLLECTED).read_text()
+    assert ["only "] == [line[:5] for line in second_run.problems(first, second)]
