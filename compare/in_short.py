@@ -1,0 +1,174 @@
+"""The result in one sentence, for somebody who decides and reads no table. Pure: a comparison in, a sentence out.
+
+Ray is compared with the fastest of what one would use instead. What decides is in `compare.answer`; this repeats it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from compare.intervals import MARGIN
+from compare.schema import ArmSummary, Comparison, Estimate
+from training.contract.arms import RAY
+
+Kind = Literal["clocks", "to target", "as written", "not comparable", "nothing"]
+"""What the sentence compares: times from start to end, times to the target, times of which nothing more is known."""
+
+RATIOS = {"clocks": {"baseline": "endToEndSpeedup", "wide": "endToEndWideSpeedup"},
+          "to target": {"baseline": "timeToTargetSpeedup"}}  # fmt: skip
+"""By kind, the ratio of an alternative's time to Ray's."""
+CLOCKS = {"clocks": "wallSeconds", "as written": "wallSeconds", "to target": "secondsToTarget"}
+"""The measure that is compared, by kind."""
+ALTERNATIVES = ("reference", "alternative")
+MACHINE = ("verdict.otherPrograms", "verdict.stolen")
+"""Reasons that say what others took of the machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InShort:
+    """What the sentence says, as numbers, and the sentence."""
+
+    kind: Kind
+    alternative: str = ""
+    """Name of the arm that Ray is compared with; "" where there is none."""
+    alternative_seconds: float | None = None
+    """Median over the repeats."""
+    ray_seconds: float | None = None
+    """Likewise."""
+    times_as_long: tuple[float, float | None, float | None] | None = None
+    """Ray's time by the alternative's, within repeats: median, and the ends of its 95 % interval."""
+    sentence: str
+
+
+def in_short(comparison: Comparison) -> InShort:
+    """The sentence of any comparison."""
+    failed = [name for name, passed in comparison.checks.items() if passed is False]
+    if failed:
+        text = f"The runs cannot be compared, because these checks failed: {', '.join(failed)}."
+        return InShort(kind="not comparable", sentence=text)
+    kind = _kind(comparison)
+    alternative = _alternative(comparison, kind)
+    ray, other = comparison.arms.get(RAY.name), comparison.arms.get(alternative)
+    if ray is None or other is None:
+        return InShort(kind="nothing", sentence="No repeat has a run of every arm, so nothing is compared yet.")
+    seconds = [arm.median(CLOCKS[kind]) or 0.0 for arm in (other, ray)]
+    ratio = _ratio(comparison, kind, alternative)
+    return InShort(
+        kind=kind,
+        alternative=alternative,
+        alternative_seconds=seconds[0],
+        ray_seconds=seconds[1],
+        times_as_long=_inverse(ratio) if ratio else None,
+        sentence=_sentence(comparison, kind, other, ratio),
+    )
+
+
+def machine_in_short(comparison: Comparison) -> str:
+    """That the machine was not quiet, and what to do; "" where nobody else took a noticeable part of it."""
+    taken = [text for key in MACHINE if (text := comparison.reasons.get(key))]
+    return f"The machine was not quiet. {'. '.join(taken)}." if taken else ""
+
+
+def _kind(comparison: Comparison) -> Kind:
+    if comparison.claim in ("same script", "it finished"):
+        return "as written"
+    return "to target" if comparison.claim == "same result" else "clocks"
+
+
+def _alternative(comparison: Comparison, kind: Kind) -> str:
+    """The fastest, among those that the answer is about; "" where none was measured."""
+    clock = CLOCKS[kind]
+    measured = {
+        name: arm for name, arm in comparison.arms.items() if arm.role in ALTERNATIVES and arm.median(clock) is not None
+    }
+    is_meant = _about(comparison.answer)
+    meant = [name for name in measured if (ratio := _ratio(comparison, kind, name)) and is_meant(ratio)]
+    return min(meant or measured, key=lambda name: measured[name].median(clock) or 0.0, default="")
+
+
+def _about(answer: str) -> Callable[[Estimate], bool]:
+    """Whether a ratio of clocks is one that this answer follows from."""
+    if answer == "Not worth it here":
+        return lambda ratio: ratio.upper is not None and ratio.upper < MARGIN
+    if answer == "Not decided":
+        return lambda ratio: ratio.lower is None or ratio.lower <= 1 < (ratio.upper or 0.0)
+    return lambda _: True
+
+
+def _ratio(comparison: Comparison, kind: Kind, alternative: str) -> Estimate | None:
+    """None where runs stopped at different epochs, too: the ratio is of other times than those of the sentence."""
+    epochs = [arm.median("epochsCompleted") for arm in comparison.arms.values()]
+    if kind == "clocks" and len(set(epochs)) > 1:
+        return None
+    return comparison.ratios.get(RATIOS.get(kind, {}).get(alternative, ""))
+
+
+def _inverse(ratio: Estimate) -> tuple[float, float | None, float | None]:
+    if ratio.lower is None or ratio.upper is None:
+        return 1 / ratio.median, None, None
+    return 1 / ratio.median, 1 / ratio.upper, 1 / ratio.lower
+
+
+def _sentence(comparison: Comparison, kind: Kind, other: ArmSummary, ratio: Estimate | None) -> str:
+    ray, clock = comparison.arms[RAY.name], CLOCKS[kind]
+    alternative_seconds, ray_seconds = (shown_seconds(arm.median(clock)) for arm in (other, ray))
+    text = f"{_until(comparison, kind)}{other.title} takes {alternative_seconds}, Ray {ray_seconds}"
+    startup = ray.median("startupSeconds")
+    if kind != "to target" and startup:
+        text += f", of which {shown_seconds(startup)} are start-up"
+    parts = [f"{text}{_how_much(ratio)}.", _outlook(comparison, ratio), _cluster_start(ray)]
+    sentence = " ".join(part for part in parts if part)
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _until(comparison: Comparison, kind: Kind) -> str:
+    if kind != "to target":
+        return "as written, " if kind == "as written" else ""
+    return f"until {comparison.recipe.get('metric')} reaches {comparison.recipe.get('metricTarget')}, "
+
+
+def _how_much(ratio: Estimate | None) -> str:
+    """How many times as long the slower one takes."""
+    if ratio is None:
+        return ""
+    times, low, high = _inverse(ratio)
+    is_ray_slower = times >= 1
+    if not is_ray_slower:
+        times, low, high = ratio.median, ratio.lower, ratio.upper
+    text = f": {'Ray' if is_ray_slower else 'that'} takes {_times(times)} times as long"
+    if low is None or high is None:
+        return f"{text}, in one repeat"
+    return f"{text} ({_times(low)} to {_times(high)}, with 95 % confidence)"
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
+    """What the times alone do not say."""
+    if comparison.claim in ("same script", "it finished"):
+        return "Whether both did the same work is not known."
+    if comparison.answer.startswith("Worth it from "):
+        return f"From {comparison.answer.removeprefix('Worth it from ')} Ray takes less time, with 95 % confidence."
+    if comparison.answer == "Not decided" and ratio is not None:
+        if ratio.lower is None:
+            return "One repeat cannot show how certain that is."
+        if ratio.repeats_to_decide:
+            return f"That is too uncertain to decide: {ratio.repeats_to_decide} repeats probably would."
+        return "That is too uncertain to decide."
+    return ""
+
+
+def _cluster_start(ray: ArmSummary) -> str:
+    seconds = ray.median("rayClusterStartSeconds")
+    return f"Ray's cluster itself takes {shown_seconds(seconds)} to start, once." if seconds else ""
+
+
+def shown_seconds(seconds: float | None) -> str:
+    """`8.3 s`, `5.2 min` or `3.1 h`."""
+    if seconds is None:
+        return "an unknown time"
+    units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
+    unit, name = next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
+    return f"{seconds / unit:.1f} {name}"

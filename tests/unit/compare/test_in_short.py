@@ -1,0 +1,192 @@
+"""The sentence for who decides: for every answer the numbers that it is about, of the arm that it is about."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compare.comparison import compare
+from compare.in_short import in_short, machine_in_short, shown_seconds
+from compare.schema import ArmSummary, Comparison, Estimate, Spread
+from tests.unit.results import make_context, make_recipe, make_run, make_runs
+
+ALL = ("baseline", "wide", "native", "ray")
+
+
+def compared(arms: tuple[str, ...] = ALL, repeats: int = 3) -> Comparison:
+    """A comparison of made-up runs of these arms."""
+    return compare(make_runs(arms=arms, repeats=repeats), make_context(arms=arms, repeats=repeats))
+
+
+def estimated(median: float, lower: float | None, upper: float | None, repeats: int | None = None) -> Estimate:
+    """A ratio of an alternative's time to Ray's."""
+    return Estimate(
+        median=median, low=median, high=median, n=3, values=[median] * 3, lower=lower, upper=upper, decision="",
+        repeats_to_decide=repeats,
+    )  # fmt: skip
+
+
+def took(arm: ArmSummary, measure: str, seconds: float | None) -> ArmSummary:
+    """The arm with another median of a measure."""
+    spread = None if seconds is None else Spread(median=seconds, low=seconds, high=seconds, n=3, values=[seconds] * 3)
+    return replace(arm, measures={**arm.measures, measure: spread})
+
+
+def answered(answer: str, ratios: dict[str, Estimate], **changes: Any) -> Comparison:
+    """A comparison in which baseline, wide and Ray took 30, 20 and 25 s, with this answer."""
+    made_up = compared()
+    seconds = {"baseline": 30.0, "wide": 20.0, "ray": 25.0}
+    arms = {
+        name: took(arm, "wallSeconds", seconds[name]) if name in seconds else arm for name, arm in made_up.arms.items()
+    }
+    return replace(made_up, answer=answer, arms=arms, ratios={**made_up.ratios, **ratios}, **changes)
+
+
+FASTER, SLOWER, OPEN = estimated(1.5, 1.25, 1.6), estimated(0.5, 0.4, 0.625), estimated(1.0, 0.8, 1.25, 9)
+
+
+@pytest.mark.parametrize(
+    ("answer", "baseline", "wide", "alternative", "times"),
+    [
+        ("Worth it", FASTER, FASTER, "wide", (1 / 1.5, 1 / 1.6, 1 / 1.25)),
+        ("Worth it from 12 epochs on", SLOWER, SLOWER, "wide", (2.0, 1.6, 2.5)),
+        ("Not worth it here", SLOWER, SLOWER, "wide", (2.0, 1.6, 2.5)),
+        # What the answer follows from, and not the fastest of all
+        ("Not worth it here", SLOWER, OPEN, "baseline", (2.0, 1.6, 2.5)),
+        ("Not decided", FASTER, OPEN, "wide", (1.0, 0.8, 1.25)),
+        ("Not decided", OPEN, FASTER, "baseline", (1.0, 0.8, 1.25)),
+    ],
+)
+def test_the_alternative_is_what_the_answer_follows_from(
+    answer: str, baseline: Estimate, wide: Estimate, alternative: str, times: tuple[float, float, float]
+) -> None:
+    """Of those the fastest; its time and Ray's stand in the sentence, and how many times as long Ray takes."""
+    found = in_short(answered(answer, {"endToEndSpeedup": baseline, "endToEndWideSpeedup": wide}))
+
+    assert ("clocks", alternative, 25.0) == (found.kind, found.alternative, found.ray_seconds)
+    assert found.times_as_long == pytest.approx(times)
+    assert {"baseline": "30.0 s", "wide": "20.0 s"}[alternative] in found.sentence
+    assert "25.0 s" in found.sentence
+
+
+def test_numbers_are_those_of_the_runs() -> None:
+    """Of a real comparison: medians of the times from start to end, start-up, and the ratio within repeats."""
+    comparison = compared()
+    found = in_short(comparison)
+    ratio = comparison.ratios["endToEndWideSpeedup"]
+
+    assert ratio
+    assert ratio.lower
+    assert ratio.upper
+    assert found.ray_seconds == comparison.arms["ray"].median("wallSeconds")
+    assert found.alternative_seconds == comparison.arms["wide"].median("wallSeconds")
+    assert found.times_as_long == pytest.approx((1 / ratio.median, 1 / ratio.upper, 1 / ratio.lower))
+    assert all(shown_seconds(seconds) in found.sentence for seconds in (found.ray_seconds, 12.0))
+    assert f"{1 / ratio.median:.2f}" in found.sentence
+    assert str(comparison.break_even_epochs) in found.sentence
+
+
+def test_an_absent_arm_is_not_named() -> None:
+    """Without a bigger process Ray is compared with one on a worker's CPUs."""
+    assert in_short(compared(("baseline", "native", "ray"))).alternative == "baseline"
+    assert in_short(compared(("baseline", "ray"))).alternative == "baseline"
+
+
+def test_one_repeat_has_no_interval() -> None:
+    """And no confidence is claimed."""
+    found = in_short(compared(repeats=1))
+
+    assert found.times_as_long is not None
+    assert found.times_as_long[1:] == (None, None)
+    assert "95 %" not in found.sentence
+
+
+def test_repeats_that_would_decide_are_named() -> None:
+    """Where it is not decided; and where no number would, none is."""
+    for repeats in (9, None):
+        undecided = estimated(1.0, 0.8, 1.25, repeats)
+        ratios = {"endToEndSpeedup": undecided, "endToEndWideSpeedup": undecided}
+        sentence = in_short(answered("Not decided", ratios)).sentence
+
+        assert ("9 repeats" in sentence) == (repeats is not None)
+        assert "None" not in sentence
+
+
+@pytest.mark.parametrize("claim", ["same script", "it finished"])
+def test_weaker_claims_give_times_and_no_ratio(claim: str) -> None:
+    """What each took, as written; no times as long, and no confidence."""
+    found = in_short(answered("Not decided", dict.fromkeys(("endToEndSpeedup", "endToEndWideSpeedup")), claim=claim))  # type: ignore[arg-type]
+
+    assert ("as written", "wide", 20.0, 25.0) == (
+        found.kind, found.alternative, found.alternative_seconds, found.ray_seconds,
+    )  # fmt: skip
+    assert found.times_as_long is None
+    assert "95 %" not in found.sentence
+
+
+def test_the_same_result_compares_the_time_to_the_target() -> None:
+    """And names it; the time from start to end is not in the sentence."""
+    comparison = answered("Worth it", {"timeToTargetSpeedup": FASTER}, claim="same result")
+    arms = {
+        "baseline": took(comparison.arms["baseline"], "secondsToTarget", 9.0),
+        "ray": took(comparison.arms["ray"], "secondsToTarget", 6.0),
+        "wide": took(comparison.arms["wide"], "secondsToTarget", None),
+    }
+    recipe = {**comparison.recipe, "metric": "return", "metricTarget": 450}
+    found = in_short(replace(comparison, arms=arms, recipe=recipe))
+
+    assert ("to target", "baseline", 9.0, 6.0) == (
+        found.kind, found.alternative, found.alternative_seconds, found.ray_seconds,
+    )  # fmt: skip
+    assert found.times_as_long == pytest.approx((1 / 1.5, 1 / 1.6, 1 / 1.25))
+    assert all(text in found.sentence for text in ("return", "450", "9.0 s", "6.0 s"))
+    assert "25.0 s" not in found.sentence
+
+
+def test_what_cannot_be_compared_has_no_number() -> None:
+    """A failed check is named; without a whole repeat there is nothing."""
+    failed = in_short(answered("Not comparable", {}, claim=None, checks={"sameWork": False, "hashesEqual": True}))
+    empty = in_short(compare([], make_context()))
+
+    assert ("not comparable", None) == (failed.kind, failed.ray_seconds)
+    assert "sameWork" in failed.sentence
+    assert "hashesEqual" not in failed.sentence
+    assert ("nothing", None) == (empty.kind, empty.ray_seconds)
+
+
+def test_runs_that_stopped_at_different_epochs_have_no_ratio() -> None:
+    """The ratio is of as many epochs as all trained, and so of other times than those in the sentence."""
+    comparison = compared()
+    arms = {**comparison.arms, "ray": took(comparison.arms["ray"], "epochsCompleted", 2.0)}
+
+    assert in_short(replace(comparison, arms=arms)).times_as_long is None
+
+
+def test_the_start_of_rays_cluster_stands_beside_it() -> None:
+    """Once, and in no run's time."""
+    comparison = compared()
+    arms = {**comparison.arms, "ray": took(comparison.arms["ray"], "rayClusterStartSeconds", 64.0)}
+    with_cluster = in_short(replace(comparison, arms=arms))
+
+    assert "64.0 s" in with_cluster.sentence
+    assert in_short(comparison).ray_seconds == with_cluster.ray_seconds
+
+
+def test_a_machine_that_was_not_quiet_is_named() -> None:
+    """With what others took; nothing of a quiet one."""
+    busy = make_run("ray", 1)
+    use = busy.result.machine
+    assert use
+    busy = replace(busy, result=replace(busy.result, machine=replace(use, other_cpu_seconds=1.5 * use.seconds)))
+    runs = [busy if run.name == busy.name else run for run in make_runs(make_recipe())]
+
+    assert machine_in_short(compare(make_runs(), make_context())) == ""
+    assert "1.5 of 4 CPUs" in machine_in_short(compare(runs, make_context()))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(8.34, "8.3 s"), (179.0, "179.0 s"), (312.0, "5.2 min"), (11160.0, "3.1 h")]
+)
+def test_times_have_the_unit_of_their_size(seconds: float, text: str) -> None:
+    """Seconds up to three minutes, minutes up to two hours."""
+    assert shown_seconds(seconds) == text
