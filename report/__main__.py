@@ -14,7 +14,7 @@ from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import terminal
 from report.errors import HistoryError, PublishError, ShowError
-from report.stored import LATEST
+from report.stored import LATEST, PAGE
 from tools.setup.project import ToolError, checked_stack_name
 from training.contract.provenance import PROJECT
 
@@ -38,6 +38,16 @@ def _table(_: argparse.Namespace) -> int:
     from report.table import render
 
     terminal.write(render(Comparison.from_json(sys.stdin.read())))
+    return 0
+
+
+def _closing(options: argparse.Namespace) -> int:
+    from report.closing import render
+
+    comparison = Comparison.from_json(sys.stdin.read())
+    page = options.folder / PAGE if options.folder else None
+    given = dict(text.partition("=")[::2] for text in options.given)
+    terminal.write(render(comparison, options.stack, page if page and page.is_file() else None, given))
     return 0
 
 
@@ -85,6 +95,9 @@ def _parser() -> argparse.ArgumentParser:
         _publish,
         "write it into results/<stack>/, print the folder's path; with trackingUri to MLflow, too",
     )
+    closing = _add(commands, "closing", _closing, "print the answer, the report and the next step: how `make up` ends")
+    closing.add_argument("--folder", type=Path, help="where it was published")
+    closing.add_argument("--given", action="append", default=[], metavar="KEY=VALUE", help="a setting of this call")
     history = _add(commands, "history", _history, "list the results of a stack, or compare two of them")
     history.add_argument(
         "--compare",

@@ -67,6 +67,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     told.make("outputs before", "outputs", JSON="1")
     told.make("up", "up")
     told.make("again", "up")
+    (told.project.folder / "unpublishable").touch()
+    told.make("unpublished", "up")
+    (told.project.folder / "unpublishable").unlink()
     told.make("outputs", "outputs", JSON="1")
     told.make("failed", "up", SET="seconds=abc")
     told.make("with SET", "up", SET="workers=3")
@@ -89,6 +92,23 @@ def test_up_measures_reports_and_leaves_the_stack_file_as_committed(story: Story
     assert "config: {}\n" == story.files["again"]
     assert story.salts["up"] == story.salts["again"] != ""
     assert (story.project.folder / ".state/passphrase").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_answer_is_last_and_knows_where_it_was_published(story: Story) -> None:
+    """Below the table; with the settings of this call, for a next step that keeps them."""
+    first, with_set = story.done["up"], story.done["with SET"]
+
+    assert first.stdout.splitlines()[-1].startswith("report closing --stack local --folder report publish")
+    assert "--given=workers=3" in with_set.stdout.splitlines()[-1]
+
+
+def test_up_fails_where_nothing_could_be_published(story: Story) -> None:
+    """What is on the screen alone is soon lost: the answer is shown all the same, and make's status is not zero."""
+    unpublished = story.done["unpublished"]
+
+    assert unpublished.returncode != 0
+    assert "3 unchanged" in unpublished.stdout
+    assert "report closing" in unpublished.stdout
 
 
 def test_set_holds_for_one_call(story: Story) -> None:

@@ -20,6 +20,7 @@ from tools.setup.project import (
     SMOKE,
     ToolError,
     checked_stack_name,
+    last_line,
     run_main,
     say,
     stack_text,
@@ -49,8 +50,7 @@ class Stack:
         if self.target in CLUSTER_TARGETS:
             return self._up_in_cluster()
         status = self.update()
-        self.show(self.comparison(), failed=status != 0)
-        return status
+        return self.show(self.comparison(), failed=status != 0) or status
 
     def _up_in_cluster(self) -> int:
         """With this machine to itself and a cluster that was stopped started first, where the place needs it."""
@@ -59,11 +59,11 @@ class Stack:
         with update.ready(self.target, self.name, self.overrides):
             before = why.ended(self.name, self.overrides)
             status = self.update()
-        self.show(self.comparison(), failed=status != 0)
+        not_shown = self.show(self.comparison(), failed=status != 0)
         if status != 0:
             why.tell(self.name, self.overrides, before)
             say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
-        return status
+        return status or not_shown
 
     def update(self) -> int:
         """`pulumi up`, after what a killed one left was cleared."""
@@ -133,15 +133,24 @@ class Stack:
             self._pulumi(*stack_config.overrides_command(self.overrides), "--config-file", str(config))
         return config
 
-    def show(self, comparison: str | None, *, failed: bool) -> None:
-        """The table, and where the results are; for a failed update the table of the one before it."""
+    def show(self, comparison: str | None, *, failed: bool) -> int:
+        """The table, then the answer and where the report is; for a failed update the table of the one before it.
+
+        The status of publishing: a result that is on the screen alone is soon lost.
+        """
         if comparison is None:
-            return
+            return 0
         if failed:
             say("The update failed. The last complete measurement:")
         _report_command(["table"], comparison)
-        if not failed:
-            _report_command(["publish", "--stack", self.name], comparison)
+        if failed:
+            return 0
+        published = _publish(self.name, comparison)
+        folder = ["--folder", last_line(published.stdout)] if published.stdout.strip() else []
+        given = [f"--given={key}={value}" for key, value in self.overrides.items()]
+        print(flush=True)
+        _report_command(["closing", "--stack", self.name, *folder, *given], comparison)
+        return published.returncode
 
     def comparison(self) -> str | None:
         """The output `comparison` as JSON; None before the first complete measurement."""
@@ -170,8 +179,8 @@ def smoke(overrides: dict[str, str]) -> int:
     destroyed = stack.destroy()
     if destroyed == 0:
         stack.remove()
-    stack.show(comparison, failed=status != 0)
-    return status or destroyed
+    not_shown = stack.show(comparison, failed=status != 0)
+    return status or destroyed or not_shown
 
 
 def _check_settings(stack: str, overrides: dict[str, str]) -> None:
@@ -184,6 +193,12 @@ def _check_settings(stack: str, overrides: dict[str, str]) -> None:
 def _report_command(arguments: Sequence[str], comparison: str) -> int:
     command = [sys.executable, "-m", "report", *arguments]
     return subprocess.run(command, cwd=ROOT, input=comparison, text=True, check=False).returncode
+
+
+def _publish(stack: str, comparison: str) -> subprocess.CompletedProcess[str]:
+    """Publish it; stdout is kept, and ends with the folder's path."""
+    command = [sys.executable, "-m", "report", "publish", "--stack", stack]
+    return subprocess.run(command, cwd=ROOT, input=comparison, stdout=subprocess.PIPE, text=True, check=False)
 
 
 def main() -> int:

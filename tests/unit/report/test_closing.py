@@ -1,0 +1,81 @@
+"""How `make up` ends: the answer, its sentence, the machine, the report, and a line to type that fits the answer."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compare.comparison import compare
+from compare.in_short import in_short
+from compare.schema import BreakEven, Comparison
+from report.closing import next_step, render
+from tests.unit.results import make_context, make_recipe, make_runs
+
+NEVER = BreakEven(probably=None, possibly=None, surely=None)
+LATER = BreakEven(probably=30, possibly=20, surely=None)
+
+
+def compared(repeats: int = 3) -> Comparison:
+    """A comparison of made-up runs."""
+    recipe = make_recipe()
+    return compare(make_runs(recipe, repeats), make_context(recipe, repeats=repeats))
+
+
+def test_the_last_lines_are_in_this_order(tmp_path: Path) -> None:
+    """Answer, sentence, report, next; the report as an address that terminals open."""
+    comparison, page = compared(), tmp_path / "a folder" / "report.html"
+    lines = render(comparison, "local", page, {}).splitlines()
+
+    assert lines[0] == comparison.answer
+    assert " ".join(lines[1:-2]) == in_short(comparison).sentence
+    assert lines[-2] == f"report: {page.as_uri()}"
+    assert lines[-1].startswith("next: make ")
+    assert max(map(len, lines[:-2])) <= 80
+
+
+def test_without_a_page_there_is_no_link() -> None:
+    """Nobody is sent to a file that is not there."""
+    assert "report:" not in render(compared(), "local", None, {})
+
+
+def test_the_machine_stands_before_the_report(tmp_path: Path) -> None:
+    """And what helps is to measure again."""
+    busy = replace(compared(), reasons={"verdict.otherPrograms": "Other programs took 0.9 of 2 CPUs while ray-2 ran"})
+    lines = render(busy, "local", tmp_path / "report.html", {"epochs": "2"}).splitlines()
+
+    assert "0.9 of 2 CPUs" in lines[-3]
+    assert 'make destroy && make up SET="epochs=2"' in lines[-1]
+
+
+def answered(answer: str, meets: BreakEven, claim: str | None = "same work", repeats: int = 3) -> Comparison:
+    """A comparison with this answer, and where the clocks meet."""
+    made_up = compared(repeats)
+    return replace(made_up, answer=answer, break_even={"baseline": meets}, claim=claim, break_even_epochs=meets.surely)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "command"),
+    [
+        (answered("Worth it", LATER), "STACK=mine make report"),
+        (answered("Worth it from 40 epochs on", LATER), "STACK=mine make report"),
+        (answered("Not worth it here", NEVER), "STACK=mine make report"),
+        (answered("Not worth it here", LATER), 'STACK=mine make up SET="workers=3 epochs=15"'),
+        (answered("Not comparable", NEVER, None), "STACK=mine make report"),
+        (answered("Not decided", NEVER, "it finished"), "STACK=mine make report"),
+        (answered("Not decided", NEVER, repeats=1), 'STACK=mine make up SET="workers=3 repeats=4"'),
+        (answered("Not decided", NEVER, repeats=4), "STACK=mine make report"),
+    ],
+)
+def test_the_next_step_fits_the_answer(comparison: Comparison, command: str) -> None:
+    """The settings of this call are in it, so that it changes one thing alone; what it is for stands behind a `#`."""
+    assert next_step(comparison, "mine", {"workers": "3"}).partition("    # ")[0] == command
+
+
+def test_as_many_repeats_as_would_decide_are_proposed() -> None:
+    """Where that number is known."""
+    comparison = answered("Not decided", NEVER)
+    ratio = comparison.ratios["endToEndSpeedup"]
+    assert ratio
+    open_ratio = replace(ratio, lower=0.9, upper=1.2, repeats_to_decide=11)
+
+    assert 'SET="repeats=11"' in next_step(replace(comparison, ratios={"endToEndSpeedup": open_ratio}), "local", {})
