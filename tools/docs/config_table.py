@@ -1,4 +1,4 @@
-"""Writes the config table of README and the declarations of Pulumi.yaml from `infra.settings.table`, or checks them.
+"""Writes the tables of docs/settings.md and the keys of Pulumi.yaml from `infra.settings.table`, or checks them.
 
 Only what stands between the marker lines of each is touched.
 """
@@ -9,16 +9,53 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from infra.settings.key import TARGETS, Key
-from infra.settings.table import every_key
+from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, RAY, TARGETS, Key
+from infra.settings.table import every_key, keys_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
+SECTIONS = (
+    "Every measurement",
+    "The CNN (`workload cnn`)",
+    "A script (`workload script`)",
+    "Storage",
+    "Clusters (`minikube` and `kubernetes`)",
+    "Minikube (`minikube`)",
+    "A cluster that exists (`kubernetes`)",
+    "A Ray cluster that exists (`ray`)",
+)
+"""Headings of docs/settings.md, in their order."""
+_OF_TARGETS = {CLUSTER: 4, MINIKUBE: 5, KUBERNETES: 6, RAY: 7}
+_STORAGE = ("serviceAccount", "allowOpenPorts")
+"""Keys that mean something with `storage` alone, and are not named after it."""
 
-def table() -> str:
-    """The config table, in Markdown."""
-    rows = [_row(key) for key in every_key().values()]
-    return "\n".join(["| key | default | allowed | meaning |", "|---|---|---|---|", *rows])
+
+def tables() -> str:
+    """A table for each section, in Markdown."""
+    return "\n\n".join(f"## {title}\n\n{_table(keys)}" for title, keys in sections().items())
+
+
+def sections() -> dict[str, list[Key]]:
+    """Every key in one section."""
+    keys: dict[str, list[Key]] = {title: [] for title in SECTIONS}
+    for key in every_key().values():
+        keys[SECTIONS[_section(key)]].append(key)
+    return keys
+
+
+def _section(key: Key) -> int:
+    """The number of the key's section."""
+    if key.name.startswith("storage") or key.name in _STORAGE:
+        return 3
+    if key.name not in keys_of("script"):
+        return 1
+    if key.name not in keys_of("cnn"):
+        return 2
+    return _OF_TARGETS.get(key.targets, 0)
+
+
+def _table(keys: list[Key]) -> str:
+    return "\n".join(["| key | default | allowed | meaning |", "|---|---|---|---|", *map(_row, keys)])
 
 
 def _row(key: Key) -> str:
@@ -57,14 +94,14 @@ def _quoted(text: str) -> str:
 
 
 DOCUMENTS: dict[str, tuple[str, str, Callable[[], str]]] = {
-    "README.md": ("<!-- config table -->", "<!-- end of config table -->", table),
+    "docs/settings.md": ("<!-- config table -->", "<!-- end of config table -->", tables),
     "Pulumi.yaml": ("  # config table: made by tools/docs/config_table.py", "  # end of config table", declarations),
 }
 """By file: the marker lines, and what stands between them."""
 
 
 def rendered(name: str, text: str) -> str:
-    """The text of a document with the part between its markers made anew; ValueError when it has no markers."""
+    """The text of a document with the part between its markers rewritten; ValueError when it has no markers."""
     begin, end, make = DOCUMENTS[name]
     head, found_begin, rest = text.partition(f"{begin}\n")
     _, found_end, tail = rest.partition(f"{end}\n")
@@ -78,16 +115,17 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.docs.config_table", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when something would change")
     check = parser.parse_args(arguments).check
-    stale = [name for name in DOCUMENTS if _update(ROOT / name, write=not check)]
+    stale = [name for name in DOCUMENTS if _update(name, write=not check)]
     for name in stale:
         print(f"{name}: config table {'differs; run python -m tools.docs.config_table' if check else 'written'}")
     return 1 if check and stale else 0
 
 
-def _update(path: Path, *, write: bool) -> bool:
-    """Whether the document's text was not as rendered; written if asked."""
+def _update(name: str, *, write: bool) -> bool:
+    """Compare a document with what it should be, and write that if asked. Returns whether it differed."""
+    path = ROOT / name
     text = path.read_text(encoding="utf-8")
-    wanted = rendered(path.name, text)
+    wanted = rendered(name, text)
     if write and text != wanted:
         path.write_text(wanted, encoding="utf-8")
     return text != wanted

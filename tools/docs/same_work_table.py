@@ -1,6 +1,6 @@
 """Writes the list that claim A rests on into docs/own-script.md.
 
-Only maintainers run it: `python -m tools.docs.same_work_table`. A test compares the page with what this makes.
+Only maintainers run it: `python -m tools.docs.same_work_table`. A test compares the page with what this writes.
 """
 
 import sys
@@ -14,13 +14,13 @@ BEGIN, END = "<!-- same work table -->\n", "<!-- end of same work table -->\n"
 
 
 def main() -> int:
-    """Write it."""
+    """Write the page."""
     write_whole(PATH, in_page(PATH.read_text(encoding="utf-8")))
     return 0
 
 
 def in_page(page: str) -> str:
-    """The page with its table as it would be written; ValueError where it has no markers."""
+    """The page with its table rewritten; ValueError when it has no markers."""
     head, begin, rest = page.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):

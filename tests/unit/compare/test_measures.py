@@ -55,7 +55,7 @@ def test_a_measure_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
 
 
 def test_a_ratio_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
-    """Likewise, and it is an output of the stack and a row of README."""
+    """Likewise, and it is an output of the stack and a row of docs/outputs.md."""
     value = extended.ratios["startupRatio"]
 
     assert value is not None
@@ -65,8 +65,7 @@ def test_a_ratio_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     assert "startupRatio      3.00×   3.00 to 3.00  ray / baseline start-up" in table.render(extended)
     assert "Start-up ratio" in html.render(extended, "local", tmp_path)
     assert "start-up ratio" in {change.title for change in changes(extended, extended)}
-    readme = outputs_table.README.read_text(encoding="utf-8")
-    assert "| `startupRatio` | ray / baseline start-up |" in outputs_table.in_readme(readme)
+    assert "| `startupRatio` | Start-up ratio | ray / baseline start-up |" in outputs_table.text()
 
 
 def test_names_are_unique_and_arms_exist() -> None:

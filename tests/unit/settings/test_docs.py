@@ -1,4 +1,4 @@
-"""What README and Pulumi.yaml say about settings is what the table says."""
+"""What docs/settings.md and Pulumi.yaml say about settings is what the table says."""
 
 from pathlib import Path
 
@@ -44,21 +44,23 @@ def test_dynamic_resources_keep_their_default_provider() -> None:
     assert config["pulumi:disable-default-providers"] == ["kubernetes"]
 
 
-def test_the_table_has_a_row_a_key_and_four_cells_a_row() -> None:
+def test_every_key_has_one_row_of_four_cells() -> None:
     """A | in a rule or an example would break the row."""
-    rows = [row.replace("\\|", "") for row in config_table.table().splitlines()]
+    rows = [row.replace("\\|", "") for row in config_table.tables().splitlines() if row.startswith("|")]
+    keys = [key.name for section in config_table.sections().values() for key in section]
 
-    assert len(rows) == len(every_key()) + 2
+    assert sorted(keys) == sorted(every_key())
+    assert len(rows) == len(every_key()) + 2 * len(config_table.SECTIONS)
     assert {row.count("|") for row in rows} == {5}
 
 
 def test_only_what_stands_between_the_markers_is_touched() -> None:
-    """The rest of README is written by hand."""
+    """The rest of the page is written by hand."""
     text = "before\n<!-- config table -->\nold\n<!-- end of config table -->\nafter\n"
 
-    found = config_table.rendered("README.md", text)
+    found = config_table.rendered("docs/settings.md", text)
 
-    assert found.startswith("before\n<!-- config table -->\n| key |")
+    assert found.startswith("before\n<!-- config table -->\n## Every measurement\n")
     assert found.endswith("|\n<!-- end of config table -->\nafter\n")
     assert "\nold\n" not in found
 
@@ -66,16 +68,17 @@ def test_only_what_stands_between_the_markers_is_touched() -> None:
 def test_a_document_without_markers_is_refused() -> None:
     """Nothing is appended somewhere."""
     with pytest.raises(ValueError, match="has no lines"):
-        config_table.rendered("README.md", "no table here\n")
+        config_table.rendered("docs/settings.md", "no table here\n")
 
 
 def test_check_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--check` fails on a stale document and leaves it; without it the document is written, once."""
     for name, (begin, end, _) in config_table.DOCUMENTS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{begin}\nold\n{end}\n")
     monkeypatch.setattr(config_table, "ROOT", tmp_path)
 
     assert config_table.main(["--check"]) == 1
-    assert "old" in (tmp_path / "README.md").read_text()
+    assert "old" in (tmp_path / "docs/settings.md").read_text()
     assert config_table.main([]) == 0
     assert config_table.main(["--check"]) == 0
