@@ -12,31 +12,32 @@ from tests.golden import read
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = 4
 """A literal of so many words is a sentence, or a part of one, that somebody may want to improve."""
-COMMAND = re.compile(r"(^|[^\w\s]\s*)((pulumi|make|uv|git|kubectl|minikube|docker) [a-z-]+( |$)|\S*python -m )")
+COMMAND = re.compile(
+    r"(^|[^\w\s])\s*([A-Z]+=\S+ )?((pulumi|make|uv|git|kubectl|minikube|docker|curl|ssh|aws) [\w-]+( |$)|\S*python -m )"
+)
 """Where a literal is no longer read, but typed: a line that fixes something is asserted as it is."""
 EXEMPT = re.compile("# not prose: .")
 """On one of the literal's lines, with what it is: code, YAML, what another program prints."""
 ALLOWED = {
     "tests": 1,
-    "tests/apiserver": 17,
+    "tests/apiserver": 15,
     "tests/cluster": 1,
     "tests/image": 1,
     "tests/policy": 5,
-    "tests/program": 25,
+    "tests/program": 24,
     "tests/script": 28,
-    "tests/storage": 13,
+    "tests/storage": 12,
     "tests/tracking": 4,
-    "tests/training": 28,
-    "tests/unit": 23,
+    "tests/training": 26,
+    "tests/unit": 19,
     "tests/unit/bench": 6,
     "tests/unit/compare": 59,
     "tests/unit/image": 6,
-    "tests/unit/places": 76,
     "tests/unit/report": 34,
     "tests/unit/script": 51,
     "tests/unit/settings": 64,
-    "tests/unit/tools": 132,
-    "tests/unit/training": 30,
+    "tests/unit/tools": 128,
+    "tests/unit/training": 28,
 }
 """How many such assertions a folder still has. Lower a number, never raise it."""
 
@@ -95,6 +96,7 @@ def test_assertions_hold_no_sentences() -> None:
         ("with pytest.raises(ValueError, match='this is a sentence'): pass", 1),
         ("assert 'three words alone' in shown", 0),
         ("assert 'fix:     pulumi config set workers 2' in shown", 0),
+        ("assert 'STACK=ci make stop JOB=train-1' in shown", 0),
         ("assert 'so that it fits: pulumi config set workers 2' in shown", 1),
         ("assert 'kind: Job, name: a, x: y' in shown  # not prose: YAML", 0),
         ("expected = 'this is a sentence'", 0),

@@ -12,6 +12,7 @@ import pytest
 
 from infra.places.local import beside
 from infra.places.local.beside import Beside, in_words, use
+from tests.golden import Wording
 from tests.unit.results import make_result
 from training.contract import result
 from training.contract.progress import Progress, read_new
@@ -79,10 +80,12 @@ def test_what_is_nobody_else_s_is_not_others() -> None:
     assert 0.0 == none.other_cpu_seconds
 
 
-def test_a_line_names_how_much_and_who() -> None:
+def test_a_line_names_how_much_and_who(wording: Wording) -> None:
     """So that somebody can end it; what is less than a tenth of a CPU is worth no line."""
-    assert "1.6 of 2 CPUs (chrome 1.6)" in in_words(START, after(5, others=1.6), 2)
-    assert "0.3 of 2 CPUs" in in_words(START, after(5, stolen=0.3), 2)
+    others = in_words(START, after(5, others=1.6), 2)
+    assert all(part in others for part in ("1.6 of 2", "chrome 1.6"))
+    assert "0.3 of 2" in in_words(START, after(5, stolen=0.3), 2)
+    wording("local", others)
     assert "" == in_words(START, after(5, others=0.09), 2)
 
 

@@ -134,7 +134,7 @@ def test_the_default_version_is_compared_with_the_digest_in_the_program(
     source = replace(repository.source(), version="1.6.2")
 
     assert (every_key()["kuberayChart"].default, every_key()["kuberayVersion"].default) in DIGESTS
-    with pytest.raises(ChartError, match="and this program says " + DIGESTS["kuberay-operator", "1.6.2"]):
+    with pytest.raises(ChartError, match=DIGESTS["kuberay-operator", "1.6.2"]):
         find(source, tmp_path)
     monkeypatch.setitem(DIGESTS, ("kuberay-operator", "1.6.2"), SHA)
     find(source, tmp_path)
@@ -147,7 +147,7 @@ def test_what_the_user_pins_counts_before_all_else(repository: Repository, tmp_p
     find(Source(str(path), "", "1.6.2", SHA))
 
     for wrong in (repository.source("1" * 64), Source(str(path), "", "1.6.2", "1" * 64)):
-        with pytest.raises(ChartError, match="and kuberayChartDigest says 1111"):
+        with pytest.raises(ChartError, match=r"kuberayChartDigest .*1111"):
             find(wrong, tmp_path)
     with pytest.raises(ChartError, match="pulumi config rm kuberayChartDigest"):
         find(Source(str(path.parent), "", "1.6.2", SHA))
@@ -176,15 +176,15 @@ def test_a_kept_copy_that_is_not_what_was_fetched_is_fetched_again(
 def test_an_index_or_an_archive_without_tls_is_not_asked_for(repository: Repository, tmp_path: Path) -> None:
     """Anybody on the way could change both; loopback has no way. Neither a redirect nor an index leads there."""
     elsewhere = "http://charts.example.com/index.yaml"
-    with pytest.raises(ChartError, match=f"{elsewhere} is neither https:// nor on this machine"):
+    with pytest.raises(ChartError, match=elsewhere):
         find(replace(repository.source(), repository="http://charts.example.com"), tmp_path)
     repository.redirects["/index.yaml"] = elsewhere
-    with pytest.raises(ChartError, match=f"{elsewhere} is neither"):
+    with pytest.raises(ChartError, match=elsewhere):
         find(repository.source(), tmp_path)
     repository.redirects.clear()
     for url in ("http://charts.example.com/a.tgz", "file:///etc/passwd"):
         repository["/index.yaml"] = index(NEXT_SHA, url)
-        with pytest.raises(ChartError, match=f"{url} is neither"):
+        with pytest.raises(ChartError, match=url):
             find(repository.source(), tmp_path)
 
 
@@ -192,11 +192,11 @@ def test_a_chart_that_can_t_be_fetched_names_the_setting(tmp_path: Path, monkeyp
     """And what to put there; Pulumi shows a RunError without its traceback."""
 
     def refuse(address: str) -> bytes:
-        raise OSError("no route to host")
+        raise OSError("no route")
 
     monkeypatch.setattr(chart, "_download", refuse)
 
-    with pytest.raises(pulumi.RunError, match=r"(?s)no route to host.*pulumi config set kuberayChart"):
+    with pytest.raises(pulumi.RunError, match=r"(?s)no route.*pulumi config set kuberayChart"):
         find(Source("kuberay-operator", "https://charts.example", "1.6.2"), tmp_path)
 
 
@@ -220,5 +220,5 @@ def test_an_archive_that_holds_no_chart_is_refused_with_its_name(tmp_path: Path)
     path = tmp_path / "other.tgz"
     path.write_bytes(archive({"values.yaml": "{}"}))
 
-    with pytest.raises(ChartError, match=r"other\.tgz is not a Helm chart"):
+    with pytest.raises(ChartError, match=r"other\.tgz"):
         find(Source(str(path), "", "1.6.2"))

@@ -10,6 +10,7 @@ from infra.places.cluster import claim, kube
 from infra.places.cluster.claim import ClaimProvider, ClaimRefused
 from infra.places.cluster.storage_spec import CLAIM, claim_object
 from infra.settings.settings import Claim
+from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, serving
 
 STACK = "mine"
@@ -110,13 +111,14 @@ def test_one_that_can_t_be_had_so_is_refused(
     assert before == str(cluster.api.objects)
 
 
-def test_one_of_another_stack_stays_as_it_is(cluster: Cluster) -> None:
+def test_one_of_another_stack_stays_as_it_is(cluster: Cluster, wording: Wording) -> None:
     """And is named."""
     cluster.has(wanted(), stack="theirs")
 
     ((said, ways),) = cluster.refusals(wanted())
 
-    assert f"the claim {CLAIM} in namespace {NAMESPACE} is of stack theirs" in said
+    assert all(name in said for name in (CLAIM, NAMESPACE, "theirs"))
+    wording("cluster", said)
     assert (f"pulumi config set namespace {NAMESPACE}-2",) == ways
 
 
@@ -147,14 +149,14 @@ def test_one_that_is_gone_is_made_again(cluster: Cluster) -> None:
     assert not asked("", olds, olds).changes
 
 
-def test_one_that_is_being_deleted_is_refused(cluster: Cluster) -> None:
+def test_one_that_is_being_deleted_is_refused(cluster: Cluster, wording: Wording) -> None:
     """It goes with the last pod that has it, and takes what was kept along."""
     cluster.has(wanted())
     cluster.claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
     ((said, ways),) = cluster.refusals(wanted())
 
-    assert "was deleted, and goes as soon as no pod has it" in said
+    wording("cluster", said)
     assert ("STACK=mine make destroy",) == ways
 
 

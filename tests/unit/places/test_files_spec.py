@@ -82,4 +82,4 @@ def test_a_dollar_in_the_arguments_stays_one() -> None:
     plan = RunPlan(name="baseline-1", arm="baseline", repeat=1, recipe=recipe, own_key="own", measurement="all")
     (main,) = jobs_spec.job(plan, WITH_FILES)["template"]["spec"]["containers"]
 
-    assert "--script-arguments=--name $$(HOSTNAME) --price 3$$" in main["command"]
+    assert "--script-arguments=--name $$(HOSTNAME) --price 3$$" in main["command"]  # not prose: arguments

@@ -15,6 +15,7 @@ import yaml
 from infra.places.cluster import kube
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import KubeconfigError, NotHereError
+from tests.golden import Wording
 from tests.unit.settings_machine import only_problem, settings
 
 AUTHORITY = b"-----BEGIN CERTIFICATE-----\n"
@@ -60,7 +61,7 @@ def test_one_context_stands_by_itself(file: Path) -> None:
         "users": [{"name": "u", "user": user}],
     } == yaml.safe_load(selected.text)
     assert hashlib.sha256(AUTHORITY).hexdigest() == selected.authority
-    assert f"context staging of {file}, at https://10.0.0.1:6443" == str(selected)
+    assert all(part in str(selected) for part in ("staging", str(file), "https://10.0.0.1:6443"))
     assert "" == kubeconfig.select(None, "production").authority
 
 
@@ -88,7 +89,7 @@ def test_credentials_of_a_program_are_kept(file: Path) -> None:
     (file.parent / "helper").touch(mode=0o700)
     assert str(file.parent / "./helper") == user_with("./helper")["command"]
     assert {"command": "sh", "args": ["get-token"]}.items() <= user_with("sh").items()
-    with pytest.raises(KubeconfigError, match=r"(?s)from `cloud-login`, which can't be run here.*Get it from"):
+    with pytest.raises(KubeconfigError, match=r"(?s)`cloud-login`.*example\.com"):
         user_with("cloud-login")
 
 
@@ -186,7 +187,7 @@ def test_what_is_no_file_is_not_waited_for(kind: str, file: Path) -> None:
             sparse.truncate(kubeconfig.LONGEST_BYTES + 1)
     began = time.monotonic()
 
-    with pytest.raises(KubeconfigError, match=r"(?s)is not a file that holds.*pulumi config set kubeconfig"):
+    with pytest.raises(KubeconfigError, match="pulumi config set kubeconfig"):
         kubeconfig.select(None, "staging")
     assert 2 > time.monotonic() - began
 
@@ -196,7 +197,7 @@ def test_a_file_that_may_not_be_read_is_said_so(file: Path) -> None:
     """With the line that allows it."""
     file.chmod(0)
 
-    with pytest.raises(KubeconfigError, match=r"(?s)can't be read \(Permission denied\).*chmod u\+r"):
+    with pytest.raises(KubeconfigError, match=r"(?s)Permission denied.*chmod u\+r"):
         kubeconfig.select(None, "staging")
 
 
@@ -205,7 +206,7 @@ def test_a_path_that_leads_nowhere_is_said_so(setting: str, file: Path) -> None:
     """As this machine has no such cluster, a preview goes on where the path can be one."""
     with pytest.raises(KubeconfigError):
         kubeconfig.select(setting, "staging")
-    with pytest.raises(NotHereError, match="there is no kubeconfig /nowhere"):
+    with pytest.raises(NotHereError, match="/nowhere/config"):
         kubeconfig.select("/nowhere/config", "staging")
 
 
@@ -224,14 +225,14 @@ def test_the_stack_s_own_file_is_for_this_user_alone(file: Path) -> None:
     assert [own] == list(own.parent.iterdir())
 
 
-def test_a_context_is_named(file: Path) -> None:
+def test_a_context_is_named(file: Path, wording: Wording) -> None:
     """Refused at preview without one, with the line that sets the current one; it is not taken by itself."""
     place = {"target": "kubernetes", "image": "a/b:1"}
     found = only_problem(**place)
 
     assert "kubeContext not set" in found
     assert "pulumi config set kubeContext staging" in found
-    assert "today it is staging" in found
+    wording("cluster", found)
     file.write_text(changed(lambda config: config.update({"current-context": "production"})))
     assert "pulumi config set kubeContext production" in only_problem(**place)
     file.unlink()

@@ -6,6 +6,7 @@ import pytest
 
 from infra.places.cluster import kube, leftover_jobs
 from infra.places.cluster.kube import KubeError
+from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, job, serving
 
 
@@ -32,12 +33,13 @@ def test_only_runs_that_have_not_ended_are_ended(tmp_path: Path) -> None:
     assert {"runs", "waits"} == with_deadline(api)
 
 
-def test_its_pods_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_pods_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     """They have seconds to end, and use their cores meanwhile; one that does not end is an error."""
     monkeypatch.setattr(leftover_jobs, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(leftover_jobs, "GONE_SECONDS", 0.1)
     with serving(tmp_path) as (api, kubeconfig):
         api.on_patch = lambda _: None
         api.put("/apis/batch/v1", "jobs", job("stays", "ray-1", active=1), NAMESPACE)
-        with pytest.raises(KubeError, match="do not end: stays"):
+        with pytest.raises(KubeError, match="stays") as error:
             leftover_jobs.end_unfinished(kube.connect(kubeconfig), NAMESPACE)
+        wording("cluster", str(error.value))

@@ -35,7 +35,7 @@ def test_every_target_is_a_place_and_says_its_name() -> None:
 def test_only_a_cluster_is_looked_into() -> None:
     """For what asks without looking at the settings first."""
     assert "minikube" == cluster_of("minikube").target
-    with pytest.raises(ValueError, match="target local has no cluster"):
+    with pytest.raises(ValueError, match="local"):
         cluster_of("local")
 
 

@@ -10,6 +10,7 @@ from infra.places.cluster.image_check import pod_of
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.pod_spec import Placement
 from infra.places.cluster.short_job import ShortJobError
+from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, pod, serving
 
 POD = pod_of(Placement(image="registry.example.com/mine:1"), {})
@@ -88,17 +89,19 @@ def test_what_went_wrong_is_one_sentence(tmp_path: Path, state: dict[str, Any], 
     assert caught.value.pulled == ("pulled" not in said)
 
 
-def test_a_pod_that_no_node_takes_is_said(tmp_path: Path) -> None:
+def test_a_pod_that_no_node_takes_is_said(tmp_path: Path, wording: Wording) -> None:
     """With the scheduler's reason."""
     unplaced = [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes: Insufficient cpu"}]
-    with pytest.raises(ShortJobError, match="no node takes its pod: 0/2 nodes"):
+    with pytest.raises(ShortJobError) as error:
         run(tmp_path, waiting("ContainerCreating", ""), conditions=unplaced)
+    wording("cluster", str(error.value))
 
 
-def test_a_pod_that_is_not_admitted_is_said(tmp_path: Path) -> None:
+def test_a_pod_that_is_not_admitted_is_said(tmp_path: Path, wording: Wording) -> None:
     """By a quota or a policy: there is no pod that could say it."""
-    with pytest.raises(ShortJobError, match="its pod is refused: exceeded quota"):
+    with pytest.raises(ShortJobError) as error:
         run(tmp_path, None, forbidden="exceeded quota")
+    wording("cluster", str(error.value))
 
 
 def test_a_cluster_that_does_not_answer_is_said(tmp_path: Path) -> None:
