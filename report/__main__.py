@@ -13,7 +13,7 @@ from pathlib import Path
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import terminal
-from report.errors import HistoryError, PublishError, ShowError
+from report.errors import HistoryError, PageError, PublishError, ShowError
 from report.stored import LATEST, PAGE
 from tools.setup.project import ToolError, checked_stack_name
 from training.contract.provenance import PROJECT
@@ -56,9 +56,15 @@ def _publish(options: argparse.Namespace) -> int:
     from report.publish import publish  # matplotlib takes a second to import, and no other command needs it
     from report.tracking import track
 
-    folder = publish(comparison, options.stack, options.project)
+    page_error = None
+    try:
+        folder = publish(comparison, options.stack, options.project)
+    except PageError as error:  # the result is there, and goes where results go
+        folder, page_error = error.folder, error
     terminal.write(str(folder))
     track(comparison, folder, options.stack, options.project)
+    if page_error:
+        raise page_error
     return 0
 
 

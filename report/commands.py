@@ -1,7 +1,11 @@
-"""How settings are written on a command line that measures again. Pure."""
+"""Command lines that a reader is told: to measure with the same settings, to publish a result again. Pure."""
 
 import shlex
+import sys
 from collections.abc import Mapping
+from pathlib import Path
+
+from report.stored import COMPARISON, SWEEP_PREFIX
 
 
 def settings_text(settings: Mapping[str, str]) -> str:
@@ -12,3 +16,10 @@ def settings_text(settings: Mapping[str, str]) -> str:
 def in_shell(words: str) -> str:
     """Between the plainest quotes that keep it as it is."""
     return shlex.quote(words) if set(words) & set('"$`\\!') else f'"{words}"'
+
+
+def publish_again(folder: Path, stack: str) -> str:
+    """What publishes the result in `folder` once more: a sweep's stack is gone, and with it its comparison."""
+    if stack.startswith(SWEEP_PREFIX):
+        return f"{sys.executable} -m report publish --stack {stack} < {folder / COMPARISON}"
+    return f"STACK={stack} make report"

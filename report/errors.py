@@ -1,8 +1,18 @@
-"""What can go wrong with a report, apart from the comparison itself. Imports nothing, so that a table costs nothing."""
+"""What can go wrong with a report, apart from the comparison itself. It costs a table no import."""
+
+from pathlib import Path
 
 
 class PublishError(Exception):
     """Why a comparison could not be published, and where it still is."""
+
+
+class PageError(PublishError):
+    """Why a published comparison has no HTML page; `folder` holds everything else."""
+
+    def __init__(self, folder: Path, why: str) -> None:
+        super().__init__(why)
+        self.folder = folder
 
 
 class HistoryError(Exception):

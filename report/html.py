@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from compare import measures
-from compare.schema import ArmSummary, BreakEven, Comparison, Estimate
-from report import curve, plots
+from compare.schema import BreakEven, Comparison
+from report import curve
 from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
+from report.pictures import pictures
 from report.plots import ShownRun
 from report.stored import SWEEP_PREFIX
 from training.contract.arms import ARMS
 from training.contract.result import ResultError, read
 from training.contract.workload import named
-from training.workloads.cnn.detail import CnnDetail
 
 CHECKS = {
     "replicasAsAsked": "The framework saw as many replicas as were asked for",
@@ -39,11 +38,6 @@ CHECKS = {
     "stepsOfRanksEqual": "Every worker of a run made as many steps",
     "weightsEqual": "All workers ended with the same weights",
 }
-PHASES = ("process", "launch", "ray", "tensorflow", "collectives", "data", "model", "tracing")
-"""Start-up phases in the order in which they happen; others follow."""
-
-SHOWN_SHARE = 0.01
-"""Start-up phases that are nowhere longer than this share of the longest run are summed up as the rest."""
 
 
 def render(comparison: Comparison, stack: str, project: Path) -> str:
@@ -76,7 +70,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             curve_headings=curve.HEADINGS,
             curve_summary=curve.summary(comparison),
             checks=[(CHECKS.get(name, name), name, passed) for name, passed in comparison.checks.items()],
-            pictures=_pictures(comparison, runs),
+            pictures=pictures(comparison, runs),
             missing=[file for file in files if file.state != "present"],
             provenance=_provenance(comparison),
             commands=_commands(comparison, stack),
@@ -157,84 +151,6 @@ def _ends(meets: BreakEven, repeats: int) -> str:
 
 def _or_never(epochs: int | None) -> str:
     return "never" if epochs is None else f"{epochs:,}"
-
-
-def _pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list[tuple[str, Markup]]]:
-    """Title and SVG of each picture, by section; a section without its numbers is empty."""
-    shown: dict[str, list[tuple[str, str]]] = {"time": []}
-    if comparison.arms:
-        shown["time"].append(("Where the time goes", plots.time_bars(_time_parts(comparison))))
-    if runs and isinstance(runs[0].result.detail, CnnDetail):
-        shown |= {
-            "learning": [
-                ("Validation accuracy over epochs", _accuracy(plots.over_epochs, runs, "accuracy-epochs")),
-                ("Validation accuracy over seconds", _accuracy(plots.over_seconds, runs, "accuracy-seconds")),
-                ("Training loss over epochs", _loss(plots.over_epochs, runs, "loss-epochs")),
-                ("Training loss over seconds", _loss(plots.over_seconds, runs, "loss-seconds")),
-                ("Learning rate", plots.over_epochs(runs, "rate", "learning rate", lambda epoch: epoch.learning_rate)),
-            ],
-            "classes": [("Accuracy by class", plots.class_accuracy(runs)), *_confusions(comparison, runs)],
-        }
-    wanted = str(comparison.recipe.get("metric", ""))
-    if any(run.result.reported.get(wanted) for run in runs):
-        shown["metric"] = [(f"{wanted} over seconds", plots.metric(runs, wanted))]
-    if any(worker.samples for run in runs for worker in run.result.workers):
-        shown["machine"] = [
-            ("CPUs in use, first repeat", plots.cpu_over_time(runs)),
-            ("Memory, first repeat", plots.memory_over_time(runs)),
-        ]
-    if any(run.result.steps.trace for run in runs):
-        shown["time"].append(("Step times", plots.step_times(runs)))
-    if comparison.projection:
-        points = _measured_points(comparison)
-        shown["projection"] = [("Projection", plots.scaling(comparison.projection, points))]
-    return {section: [(title, Markup(svg)) for title, svg in svgs] for section, svgs in shown.items()}  # noqa: S704 - drawn here
-
-
-def _measured_points(comparison: Comparison) -> dict[int, Estimate]:
-    """Ray's speedup by number of workers: of the curve, or of the one number that was measured."""
-    if comparison.workers_curve:
-        return {point.workers: point.speedup for point in comparison.workers_curve.points if point.speedup}
-    speedup = comparison.ratios.get("speedup")
-    return {int(comparison.recipe["workers"]): speedup} if speedup else {}
-
-
-def _accuracy(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
-    return str(draw(runs, name, "validation accuracy, %", lambda epoch: 100 * epoch.validation_accuracy))
-
-
-def _loss(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
-    return str(draw(runs, name, "training loss", lambda epoch: epoch.loss))
-
-
-def _confusions(comparison: Comparison, runs: Sequence[ShownRun]) -> list[tuple[str, str]]:
-    drawn = [arm for arm in comparison.shown_arms() if any(run.result.arm == arm for run in runs)]
-    return [(f"Confusion matrix, {arm}", plots.confusion(arm, runs)) for arm in drawn]
-
-
-def _time_parts(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Medians of the parts of a run; what no clock covers is `other`, so that the bar is as long as the run."""
-    summaries = {name: comparison.arms[name] for name in comparison.shown_arms()}
-    longest = max(summary.median("wallSeconds") or 0.0 for summary in summaries.values())
-    phases = {name for summary in summaries.values() for name in summary.startup_phases}
-    shown = [
-        name
-        for name in sorted(phases, key=lambda name: (PHASES.index(name) if name in PHASES else len(PHASES), name))
-        if any(summary.startup_phases.get(name, 0.0) > SHOWN_SHARE * longest for summary in summaries.values())
-    ]
-    return {arm: _parts(summary, shown) for arm, summary in summaries.items()}
-
-
-def _parts(summary: ArmSummary, phases: Sequence[str]) -> dict[str, float]:
-    starting = {f"start-up: {name}": summary.startup_phases.get(name, 0.0) for name in phases}
-    rest = (summary.median("startupSeconds") or 0.0) - sum(starting.values())
-    known = starting | {
-        "start-up: rest": max(0.0, rest),
-        "warm-up": summary.median("warmupSeconds") or 0.0,
-        "training": summary.median("trainSeconds") or 0.0,
-        "evaluation": summary.median("evaluationSeconds") or 0.0,
-    }
-    return known | {"other": max(0.0, (summary.median("wallSeconds") or 0.0) - sum(known.values()))}
 
 
 def _provenance(comparison: Comparison) -> list[tuple[str, str]]:

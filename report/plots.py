@@ -140,7 +140,7 @@ def step_times(runs: Sequence[ShownRun]) -> str:
 
 
 def cpu_over_time(runs: Sequence[ShownRun]) -> str:
-    """CPUs in use by each worker of the first repeat."""
+    """CPUs in use by each worker, of runs of one repeat."""
     with drawing(
         "cpu", "CPUs in use by each worker", ("seconds since the first step", "CPUs in use"), height=3.5
     ) as picture:
@@ -149,11 +149,23 @@ def cpu_over_time(runs: Sequence[ShownRun]) -> str:
 
 
 def memory_over_time(runs: Sequence[ShownRun]) -> str:
-    """Resident memory of each worker of the first repeat."""
+    """Resident memory of each worker, likewise."""
     labels = ("seconds since the first step", "resident memory, MiB")
     with drawing("memory", "Memory of each worker", labels, height=3.5) as picture:
         _samples(picture, runs, lambda sample: sample[2] / 2**20)
     return picture.markup
+
+
+def sampled_runs(runs: Sequence[ShownRun]) -> list[ShownRun]:
+    """The runs of the first repeat in which every run has samples, else of the first with any; none where none has.
+
+    A worker is sampled once a second: a run that trains for less has no sample.
+    """
+    repeats = {run.repeat: [other for other in runs if other.repeat == run.repeat] for run in runs}
+    numbers = {repeat: sum(_is_sampled(run) for run in of_repeat) for repeat, of_repeat in sorted(repeats.items())}
+    whole = [repeat for repeat, number in numbers.items() if number == len(repeats[repeat])]
+    partly = [repeat for repeat, number in numbers.items() if number]
+    return repeats[(whole or partly)[0]] if partly else []
 
 
 def scaling(projection: Projection, measured: Mapping[int, Estimate]) -> str:
@@ -208,11 +220,15 @@ def _milliseconds(run: ShownRun) -> Iterable[float]:
 def _samples(picture: Picture, runs: Sequence[ShownRun], value: Callable[[list[float]], float]) -> None:
     """One line a worker; workers of an arm share its colour and are told apart by their line."""
     for run in runs:
-        if run.repeat == min(other.repeat for other in runs):
-            for worker in run.result.workers:
-                _worker(picture, run, worker, value)
-    picture.axes.set_ylim(0, 1.1 * picture.axes.dataLim.ymax)
+        for worker in run.result.workers:
+            _worker(picture, run, worker, value)
+    picture.axes.margins(y=0.1)
+    picture.axes.set_ylim(bottom=0)
     picture.legend(columns=2)
+
+
+def _is_sampled(run: ShownRun) -> bool:
+    return any(worker.samples for worker in run.result.workers)
 
 
 def _worker(picture: Picture, run: ShownRun, worker: Worker, value: Callable[[list[float]], float]) -> None:
@@ -222,7 +238,8 @@ def _worker(picture: Picture, run: ShownRun, worker: Worker, value: Callable[[li
     seconds = [sample[0] for sample in worker.samples]
     values = [value(sample) for sample in worker.samples]
     label = f"{arm}, rank {worker.rank}" if named else arm
-    picture.axes.plot(seconds, values, color=ARM_COLOURS[arm], linestyle=line, label=label)
+    marker = ARM_MARKERS[arm] if len(values) == 1 else ""  # one sample makes no line
+    picture.axes.plot(seconds, values, color=ARM_COLOURS[arm], linestyle=line, marker=marker, label=label)
 
 
 def _shown_names(names: Sequence[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """A comparison as a folder: results/<stack>/<time>-<recipe>/, with what a reader needs and where its runs lie.
 
-The folder appears whole or not at all, and publishing the same comparison again changes nothing. It never deletes a
-result and never touches a run.
+Comparison and text appear together or not at all; the HTML page is drawn after them, so that no picture can cost a
+result. Publishing the same comparison again changes nothing but a page that is missing. It never deletes a result and
+never touches a run.
 """
 
 import json
@@ -12,8 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from compare.schema import Comparison
-from report import html, source, table
-from report.errors import PublishError
+from report import source, table
+from report.commands import publish_again
+from report.errors import PageError, PublishError
 from report.links import run_files
 from report.stored import COMPARISON, LATEST, PAGE
 from training.contract.result import write_whole
@@ -25,8 +27,9 @@ TEXT, RUNS = "report.txt", "runs.json"
 def publish(comparison: Comparison, stack: str, project: Path) -> Path:
     """Write the comparison's folder, point `latest` at it and return its path.
 
-    A folder that already holds this comparison is kept; only what is said about missing runs is brought up to date.
-    Raises PublishError on a name that is no folder name, a comparison without runs, and a file system that refuses.
+    A folder that already holds this comparison is kept: a missing page is drawn, and the state of its runs updated.
+    Raises PublishError on a name that is no folder name, a comparison without runs, and a file system that refuses;
+    PageError where only the page is missing.
     """
     if not re.fullmatch(r"\w[\w.-]*", stack, re.ASCII):
         raise PublishError(f"{stack!r} is no stack name: letters, digits, '-', '_' and '.'; see `pulumi stack ls`")
@@ -38,9 +41,25 @@ def publish(comparison: Comparison, stack: str, project: Path) -> Path:
     except OSError as error:
         raise PublishError(
             f"{error.filename or results} cannot be written: {error.strerror}. Nothing is lost: the runs are in runs/, "
-            "the comparison in `pulumi stack output comparison`. Make room or mend the folder, then run `make report`"
+            "the comparison in `pulumi stack output comparison`. Make room or fix the folder, then run `make report`"
         ) from None
+    if not (folder / PAGE).is_file():
+        _write_page(comparison, folder, stack, project)
     return folder
+
+
+def _write_page(comparison: Comparison, folder: Path, stack: str, project: Path) -> None:
+    """Draw the page; PageError on whatever that fails of, a missing package included: the result is whole without."""
+    try:
+        from report import html
+
+        write_whole(folder / PAGE, html.render(comparison, stack, project))
+    except Exception as error:
+        raise PageError(
+            folder,
+            f"{PAGE} could not be made: {type(error).__name__}: {error}. The result is whole in {folder} "
+            f"({COMPARISON}, {TEXT}); to try the page again: `{publish_again(folder, stack)}`",
+        ) from error
 
 
 def _find(comparison: Comparison, results: Path) -> Path | None:
@@ -62,7 +81,6 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
     try:
         write_whole(temporary / COMPARISON, comparison.to_json() + "\n")
         write_whole(temporary / TEXT, table.render(comparison) + "\n")
-        write_whole(temporary / PAGE, html.render(comparison, stack, project))
         made_from = source.describe(comparison, project)
         if made_from:
             write_whole(temporary / source.NAME, made_from)

@@ -4,13 +4,12 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from compare import measures
 from report import curve
 from report.commands import in_shell, settings_text
 from report.figures import figure
 from report.html import templates
+from report.pictures import Panel, drawn
 from report.stored import SWEEP_PREFIX
 from report.svg import ARM_COLOURS, ARM_MARKERS, MUTED, Picture, drawing, numbered
 from report.sweep import MEASURES, TO_ACCURACY, Numbers, Row, Sweep, arms_of
@@ -31,7 +30,7 @@ def render(sweep: Sweep, shown: Numbers) -> str:
             measures=MEASURES,
             figure=figure,
             curve_summary=curve.summary,
-            pictures=[(title, Markup(svg)) for title, svg in _pictures(shown)],  # noqa: S704 - drawn here
+            pictures=_pictures(shown),
             command=_command(sweep),
         )
     )
@@ -42,22 +41,21 @@ def _ratios(shown: Numbers) -> list[measures.Ratio]:
     return [each for each in measures.RATIOS if any(row.ratio(each.name) for row in shown.rows)]
 
 
-def _pictures(shown: Numbers) -> list[tuple[str, str]]:
-    measured = [row for row in shown.rows if row.comparison]
+def _pictures(shown: Numbers) -> list[Panel]:
+    measured, arms = [row for row in shown.rows if row.comparison], arms_of(shown)
     if not measured:
         return []
-    drawn = [
-        ("Speedup", _ratio(measured, "speedup", "speedup", float)),
-        ("Efficiency", _ratio(measured, "efficiency", "efficiency (speedup / workers)", lambda _: 1.0)),
-        ("Cost", _by_arm(measured, "cost", "reserved CPU hours a run", arms_of(shown), "cpuHours")),
+    efficiency, cost = "efficiency (speedup / workers)", "reserved CPU hours a run"
+    panels = [
+        drawn("Speedup", lambda: _ratio(measured, "speedup", "speedup", float)),
+        drawn("Efficiency", lambda: _ratio(measured, "efficiency", efficiency, lambda _: 1.0)),
+        drawn("Cost", lambda: _by_arm(measured, "cost", cost, arms, "cpuHours")),
     ]
     if shown.accuracy is not None:
         label = f"training s to {100 * shown.accuracy:.1f} %"
-        drawn.insert(
-            2,
-            ("Time to accuracy", _by_arm(measured, "accuracy", label, arms_of(shown), TO_ACCURACY)),
-        )
-    return drawn
+        time = drawn("Time to accuracy", lambda: _by_arm(measured, "accuracy", label, arms, TO_ACCURACY))
+        panels.insert(2, time)
+    return panels
 
 
 def _ratio(rows: Sequence[Row], name: str, label: str, ideal: Callable[[int], float]) -> str:

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from compare.schema import Comparison
+from report.commands import publish_again
 from report.mlflow_client import Tracked
-from report.stored import COMPARISON, SWEEP_PREFIX
 from report.tracked import KEY, describe
 from tools.setup.project import last_line, say
 from training.contract.result import encode
@@ -47,7 +47,7 @@ def track(comparison: Comparison, folder: Path, stack: str, project: Path) -> No
     except TrackingError as error:
         say(
             f"warning: the result is whole in {folder}, but not on the MLflow server {tracked.server}: {error}\n"
-            f"To write it there:  {_again(folder, stack)}"
+            f"To write it there:  {publish_again(folder, stack)}"
         )
 
 
@@ -71,10 +71,3 @@ def _write(tracked: Tracked, limit_seconds: float) -> str:
     if done.returncode != 0:
         raise TrackingError(last_line(done.stderr))
     return last_line(done.stdout)
-
-
-def _again(folder: Path, stack: str) -> str:
-    """A sweep's stack is gone, and so is what `make report` would ask for the comparison."""
-    if stack.startswith(SWEEP_PREFIX):
-        return f"{sys.executable} -m report publish --stack {stack} < {folder / COMPARISON}"
-    return f"STACK={stack} make report"

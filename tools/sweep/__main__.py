@@ -19,7 +19,7 @@ from compare.schema import Comparison
 from infra.places.place import choose
 from report import sweep as reports
 from report import terminal
-from report.errors import PublishError
+from report.errors import PageError, PublishError
 from report.publish import publish
 from report.stored import PAGE, SWEEP_PREFIX
 from report.sweep import Sweep
@@ -130,7 +130,11 @@ def _measure_all(sweep: Sweep, folder: Path, stack: SweepStack) -> Sweep:
 
 def _published(comparison: Comparison, stack: str) -> str:
     """The name of its result's folder."""
-    folder = publish(comparison, stack, ROOT)
+    try:
+        folder = publish(comparison, stack, ROOT)
+    except PageError as error:  # a sweep goes by the numbers
+        say(f"warning: {error}")
+        folder = error.folder
     track(comparison, folder, stack, ROOT)
     return folder.name
 

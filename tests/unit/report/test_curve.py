@@ -9,8 +9,8 @@ import pytest
 from compare.comparison import compare
 from compare.schema import Comparison
 from report.curve import HEADINGS
-from report.html import _measured_points
 from report.html import render as page
+from report.pictures import measured_points
 from report.table import WIDTH, render
 from tests.unit.results import make_context, make_recipe, make_run, make_runs
 
@@ -56,4 +56,4 @@ def test_the_page_has_the_rows_and_the_points(comparison: Comparison) -> None:
     assert all(f'<th scope="col">{heading}</th>' in text for heading in HEADINGS)
     assert "stopsPayingAt 2; costsMoreFrom 1." in text
     assert ">ray, measured<" in picture
-    assert [1, 2, 3] == list(_measured_points(comparison))
+    assert [1, 2, 3] == list(measured_points(comparison))

@@ -1,0 +1,128 @@
+"""Which pictures a page has, and why one of them could not be drawn. The drawing itself: `report.plots`.
+
+A number that no picture can show costs that picture and nothing else: its reason stands in its place.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from markupsafe import Markup
+
+from compare.schema import ArmSummary, Comparison, Estimate
+from report import plots
+from report.plots import ShownRun
+from training.workloads.cnn.detail import CnnDetail
+
+PHASES = ("process", "launch", "ray", "tensorflow", "collectives", "data", "model", "tracing")
+"""Start-up phases in the order in which they happen; others follow."""
+
+SHOWN_SHARE = 0.01
+"""Start-up phases that are nowhere longer than this share of the longest run are summed up as the rest."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A picture under its title, or why there is none."""
+
+    title: str
+    svg: Markup | None
+    problem: str = ""
+
+
+def drawn(title: str, draw: Callable[[], str]) -> Panel:
+    """The picture that `draw` gives as SVG; where it fails, what it said."""
+    try:
+        return Panel(title, Markup(draw()))  # noqa: S704 - drawn here, with what is shown escaped
+    except Exception as error:  # noqa: BLE001 - whatever a drawing fails of, the result is worth more than it
+        return Panel(title, None, f"{type(error).__name__}: {error}")
+
+
+def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list[Panel]]:
+    """The pictures by section; a section without its numbers is absent."""
+    sections = {"time": _of_time(comparison, runs)}
+    if runs and isinstance(runs[0].result.detail, CnnDetail):
+        sections |= {"learning": _of_learning(runs), "classes": _of_classes(comparison, runs)}
+    metric = str(comparison.recipe.get("metric", ""))
+    if any(run.result.reported.get(metric) for run in runs):
+        sections["metric"] = [drawn(f"{metric} over seconds", lambda: plots.metric(runs, metric))]
+    if sampled := plots.sampled_runs(runs):
+        repeat = f"repeat {sampled[0].repeat}"
+        sections["machine"] = [
+            drawn(f"CPUs in use, {repeat}", lambda: plots.cpu_over_time(sampled)),
+            drawn(f"Memory, {repeat}", lambda: plots.memory_over_time(sampled)),
+        ]
+    if projection := comparison.projection:
+        points = measured_points(comparison)
+        sections["projection"] = [drawn("Projection", lambda: plots.scaling(projection, points))]
+    return sections
+
+
+def _of_time(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:
+    panels = []
+    if comparison.arms:
+        panels.append(drawn("Where the time goes", lambda: plots.time_bars(_time_parts(comparison))))
+    if any(run.result.steps.trace for run in runs):
+        panels.append(drawn("Step times", lambda: plots.step_times(runs)))
+    return panels
+
+
+def _of_learning(runs: Sequence[ShownRun]) -> list[Panel]:
+    return [
+        drawn("Validation accuracy over epochs", lambda: _accuracy(plots.over_epochs, runs, "accuracy-epochs")),
+        drawn("Validation accuracy over seconds", lambda: _accuracy(plots.over_seconds, runs, "accuracy-seconds")),
+        drawn("Training loss over epochs", lambda: _loss(plots.over_epochs, runs, "loss-epochs")),
+        drawn("Training loss over seconds", lambda: _loss(plots.over_seconds, runs, "loss-seconds")),
+        drawn(
+            "Learning rate",
+            lambda: plots.over_epochs(runs, "rate", "learning rate", lambda epoch: epoch.learning_rate),
+        ),
+    ]
+
+
+def _of_classes(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:
+    arms = [arm for arm in comparison.shown_arms() if any(run.result.arm == arm for run in runs)]
+    confusions = [drawn(f"Confusion matrix, {arm}", partial(plots.confusion, arm, runs)) for arm in arms]
+    return [drawn("Accuracy by class", lambda: plots.class_accuracy(runs)), *confusions]
+
+
+def measured_points(comparison: Comparison) -> dict[int, Estimate]:
+    """Ray's speedup by number of workers: of the curve, or of the one number that was measured."""
+    if comparison.workers_curve:
+        return {point.workers: point.speedup for point in comparison.workers_curve.points if point.speedup}
+    speedup = comparison.ratios.get("speedup")
+    return {int(comparison.recipe["workers"]): speedup} if speedup else {}
+
+
+def _accuracy(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
+    return str(draw(runs, name, "validation accuracy, %", lambda epoch: 100 * epoch.validation_accuracy))
+
+
+def _loss(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
+    return str(draw(runs, name, "training loss", lambda epoch: epoch.loss))
+
+
+def _time_parts(comparison: Comparison) -> dict[str, dict[str, float]]:
+    """Medians of the parts of a run; what no clock covers is `other`, so that the bar is as long as the run."""
+    summaries = {name: comparison.arms[name] for name in comparison.shown_arms()}
+    longest = max(summary.median("wallSeconds") or 0.0 for summary in summaries.values())
+    phases = {name for summary in summaries.values() for name in summary.startup_phases}
+    shown = [
+        name
+        for name in sorted(phases, key=lambda name: (PHASES.index(name) if name in PHASES else len(PHASES), name))
+        if any(summary.startup_phases.get(name, 0.0) > SHOWN_SHARE * longest for summary in summaries.values())
+    ]
+    return {arm: _parts(summary, shown) for arm, summary in summaries.items()}
+
+
+def _parts(summary: ArmSummary, phases: Sequence[str]) -> dict[str, float]:
+    starting = {f"start-up: {name}": summary.startup_phases.get(name, 0.0) for name in phases}
+    rest = (summary.median("startupSeconds") or 0.0) - sum(starting.values())
+    known = starting | {
+        "start-up: rest": max(0.0, rest),
+        "warm-up": summary.median("warmupSeconds") or 0.0,
+        "training": summary.median("trainSeconds") or 0.0,
+        "evaluation": summary.median("evaluationSeconds") or 0.0,
+    }
+    return known | {"other": max(0.0, (summary.median("wallSeconds") or 0.0) - sum(known.values()))}
