@@ -87,8 +87,8 @@ bench: ## measure the arms against this machine's limit (QUICK=1: 5 minutes; ONL
 env: ## select the stack, and print exports that let plain pulumi commands work on it (eval them)
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
-test: ## all tests that this machine can run, with the reason for each that is skipped
-	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 --junitxml=.state/test-results.xml tests
+test: ## the tests that this machine can run, with the reason for each that is skipped (SLOW=1: the slow ones, too)
+	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(SLOW),,--without-slow) --junitxml=.state/test-results.xml tests
 
 test-cluster: ## the full story on a real Minikube cluster (CLUSTER_ENV=file: sourced first)
 	@$(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \

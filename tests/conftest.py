@@ -4,8 +4,11 @@ A group stays in one process and in its order. What trains for real is one group
 another, and comes first, because it is the longest; unit tests are the shortest and come last, to fill what is left.
 Groups are told by where a test is: pytest-xdist's own mark adds them to names, and pytest shows names without them.
 One after another tests need no groups.
+
+`--without-slow` skips the tests that are marked `slow`, and the last lines say how to run them. `make test` sets it.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 COLLECTED = ".collected"
 """Of the file that `tools.second_run` reads, instead of .xml."""
+WITHOUT_SLOW = "--without-slow"
+COMMAND = "`make test SLOW=1`"
+LEFT_OUT = f"slow: {COMMAND} runs it"
+"""Why a test was skipped that `make test` leaves out; `tools.tiers` counts by it."""
 TRAIN = ("tests/training/", "tests/script/")
 """How the names of tests begin that train for real."""
 BESIDE = (
@@ -50,9 +57,22 @@ def _place(item: pytest.Item) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In each of several processes, put the tests into that order."""
+    """Skip slow tests where that is asked for; in each of several processes, put the tests into that order."""
+    if config.getoption(WITHOUT_SLOW):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason=LEFT_OUT))
     if hasattr(config, "workerinput"):
         items.sort(key=_place)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say last how many tests were left out, and how to run them."""
+    yield
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+    if count := sum(LEFT_OUT in reason for reason in reasons):
+        terminalreporter.write_line(f"{count} slow tests were left out, in the files named above: {COMMAND} runs all")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling":
@@ -70,8 +90,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The flag that rewrites the golden files."""
+    """The flag that rewrites the golden files, and the one that leaves slow tests out."""
     parser.addoption(FLAG, action="store_true", help="rewrite tests/golden with what the tests that pass print")
+    parser.addoption(WITHOUT_SLOW, action="store_true", help="skip the tests that are marked `slow`")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""Reads what `make test` ran and fails when a tier of tests has not one that passed: a skipped tier is no green one."""
+"""Reads what `make test SLOW=1` ran. Fails when a tier of tests has none that passed, and when a test was left out."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tools.setup.project import ROOT, ToolError, run_main
 
 # They need a control plane's programs; docker, minikube and the plugins; docker. Their tests say what is absent.
 MAY_BE_SKIPPED = frozenset({"apiserver", "cluster", "image"})
+LEFT_OUT = "slow: "  # how the reason begins of a test that `make test` leaves out: tests/conftest.py
 MOST_WHY = 1000  # characters of why a test failed
 
 
@@ -45,14 +46,18 @@ def outcome(case: ElementTree.Element) -> str:
     """How one test ended."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed"
-    return "skipped" if case.find("skipped") is not None else "passed"
+    skipped = case.find("skipped")
+    if skipped is None:
+        return "passed"
+    return "left out" if skipped.get("message", "").startswith(LEFT_OUT) else "skipped"
 
 
 def table(counts: dict[str, Counter[str]]) -> str:
     """One line a tier, for people."""
-    lines = [f"{'tier':<10}{'passed':>8}{'failed':>8}{'skipped':>9}"]
+    lines = [f"{'tier':<10}{'passed':>8}{'failed':>8}{'skipped':>9}{'left out':>10}"]
     for tier, outcomes in sorted(counts.items()):
-        lines.append(f"{tier:<10}{outcomes['passed']:>8}{outcomes['failed']:>8}{outcomes['skipped']:>9}")
+        numbers = f"{outcomes['passed']:>8}{outcomes['failed']:>8}{outcomes['skipped']:>9}{outcomes['left out']:>10}"
+        lines.append(f"{tier:<10}{numbers}")
     return "\n".join(lines)
 
 
@@ -62,7 +67,7 @@ def not_run(tiers: list[str], counts: dict[str, Counter[str]]) -> list[str]:
 
 
 def main() -> int:
-    """Print the table; ToolError for tiers that did not run."""
+    """Print the table; ToolError for tiers that did not run, and for tests that were left out."""
     parser = argparse.ArgumentParser(prog="python -m tools.tiers", description=__doc__)
     parser.add_argument("report", type=Path, help="pytest's JUnit file")
     report = parser.parse_args().report
@@ -74,6 +79,8 @@ def main() -> int:
     missing = not_run(tiers_of(ROOT / "tests"), counts)
     if missing:
         raise ToolError(f"no test passed in {', '.join(missing)}: the reasons for skipping are above")
+    if left_out := sum(outcomes["left out"] for outcomes in counts.values()):
+        raise ToolError(f"{left_out} slow tests were left out; type: make test SLOW=1")
     return 0
 
 

@@ -87,6 +87,7 @@ OWN_STACK = "mine"
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
 TRY_VARIABLES = {"SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT", "WRITE"}
 JOB_VARIABLES = {
+    "test": {"SLOW"},
     "submit": {"SCRIPT", "ARGS", "FOLDER", "ENV", "PIP", "DETACH"},
     "jobs": set[str](),
     "logs": {"JOB"},

@@ -13,6 +13,7 @@ from tests.program.engine import Project, wait_for
 Up = subprocess.Popen[str]
 UNDERSTOOD = "If you would like to terminate immediately"
 MISSING = {"native-1": "create", "ray-1": "create"}
+pytestmark = pytest.mark.slow
 
 
 def send_interrupt_twice(project: Project, up: Up) -> None:

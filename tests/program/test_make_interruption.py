@@ -13,6 +13,7 @@ import pytest
 from tests.program.make_project import Project, processes_in, project, terminal, wait_for
 
 __all__ = ["project"]
+pytestmark = pytest.mark.slow
 
 FIRST_TIME = "If you would like to terminate immediately"
 A_SECOND_SIGNAL_WOULD_END_IT = 1.5

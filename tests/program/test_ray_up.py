@@ -13,7 +13,7 @@ from tests.program.engine import wait_for as wait_for_promise
 from tests.ray_head import PYTHON, TOKEN, Head, needed, running, wait_for
 from training.launch.other_jobs import is_of_measurement, is_unfinished, job_name
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.slow]
 PASSWORD = "no-log-has-this-word"  # noqa: S105 (that is what is tested)
 SAYS_IT = 'import os\nprint("the password:", os.environ["PASSWORD"], flush=True)\n'
 HAS_TORCH = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode == 0

@@ -182,6 +182,7 @@ def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Itera
         head.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arguments"), [("keras_tf_config.py", "--epochs 1"), ("keras_ray.py", ARGUMENTS)])
 def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: str, tmp_path: Path) -> None:
     """By Ray's own store: a worker of another pod writes no file that the driver sees."""
@@ -213,6 +214,7 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: 
     assert found.seconds.startup < found.seconds.wall
 
 
+@pytest.mark.slow
 def test_a_worker_of_ray_that_the_system_ended_for_its_memory_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_worker_of_ray_that_the_system_ended_for_its_memory_is_named(
     assert [2 * GIB] == list(found.values())
 
 
+@pytest.mark.slow
 @needed
 def test_a_worker_that_ray_ended_for_its_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By Ray's list of workers, which its dashboard has. Here it watches over the machine: no cgroup is its own."""

@@ -92,6 +92,7 @@ def test_an_image_without_the_project_trains(python: str, example: str, argument
     assert ["a-node"] == [worker.node for worker in baseline.workers]
 
 
+@pytest.mark.slow
 @ray_head.needed
 @has_torch
 def test_the_driver_of_a_ray_job_and_its_workers_find_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

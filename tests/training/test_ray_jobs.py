@@ -25,7 +25,7 @@ from training.launch.ray_driver import LOOPBACK
 from training.launch.submit import JobsApi, OthersError, SubmitError, Whose
 from training.workloads.script import package
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.slow]
 CI = Whose("ci", "ci")
 SLEEPER = "import time; print('begun', flush=True); time.sleep(600)"
 

@@ -16,6 +16,7 @@ from training.launch.checkpoints import FOLDER, Manifest, manifests
 from training.launch.storage import Storage
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 
+pytestmark = pytest.mark.slow
 needs_two_cpus = pytest.mark.skipif(len(allowed_cpus()) < 2, reason="two workers need two CPUs")
 SETTINGS = {"dataset": "synthetic", "trainImages": "230", "globalBatchSize": "50", "warmupSteps": "2", "epochs": "3"}
 """207 images train in five steps, the last of seven: ranks draw unlike many random numbers."""

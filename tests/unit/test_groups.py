@@ -1,4 +1,7 @@
-"""What runs beside what under `pytest -n 4`, as tests/conftest.py has it: two trainings at once measure each other."""
+"""What runs beside what under `pytest -n 4`, and what is left out, as tests/conftest.py has it.
+
+Two trainings at once would measure each other.
+"""
 
 import re
 import subprocess
@@ -7,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BESIDE, TOGETHER, TRAIN, group_of
+from tests.conftest import BESIDE, COMMAND, LEFT_OUT, TOGETHER, TRAIN, WITHOUT_SLOW, group_of
+from tools import tiers
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,6 +22,15 @@ def test_what_is_named_is_there(name: str) -> None:
     assert (ROOT / name).exists()
 
 
+def run_pytest(folder: Path, *flags: str) -> str:
+    """What pytest prints of the tests in a folder, under the rules of tests/conftest.py."""
+    for name in ("conftest.py", "golden.py"):
+        (folder / "tests" / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: it is\n")
+    command = [sys.executable, "-m", "pytest", *flags, "--import-mode=importlib", "tests"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
 def test_groups_stay_together(tmp_path: Path) -> None:
     """Seen in a real run: each group has one process, and what is in no group uses both."""
     for folder in ("training", "docs"):
@@ -25,11 +38,7 @@ def test_groups_stay_together(tmp_path: Path) -> None:
         for file in ("a", "b"):
             path = tmp_path / "tests" / folder / f"test_{file}.py"
             path.write_text("import time\ndef test_1(): time.sleep(0.2)\ndef test_2(): time.sleep(0.2)\n")
-    for name in ("conftest.py", "golden.py"):
-        (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
-    (tmp_path / "pytest.ini").touch()
-    command = [sys.executable, "-m", "pytest", "-n", "2", "-v", "--import-mode=importlib", "tests"]
-    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    shown = run_pytest(tmp_path, "-n", "2", "-v")
     processes: dict[str, set[str]] = {}
     for process, name in re.findall(r"\[(gw\d)\].* PASSED (\S+)", shown):
         processes.setdefault(group_of(name) if group_of(name) == "trains" else "others", set()).add(process)
@@ -37,3 +46,24 @@ def test_groups_stay_together(tmp_path: Path) -> None:
     assert 8 == len(re.findall("PASSED", shown)), shown
     assert 1 == len(processes["trains"])
     assert processes["others"]
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["alone", "two processes"])
+def test_slow_tests_are_left_out_by_name_where_that_is_asked_for(tmp_path: Path, processes: tuple[str, ...]) -> None:
+    """The file is named, and how many there are, with the command that runs them; without the flag they run."""
+    (tmp_path / "tests/docs").mkdir(parents=True)
+    text = "import pytest\n@pytest.mark.slow\ndef test_1(): pass\ndef test_2(): pass\n"
+    (tmp_path / "tests/docs/test_a.py").write_text(text)
+
+    whole, without = (run_pytest(tmp_path, "-ra", *processes, *flags) for flags in ((), (WITHOUT_SLOW,)))
+
+    assert "2 passed" in whole
+    assert COMMAND not in whole
+    assert re.search("1 passed.* 1 skipped", without)
+    assert re.search(rf"tests/docs/test_a\.py.*: {LEFT_OUT}", without)
+    assert re.search(rf"^1 slow .*{COMMAND}", without, re.MULTILINE)
+
+
+def test_what_is_left_out_is_counted_by_its_reason() -> None:
+    """`.ci/run` asks the report of a run whether anything was."""
+    assert LEFT_OUT.startswith(tiers.LEFT_OUT)

@@ -13,21 +13,22 @@ REPORT = """
 <testcase classname="tests.unit.test_a" name="b"><failure message="m"/></testcase>
 <testcase classname="tests.unit.test_a" name="c"><error message="m"/></testcase>
 <testcase classname="tests.training.test_b.TestX" name="d"><skipped message="m"/></testcase>
+<testcase classname="tests.training.test_c" name="e"><skipped message="slow: m"/></testcase>
 </testsuite></testsuites>
 """
 
 
 def test_tests_are_counted_by_tier(tmp_path: Path) -> None:
-    """An error in a fixture is a failure."""
+    """An error in a fixture is a failure; what was left out is not what could not run."""
     report = tmp_path / "report.xml"
     report.write_text(REPORT, encoding="utf-8")
     counts = tiers.count(report)
 
-    assert counts == {"unit": Counter(passed=1, failed=2), "training": Counter(skipped=1)}
+    assert counts == {"unit": Counter(passed=1, failed=2), "training": Counter({"skipped": 1, "left out": 1})}
     assert tiers.table(counts).splitlines() == [
-        "tier        passed  failed  skipped",
-        "training         0       0        1",
-        "unit             1       2        0",
+        "tier        passed  failed  skipped  left out",
+        "training         0       0        1         1",
+        "unit             1       2        0         0",
     ]
 
 
