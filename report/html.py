@@ -168,7 +168,7 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _commands(comparison: Comparison, stack: str) -> list[str]:
-    """What measures this again: the stack with every setting that was not its default, and what shows it."""
+    """What measures this again, with every setting that was not its default: `up` keeps runs that a stack still has."""
     words = [f"STACK={stack.removeprefix(SWEEP_PREFIX)}"]
     words += [f"SET={settings_text(comparison.settings)}"] if comparison.settings else []
-    return [" ".join([*words, "make up"]), f"{words[0]} make outputs"]
+    return [" ".join([*words, "make", target]) for target in ("destroy", "up")]

@@ -196,7 +196,8 @@ def test_verdict_table_checks_recipe_and_commands_are_there(tmp_path: Path) -> N
     assert comparison.verdict.partition(": ")[2][1:] in html.unescape(page)
     assert page.count("✓ verified") == len(comparison.checks)
     assert "epochs=5" in page
-    assert "STACK=local SET=&#34;epochs=5 model=cnn&#34; make up" in page
+    again = "STACK=local SET=&#34;epochs=5 model=cnn&#34; make "
+    assert f"{again}destroy\n{again}up" in page
 
 
 @pytest.mark.parametrize(
@@ -210,7 +211,7 @@ def test_verdict_table_checks_recipe_and_commands_are_there(tmp_path: Path) -> N
 def test_the_command_that_measures_again_has_every_setting(tmp_path: Path, settings: dict[str, str]) -> None:
     """A shell that reads the line, and make's reader of SET, have the same texts in the end."""
     page = render(compare(make_runs(), make_context(settings=settings)), "sweep-local", tmp_path)
-    line = next(text for text in html.unescape(page).splitlines() if "make up" in text)
+    line = next(text for text in html.unescape(page).splitlines() if re.search("^STACK=.*make up", text))
     command = line[line.index("STACK=") : line.index("make up")]
     shown = subprocess.run(
         ["bash", "-c", f'{command} bash -c \'printf "%s\\n%s" "$STACK" "$SET"\''], stdout=-1, text=True, check=True
