@@ -47,47 +47,47 @@ def seconds_of(settings: Settings) -> float | None:
 
 def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
     """What a preview says where the measurement will probably not fit; nothing where nothing is known."""
-    budget, asked = seconds_of(settings), wanted(settings)
-    basis = earlier.known(settings, asked, project)
-    found = estimate(asked, basis.runs)
-    if budget is None or found is None or found.total.high <= budget:
+    budget, request = seconds_of(settings), wanted(settings)
+    basis = earlier.known(settings, request, project)
+    estimated = estimate(request, basis.runs)
+    if budget is None or estimated is None or estimated.total.high <= budget:
         return []
-    return ["\n".join(said(settings, asked, basis.runs, found))]
+    return ["\n".join(advice(settings, request, basis.runs, estimated))]
 
 
-def said(settings: Settings, asked: Wanted, known: Sequence[Timed], found: Estimate) -> list[str]:
+def advice(settings: Settings, request: Wanted, known: Sequence[Timed], estimated: Estimate) -> list[str]:
     """That it fits, or what to leave out; `asked` has a budget."""
     budget = seconds_of(settings) or math.inf
-    if found.total.high <= budget:
+    if estimated.total.high <= budget:
         return [f"that is within budgetMinutes {settings.budget_minutes}"]
     first = (
-        f"a whole measurement will probably take {duration(found.total)}: more than budgetMinutes"
+        f"a whole measurement will probably take {duration(estimated.total)}: more than budgetMinutes"
         f" {settings.budget_minutes} (runs that are there already are not made again)"
     )
-    enough = changes(settings, asked, known)
+    enough = changes(settings, request, known)
     fits = [change for change in enough if change.total.high <= budget]
     if fits:
         return [f"{first}. Each of these alone makes it fit:", *map(_line, fits)]
-    return [f"{first}. No one change is enough; these together:", *_together(settings, asked, known)]
+    return [f"{first}. No one change is enough; these together:", *_together(settings, request, known)]
 
 
 def _line(change: Change) -> str:
     return f"  {change.line}  ({duration(change.total)}: {change.cost})"
 
 
-def changes(settings: Settings, asked: Wanted, known: Sequence[Timed]) -> list[Change]:
+def changes(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[Change]:
     """Each by itself, what costs the verdict least first."""
     budget = seconds_of(settings) or math.inf
     shorter = (
-        *_fewer_sides(asked),
-        *_fewer_repeats(asked, known, budget),
-        *_fewer_steps(settings, asked, known, budget),
+        *_fewer_sides(request),
+        *_fewer_repeats(request, known, budget),
+        *_fewer_steps(settings, request, known, budget),
     )
     totals = [estimate(less, known) for _, _, less in shorter]
     return [
-        Change(line=line, cost=cost, wanted=less, total=found.total)
-        for (line, cost, less), found in zip(shorter, totals, strict=True)
-        if found
+        Change(line=line, cost=cost, wanted=less, total=estimated.total)
+        for (line, cost, less), estimated in zip(shorter, totals, strict=True)
+        if estimated
     ]
 
 
@@ -95,21 +95,21 @@ Shorter = tuple[str, str, Wanted]
 """The line, what the verdict does not say then, and the measurement that is left."""
 
 
-def _fewer_sides(asked: Wanted) -> Iterator[Shorter]:
-    arms = {side.arm for side in asked.sides}
-    if any(side.workers != asked.recipe.workers for side in asked.sides):
+def _fewer_sides(request: Wanted) -> Iterator[Shorter]:
+    arms = {side.arm for side in request.sides}
+    if any(side.workers != request.recipe.workers for side in request.sides):
         cost = "nothing is said of fewer workers"
-        yield "pulumi config rm workersCurve", cost, asked.without(curve=False)
+        yield "pulumi config rm workersCurve", cost, request.without(curve=False)
     for arm, cost in COSTS.items():
         if arm.name in arms:
-            yield set_line(arm.switch, "false"), cost, asked.without(arm.name)
+            yield set_line(arm.switch, "false"), cost, request.without(arm.name)
 
 
-def _fewer_repeats(asked: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
+def _fewer_repeats(request: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
     """As many as fit; one where none does."""
-    if asked.repeats > 1:
-        most = _most(1, asked.repeats - 1, lambda count: _fits(replace(asked, repeats=count), known, budget))
-        yield set_line("repeats", most), _certainty(most, asked.repeats), replace(asked, repeats=most)
+    if request.repeats > 1:
+        most = _most(1, request.repeats - 1, lambda count: _fits(replace(request, repeats=count), known, budget))
+        yield set_line("repeats", most), _certainty(most, request.repeats), replace(request, repeats=most)
 
 
 def _certainty(repeats: int, before: int) -> str:
@@ -124,23 +124,23 @@ def _half_width(repeats: int) -> float:
     return t_quantile((1 + CONFIDENCE) / 2, repeats - 1) / math.sqrt(repeats)
 
 
-def _fewer_steps(settings: Settings, asked: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
+def _fewer_steps(settings: Settings, request: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
     """Of a workload that can be ended after so many."""
-    if "measureSteps" not in asked.recipe.settings():
+    if "measureSteps" not in request.recipe.settings():
         return
-    made = [timed.steps for timed in known if timed.arm in {side.arm for side in asked.sides}]
-    now = asked.recipe.to_dict()["measureSteps"] or max(made, default=0)
-    if now <= LEAST_STEPS or estimate(_ended_after(LEAST_STEPS, asked), known) is None:
+    steps_of_runs = [timed.steps for timed in known if timed.arm in {side.arm for side in request.sides}]
+    now = request.recipe.to_dict()["measureSteps"] or max(steps_of_runs, default=0)
+    if now <= LEAST_STEPS or estimate(_ended_after(LEAST_STEPS, request), known) is None:
         return
-    steps = _rounded(_most(LEAST_STEPS, now - 1, lambda count: _fits(_ended_after(count, asked), known, budget)))
-    removed = [f"pulumi config rm {key}" for key in OF_A_METRIC if key in settings.given]
+    steps = _rounded(_most(LEAST_STEPS, now - 1, lambda count: _fits(_ended_after(count, request), known, budget)))
+    removed = [f"pulumi config rm {key}" for key in OF_A_METRIC if key in settings.explicit]
     cost = f"each rank ends after {steps} steps, and nothing is said of what the training reaches"
-    yield " && ".join([*removed, set_line("measureSteps", steps)]), cost, _ended_after(steps, asked)
+    yield " && ".join([*removed, set_line("measureSteps", steps)]), cost, _ended_after(steps, request)
 
 
-def _ended_after(steps: int, asked: Wanted) -> Wanted:
-    recipe = asked.recipe.from_dict(asked.recipe.to_dict() | {"measureSteps": steps})
-    return replace(asked, recipe=recipe)
+def _ended_after(steps: int, request: Wanted) -> Wanted:
+    recipe = request.recipe.from_dict(request.recipe.to_dict() | {"measureSteps": steps})
+    return replace(request, recipe=recipe)
 
 
 def _rounded(steps: int) -> int:
@@ -157,14 +157,14 @@ def _most(least: int, most: int, fits: Callable[[int], bool]) -> int:
     return least
 
 
-def _fits(asked: Wanted, known: Sequence[Timed], budget: float) -> bool:
-    found = estimate(asked, known)
-    return found is not None and found.total.high <= budget
+def _fits(request: Wanted, known: Sequence[Timed], budget: float) -> bool:
+    estimated = estimate(request, known)
+    return estimated is not None and estimated.total.high <= budget
 
 
-def _together(settings: Settings, asked: Wanted, known: Sequence[Timed]) -> list[str]:
+def _together(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[str]:
     """One change after another, until it fits; or that not even all are enough."""
-    budget, lines, less = seconds_of(settings) or math.inf, list[str](), asked
+    budget, lines, less = seconds_of(settings) or math.inf, list[str](), request
     total = Range(low=0.0, high=math.inf)
     while total.high > budget:
         left = [change for change in changes(settings, less, known) if change.wanted != less]

@@ -15,7 +15,7 @@ class Finding:
     """One thing that a stack needs."""
 
     name: str
-    found: str
+    present: str
     needed: str
     ok: bool
     fix: str = ""

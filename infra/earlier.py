@@ -31,15 +31,15 @@ class Basis:
     """Which runs these are."""
 
 
-def known(settings: Settings, asked: Wanted, project: Path = PROJECT) -> Basis:
+def known(settings: Settings, request: Wanted, project: Path = PROJECT) -> Basis:
     """The stack's own runs where they tell all, else those of `make try`, else both."""
-    own = [each for each in _of_stack(project / "runs" / settings.stack) if _is_of(each, asked)]
-    tried = [each for each in _tried(project / ".state" / "tried") if _is_of(each, asked)]
-    if not tried or not estimate.missing(asked, own):
+    own = [each for each in _of_stack(project / "runs" / settings.stack) if _is_of(each, request)]
+    tried = [each for each in _tried(project / ".state" / "tried") if _is_of(each, request)]
+    if not tried or not estimate.missing(request, own):
         return Basis(runs=tuple(own), words=_own_words(own))
     here = "" if settings.target in LOCAL else "; on this machine, whose CPUs are not the cluster's, and without pods"
     words = f"what `make try` took at {_time(tried)}, one run of each arm{here}"
-    if not estimate.missing(asked, tried):
+    if not estimate.missing(request, tried):
         return Basis(runs=tuple(tried), words=words)
     return Basis(runs=(*own, *tried), words=" and ".join(part for part in (_own_words(own), words) if part))
 
@@ -53,9 +53,9 @@ def _time(runs: list[Timed]) -> str:
     return f"{datetime.fromtimestamp(newest, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _is_of(each: Timed, asked: Wanted) -> bool:
+def _is_of(each: Timed, request: Wanted) -> bool:
     """Of the same workload, and where that is a script of the same one."""
-    own = asked.recipe.to_dict()
+    own = request.recipe.to_dict()
     files = [_path(recipe.get("script", "")) for recipe in (each.recipe, own)]
     return each.recipe["workload"] == own["workload"] and files[0] == files[1]
 
@@ -68,10 +68,10 @@ def _of_stack(folder: Path) -> Iterator[Timed]:
     files = sorted(folder.glob(f"*/{result.NAME}"), key=lambda path: path.stat().st_mtime)
     for path in files[-NEWEST:]:
         try:
-            found = result.read(path)
+            training_result = result.read(path)
         except result.ResultError:
             continue  # of another version
-        yield timed.of_result(found, datetime.fromisoformat(found.started_at).timestamp())
+        yield timed.of_result(training_result, datetime.fromisoformat(training_result.started_at).timestamp())
 
 
 def _tried(folder: Path) -> Iterator[Timed]:

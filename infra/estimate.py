@@ -99,29 +99,29 @@ def wanted(settings: Settings) -> Wanted:
     return Wanted(recipe=settings.recipe, sides=tuple(sides), repeats=settings.repeats)
 
 
-def runs_of(side: Side, asked: Wanted, known: Sequence[Timed]) -> list[Timed]:
+def runs_of(side: Side, request: Wanted, known: Sequence[Timed]) -> list[Timed]:
     """The newest earlier runs that say what one of this side takes, each as it would be of this recipe."""
-    recipe = replace(asked.recipe, workers=side.workers)
-    found = [scaled(timed, recipe) for timed in known if timed.arm == side.arm]
-    newest = sorted((timed for timed in found if timed), key=lambda timed: timed.began)
+    recipe = replace(request.recipe, workers=side.workers)
+    scaled_runs = [scaled(timed, recipe) for timed in known if timed.arm == side.arm]
+    newest = sorted((timed for timed in scaled_runs if timed), key=lambda timed: timed.began)
     return newest[-MOST_RUNS:]
 
 
-def missing(asked: Wanted, known: Sequence[Timed]) -> list[str]:
+def missing(request: Wanted, known: Sequence[Timed]) -> list[str]:
     """The sides of which nothing is known."""
-    return [side.name for side in asked.sides if not runs_of(side, asked, known)]
+    return [side.name for side in request.sides if not runs_of(side, request, known)]
 
 
-def estimate(asked: Wanted, known: Sequence[Timed]) -> Estimate | None:
+def estimate(request: Wanted, known: Sequence[Timed]) -> Estimate | None:
     """None where some side has no basis."""
-    if not asked.sides or missing(asked, known):
+    if not request.sides or missing(request, known):
         return None
-    sides = tuple(_of_side(side, runs_of(side, asked, known)) for side in asked.sides)
+    sides = tuple(_of_side(side, runs_of(side, request, known)) for side in request.sides)
     between, once = _between(known), min((each.startup for each in sides), key=lambda startup: startup.middle)
-    pauses = asked.runs * between
+    pauses = request.runs * between
     total = Range(
-        low=once.low + pauses + asked.repeats * sum(each.whole.low for each in sides),
-        high=once.high + pauses + asked.repeats * sum(each.whole.high for each in sides),
+        low=once.low + pauses + request.repeats * sum(each.whole.low for each in sides),
+        high=once.high + pauses + request.repeats * sum(each.whole.high for each in sides),
     )
     return Estimate(sides=sides, between=between, once=once, total=total)
 

@@ -48,7 +48,7 @@ def context_of(settings: Settings, place: RayReserve) -> Context:
         arms=settings.arms,
         curve=settings.workers_curve,
         absent=settings.absent_arms,
-        settings=settings.given,
+        settings=settings.explicit,
         oversubscription=settings.oversubscription,
         worker_memory_bytes=settings.worker_memory_bytes,
         ray_overhead=place.beside_workers(settings),

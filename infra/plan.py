@@ -139,7 +139,7 @@ def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
         "host": provenance.host().fingerprint() if place.trains_here else None,
         "machines": place.machines(settings),
         "datasetFiles": _data(settings),
-        **({"storage": settings.storage.told()} if settings.storage else {}),
+        **({"storage": settings.storage.identity()} if settings.storage else {}),
         "environment": environment.steering(os.environ) if place.trains_here else None,
     }
 

@@ -49,8 +49,8 @@ def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
             "  pulumi config set storageEndpoint …"
         ) from None
     if done.returncode:
-        said = done.stderr.strip()
-        raise Failure(said[said.rfind("error: ") + len("error: ") :] if "error: " in said else said)
+        message = done.stderr.strip()
+        raise Failure(message[message.rfind("error: ") + len("error: ") :] if "error: " in message else message)
     return done.stdout.strip()
 
 

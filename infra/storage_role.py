@@ -51,11 +51,11 @@ def assumed(role: str, timeout_minutes: float, run: str) -> Assumed:
 
     seconds = seconds_of(timeout_minutes)
     try:
-        given = _client().assume_role(RoleArn=role, RoleSessionName=_session(run), DurationSeconds=seconds)
+        response = _client().assume_role(RoleArn=role, RoleSessionName=_session(run), DurationSeconds=seconds)
     except (BotoCoreError, ClientError) as error:
         raise Failure(_explained(str(error), role, seconds)) from None
-    found: Mapping[str, Any] = given["Credentials"]
-    return Assumed(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"], found["Expiration"])
+    keys: Mapping[str, Any] = response["Credentials"]
+    return Assumed(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], keys["Expiration"])
 
 
 def seconds_of(timeout_minutes: float) -> int:

@@ -110,7 +110,9 @@ def push() -> None:
 
 def load_images(profile: str, images: list[str]) -> None:
     """Bring images of this machine's engine to every node of a Minikube profile that lacks one of them."""
-    lacking = {node: missing for node in nodes(profile) if (missing := [one for one in images if not _has(node, one)])}
+    lacking = {
+        node: missing for node in nodes(profile) if (missing := [image for image in images if not _has(node, image)])
+    }
     wanted = sorted({image for missing in lacking.values() for image in missing})
     if wanted:
         say(f"loading {', '.join(wanted)} into {', '.join(lacking)}")

@@ -54,7 +54,7 @@ def variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     passwords = _passwords(environment)
     for name in _INDEXES:
         if name in known:
-            known[name] = _URL.sub(lambda found: _with_password(found, passwords), known[name])
+            known[name] = _URL.sub(lambda match: _with_password(match, passwords), known[name])
     if certificates(environment):
         known |= dict.fromkeys(CERTIFICATES, CERTIFICATES_IN_BUILD)
     return known
@@ -128,9 +128,9 @@ def _passwords(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     }
 
 
-def _with_password(found: "re.Match[str]", passwords: Mapping[str, tuple[str, str]]) -> str:
-    host = urllib.parse.urlsplit(found[0]).hostname or ""
+def _with_password(match: "re.Match[str]", passwords: Mapping[str, tuple[str, str]]) -> str:
+    host = urllib.parse.urlsplit(match[0]).hostname or ""
     if host not in passwords:
-        return found[0]
+        return match[0]
     login, password = (urllib.parse.quote(part, safe="") for part in passwords[host])
-    return f"{found[1]}{login}:{password}@{found[2]}"
+    return f"{match[1]}{login}:{password}@{match[2]}"

@@ -25,18 +25,18 @@ class RequirementsError(ValueError):
 
 def pins(path: Path) -> dict[str, str]:
     """Versions by package. Raises RequirementsError for a line that leaves a version open, and OSError."""
-    found = {}
+    versions = {}
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
     for number, line in enumerate(text.splitlines(), 1):
-        said = re.sub(r"(^|\s)#.*", "", line).strip()
-        if not said or said.startswith(_OPTIONS):
+        requirement = re.sub(r"(^|\s)#.*", "", line).strip()
+        if not requirement or requirement.startswith(_OPTIONS):
             continue
-        pin = _PIN.fullmatch(re.split(r"\s--hash", said)[0].strip())
+        pin = _PIN.fullmatch(re.split(r"\s--hash", requirement)[0].strip())
         if not pin or "*" in pin[3]:
-            shown = re.sub(r"//[^/\s]*@", "//[secret]@", said)  # a preview is printed, also into a pull request
+            shown = re.sub(r"//[^/\s]*@", "//[secret]@", requirement)  # a preview is printed, also into a pull request
             raise RequirementsError(f"line {number} is {shown!r}, which names no one version")
-        found[canonical(pin[1])] = pin[3]
-    return found
+        versions[canonical(pin[1])] = pin[3]
+    return versions
 
 
 def canonical(name: str) -> str:

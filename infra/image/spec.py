@@ -98,8 +98,8 @@ def modules(workload: str, project: Path = PROJECT) -> list[Path]:
 def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
     """`name==version` of every package that the image's part of uv.lock names."""
     python = lock.with_name(".python-version").read_text(encoding="utf-8").strip()
-    there = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
-    locked: dict[str, dict[str, Any]] = {p["name"]: p for p in there if _is_for(python, p)}
+    entries = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
+    locked: dict[str, dict[str, Any]] = {p["name"]: p for p in entries if _is_for(python, p)}
     root = next(p for p in locked.values() if "virtual" in p.get("source", {}))
     todo = [d["name"] for d in (*root["dependencies"], *root["optional-dependencies"][EXTRA])]
     seen: set[str] = set()
@@ -121,7 +121,7 @@ def _is_for(python: str, package: Mapping[str, Any]) -> bool:
 
 def _required(package: dict[str, Any]) -> Iterator[str]:
     extras = package.get("optional-dependencies", {}).values()
-    for dependency in [*package.get("dependencies", []), *(one for extra in extras for one in extra)]:
+    for dependency in [*package.get("dependencies", []), *(requirement for extra in extras for requirement in extra)]:
         yield dependency["name"]
 
 

@@ -38,12 +38,12 @@ class Check:
 
 def run_checks(draft: Draft, checks: tuple[Check, ...]) -> list[Problem]:
     """The problems that the checks find; one ends at a key that could not be parsed, listed or not."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for check in checks:
         if set(check.keys) <= set(draft.values):
             with suppress(UnparsedKeyError):
-                found.extend(check.run(draft))
-    return found
+                problems.extend(check.run(draft))
+    return problems
 
 
 def path_of(draft: Draft, key: str) -> Path | None:
@@ -55,16 +55,16 @@ def path_of(draft: Draft, key: str) -> Path | None:
 
 def in_storage(draft: Draft, key: str) -> str | None:
     """The address that a key names in storage: a bucket's, or a path in the claim of pods; None for neither."""
-    given = str(draft.get(key) or "").rstrip("/")
-    is_in_claim = draft.target in CLUSTER and draft.get("storage") == CLAIM and given.startswith(f"{MOUNTED}/")
-    return given if "://" in given or is_in_claim else None
+    address = str(draft.get(key) or "").rstrip("/")
+    is_in_claim = draft.target in CLUSTER and draft.get("storage") == CLAIM and address.startswith(f"{MOUNTED}/")
+    return address if "://" in address or is_in_claim else None
 
 
 def is_set(draft: Draft, key: str) -> bool:
     """Whether a key was given a value that is not its default; a secret's is not known where no engine decrypts it."""
     if key in draft.facts.secret_keys:
         return True
-    return draft.given.get(key, "").strip() not in ("", draft.keys[key].default_for(draft.target))
+    return draft.texts.get(key, "").strip() not in ("", draft.keys[key].default_for(draft.target))
 
 
 def is_readable(path: Path | None) -> bool:
@@ -151,10 +151,10 @@ def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def _address_alone(given: str) -> str:
+def _address_alone(address: str) -> str:
     """Scheme, host, port and path; "" where there is no host, or no such port."""
     try:
-        parts = urlsplit(given)
+        parts = urlsplit(address)
         usable = parts.hostname and (parts.port is None or parts.port)
     except ValueError:
         return ""

@@ -207,11 +207,11 @@ def _images_are_by_class(draft: Draft) -> Iterator[Problem]:
         return
     tested = [name for name in TEST_FOLDERS if (folder / name).is_dir()]
     if not (folder / TRAIN_FOLDER).is_dir() or not tested:
-        inside = [found.parent for found in sorted(folder.glob(f"*/{TRAIN_FOLDER}"))]
+        inside = [train_folder.parent for train_folder in sorted(folder.glob(f"*/{TRAIN_FOLDER}"))]
         yield Problem(
             draft.shown("datasetPath"),
             f"a folder with {TRAIN_FOLDER}/CLASS/*.jpg and {TEST_FOLDERS[0]}/CLASS/*.jpg",
-            (*(set_line("datasetPath", found) for found in inside[:1]), _without_data(draft)),
+            (*(set_line("datasetPath", train_folder) for train_folder in inside[:1]), _without_data(draft)),
             why=f"{folder} has no folder {TEST_FOLDERS[0] if not tested else TRAIN_FOLDER}",
         )
 
@@ -240,12 +240,12 @@ def _cifar10_is_whole(draft: Draft) -> Iterator[Problem]:
     if folder is None or not is_readable_folder(folder) or dataset_of(draft) != "cifar10":
         return
     missing = [name for name in CIFAR10_FILES if not (folder / name).is_file()]
-    inside = [found.parent for found in sorted(folder.glob("*/data_batch_1"))]
+    inside = [batch_file.parent for batch_file in sorted(folder.glob("*/data_batch_1"))]
     if missing:
         yield Problem(
             draft.shown("datasetPath"),
             f"a folder with the files {', '.join(CIFAR10_FILES)}",
-            (*(set_line("datasetPath", found) for found in inside[:1]), "pulumi config rm datasetPath"),
+            (*(set_line("datasetPath", batch_file) for batch_file in inside[:1]), "pulumi config rm datasetPath"),
             why=f"{folder} has no {', '.join(missing)}",
         )
 

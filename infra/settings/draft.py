@@ -103,7 +103,7 @@ class Draft:
 
     facts: Facts
     target: Target
-    given: Mapping[str, str]
+    texts: Mapping[str, str]
     keys: Mapping[str, Key]
     """Of the workload that is chosen."""
     values: dict[str, Any] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Draft:
     def shown(self, key: str) -> str:
         """`key = value` as given, or the default."""
         default = self.keys[key].default_for(self.target)
-        text = self.given.get(key, "").strip() or default
+        text = self.texts.get(key, "").strip() or default
         if key in self.facts.secret_keys:
             return f"{key} = [secret]"
         if not text:
@@ -133,7 +133,7 @@ class Draft:
 
         `secret`: with them.
         """
-        texts = {key: text for key in self.keys if (text := self.given.get(key, "").strip())}
+        texts = {key: text for key in self.keys if (text := self.texts.get(key, "").strip())}
         return {
             key: text
             for key, text in texts.items()
@@ -184,8 +184,8 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
 
 def _workload(values: Mapping[str, str]) -> str:
     """The workload whose keys hold; a wrong one is reported with the other keys."""
-    given = values.get("workload", "").strip() or ("script" if values.get("script", "").strip() else "")
-    return given if given in WORKLOADS else WORKLOADS[0]
+    name = values.get("workload", "").strip() or ("script" if values.get("script", "").strip() else "")
+    return name if name in WORKLOADS else WORKLOADS[0]
 
 
 def _target(values: Mapping[str, str]) -> Target:
@@ -201,13 +201,13 @@ def _target(values: Mapping[str, str]) -> Target:
 def _is_set(key: str, draft: Draft) -> bool:
     """Whether a key of the project that this workload does not have was set: its declared default was not."""
     declared = draft.facts.declared
-    return key in declared and draft.given[key].strip() not in ("", declared[key])
+    return key in declared and draft.texts[key].strip() not in ("", declared[key])
 
 
 def _of_another_workload(key: str, draft: Draft) -> Problem:
     return Problem(
-        _given(key, draft),
-        f"not with workload {_workload(draft.given)}",
+        _shown_text(key, draft),
+        f"not with workload {_workload(draft.texts)}",
         (f"pulumi config rm {key}",),
         why="it is a setting of another workload, so it would have no effect",
     )
@@ -248,19 +248,19 @@ def _keys_of_namespace(name: str, draft: Draft) -> set[str]:
     return {key.rpartition(":")[2] for key in draft.facts.elsewhere if _namespace(key) == name}
 
 
-def _given(key: str, draft: Draft) -> str:
+def _shown_text(key: str, draft: Draft) -> str:
     """`key = value`, of a key that has no rule here."""
-    return f"{key} = {'[secret]' if key in draft.facts.secret_keys else _shown(draft.given[key].strip())}"
+    return f"{key} = {'[secret]' if key in draft.facts.secret_keys else _shown(draft.texts[key].strip())}"
 
 
 def _unknown(key: str, draft: Draft) -> Problem:
     known = {name.lower(): name for name in (*draft.keys, *draft.facts.declared)}
     close = [known[name] for name in difflib.get_close_matches(key.lower(), known, n=1)]
     allowed = f"a known key; did you mean {close[0]}?" if close else f"a known key: {', '.join(known.values())}"
-    instead = [set_line(close[0], draft.given[key])] if close and key not in draft.facts.secret_keys else []
+    instead = [set_line(close[0], draft.texts[key])] if close and key not in draft.facts.secret_keys else []
     remove = f"pulumi config rm {shlex.quote(key)}"
     return Problem(
-        _given(key, draft),
+        _shown_text(key, draft),
         allowed,
         (" && ".join([remove, *instead]),),
         why=f"{key} is not known, so it would have no effect",

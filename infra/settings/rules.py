@@ -44,10 +44,10 @@ def quantity(lowest: str) -> Rule:
     """Memory as a Kubernetes quantity of at least `lowest`."""
 
     def parse(text: str) -> Quantity:
-        found = _QUANTITY.fullmatch(text.strip())
-        if not found:
+        match = _QUANTITY.fullmatch(text.strip())
+        if not match:
             raise ValueError(text)
-        return Quantity(text.strip(), int(float(found[1]) * _UNITS[found[2]]))
+        return Quantity(text.strip(), int(float(match[1]) * _UNITS[match[2]]))
 
     floor = parse(lowest).bytes
 
@@ -84,8 +84,8 @@ def image() -> Rule:
     """A container image with a tag other than latest, or a digest: what runs must not change under one name."""
 
     def parse(text: str) -> str:
-        found = _IMAGE.fullmatch(text.strip())
-        if not found or found["tag"] == "latest" or not (found["tag"] or found["digest"]):
+        match = _IMAGE.fullmatch(text.strip())
+        if not match or match["tag"] == "latest" or not (match["tag"] or match["digest"]):
             raise ValueError(text)
         return text.strip()
 
@@ -143,9 +143,9 @@ def storage() -> Rule:
         scheme, is_address, path = text.strip().partition("://")
         if is_address and (scheme not in STORES or not _BUCKET.match(path)):
             raise ValueError(text)
-        if not (given := text.strip().rstrip("/")):
+        if not (address := text.strip().rstrip("/")):
             raise ValueError(text)
-        return given
+        return address
 
     return Rule(parse, f"a folder (local), {CLAIM} (clusters), s3://bucket/prefix or gs://bucket/prefix")
 
@@ -154,10 +154,10 @@ def credentials() -> Rule:
     """Of S3, as the variables by which its clients are told them."""
 
     def parse(text: str) -> dict[str, str]:
-        given = dict(word.split("=", 1) for word in shlex.split(text))  # a word without = is a ValueError, too
-        if not {KEY_ID, KEY} <= given.keys() <= {KEY_ID, KEY, SESSION} or not all(map(_is_word, given.values())):
+        keys = dict(word.split("=", 1) for word in shlex.split(text))  # a word without = is a ValueError, too
+        if not {KEY_ID, KEY} <= keys.keys() <= {KEY_ID, KEY, SESSION} or not all(map(_is_word, keys.values())):
             raise ValueError(text)
-        return given
+        return keys
 
     return Rule(parse, f"{KEY_ID}=… {KEY}=…, and {SESSION}=… where they have one")
 
@@ -213,23 +213,25 @@ def tolerations() -> Rule:
     """Tolerations as a JSON list, with the fields of a pod's `tolerations`."""
 
     def check(value: Any) -> bool:
-        return isinstance(value, list) and all(isinstance(one, dict) and _is_toleration(one) for one in value)
+        return isinstance(value, list) and all(
+            isinstance(toleration, dict) and _is_toleration(toleration) for toleration in value
+        )
 
     return _from_json(check, f"a JSON list of objects with {', '.join(sorted(_TOLERATION_KEYS))}, as in a pod")
 
 
-def _is_toleration(one: dict[str, Any]) -> bool:
+def _is_toleration(toleration: dict[str, Any]) -> bool:
     """Source: the API server's validation of core/v1 Toleration."""
-    operator = one.get("operator", "Equal")
-    seconds = one.get("tolerationSeconds", 0)
+    operator = toleration.get("operator", "Equal")
+    seconds = toleration.get("tolerationSeconds", 0)
     return (
-        set(one) <= _TOLERATION_KEYS
-        and all(isinstance(one.get(name, ""), str) for name in ("key", "value", "operator", "effect"))
+        set(toleration) <= _TOLERATION_KEYS
+        and all(isinstance(toleration.get(name, ""), str) for name in ("key", "value", "operator", "effect"))
         and operator in ("Equal", "Exists")
-        and (operator == "Exists" or "key" in one)
-        and not (operator == "Exists" and one.get("value"))
-        and one.get("effect", "") in ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+        and (operator == "Exists" or "key" in toleration)
+        and not (operator == "Exists" and toleration.get("value"))
+        and toleration.get("effect", "") in ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
         and isinstance(seconds, int)
         and not isinstance(seconds, bool)
-        and ("tolerationSeconds" not in one or one.get("effect") == "NoExecute")
+        and ("tolerationSeconds" not in toleration or toleration.get("effect") == "NoExecute")
     )

@@ -58,8 +58,8 @@ def _not_recognised(draft: Draft, error: ScriptError) -> Problem:
     if error.about == "kind":  # the key's own rule allows none but those that there are
         raise error
     if error.about == "arguments":
-        given: str = _UNKNOWN_PLACEHOLDER.sub(r"\1", draft["scriptArguments"])
-        fix = given if "{workers}" in given else f"{given} {_TAKES_WORKERS}".strip()
+        arguments: str = _UNKNOWN_PLACEHOLDER.sub(r"\1", draft["scriptArguments"])
+        fix = arguments if "{workers}" in arguments else f"{arguments} {_TAKES_WORKERS}".strip()
         allowed = draft.keys["scriptArguments"].rule.allowed
         return Problem(draft.shown("scriptArguments"), allowed, (set_line("scriptArguments", fix),), why=str(error))
     return Problem(draft.shown("script"), "a Python file that trains in every arm", (), why=str(error))
@@ -161,11 +161,12 @@ def artifacts_have_a_place(draft: Draft) -> Iterator[Problem]:
             why="they are copied there before the script's own folder goes",
         )  # fmt: skip
     if "{storage}" not in draft["scriptArguments"]:
-        given = f"{draft['scriptArguments']} --storage {{storage}}".strip()
+        arguments = f"{draft['scriptArguments']} --storage {{storage}}".strip()
         yield Problem(
             f"{draft.shown('artifacts')} with {draft.shown('scriptArguments')}",
             "artifacts of a script that has {storage}",
-            (set_line("scriptArguments", given),), why="they are looked for in the folder that {storage} stands for",
+            (set_line("scriptArguments", arguments),),
+            why="they are looked for in the folder that {storage} stands for",
         )  # fmt: skip
 
 
@@ -191,8 +192,8 @@ def each_variable_once(draft: Draft) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def _without(given: str, name: str) -> str:
-    return shlex.join(f"{key}={value}" for key, value in variables(given).items() if key != name)
+def _without(environment: str, name: str) -> str:
+    return shlex.join(f"{key}={value}" for key, value in variables(environment).items() if key != name)
 
 
 def secrets(draft: Draft) -> Mapping[str, str]:
@@ -292,11 +293,23 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
     )
 
 
-def line_that_pins(given: str) -> str:
+def line_that_pins(requirements: str) -> str:
     """Of the file `requirements`, with the versions that the image has; what asks for another of them, uv says."""
     image, pinned, uv = ".state/image.txt", "pinned.txt", their_python.uv()
     export = [uv, "export", "--quiet", "--frozen", "--no-default-groups", "--extra", "image"]
-    compile_ = [uv, "pip", "compile", "--quiet", "--python-version", "3.11", "--constraint", image, given, "-o", pinned]
+    compile_ = [
+        uv,
+        "pip",
+        "compile",
+        "--quiet",
+        "--python-version",
+        "3.11",
+        "--constraint",
+        image,
+        requirements,
+        "-o",
+        pinned,
+    ]
     return (
         f"{shlex.join([*export, '--no-hashes', '--no-emit-project', '-o', image])} && {shlex.join(compile_)}"
         f" && {set_line('requirements', pinned)}"

@@ -127,7 +127,7 @@ class Storage:
         endpoint = {"AWS_ENDPOINT_URL_S3": self.endpoint} if self.endpoint else {}
         return endpoint | ({"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region} if self.region else {})
 
-    def told(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """What of it may change a run: not how one is let in, and not how much there is room for."""
         of_claim = {"class": self.claim.storage_class} if self.claim else {}
         return {"address": self.address, **self.variables(), **of_claim}
@@ -194,7 +194,7 @@ class Settings:
     """By which a change of them is seen: salted, and slow to try values against; None: there are none."""
     commands: tuple[str, ...]
     """What each arm runs, or why it is absent, for who reviews a preview; empty where arms run the project's own."""
-    given: dict[str, str]
+    explicit: dict[str, str]
     """The texts of the keys that are not their defaults; without secrets."""
     warnings: tuple[str, ...]
     """To be logged by the program."""
@@ -222,8 +222,8 @@ def load(choose: Callable[[Target], Judge]) -> Settings:
     """The settings of the stack being deployed, in the place that they name. SettingsError lists all problems."""
     config = pulumi.Config()
     prefix = f"{config.name}:"
-    given = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
-    values = {key: text for key in given if (text := config.get(key)) is not None}
+    set_keys = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
+    values = {key: text for key in set_keys if (text := config.get(key)) is not None}
     try:
         settings = parse(values, _facts(), choose)
     except InvalidSettingsError as error:
@@ -323,7 +323,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         storage=_storage(draft),
         worker_memory_bytes=draft["workerMemory"].bytes,
         oversubscription=permitted[0] if permitted else None,
-        given=draft.changed(),
+        explicit=draft.changed(),
         warnings=(*permitted, *place.remarks(draft), *refused),
         refused_at_up=tuple(refused),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
@@ -334,8 +334,8 @@ def _settings(draft: Draft, place: Judge) -> Settings:
 def _storage(draft: Draft) -> Storage | None:
     if not draft["storage"]:
         return None
-    found: Storage = import_module(OF_STORAGE).storage_of(draft)
-    return found
+    storage: Storage = import_module(OF_STORAGE).storage_of(draft)
+    return storage
 
 
 def _requirements(draft: Draft) -> str | None:
@@ -400,7 +400,7 @@ def recipe_of(draft: Draft) -> Recipe:
 
 def cluster_of(draft: Draft) -> ClusterSettings:
     """The settings of a cluster, with everything derived."""
-    values = {its.name: draft[camel(its.name)] for its in fields(ClusterSettings)}
+    values = {field.name: draft[camel(field.name)] for field in fields(ClusterSettings)}
     kubeconfig = path_of(draft, "kubeconfig")
     return ClusterSettings(
         **values

@@ -26,11 +26,11 @@ _WAYS_IN = ("storageCredentials", "storageRole", "storageSecret", "serviceAccoun
 
 def storage_of(draft: Draft) -> Storage:
     """That of settings in which everything agrees."""
-    given: str = draft["storage"]
-    if given == CLAIM:
+    address: str = draft["storage"]
+    if address == CLAIM:
         return Storage(address=MOUNTED, claim=_claim(draft))
     return Storage(
-        address=given if "://" in given else str(path_of(draft, "storage")),
+        address=address if "://" in address else str(path_of(draft, "storage")),
         endpoint=draft["storageEndpoint"],
         region=draft["storageRegion"],
         credentials=draft["storageCredentials"],

@@ -62,15 +62,15 @@ def _as_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _recipe_key(name: str, its: Field[Any], own: OfWorkload) -> Key:
+def _recipe_key(name: str, field: Field[Any], own: OfWorkload) -> Key:
     """A recipe's field as a config key."""
-    assert its.default is not MISSING  # noqa: S101 - every field of a recipe has a default
+    assert field.default is not MISSING  # noqa: S101 - every field of a recipe has a default
     derived, unset = own.derived.get(name, ("", None))
     return Key(
         name=name,
-        rule=its.metadata["rule"],
-        help=its.metadata["help"],
-        default="" if derived else _as_text(its.default),
+        rule=field.metadata["rule"],
+        help=field.metadata["help"],
+        default="" if derived else _as_text(field.default),
         defaults=own.defaults.get(name, {}),
         example=own.examples.get(name, ""),
         derived=derived,
@@ -211,7 +211,7 @@ _COMMON = {key.name: key for key in (*_RUNS, *CLUSTER_KEYS)}
 def _own_keys(workload: str) -> dict[str, Key]:
     """Those of a recipe, and of nothing else but its workload."""
     own = of_workload(workload)
-    recipe = {name: _recipe_key(name, its, own) for name, its in named(workload).recipe.settings().items()}
+    recipe = {name: _recipe_key(name, field, own) for name, field in named(workload).recipe.settings().items()}
     return recipe | {"workload": _WORKLOAD} | {key.name: key for key in own.keys}
 
 

@@ -150,7 +150,7 @@ def test_a_result_says_what_it_took() -> None:
 
 def lines(asked: Settings, known: Sequence[Timed] = EVERY_ARM) -> list[str]:
     """What is said of its budget."""
-    return budget.said(asked, wanted(asked), known, found(asked, known))
+    return budget.advice(asked, wanted(asked), known, found(asked, known))
 
 
 def test_what_fits_is_said() -> None:

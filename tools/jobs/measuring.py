@@ -39,7 +39,7 @@ def update_or_run(found: StackCluster | StackRay, api: Any) -> str:
 
 def ray_job(found: StackCluster | StackRay, jobs: Sequence[Mapping[str, Any]]) -> str:
     """What says that a measurement's Ray job runs: left by an interrupted one of the stack, or somebody's; or ""."""
-    mine = owner.found(found.stack) if isinstance(found, StackRay) else found.stack
+    mine = owner.known_mark(found.stack) if isinstance(found, StackRay) else found.stack
     for job in filter(is_unfinished, jobs):
         name = job_name(job)
         if is_of(mine, job):

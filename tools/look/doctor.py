@@ -62,7 +62,7 @@ def plugin(name: str) -> Finding:
 
 def table(found: list[Finding]) -> str:
     """A line for each, and below them the fix of each that is not as it must be."""
-    rows = [("ok" if one.ok else "NO", one.name, one.found, one.needed) for one in found]
+    rows = [("ok" if one.ok else "NO", one.name, one.present, one.needed) for one in found]
     lines = columns(("", "what", "found", "needed"), rows)
     fixes = [f"\n{one.name}: {one.fix}" for one in found if not one.ok]
     return "\n".join([*lines, *fixes])

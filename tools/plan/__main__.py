@@ -41,7 +41,7 @@ def main() -> int:
     if settings.target not in LOCAL:
         terminal.write("not in it: what the cluster, its image and its pods take to come up")
     if settings.budget_minutes:
-        terminal.write("\n" + "\n".join(budget.said(settings, asked, basis.runs, found)))
+        terminal.write("\n" + "\n".join(budget.advice(settings, asked, basis.runs, found)))
     return 0
 
 
@@ -106,7 +106,7 @@ def _to_run(settings: Settings) -> str:
     recipe = settings.recipe.to_dict()
     if "script" not in recipe:
         return _one_repeat(settings)
-    given = {name: settings.given[key] for name, key in VARIABLES.items() if key in settings.given}
+    given = {name: settings.explicit[key] for name, key in VARIABLES.items() if key in settings.explicit}
     words = " ".join(f"{name}={shlex.quote(text)}" for name, text in given.items())
     bounded = "" if "{epochs}" in recipe["scriptArguments"] else (
         "\nIt ends every arm after some 20 steps: how many a whole training makes is known then where it makes fewer "

@@ -62,10 +62,10 @@ class Chart:
     def crds(self) -> list[dict[str, Any]]:
         """The CRDs in it, by name; raises ChartError when there are none."""
         texts = _folder_crds(self.path) if self.path.is_dir() else _archive_crds(self.path)
-        found = [document for text in texts for document in yaml.load_all(text, Loader=_LOADER) if document]
-        if not found:
+        crds = [document for text in texts for document in yaml.load_all(text, Loader=_LOADER) if document]
+        if not crds:
             raise ChartError(f"the chart {self.path} has no CRDs: kuberayChart must name KubeRay's operator chart")
-        return sorted(found, key=lambda crd: str(crd["metadata"]["name"]))
+        return sorted(crds, key=lambda crd: str(crd["metadata"]["name"]))
 
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -145,13 +145,13 @@ def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
 def _checked(chart: Chart) -> Chart:
     """The chart, if it is of the version that the settings name."""
     try:
-        found = _metadata(chart.path)["version"]
+        version = _metadata(chart.path)["version"]
     except (OSError, KeyError, tarfile.TarError) as error:
         raise ChartError(f"{chart.path} is not a Helm chart ({error}): set kuberayChart to one") from None
-    if str(found).lstrip("v") != chart.version:
+    if str(version).lstrip("v") != chart.version:
         raise ChartError(
-            f"{chart.path} has version {found}, and kuberayVersion is {chart.version}; make them equal:\n"
-            f"  pulumi config set kuberayVersion {str(found).lstrip('v')}"
+            f"{chart.path} has version {version}, and kuberayVersion is {chart.version}; make them equal:\n"
+            f"  pulumi config set kuberayVersion {str(version).lstrip('v')}"
         )
     return chart
 

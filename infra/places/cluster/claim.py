@@ -106,9 +106,9 @@ def _apply(props: dict[str, Any]) -> None:
     for why, ways in refusals(api, wanted, props["stack"], namespace):
         raise ClaimRefused("\n  ".join([f"{why}:", *ways]))
     claim = claim_object(wanted, props["stack"], namespace)
-    if there := existing(api, namespace):  # its class was chosen when it was made, by the cluster or by the setting
-        claim["spec"] = {**claim["spec"], "accessModes": there["spec"]["accessModes"]}
-        claim["spec"] |= {key: there["spec"][key] for key in ("storageClassName",) if key in there["spec"]}
+    if current := existing(api, namespace):  # its class was chosen when it was made, by the cluster or by the setting
+        claim["spec"] = {**claim["spec"], "accessModes": current["spec"]["accessModes"]}
+        claim["spec"] |= {key: current["spec"][key] for key in ("storageClassName",) if key in current["spec"]}
     kube.apply(api, path(namespace), claim)
 
 
@@ -124,14 +124,14 @@ def existing(api: Any, namespace: str) -> dict[str, Any] | None:
 
 def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[str, tuple[str, ...]]]:
     """Why the claim can't be had so, each with the lines that mend it; asked before anything is made."""
-    there = existing(api, namespace)
+    claim = existing(api, namespace)
     classes = kube.items(api, "/apis/storage.k8s.io/v1/storageclasses")
-    name = (there or {}).get("spec", {}).get("storageClassName") or wanted.storage_class or _default(classes)
+    name = (claim or {}).get("spec", {}).get("storageClassName") or wanted.storage_class or _default(classes)
     chosen = next((each for each in classes if each["metadata"]["name"] == name), None)
-    if there is not None:
-        whole = [*_foreign(there, stack, namespace), *_on_its_way(there, stack)]
-        found = [*whole, *_of_another_class(there, wanted), *_size(there, wanted, chosen)]
-        return [*found, *_not_shared(there["spec"]["accessModes"], wanted, namespace)]
+    if claim is not None:
+        whole = [*_foreign(claim, stack, namespace), *_on_its_way(claim, stack)]
+        reasons = [*whole, *_of_another_class(claim, wanted), *_size(claim, wanted, chosen)]
+        return [*reasons, *_not_shared(claim["spec"]["accessModes"], wanted, namespace)]
     return [*_no_class(chosen, name, classes), *(_single_node(chosen) if wanted.by_many_nodes and chosen else [])]
 
 
@@ -167,8 +167,8 @@ def _single_node(chosen: Mapping[str, Any]) -> Refusals:
     ]
 
 
-def _foreign(there: Mapping[str, Any], stack: str, namespace: str) -> Refusals:
-    owner = (there["metadata"].get("annotations") or {}).get(STACK_ANNOTATION)
+def _foreign(claim: Mapping[str, Any], stack: str, namespace: str) -> Refusals:
+    owner = (claim["metadata"].get("annotations") or {}).get(STACK_ANNOTATION)
     if owner == stack:
         return []
     whose = f"stack {owner}" if owner else "somebody else"
@@ -180,16 +180,16 @@ def _foreign(there: Mapping[str, Any], stack: str, namespace: str) -> Refusals:
     ]
 
 
-def _on_its_way(there: Mapping[str, Any], stack: str) -> Refusals:
+def _on_its_way(claim: Mapping[str, Any], stack: str) -> Refusals:
     """It can't be had back, and goes when the last pod that has it does."""
-    if "deletionTimestamp" not in there["metadata"]:
+    if "deletionTimestamp" not in claim["metadata"]:
         return []
     why = f"the claim {CLAIM} was deleted, and goes as soon as no pod has it; to let it go, and begin with a new one"
     return [(why, (f"STACK={stack} make destroy",))]
 
 
-def _of_another_class(there: Mapping[str, Any], wanted: Claim) -> Refusals:
-    name = there["spec"].get("storageClassName")
+def _of_another_class(claim: Mapping[str, Any], wanted: Claim) -> Refusals:
+    name = claim["spec"].get("storageClassName")
     if not wanted.storage_class or name == wanted.storage_class:
         return []
     return [
@@ -200,13 +200,13 @@ def _of_another_class(there: Mapping[str, Any], wanted: Claim) -> Refusals:
     ]
 
 
-def _size(there: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | None) -> Refusals:
+def _size(claim: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | None) -> Refusals:
     read = quantity("0").parse
-    has = there["spec"]["resources"]["requests"]["storage"]
+    has = claim["spec"]["resources"]["requests"]["storage"]
     if read(wanted.size).bytes < read(has).bytes:
         return [(f"the claim {CLAIM} has {has}, and no claim shrinks", (set_line("storageSize", has),))]
     if read(wanted.size).bytes > read(has).bytes and not (chosen or {}).get("allowVolumeExpansion"):
-        name = there["spec"].get("storageClassName")
+        name = claim["spec"].get("storageClassName")
         why = f"the claim {CLAIM} has {has}, and its StorageClass {name} lets none grow"
         return [(why, (set_line("storageSize", has),))]
     return []

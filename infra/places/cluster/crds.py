@@ -65,9 +65,9 @@ def _apply(props: dict[str, Any]) -> None:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
     api = _api(props)
     if not props["takeOver"]:
-        there = api.list_custom_resource_definition(**LIMITS).items
-        made = {crd.metadata.name: crd.metadata.labels or {} for crd in there}
-        refuse_foreign(made, [crd["metadata"]["name"] for crd in crds])
+        existing = api.list_custom_resource_definition(**LIMITS).items
+        labels_by_name = {crd.metadata.name: crd.metadata.labels or {} for crd in existing}
+        refuse_foreign(labels_by_name, [crd["metadata"]["name"] for crd in crds])
     for crd in crds:
         crd["metadata"].setdefault("labels", {})[LABEL] = OWNER
         # A server-side apply: the annotation of the other kind has a limit that a CRD of this size exceeds.
@@ -83,9 +83,9 @@ def _api(props: dict[str, Any]) -> Any:
     return ApiextensionsV1Api(client(props["kubeconfig"]))
 
 
-def refuse_foreign(made: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> None:
+def refuse_foreign(labels_by_name: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> None:
     """Raises ForeignCrdsError when one of `names` is among the CRDs that there are, with another's labels."""
-    foreign = [name for name in names if name in made and made[name].get(LABEL) != OWNER]
+    foreign = [name for name in names if name in labels_by_name and labels_by_name[name].get(LABEL) != OWNER]
     if foreign:
         raise ForeignCrdsError(
             "this cluster has CRDs of KubeRay that this project did not make: they stay as they are"

@@ -42,7 +42,9 @@ def config_map(files: Files) -> tuple[str, Manifest]:
 def mounted(pod: Manifest, files: Files) -> Manifest:
     """A pod's spec that has the files to read."""
     source: dict[str, Any] = {"configMap": {"name": _name(files)}}
-    return pod_spec.told(pod_spec.mounted(pod, "files", FOLDER, source), **{environment.FILES: f"{FOLDER}/{KEY}"})
+    return pod_spec.with_variables(
+        pod_spec.mounted(pod, "files", FOLDER, source), **{environment.FILES: f"{FOLDER}/{KEY}"}
+    )
 
 
 def secret_variables(secret: Secret) -> Mapping[str, Any]:

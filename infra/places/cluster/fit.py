@@ -99,17 +99,17 @@ def measurement_of(recipe: Recipe, cluster: ClusterSettings, arms: tuple[str, ..
     )
 
 
-def cluster_fit(asked: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> tuple[str, ...]:
+def cluster_fit(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> tuple[str, ...]:
     """The arms whose pods do not fit nodes of this allocatable size, of which so much is kept; none when all fit."""
-    return tuple(arm for arm, pods in asked.moments().items() if not _placed(pods, nodes, kept))
+    return tuple(arm for arm, pods in measurement.moments().items() if not _placed(pods, nodes, kept))
 
 
-def arms_to_leave_out(asked: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
+def arms_to_leave_out(measurement: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
     """The fewest arms without which the measurement fits; none when there is no such choice."""
-    optional = [arm for arm in asked.arms if ARMS[arm].switch]
+    optional = [arm for arm in measurement.arms if ARMS[arm].switch]
     for number in range(1, len(optional) + 1):
         for arms in combinations(optional, number):
-            if fits(asked.without(*arms)):
+            if fits(measurement.without(*arms)):
                 return arms
     return ()
 
@@ -131,16 +131,16 @@ def _placed(pods: Sequence[Size], nodes: Sequence[Size], kept: Sequence[Size]) -
     return True
 
 
-def node_that_fits(asked: Measurement, kept: Sequence[Size], at_least: Size) -> Size:
+def node_that_fits(measurement: Measurement, kept: Sequence[Size], at_least: Size) -> Size:
     """The smallest node, in whole CPUs and GiB from `at_least` up: as many as something is kept of hold everything."""
-    most = asked.most(kept)
+    most = measurement.most(kept)
     roomy = Size(most.cpus + at_least.cpus + 1, most.memory_bytes + at_least.memory_bytes)
-    cpus = _smallest(asked, kept, [Size(n, roomy.memory_bytes) for n in _up(at_least.cpus, roomy.cpus)]).cpus
+    cpus = _smallest(measurement, kept, [Size(n, roomy.memory_bytes) for n in _up(at_least.cpus, roomy.cpus)]).cpus
     memory = [Size(cpus, n * GIB) for n in _up(at_least.memory_bytes / GIB, roomy.memory_bytes / GIB + 1)]
-    return _smallest(asked, kept, memory)
+    return _smallest(measurement, kept, memory)
 
 
-def largest_worker(asked: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> Size | None:
+def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> Size | None:
     """The largest worker with which everything fits, first by its CPUs and then in whole GiB; None: there is none.
 
     In whole CPUs; in quarters of one where the nodes hold no worker of a whole one.
@@ -151,7 +151,7 @@ def largest_worker(asked: Measurement, nodes: Sequence[Size], kept: Sequence[Siz
     """
 
     def fits(cpus: float, memory: int) -> bool:
-        return not cluster_fit(replace(asked, worker=Size(cpus, memory * GIB)), nodes, kept)
+        return not cluster_fit(replace(measurement, worker=Size(cpus, memory * GIB)), nodes, kept)
 
     cpus: float = _most(lambda number: fits(number, 1)) or next((part for part in PARTS if fits(part, 1)), 0)
     memory = _most(lambda number: fits(cpus, number)) if cpus else 0
@@ -160,12 +160,12 @@ def largest_worker(asked: Measurement, nodes: Sequence[Size], kept: Sequence[Siz
 
 def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Finding:
     """How large workers could be, for people: a setting says it, so that a preview and a pull request show it."""
-    asked = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
-    largest = largest_worker(asked, nodes, kept)
+    measurement = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
+    largest = largest_worker(measurement, nodes, kept)
     of = f"{len(nodes)} of at most {max(nodes, key=lambda node: node.cpus)}" if nodes else "none"
     if largest is None:
-        return Finding("nodes", of, f"room for {asked.workers} workers", True)
-    return Finding("nodes", of, f"the largest {asked.workers} workers that fit:  {worker_line(largest)}", True)
+        return Finding("nodes", of, f"room for {measurement.workers} workers", True)
+    return Finding("nodes", of, f"the largest {measurement.workers} workers that fit:  {worker_line(largest)}", True)
 
 
 def worker_line(worker: Size) -> str:
@@ -180,8 +180,8 @@ def _most(fits: Callable[[int], bool]) -> int:
     return next(number for number in count() if not fits(number + 1))
 
 
-def _smallest(asked: Measurement, kept: Sequence[Size], sizes: Sequence[Size]) -> Size:
-    return next(size for size in sizes if not cluster_fit(asked, [size] * len(kept), kept))
+def _smallest(measurement: Measurement, kept: Sequence[Size], sizes: Sequence[Size]) -> Size:
+    return next(size for size in sizes if not cluster_fit(measurement, [size] * len(kept), kept))
 
 
 def _up(low: float, high: float) -> range:

@@ -25,11 +25,11 @@ def mark_failed(api: Any, namespace: str, release: str, statuses: Sequence[str] 
     """
     secrets = f"/api/v1/namespaces/{namespace}/secrets"
     selector = f"owner=helm,name={release},status in ({','.join(statuses)})"
-    found = kube.items(api, secrets, labelSelector=selector)
-    for secret in found:
+    revisions = kube.items(api, secrets, labelSelector=selector)
+    for secret in revisions:
         change = {"metadata": {"labels": {"status": FAILED}}, "data": {"release": _failed(secret["data"]["release"])}}
         kube.patch(api, f"{secrets}/{secret['metadata']['name']}", change)
-    return [str(secret["metadata"]["name"]) for secret in found]
+    return [str(secret["metadata"]["name"]) for secret in revisions]
 
 
 def _failed(data: str) -> str:

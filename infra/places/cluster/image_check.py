@@ -68,20 +68,20 @@ class ImageCheckProvider(ResourceProvider):
         except KubeError as error:
             raise BadImage(f"{props['image']} can't be looked at: {error}") from None
         except ShortJobError as error:
-            raise BadImage(_said(props["image"], error)) from None
+            raise BadImage(_failure(props["image"], error)) from None
         return CreateResult(props["image"], props | {"found": log.strip().splitlines()[-1]})
 
 
-def pod_of(placement: Placement, asked: Mapping[str, Any]) -> Manifest:
+def pod_of(placement: Placement, needs: Mapping[str, Any]) -> Manifest:
     """The pod that asks an image: as all others in what it may do, and where."""
-    question = json.dumps({"programs": PROGRAMS, "folders": FOLDERS, **asked})
+    question = json.dumps({"programs": PROGRAMS, "folders": FOLDERS, **needs})
     variables = placement.modules.variables if placement.modules else {}
     command = ["python", "-c", CHECK.read_text(encoding="utf-8")]
     main = container(NAME, placement.image, SIZE, command=command, environment={ASKED: question, **variables})
     return {"metadata": {"labels": labels(NAME)}, "spec": pod(main, replace(placement, modules=None))}
 
 
-def _said(image: str, error: ShortJobError) -> str:
+def _failure(image: str, error: ShortJobError) -> str:
     if error.log:
         lines = "".join(f"\n  - {line}" for line in error.log.splitlines())
         return f"the image {image} can't be that of the pods; nothing was made of it:{lines}"

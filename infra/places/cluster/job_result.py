@@ -64,11 +64,11 @@ class JobResultProvider(ResourceProvider):
         folder = _new_folder(props["stack"], props["name"])
         (folder / "log.txt").write_text(log_result.without_result(log), encoding="utf-8")
         try:
-            found = log_result.find_result(log)
-            _refuse_other_recipe(found, props)
+            run_result = log_result.find_result(log)
+            _refuse_other_recipe(run_result, props)
             _refuse_company(props)
-            found = with_cluster_start(found, props["kubeconfig"], props["namespace"])
-            found.write(folder / result.NAME)
+            run_result = with_cluster_start(run_result, props["kubeconfig"], props["namespace"])
+            run_result.write(folder / result.NAME)
             summary = result.summarise(folder / result.NAME, PROJECT)
         except result.ResultError as error:
             raise NoResult(
@@ -77,13 +77,13 @@ class JobResultProvider(ResourceProvider):
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
 
 
-def _refuse_other_recipe(found: result.TrainingResult, props: dict[str, Any]) -> None:
+def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any]) -> None:
     """An image made elsewhere may hold other code, which reads the flags in another way."""
-    asked = json.loads(props["recipe"])
-    wrong = [key for key, value in asked.items() if found.recipe.get(key) != value]
-    if found.arm != props["arm"] or wrong:
+    recipe = json.loads(props["recipe"])
+    wrong = [key for key, value in recipe.items() if run_result.recipe.get(key) != value]
+    if run_result.arm != props["arm"] or wrong:
         raise result.ResultError(
-            f"the log holds the result of another run: {found.arm}, different in {', '.join(wrong) or 'nothing'};"
+            f"the log holds the result of another run: {run_result.arm}, different in {', '.join(wrong) or 'nothing'};"
             " the image was not made from this project as it is"
         )
 

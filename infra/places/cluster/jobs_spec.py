@@ -138,7 +138,7 @@ def _indexed(plan: RunPlan) -> Manifest:
 def _pod(plan: RunPlan, settings: JobSettings) -> Manifest:
     pod = _pod_of_arm(plan, settings)
     if settings.storage:
-        pod = settings.storage.kept(pod if ARMS[plan.arm].start == "ray" else settings.storage.given(pod))
+        pod = settings.storage.kept(pod if ARMS[plan.arm].start == "ray" else settings.storage.mounted_in(pod))
     return files_spec.mounted(pod, settings.files) if settings.files else pod
 
 

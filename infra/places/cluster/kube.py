@@ -189,7 +189,9 @@ def find(api: Any, path: str) -> dict[str, Any] | None:
 
 def statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Of all containers of a pod, those first that run before its own."""
-    return [one for kind in ("initContainerStatuses", "containerStatuses") for one in pod["status"].get(kind) or ()]
+    return [
+        status for kind in ("initContainerStatuses", "containerStatuses") for status in pod["status"].get(kind) or ()
+    ]
 
 
 def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
@@ -218,5 +220,5 @@ def _reason(content: bytes) -> str:
 def _shortly(error: Exception) -> str:
     """The innermost reason: urllib3 wraps it in its own words and addresses."""
     reason = getattr(error, "reason", None) or error
-    said = reason.args[-1] if reason.args and isinstance(reason.args[-1], str) else str(reason)
-    return said.rpartition(": ")[2]
+    text = reason.args[-1] if reason.args and isinstance(reason.args[-1], str) else str(reason)
+    return text.rpartition(": ")[2]

@@ -51,4 +51,6 @@ def _is_run(job: Mapping[str, Any]) -> bool:
 
 def _has_ended(job: Mapping[str, Any]) -> bool:
     conditions = (job.get("status") or {}).get("conditions") or []
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True" for condition in conditions
+    )

@@ -55,11 +55,11 @@ class ClusterMeasurement(pulumi.ComponentResource):
         super().__init__("ray-worth-it:cluster:Measurement", name, {}, opts)
         self._settings, self._pods, self._access = settings, pods_of(settings), reach(self)
         images, namespace = self._image(), self._namespace()
-        asked = [*namespace, *self._image_check(namespace)]
-        there = [*asked, *self._modules(asked)]
-        foundation = self._operator([*there, *self._storage([*there, *images])])
-        needed = [*foundation, *images, *self._script_files(namespace)]
-        ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, needed, self._child())
+        image_checked = [*namespace, *self._image_check(namespace)]
+        modules_ready = [*image_checked, *self._modules(image_checked)]
+        foundation = self._operator([*modules_ready, *self._storage([*modules_ready, *images])])
+        ray_needs = [*foundation, *images, *self._script_files(namespace)]
+        ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, ray_needs, self._child())
         dashboard = Dashboard("dashboard", self._access, self._node_port(), [ray.cluster], self._child())
         wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.keep_baseline, self._before_run())
         self.runs = ClusterRuns("runs", wanted, self._access, [ray.cluster], self._child())

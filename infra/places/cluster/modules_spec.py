@@ -69,7 +69,7 @@ class Modules:
             "modules": modules,
         }
 
-    def given(self, pod: Manifest) -> Manifest:
+    def mounted_in(self, pod: Manifest) -> Manifest:
         """A pod's spec whose container has them to read."""
         (main,) = pod["containers"]
         unpacks = {
@@ -81,9 +81,11 @@ class Modules:
                 {"name": "packed", "mountPath": PACKED, "readOnly": True},
             ],
         }
-        there = pod_spec.mounted(pod_spec.told(pod, **self.variables), _UNPACKED, IN_OTHER_IMAGE, {"emptyDir": {}})
+        pod_with_volume = pod_spec.mounted(
+            pod_spec.with_variables(pod, **self.variables), _UNPACKED, IN_OTHER_IMAGE, {"emptyDir": {}}
+        )
         packed = {"name": "packed", "configMap": {"name": self.name}}
-        return {**there, "initContainers": [unpacks], "volumes": [*there["volumes"], packed]}
+        return {**pod_with_volume, "initContainers": [unpacks], "volumes": [*pod_with_volume["volumes"], packed]}
 
 
 def of_workload(workload: str) -> Modules:

@@ -169,8 +169,10 @@ def _to_storage(rules: Sequence[Manifest]) -> Manifest:
 
 def block(cidr: str) -> Manifest:
     """Without the addresses of metadata servers, where the range is a larger one."""
-    asked = ip_network(cidr)
-    within = [kept for kept in METADATA if kept.version == asked.version and kept != asked and _is_in(kept, asked)]
+    network = ip_network(cidr)
+    within = [
+        kept for kept in METADATA if kept.version == network.version and kept != network and _is_in(kept, network)
+    ]
     return {"cidr": cidr, **({"except": list(map(str, within))} if within else {})}
 
 

@@ -17,15 +17,15 @@ def allocatable(node: Mapping[str, Any]) -> Size:
 def is_ready(node: Mapping[str, Any]) -> bool:
     """Whether its kubelet reports that pods can run."""
     conditions = node["status"].get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def usable(node: Mapping[str, Any], selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
     """Whether the scheduler may place our pods on a node: ready, not cordoned, chosen, its taints borne."""
     spec, labels = node["spec"], node["metadata"].get("labels") or {}
     taints = [taint for taint in spec.get("taints") or [] if taint["effect"] in ("NoSchedule", "NoExecute")]
-    borne = all(any(_tolerates(one, taint) for one in tolerations) for taint in taints)
-    return is_ready(node) and not spec.get("unschedulable") and selector.items() <= labels.items() and borne
+    tolerated = all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+    return is_ready(node) and not spec.get("unschedulable") and selector.items() <= labels.items() and tolerated
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:

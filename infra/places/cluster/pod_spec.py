@@ -95,7 +95,7 @@ def mounted(pod: Manifest, name: str, path: str, source: Manifest, *, read_only:
     return {**_with(pod, "volumeMounts", mount), "volumes": [*pod["volumes"], {"name": name, **source}]}
 
 
-def told(pod: Manifest, **variables: str) -> Manifest:
+def with_variables(pod: Manifest, **variables: str) -> Manifest:
     """A pod's spec whose container has variables more."""
     return _with(pod, "env", *({"name": key, "value": value} for key, value in variables.items()))
 
@@ -127,11 +127,13 @@ def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | Non
         **({"topologySpreadConstraints": [_spread(spread)]} if spread else {}),
         **({"imagePullSecrets": [{"name": name} for name in placement.pull_secrets]} if placement.pull_secrets else {}),
         **({"nodeSelector": dict(placement.node_selector)} if placement.node_selector else {}),
-        **({"tolerations": [dict(one) for one in placement.tolerations]} if placement.tolerations else {}),
+        **(
+            {"tolerations": [dict(toleration) for toleration in placement.tolerations]} if placement.tolerations else {}
+        ),
         **more,
     }
     if placement.modules:
-        spec = placement.modules.given(spec)
+        spec = placement.modules.mounted_in(spec)
     if not placement.shared_memory:
         return spec
     return mounted(

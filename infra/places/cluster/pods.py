@@ -52,7 +52,7 @@ class Pods:
         job.pop("activeDeadlineSeconds", None)
         of_arm: Manifest = {"namespace": self.namespace, "job": job, "service": jobs_spec.service(plan)}
         if self.egress:
-            of_arm["egress"] = [f"{one.cidr}:{one.port}" for one in self.egress]
+            of_arm["egress"] = [f"{target.cidr}:{target.port}" for target in self.egress]
         if ARMS[plan.arm].start != "ray":
             return of_arm
         return of_arm | {"kuberay": self.kuberay_version, "rayCluster": ray_cluster_spec.spec(self.ray_cluster)}
@@ -105,7 +105,7 @@ def pods_of(settings: Settings) -> Pods:
             storage=storage,
         ),
         egress=cluster.egress,
-        asked_of_image=modules.asked_of_image(recipe) if modules else _asked(versions, recipe.workload),
+        asked_of_image=modules.asked_of_image(recipe) if modules else _needs_of_image(versions, recipe.workload),
         secret=secret_or_none,
         storage=storage,
     )
@@ -124,7 +124,7 @@ def _dataset_flags(settings: Settings, content: Content) -> tuple[str, ...]:
     return (f"--dataset-path={settings.dataset_path}",) if settings.data_in_storage else tuple(content.dataset_flag())
 
 
-def _asked(versions: Mapping[str, str], workload: str) -> Mapping[str, Any]:
+def _needs_of_image(versions: Mapping[str, str], workload: str) -> Mapping[str, Any]:
     """Of an image that was built from this project, for that workload: it holds no other's modules."""
     return {"least": {}, "exact": versions, "modules": {f"training.workloads.{workload}.workload": ""}}
 

@@ -43,7 +43,7 @@ def _head(api: Any, namespace: str) -> Mapping[str, Any] | None:
 def is_ready(pod: Mapping[str, Any]) -> bool:
     """Whether Kubernetes has seen it ready; KubeRay has it look at Ray's dashboard for that."""
     conditions = pod["status"].get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 class ForwardedJobs(JobsApi):
@@ -72,8 +72,8 @@ class ForwardedJobs(JobsApi):
         except (KubeError, ApiException, OSError, http.client.HTTPException) as error:
             raise RayError(f"Ray's dashboard can't be asked ({error})") from None
         if answer.status != http.HTTPStatus.OK:
-            said = f"Ray's dashboard answers {path} with {answer.reason}"
-            raise urllib.error.HTTPError(path, answer.status, said, answer.headers, io.BytesIO(body))
+            reason = f"Ray's dashboard answers {path} with {answer.reason}"
+            raise urllib.error.HTTPError(path, answer.status, reason, answer.headers, io.BytesIO(body))
         return body
 
 

@@ -114,5 +114,5 @@ def _template(
     pod |= {"terminationGracePeriodSeconds": GRACE_SECONDS}
     return {
         "metadata": {"labels": pod_spec.labels(name)},
-        "spec": settings.storage.given(pod) if settings.storage else pod,
+        "spec": settings.storage.mounted_in(pod) if settings.storage else pod,
     }

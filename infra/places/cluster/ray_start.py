@@ -18,16 +18,16 @@ PROVISIONED = "RayClusterProvisioned"
 REASON = "rayClusterStartSeconds"
 
 
-def with_cluster_start(found: TrainingResult, kubeconfig: str, namespace: str) -> TrainingResult:
+def with_cluster_start(run_result: TrainingResult, kubeconfig: str, namespace: str) -> TrainingResult:
     """The result of a Ray run, and what its cluster had taken to start; without it, the reason. Fails no run."""
-    if found.ray_head is None:
-        return found
+    if run_result.ray_head is None:
+        return run_result
     try:
         path = f"/apis/{API_VERSION}/namespaces/{namespace}/rayclusters/{NAME}"
         seconds = start_seconds(json.loads(read(connect(kubeconfig), path)))
     except (KubeError, ValueError) as error:
-        return replace(found, reasons=found.reasons | {REASON: f"the RayCluster could not be read: {error}"})
-    return replace(found, ray_head=replace(found.ray_head, cluster_start_seconds=seconds))
+        return replace(run_result, reasons=run_result.reasons | {REASON: f"the RayCluster could not be read: {error}"})
+    return replace(run_result, ray_head=replace(run_result.ray_head, cluster_start_seconds=seconds))
 
 
 def start_seconds(cluster: Mapping[str, Any]) -> float:

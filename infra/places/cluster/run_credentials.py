@@ -60,10 +60,10 @@ class RunCredentialsProvider(ResourceProvider):
         """
         api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
         holds = _holds(kube.find(api, _path(namespace)))
-        made = make(props)
+        credentials = make(props)
         if not holds and kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=_OF_RAY):
             time.sleep(KUBELET_SECONDS)
-        return CreateResult(made.expires.isoformat(), props)
+        return CreateResult(credentials.expires.isoformat(), props)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Gone with the run's Job: a refresh that finds none has both made again."""
@@ -84,8 +84,8 @@ def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
     namespace, stack = props["namespace"], props["stack"]
     if whose := of_others(api, stack, namespace):
         raise ForeignSecret(whose)
-    given = assumed(props["role"], props["timeoutMinutes"], props["name"])
-    text = f"{UNTIL}{given.expires.isoformat()}\n{credentials_file(given.variables())}"
+    credentials = assumed(props["role"], props["timeoutMinutes"], props["name"])
+    text = f"{UNTIL}{credentials.expires.isoformat()}\n{credentials_file(credentials.variables())}"
     wanted = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -98,7 +98,7 @@ def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
         "stringData": {FILE: text},
     }
     kube.apply(api, _path(namespace), wanted)
-    return given
+    return credentials
 
 
 def _holds(secret: Mapping[str, Any] | None) -> bool:
@@ -116,9 +116,9 @@ def remove(props: Mapping[str, Any]) -> None:
 
 def of_others(api: Any, stack: str, namespace: str) -> str:
     """Whose the Secret is where it is not the stack's; "" where it is, or there is none. Raises KubeError."""
-    there = kube.find(api, _path(namespace))
-    owner = ((there or {}).get("metadata", {}).get("annotations") or {}).get(STACK_ANNOTATION)
-    if there is None or owner == stack:
+    secret = kube.find(api, _path(namespace))
+    owner = ((secret or {}).get("metadata", {}).get("annotations") or {}).get(STACK_ANNOTATION)
+    if secret is None or owner == stack:
         return ""
     whose = f"stack {owner}" if owner else "somebody else"
     return f"the Secret {ROLE_SECRET} in namespace {namespace} is of {whose}, and stays as it is"
@@ -137,11 +137,11 @@ def _by_run(kubeconfig: str, namespace: str) -> Mapping[str, bool] | None:
         jobs = kube.items(kube.connect(kubeconfig), f"/apis/batch/v1/namespaces/{namespace}/jobs")
     except KubeError:
         return None
-    found = dict[str, bool]()
+    succeeded = dict[str, bool]()
     for job in jobs:
         name = str((job["spec"]["template"]["metadata"].get("labels") or {}).get(RUN_LABEL))
-        found[name] = found.get(name, False) or bool(job.get("status", {}).get("succeeded"))
-    return found
+        succeeded[name] = succeeded.get(name, False) or bool(job.get("status", {}).get("succeeded"))
+    return succeeded
 
 
 def _path(namespace: str) -> str:

@@ -49,8 +49,8 @@ class TrainingStorage(pulumi.ComponentResource):
     ) -> None:
         super().__init__("ray-worth-it:cluster:TrainingStorage", name, {}, opts)
         self._wanted, self._access = wanted, access
-        made = [*self._claim(after), *self._credentials(after)]
-        self.ready = [*made, self._probe([*after, *made])]
+        resources = [*self._claim(after), *self._credentials(after)]
+        self.ready = [*resources, self._probe([*after, *resources])]
         self.register_outputs({"address": wanted.storage.address})
 
     def _claim(self, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:

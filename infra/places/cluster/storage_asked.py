@@ -21,19 +21,22 @@ def findings(api: Any, settings: Settings) -> Refusals:
     storage, namespace = settings.storage, settings.of_cluster.namespace
     if storage is None:
         return []
-    found = list(_lacking(api, storage, settings.stack, namespace))
-    return found + (claim.refusals(api, storage.claim, settings.stack, namespace) if storage.claim else [])
+    refusals = list(_lacking(api, storage, settings.stack, namespace))
+    return refusals + (claim.refusals(api, storage.claim, settings.stack, namespace) if storage.claim else [])
 
 
 def _lacking(api: Any, storage: Storage, stack: str, namespace: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     if storage.secret:
-        found = kube.find(api, f"/api/v1/namespaces/{namespace}/secrets/{storage.secret}")
-        missing = [name for name in (KEY_ID, KEY) if name not in (found or {}).get("data", {})]
+        secret = kube.find(api, f"/api/v1/namespaces/{namespace}/secrets/{storage.secret}")
+        missing = [name for name in (KEY_ID, KEY) if name not in (secret or {}).get("data", {})]
         if missing:
-            given = " ".join(f"--from-literal={name}=…" for name in (KEY_ID, KEY))
+            literals = " ".join(f"--from-literal={name}=…" for name in (KEY_ID, KEY))
             yield (
                 f"the Secret {storage.secret} in namespace {namespace} has no {' and no '.join(missing)}",
-                (f"kubectl --namespace {namespace} create secret generic {storage.secret} {given} {ALSO_WHERE_IT_IS}",),
+                (
+                    f"kubectl --namespace {namespace} create secret generic {storage.secret} {literals}"
+                    f" {ALSO_WHERE_IT_IS}",
+                ),
             )
     if storage.role and (whose := run_credentials.of_others(api, stack, namespace)):
         yield whose, (set_line("namespace", f"{namespace}-2"),)
@@ -57,10 +60,10 @@ def ask_from_here(settings: Settings) -> None:
     try:
         storage_spec.reached(storage)
     except OSError as error:
-        said = f"the server of storageEndpoint = {storage.endpoint} is not known here ({error})"
+        problem = f"the server of storageEndpoint = {storage.endpoint} is not known here ({error})"
         if not pulumi.runtime.is_dry_run():
-            raise pulumi.RunError(f"nothing was changed: {said}\n  {set_line('storageEndpoint', '…')}") from None
-        pulumi.log.warn(f"{said}, and `up` would be refused")
+            raise pulumi.RunError(f"nothing was changed: {problem}\n  {set_line('storageEndpoint', '…')}") from None
+        pulumi.log.warn(f"{problem}, and `up` would be refused")
         return
     known_here = bool(storage.credentials or storage.role) and not storage_spec.is_in_cluster(storage)
     if known_here and not pulumi.runtime.is_dry_run():

@@ -63,7 +63,7 @@ class StorageProbeProvider(ResourceProvider):
         except (KubeError, ShortJobError, ForeignSecret) as error:
             with suppress(KubeError):
                 self.delete("", props)
-            raise UnusableStorage(_said(error)) from None
+            raise UnusableStorage(_failure(error)) from None
         return CreateResult(props["address"], props | {"known": log.strip()})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class StorageProbeProvider(ResourceProvider):
             run_credentials.remove(props)
 
 
-def _said(error: Exception) -> str:
+def _failure(error: Exception) -> str:
     """What the pod itself found out, or what kept it from that."""
     log = error.log if isinstance(error, ShortJobError) else ""
     return log[log.rfind(_ERROR) + len(_ERROR) :] if _ERROR in log else f"pods can't try their storage: {error}"

@@ -48,19 +48,19 @@ class InPods:
     """The stack's own Secret with a file."""
     service_account: str | None
 
-    def given(self, pod: Manifest) -> Manifest:
+    def mounted_in(self, pod: Manifest) -> Manifest:
         """A pod's spec that reaches it."""
-        told = pod_spec.told(pod, **self.variables, **(_by_file() if self.file else {}))
+        spec = pod_spec.with_variables(pod, **self.variables, **(_by_file() if self.file else {}))
         if self.secret:
-            told = pod_spec.referred(told, _references(self.secret))
+            spec = pod_spec.referred(spec, _references(self.secret))
         if self.file:
             # Optional: the pods of Ray are there before the first run, and so before credentials are made for it
             source: Manifest = {"secret": {"secretName": self.file, "optional": True}}
-            told = pod_spec.mounted(told, "storage-credentials", FOLDER, source)
+            spec = pod_spec.mounted(spec, "storage-credentials", FOLDER, source)
         if self.claim:
             source = {"persistentVolumeClaim": {"claimName": CLAIM}}
-            told = pod_spec.mounted(told, "storage", MOUNTED, source, read_only=False)
-        return {**told, "serviceAccountName": self.service_account} if self.service_account else told
+            spec = pod_spec.mounted(spec, "storage", MOUNTED, source, read_only=False)
+        return {**spec, "serviceAccountName": self.service_account} if self.service_account else spec
 
     @property
     def flag(self) -> str:
@@ -74,8 +74,8 @@ class InPods:
             JOB_VARIABLE: JOB_NAME,
         }
         (main,) = pod["containers"]
-        there = {variable["name"] for variable in main.get("env", ())}
-        return pod_spec.referred(pod, {name: source for name, source in names.items() if name not in there})
+        set_names = {variable["name"] for variable in main.get("env", ())}
+        return pod_spec.referred(pod, {name: source for name, source in names.items() if name not in set_names})
 
 
 def in_pods(storage: Storage) -> InPods:
@@ -137,7 +137,7 @@ def probe(address: str, way: str, placement: Placement, storage: InPods, data: s
     command = [*placement.starts("training.launch.storage_probe"), address, f"--way={way}"]
     command += [f"--data={data}"] if data else []
     main = pod_spec.container("storage-probe", placement.image, PROBE, command=command)
-    pod = storage.given(pod_spec.pod(main, placement))
+    pod = storage.mounted_in(pod_spec.pod(main, placement))
     return {"metadata": {"labels": pod_spec.labels("storage-probe")}, "spec": pod}
 
 
@@ -168,10 +168,10 @@ def reached(storage: Storage) -> Reached | None:
         return Reached(port, namespace=host.split(".")[1])
     if host.endswith((".amazonaws.com", ".googleapis.com")):
         return Reached(port, addresses=ANYWHERE)
-    found = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-    if found != {host} and any(ip_address(one).is_global for one in found):
+    addresses = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    if addresses != {host} and any(ip_address(address).is_global for address in addresses):
         return Reached(port, addresses=ANYWHERE)
-    return Reached(port, addresses=tuple(sorted(f"{one}/{128 if ':' in one else 32}" for one in found)))
+    return Reached(port, addresses=tuple(sorted(f"{address}/{128 if ':' in address else 32}" for address in addresses)))
 
 
 def is_in_cluster(storage: Storage) -> bool:

@@ -67,7 +67,7 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
         return
     name, create = settings.of_cluster.namespace, settings.of_cluster.create_namespace
     try:
-        found = kube.get(api, f"/api/v1/namespaces/{name}")
+        existing = kube.get(api, f"/api/v1/namespaces/{name}")
     except KubeError as error:
         if error.status != 404:
             raise
@@ -75,7 +75,7 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
             make = (f"kubectl create namespace {name}", set_line("createNamespace", "true"))
             yield Finding(f"the namespace {name} does not exist, and createNamespace is false", make)
         return
-    if create and (found["metadata"].get("labels") or {}).get(PROJECT_LABEL) != PROJECT:
+    if create and (existing["metadata"].get("labels") or {}).get(PROJECT_LABEL) != PROJECT:
         ways = (set_line("namespace", f"{name}-2"), set_line("createNamespace", "false"))
         yield Finding(f"the namespace {name} exists, and this project did not make it: it stays as it is", ways)
 
@@ -123,27 +123,31 @@ def _operator(api: Any, settings: Settings) -> Iterator[Finding]:
         yield from _api_server(api)
         return
     deployments = kube.items(api, "/apis/apps/v1/deployments", labelSelector=OPERATOR_SELECTOR)
-    found = operator_versions(deployments, settings.of_cluster.namespace)
+    versions = operator_versions(deployments, settings.of_cluster.namespace)
     install = set_line("operator", "install")
-    if not found:
+    if not versions:
         where = f"that looks after namespace {settings.of_cluster.namespace}"
         yield Finding(f"operator is existing, and this cluster has no KubeRay operator {where}", (install,))
-    elif wanted not in found:
-        ways = tuple(set_line("kuberayVersion", version) for version in found if version)
-        said = ", ".join(version or "of an unknown version" for version in found)
-        yield Finding(f"this cluster's KubeRay operator is {said}, and kuberayVersion is {wanted}", ways)
+    elif wanted not in versions:
+        ways = tuple(set_line("kuberayVersion", version) for version in versions if version)
+        listed = ", ".join(version or "of an unknown version" for version in versions)
+        yield Finding(f"this cluster's KubeRay operator is {listed}, and kuberayVersion is {wanted}", ways)
 
 
 def _foreign_crds(api: Any) -> Iterator[Finding]:
-    made = {}
+    metadata_by_name = {}
     for name in CRD_NAMES:
         try:
-            made[name] = kube.metadata(api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+            metadata_by_name[name] = kube.metadata(
+                api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+            )
         except KubeError as error:
             if error.status != 404:
                 raise
     try:
-        crds.refuse_foreign({name: metadata.get("labels") or {} for name, metadata in made.items()}, CRD_NAMES)
+        crds.refuse_foreign(
+            {name: metadata.get("labels") or {} for name, metadata in metadata_by_name.items()}, CRD_NAMES
+        )
     except crds.ForeignCrdsError as error:
         yield Finding(str(error))
 
@@ -156,7 +160,7 @@ def _api_server(api: Any) -> Iterator[Finding]:
         if error.status not in (403, 404):
             raise
         return  # not everybody may read them; the ports are those of most clusters
-    ports = {int(port["port"]) for one in slices for port in one.get("ports") or []}
+    ports = {int(port["port"]) for endpoint_slice in slices for port in endpoint_slice.get("ports") or []}
     others = sorted(ports - set(API_SERVER_PORTS))
     if others:
         yield Finding(
@@ -169,37 +173,37 @@ def _api_server(api: Any) -> Iterator[Finding]:
 
 def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) -> list[str]:
     """The versions of the operators that look after a namespace; "" where an image's tag tells none."""
-    found = []
+    versions = []
     for deployment in deployments:
         for container in deployment["spec"]["template"]["spec"]["containers"]:
             watched = [arg.removeprefix(_WATCH) for arg in container.get("args") or [] if arg.startswith(_WATCH)]
             if not watched or namespace in watched[0].split(","):
                 tag = re.search(r":v?(\d+\.\d+\.\d+[\w.-]*)(?:@|$)", container["image"])
-                found.append(tag.group(1) if tag else "")
-    return sorted(set(found))
+                versions.append(tag.group(1) if tag else "")
+    return sorted(set(versions))
 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:
     """What the nodes that the pods may use have for pods, by name; raises KubeError."""
     chosen, tolerations = settings.of_cluster.node_selector, settings.of_cluster.tolerations
-    there = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
-    return {str(node["metadata"]["name"]): allocatable(node) for node in there}
+    usable_nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
+    return {str(node["metadata"]["name"]): allocatable(node) for node in usable_nodes}
 
 
 def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
-    found = nodes(api, settings)
-    sizes = list(found.values())
-    asked = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
+    sizes_by_name = nodes(api, settings)
+    sizes = list(sizes_by_name.values())
+    measurement = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
     kept = [RESERVED] * len(sizes)
-    arms = cluster_fit(asked, sizes, kept)
+    arms = cluster_fit(measurement, sizes, kept)
     if not arms:
         return
-    listed = "; ".join(f"{name} {size}" for name, size in found.items())
+    listed = "; ".join(f"{name} {size}" for name, size in sizes_by_name.items())
     workers = settings.recipe.workers
-    ways = without_arms_line(arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, sizes, kept)))
-    fewer = (n for n in range(workers - 1, 0, -1) if not cluster_fit(replace(asked, workers=n), sizes, kept))
-    if largest := largest_worker(asked, sizes, kept):
-        ways.append(worker_line(largest.at_most(asked.worker)))
+    ways = without_arms_line(arms_to_leave_out(measurement, lambda smaller: not cluster_fit(smaller, sizes, kept)))
+    fewer = (n for n in range(workers - 1, 0, -1) if not cluster_fit(replace(measurement, workers=n), sizes, kept))
+    if largest := largest_worker(measurement, sizes, kept):
+        ways.append(worker_line(largest.at_most(measurement.worker)))
     ways += [set_line("workers", count) for count in islice(fewer, 1)]
     yield Finding(
         f"the pods of {', '.join(arms)}, beside a Ray cluster of {workers} workers, do not fit the nodes that they"

@@ -178,8 +178,8 @@ def _bytes(path: Path) -> bytes | None:
         why = getattr(error, "strerror", None) or error
         raise KubeconfigError(f"{path} can't be read ({why}):\n  chmod u+r {path}\n{_ANOTHER_FILE}") from None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST_BYTES:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_BYTES:
             raise KubeconfigError(f"{path} is not a file that holds a kubeconfig. {_ANOTHER_FILE}")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(LONGEST_BYTES)

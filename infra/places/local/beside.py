@@ -68,11 +68,11 @@ class Beside:
         last = self._read()
         used = use(self._first, last, len(self._cpus)) if self._first and last else None
         try:
-            found = result.read(path)
-            reasons = {name: why for name, why in found.reasons.items() if name != MACHINE}
+            run_result = result.read(path)
+            reasons = {name: why for name, why in run_result.reasons.items() if name != MACHINE}
             if used is None:
                 reasons[MACHINE] = self._reason
-            replace(found, machine=used, reasons=reasons).write(path)
+            replace(run_result, machine=used, reasons=reasons).write(path)
         except (ResultError, OSError) as error:
             print(f"what others took of the machine is not in the result: {error}", file=sys.stderr)
 
@@ -94,11 +94,11 @@ def use(first: Reading, last: Reading, cpus: int) -> MachineUse:
 def in_words(before: Reading, now: Reading, cpus: int) -> str:
     """What others took between the two; "" where that is not worth a line."""
     used = use(before, now, cpus)
-    told = []
+    takers = []
     if used.other_cpus > NOTICEABLE_CPUS:
         most = [f"{name} {taken:.1f}" for name, taken in most_of_others(before, now)[:MOST_NAMED] if taken >= 0.05]
         names = f" ({', '.join(most)})" if most else ""
-        told.append(f"other programs take {used.other_cpus:.1f} of {cpus} CPUs{names}")
+        takers.append(f"other programs take {used.other_cpus:.1f} of {cpus} CPUs{names}")
     if used.stolen_cpus > NOTICEABLE_CPUS:
-        told.append(f"the host takes {used.stolen_cpus:.1f} of {cpus} CPUs from this virtual machine")
-    return f"{' and '.join(told)}: end them, or measure again when they have ended" if told else ""
+        takers.append(f"the host takes {used.stolen_cpus:.1f} of {cpus} CPUs from this virtual machine")
+    return f"{' and '.join(takers)}: end them, or measure again when they have ended" if takers else ""

@@ -36,5 +36,5 @@ def network() -> Finding:
     command = [sys.executable, *NETWORK_PROBE]
     tried = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     reason = tried.stdout.strip()
-    found = f"other machines reach a run's ports: {reason}" if reason else "a run's own: no other machine reaches it"
-    return Finding("network", found, "a run's own, or a firewall", True)
+    reach = f"other machines reach a run's ports: {reason}" if reason else "a run's own: no other machine reaches it"
+    return Finding("network", reach, "a run's own, or a firewall", True)

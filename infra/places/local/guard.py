@@ -52,7 +52,7 @@ def main() -> int:
         "--count-others", action="store_true", help="the result in that folder gets what others took of this machine"
     )
     parser.add_argument("command", nargs="+")
-    given = parser.parse_args()
+    options = parser.parse_args()
     if os.getpid() != os.getsid(0):
         parser.error(
             "it ends every process of its session, and this session is not its own; to run one arm by hand:\n"
@@ -60,17 +60,17 @@ def main() -> int:
         )
     orphans.adopt()
     try:
-        lock = ExitStack() if given.elsewhere else _lock(Progress(given.progress))
+        lock = ExitStack() if options.elsewhere else _lock(Progress(options.progress))
         if lock is None:
             return ABANDONED
-        if given.warm_up and (code := _run(_warm_up(given), given.deadline)) in (DEADLINE, ABANDONED):
+        if options.warm_up and (code := _run(_warm_up(options), options.deadline)) in (DEADLINE, ABANDONED):
             return code
-        if not given.count_others:
-            return _run(given.command, given.deadline)
-        beside = Beside(Progress(given.progress))
-        code = _run(given.command, given.deadline, beside.look)
+        if not options.count_others:
+            return _run(options.command, options.deadline)
+        beside = Beside(Progress(options.progress))
+        code = _run(options.command, options.deadline, beside.look)
         if code == 0:
-            beside.keep(given.progress / result.NAME)
+            beside.keep(options.progress / result.NAME)
         return code
     except machine_lock.LockError as error:
         sys.exit(f"error: {error}")
@@ -78,8 +78,8 @@ def main() -> int:
         end_session(os.getsid(0), descendants)
 
 
-def _warm_up(given: argparse.Namespace) -> list[str]:
-    return [*WARM_UP, given.warm_up, str(given.progress)]
+def _warm_up(options: argparse.Namespace) -> list[str]:
+    return [*WARM_UP, options.warm_up, str(options.progress)]
 
 
 def _lock(progress: Progress) -> ExitStack | None:
@@ -92,21 +92,21 @@ def _lock(progress: Progress) -> ExitStack | None:
 def end_session(session: int, more: Callable[[], list[int]] = list) -> None:
     """Kill every process of `session` but this one, and `more`: SIGTERM, then SIGKILL, until none is left."""
     began = time.monotonic()
-    asked: set[int] = set()
+    terminated: set[int] = set()
     while (waited := time.monotonic() - began) < GIVE_UP_SECONDS and (left := {*session_members(session), *more()}):
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 if waited > GRACE_SECONDS:
                     os.kill(pid, signal.SIGKILL)
-                elif pid not in asked:
-                    asked.add(pid)
+                elif pid not in terminated:
+                    terminated.add(pid)
                     os.kill(pid, signal.SIGTERM)
         time.sleep(0.05)
 
 
 def session_members(session: int) -> list[int]:
     """Processes of `session` without this one, and without those that are dead and only not yet waited for."""
-    found = []
+    members = []
     for pid in psutil.pids():
         with suppress(ProcessLookupError, PermissionError, psutil.Error):
             if (
@@ -114,18 +114,18 @@ def session_members(session: int) -> list[int]:
                 and pid != os.getpid()
                 and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
             ):
-                found.append(pid)
-    return found
+                members.append(pid)
+    return members
 
 
 def descendants() -> list[int]:
     """Of this process, in whatever session, without those that are dead and only not yet waited for."""
-    found = []
+    pids = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             if process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-    return found
+                pids.append(process.pid)
+    return pids
 
 
 def _bury_orphans(child: int) -> None:

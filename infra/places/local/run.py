@@ -151,8 +151,8 @@ def _variables(props: dict[str, Any]) -> dict[str, str]:
 def _credentials(props: dict[str, Any]) -> dict[str, str]:
     """For its storage, where the run has others than its caller. Raises RunFailed."""
     if not props.get("storageRole"):
-        given: dict[str, str] = json.loads(props.get("storageCredentials") or "{}")
-        return given
+        credentials: dict[str, str] = json.loads(props.get("storageCredentials") or "{}")
+        return credentials
     from infra.programs import Failure
     from infra.storage_role import assumed
 

@@ -45,13 +45,13 @@ def create() -> None:
 
 def update() -> None:
     """Change what Minikube can change of a cluster that exists: nodes and addons to add, images to load."""
-    cluster, made = _wanted(), None
+    cluster, recorded = _wanted(), None
     if _exists(cluster.profile):
-        made = _made(cluster.profile)
-    if made is None:
+        recorded = _recorded(cluster.profile)
+    if recorded is None:
         raise Failure(lost(cluster.profile))
-    _refuse_change(made, cluster)
-    _start(replace(cluster, nodes=made.nodes))
+    _refuse_change(recorded, cluster)
+    _start(replace(cluster, nodes=recorded.nodes))
     _add_nodes(cluster)
     _finish(cluster)
 
@@ -64,7 +64,7 @@ def delete() -> None:
         _delete(cluster)
     elif not _marker(cluster.profile).exists():
         raise Failure(elsewhere(cluster.profile))
-    elif _made(cluster.profile):
+    elif _recorded(cluster.profile):
         _delete_network(cluster.profile)
     _marker(cluster.profile).unlink(missing_ok=True)
     (PROJECT / cluster.kubeconfig).unlink(missing_ok=True)
@@ -72,10 +72,10 @@ def delete() -> None:
 
 def resume(profile: str) -> None:
     """Start a cluster of ours that was stopped; nothing to do for one that runs, or was never made."""
-    made = _made(profile)
-    if made and _exists(profile) and not _runs(profile):
+    cluster = _recorded(profile)
+    if cluster and _exists(profile) and not _runs(profile):
         say(f"{profile} is stopped: starting it")
-        _start(made)
+        _start(cluster)
 
 
 def lost(profile: str) -> str:
@@ -102,11 +102,11 @@ def trouble(profile: str) -> str:
         return ""
     if not _exists(profile):
         return lost(profile)
-    made = _made(profile)
-    if made and len(nodes(profile)) < made.nodes:
+    cluster = _recorded(profile)
+    if cluster and len(nodes(profile)) < cluster.nodes:
         return (
-            f"the Minikube cluster {profile} has {len(nodes(profile))} of {made.nodes} nodes; to add one:\n"
-            f"  MINIKUBE_MEMORY={made.memory_mib}mb minikube --profile {profile} node add"
+            f"the Minikube cluster {profile} has {len(nodes(profile))} of {cluster.nodes} nodes; to add one:\n"
+            f"  MINIKUBE_MEMORY={cluster.memory_mib}mb minikube --profile {profile} node add"
         )
     if _runs(profile):
         return ""
@@ -125,9 +125,9 @@ def _start(cluster: Cluster) -> None:
 
 def _start_again(cluster: Cluster) -> None:
     """One that was whole, as when the stack's state was lost: what runs kept may be in it, and it is never deleted."""
-    made = _made(cluster.profile)
-    if made:
-        _refuse_change(made, cluster)
+    recorded = _recorded(cluster.profile)
+    if recorded:
+        _refuse_change(recorded, cluster)
     try:
         _start(cluster)
     except Failure as failure:
@@ -177,8 +177,8 @@ def _delete_network(profile: str) -> None:
         run("docker", "network", "rm", network, quiet=True)
 
 
-def _refuse_change(made: Cluster, wanted: Cluster) -> None:
-    changes = unchangeable(made, wanted)
+def _refuse_change(recorded: Cluster, wanted: Cluster) -> None:
+    changes = unchangeable(recorded, wanted)
     if changes:
         raise Failure(
             f"Minikube can't change this of a cluster that exists: {'; '.join(changes)}.\n"
@@ -201,7 +201,7 @@ def _refuse_foreign(cluster: Cluster, exists: bool) -> None:
 def _exists(profile: str) -> bool:
     """Whether Minikube knows the profile, in whatever state; a broken one counts."""
     listed = json.loads(run("minikube", "profile", "list", "--output", "json", "--light", quiet=True))
-    return any(one["Name"] == profile for kind in ("valid", "invalid") for one in listed.get(kind) or [])
+    return any(entry["Name"] == profile for kind in ("valid", "invalid") for entry in listed.get(kind) or [])
 
 
 def _runs(profile: str) -> bool:
@@ -229,7 +229,7 @@ def _read_marker(profile: str) -> Mapping[str, object]:
         return {}
 
 
-def _made(profile: str) -> Cluster | None:
+def _recorded(profile: str) -> Cluster | None:
     """The cluster as it was last made; None when it never was."""
     data = _read_marker(profile).get("cluster")
     return Cluster.from_dict(data) if isinstance(data, dict) else None

@@ -32,7 +32,7 @@ def refuse(cluster: Cluster) -> None:
     """Raises Failure at the first finding that is not as it must be."""
     for finding in findings(cluster):
         if not finding.ok:
-            raise Failure(f"{finding.name}: {finding.found}; needed is {finding.needed}.\n{finding.fix}")
+            raise Failure(f"{finding.name}: {finding.present}; needed is {finding.needed}.\n{finding.fix}")
 
 
 def minikube() -> Finding:
@@ -49,16 +49,16 @@ def minikube() -> Finding:
 
 def cpus(cluster: Cluster) -> Finding:
     """Minikube refuses a node with more CPUs than the machine has."""
-    found, needed = os.cpu_count() or 1, cluster.cpus
-    fix = f"pulumi config set minikubeCpus {found}"
-    return Finding("CPUs", str(found), f"{needed} for a node", found >= needed, fix)
+    present, needed = os.cpu_count() or 1, cluster.cpus
+    fix = f"pulumi config set minikubeCpus {present}"
+    return Finding("CPUs", str(present), f"{needed} for a node", present >= needed, fix)
 
 
 def memory(cluster: Cluster) -> Finding:
     """A node may not be larger than the machine; that all nodes together are is for the settings to judge."""
-    found, needed = psutil.virtual_memory().total, cluster.memory_mib * 2**20
-    fix = f"pulumi config set minikubeMemory {int(found * 0.4 / GIB) or 2}Gi"
-    return Finding("memory", f"{found / GIB:.1f} GiB", f"{needed / GIB:.1f} GiB for a node", found >= needed, fix)
+    present, needed = psutil.virtual_memory().total, cluster.memory_mib * 2**20
+    fix = f"pulumi config set minikubeMemory {int(present * 0.4 / GIB) or 2}Gi"
+    return Finding("memory", f"{present / GIB:.1f} GiB", f"{needed / GIB:.1f} GiB for a node", present >= needed, fix)
 
 
 def disk() -> Finding:

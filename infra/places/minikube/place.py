@@ -69,11 +69,11 @@ class MinikubePlace(ClusterPlace):
     def unfit(self, draft: Draft) -> list[Unfit]:
         """What the nodes or this machine can't hold."""
         absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft["minikubeNodes"])
-        asked = _asked(draft, [arm for arm in ARMS if arm not in absent])
+        measurement = _measurement(draft, [arm for arm in ARMS if arm not in absent])
         return [
-            *_unfit_nodes(asked, node, kept),
-            *_unfit_cores(draft, asked, node, kept),
-            *_unfit_memory(draft, asked, node, kept),
+            *_unfit_nodes(measurement, node, kept),
+            *_unfit_cores(draft, measurement, node, kept),
+            *_unfit_memory(draft, measurement, node, kept),
         ]
 
     def remarks(self, draft: Draft) -> list[str]:
@@ -85,13 +85,13 @@ class MinikubePlace(ClusterPlace):
     def why_no_node(self, draft: Draft) -> str:
         """Empty where the wide arm fits, and asks for no more of this machine than the other arms do."""
         kept, node = _kept(draft["minikubeNodes"]), _node(draft)
-        asked = _asked(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
-        others = asked.without(WIDE.name)
-        if WIDE.name in cluster_fit(asked, [node] * len(kept), kept):
-            larger = node_that_fits(asked.without(NATIVE.name), kept, node)
-            pod = f"its pod of {asked.wide} beside the idle Ray pods"
+        measurement = _measurement(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
+        others = measurement.without(WIDE.name)
+        if WIDE.name in cluster_fit(measurement, [node] * len(kept), kept):
+            larger = node_that_fits(measurement.without(NATIVE.name), kept, node)
+            pod = f"its pod of {measurement.wide} beside the idle Ray pods"
             return f"no Minikube node of {node} holds {pod}; nodes of {larger} do"
-        before, most = others.most(kept), asked.most(kept)
+        before, most = others.most(kept), measurement.most(kept)
         cores, memory = draft.facts.physical_cores, draft.facts.memory_bytes
         if most == before or (most.cpus <= cores and most.memory_bytes <= memory):
             return ""
@@ -265,7 +265,7 @@ def _kept(nodes: int) -> list[Size]:
     return [RESERVED, *[RESERVED_WITHOUT_CONTROL_PLANE] * (nodes - 1)]
 
 
-def _asked(draft: Draft, arms: Iterable[str]) -> Measurement:
+def _measurement(draft: Draft, arms: Iterable[str]) -> Measurement:
     return measurement_of(recipe_of(draft), cluster_of(draft), tuple(arms))
 
 
@@ -273,17 +273,17 @@ def _is_on(arm: Arm, draft: Draft) -> bool:
     return not arm.switch or draft.get(arm.switch) is True
 
 
-def _unfit_nodes(asked: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
+def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
     """What the scheduler could not place."""
     nodes = [node] * len(kept)
-    arms = cluster_fit(asked, nodes, kept)
+    arms = cluster_fit(measurement, nodes, kept)
     if arms:
-        larger = _size_lines(node, node_that_fits(asked, kept, node))
-        fewer = arms_to_leave_out(asked, lambda smaller: not cluster_fit(smaller, nodes, kept))
-        largest = largest_worker(asked, nodes, kept)
-        smaller = [worker_line(largest.at_most(asked.worker))] if largest else []
+        larger = _size_lines(node, node_that_fits(measurement, kept, node))
+        fewer = arms_to_leave_out(measurement, lambda smaller: not cluster_fit(smaller, nodes, kept))
+        largest = largest_worker(measurement, nodes, kept)
+        smaller = [worker_line(largest.at_most(measurement.worker))] if largest else []
         yield Unfit(
-            f"the pods of {' and '.join(arms)}, beside a Ray cluster of {asked.workers} workers, do not fit"
+            f"the pods of {' and '.join(arms)}, beside a Ray cluster of {measurement.workers} workers, do not fit"
             f" {len(kept)} nodes of {node}; for the system are kept {', '.join(map(str, kept))}",
             (*without_arms_line(fewer), *smaller, larger),
         )
@@ -296,30 +296,30 @@ def _size_lines(node: Size, larger: Size) -> str:
     return " && ".join([*cpus, *memory])
 
 
-def _unfit_cores(draft: Draft, asked: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
+def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
     """What would share this machine's physical cores: each node reports all of them as its own."""
     cores = draft.facts.physical_cores
-    needed = math.ceil(max(asked.most(kept).cpus - 1e-9, node.cpus))
+    needed = math.ceil(max(measurement.most(kept).cpus - 1e-9, node.cpus))
     if needed > cores:
-        fewer = arms_to_leave_out(asked, lambda smaller: max(smaller.most(kept).cpus, node.cpus) <= cores)
+        fewer = arms_to_leave_out(measurement, lambda smaller: max(smaller.most(kept).cpus, node.cpus) <= cores)
         yield Unfit(
-            f"{asked.workers} workers and the pods beside them need a machine with {needed} physical cores,"
+            f"{measurement.workers} workers and the pods beside them need a machine with {needed} physical cores,"
             f" and this one has {cores}",
             (*without_arms_line(fewer), set_line("allowOversubscription", "true")),
             liftable=True,
         )
 
 
-def _unfit_memory(draft: Draft, asked: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
+def _unfit_memory(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
     """What would not fit this machine's memory, which nothing lifts."""
     memory = draft.facts.memory_bytes
-    needed = max(asked.most(kept).memory_bytes, node.memory_bytes)
+    needed = max(measurement.most(kept).memory_bytes, node.memory_bytes)
     if needed > memory:
         fewer = arms_to_leave_out(
-            asked, lambda smaller: max(smaller.most(kept).memory_bytes, node.memory_bytes) <= memory
+            measurement, lambda smaller: max(smaller.most(kept).memory_bytes, node.memory_bytes) <= memory
         )
         yield Unfit(
-            f"{asked.workers} workers and the pods beside them need a machine with {math.ceil(needed / GIB)} GiB"
+            f"{measurement.workers} workers and the pods beside them need a machine with {math.ceil(needed / GIB)} GiB"
             f" of memory, and this one has {math.floor(memory / GIB)}",
             (*without_arms_line(fewer), set_line("target", "local")),
         )

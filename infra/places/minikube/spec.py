@@ -90,13 +90,13 @@ FIXED = {
 """Fields that Minikube can't change of a cluster that exists, and their config keys."""
 
 
-def unchangeable(made: Cluster, wanted: Cluster) -> list[str]:
+def unchangeable(existing: Cluster, wanted: Cluster) -> list[str]:
     """What of `wanted` can be had by making the cluster anew only: a phrase each."""
-    found = [
-        f"{key} {getattr(made, name)} → {getattr(wanted, name)}"
+    changes = [
+        f"{key} {getattr(existing, name)} → {getattr(wanted, name)}"
         for name, key in FIXED.items()
-        if getattr(made, name) != getattr(wanted, name)
+        if getattr(existing, name) != getattr(wanted, name)
     ]
-    if wanted.nodes < made.nodes:
-        found.append(f"minikubeNodes {made.nodes} → {wanted.nodes} (more nodes can be added, none taken away)")
-    return found
+    if wanted.nodes < existing.nodes:
+        changes.append(f"minikubeNodes {existing.nodes} → {wanted.nodes} (more nodes can be added, none taken away)")
+    return changes

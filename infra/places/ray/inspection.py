@@ -55,8 +55,8 @@ def connect(settings: Settings) -> JobsApi:
 def nodes(api: JobsApi, settings: Settings) -> RayNodes:
     """What the cluster is. Raises AskError."""
     with _asking(settings):
-        version, found = api.version(), api.nodes()
-        alive = [node["resources_total"].get("CPU", 0.0) for node in found if node["state"] == "ALIVE"]
+        version, entries = api.version(), api.nodes()
+        alive = [node["resources_total"].get("CPU", 0.0) for node in entries if node["state"] == "ALIVE"]
     return RayNodes(version=version, cpus=tuple(sorted(cpus for cpus in alive if cpus)))
 
 
@@ -92,33 +92,33 @@ def _refusal(error: urllib.error.HTTPError, settings: Settings) -> str:
 
 def _sent_on(address: str, error: urllib.error.HTTPError) -> str:
     """What to do where an address leads to another one: mostly of the same host, with TLS."""
-    there, here = urlsplit(error.headers.get("Location", "")), urlsplit(address)
-    same = there.hostname == here.hostname and there.scheme == "https"
-    example = f"https://{there.netloc}{here.path}" if same else "http://…:8265"
+    location, here = urlsplit(error.headers.get("Location", "")), urlsplit(address)
+    same = location.hostname == here.hostname and location.scheme == "https"
+    example = f"https://{location.netloc}{here.path}" if same else "http://…:8265"
     return (
         f"{address} sends what asks it to another address (HTTP {error.code}), where the token is not sent to:"
         f" rayAddress is the one at which Ray's dashboard itself answers:\n  {set_line('rayAddress', example)}"
     )
 
 
-def _no_dashboard(settings: Settings, said: str) -> str:
+def _no_dashboard(settings: Settings, reason: str) -> str:
     return (
-        f"{settings.of_ray.ray_address} answers, but not as Ray's dashboard does ({said}): rayAddress is the address"
+        f"{settings.of_ray.ray_address} answers, but not as Ray's dashboard does ({reason}): rayAddress is the address"
         f" that `ray job submit --address` takes:\n  {set_line('rayAddress', 'http://…:8265')}"
     )
 
 
-def obstacles(api: JobsApi, settings: Settings, found: RayNodes) -> Iterator[Unfit]:
+def obstacles(api: JobsApi, settings: Settings, nodes: RayNodes) -> Iterator[Unfit]:
     """What of the cluster, as it is now, is in the way of the measurement. Raises AskError."""
-    if _numbers(found.version) < LEAST_RAY:
+    if _numbers(nodes.version) < LEAST_RAY:
         least = dotted(LEAST_RAY)
         yield Unfit(
-            f"the cluster has Ray {found.version}, and {least} is the oldest without CVE-2026-27482",
+            f"the cluster has Ray {nodes.version}, and {least} is the oldest without CVE-2026-27482",
             (f"pip install --upgrade 'ray[default,train]>={least}'    (on its nodes, or in their image)",),
         )
-    yield from _too_small(settings, found.cpus)
+    yield from _too_small(settings, nodes.cpus)
     with _asking(settings):
-        others = other_jobs.running_others(api.jobs(), owner.found(settings.stack))
+        others = other_jobs.running_others(api.jobs(), owner.known_mark(settings.stack))
     if others:
         lines = tuple(other_jobs.end_line(job, settings.stack) for job in others)
         yield Unfit(other_jobs.reason(others, settings.stack), lines)
@@ -160,7 +160,7 @@ def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Unfi
             f"{job} has Ray {job.versions['ray']}, and the cluster is Ray {cluster.version}",
             ("start Ray with the folder of its own `python` first on PATH",),
         )
-    lacking = {one.where: sorted({wanted[name] for name in wanted.keys() - one.modules}) for one in (job, *others)}
+    lacking = {side.where: sorted({wanted[name] for name in wanted.keys() - side.modules}) for side in (job, *others)}
     for where, packages in lacking.items():
         if packages:
             line = f"python -m pip install {shlex.join(packages)}    (there, or in its image)"
@@ -182,23 +182,25 @@ def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Unfit]:
 def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> list[Installed]:
     """What the job's own Python has, and that of each node's workers, as a job tells. Raises AskError."""
     name = f"{settings.stack}-look-{secrets.token_hex(3)}"
-    asked = {"packages": sorted({*wanted.values(), *(f"{package}-cpu" for package in wanted.values())}),
+    question = {"packages": sorted({*wanted.values(), *(f"{package}-cpu" for package in wanted.values())}),
              "modules": sorted(wanted)}  # fmt: skip
     package = submit.package_of_run(zipped({LOOK.name: LOOK.read_bytes()}), name)
     try:
         uri = api.upload(package)
-        api.submit(name, ["python", LOOK.name, canonical(asked)], {}, mark(owner.of(settings.stack)), working_dir=uri)
+        api.submit(
+            name, ["python", LOOK.name, canonical(question)], {}, mark(owner.of(settings.stack)), working_dir=uri
+        )
         submit.follow(api, name, visible=lambda _: "")
-        _, _, told = api.log(name).rpartition(ray_nodes.MARKER)
-        found = json.loads(told)
+        _, _, answer = api.log(name).rpartition(ray_nodes.MARKER)
+        installed = json.loads(answer)
     except (SubmitError, OSError, ValueError) as error:
         raise AskError(
             f"a job of some seconds that tells what is installed there failed: {error}\n{_log(api, name)}"
         ) from None
     by_node = [
-        Installed(f"node {at}", its["versions"], frozenset(its["modules"])) for at, its in found["nodes"].items()
+        Installed(f"node {at}", node["versions"], frozenset(node["modules"])) for at, node in installed["nodes"].items()
     ]
-    job = found["job"]
+    job = installed["job"]
     return [Installed("`python` of a job", job["versions"], frozenset(job["modules"])), *by_node]
 
 

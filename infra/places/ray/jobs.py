@@ -58,15 +58,15 @@ def job(arm: str, recipe: Recipe, secret: Mapping[str, str], name: str) -> Job:
 
 def cpus_of(arm: str, recipe: Recipe) -> float:
     """What the job of an arm reserves on one node."""
-    its = ARMS[arm]
-    return 0 if its.start == "ray" else round(its.processes(recipe) * its.process_cpus(recipe), 3)
+    definition = ARMS[arm]
+    return 0 if definition.start == "ray" else round(definition.processes(recipe) * definition.process_cpus(recipe), 3)
 
 
 def flags(arm: str, recipe: Recipe, files: Files | None) -> list[str]:
     """The recipe as the job is told it, without what does not change the arm."""
     ignored = tuple(f"{kebab(key)}=" for key in ARMS[arm].ignores)
-    there = replace(recipe, **files.recipe) if files else recipe
-    return [flag for flag in there.flags() if not flag.startswith(ignored)]
+    shown_recipe = replace(recipe, **files.recipe) if files else recipe
+    return [flag for flag in shown_recipe.flags() if not flag.startswith(ignored)]
 
 
 def modules(arm: str, workload: str) -> list[Path]:

@@ -24,10 +24,10 @@ def of(stack: str, project: Path = PROJECT) -> str:
         with suppress(FileExistsError):
             os.link(partial, file)
         partial.unlink()
-    return found(stack, project)
+    return known_mark(stack, project)
 
 
-def found(stack: str, project: Path = PROJECT) -> str:
+def known_mark(stack: str, project: Path = PROJECT) -> str:
     """The same where it was made before; "", which no job has, where it was not."""
     try:
         return f"{stack}-{(project / FILE).read_text(encoding='utf-8')}"

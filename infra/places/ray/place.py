@@ -107,7 +107,7 @@ class ExistingRay:
                 raise pulumi.RunError(f"the Ray cluster can't be asked; nothing was changed.\n{error}") from None
             pulumi.log.warn(f"{error}\nThis preview shows every run as one that would be made again.")
             return settings
-        pulumi.log.info(f"the cluster: {said(settings, nodes)}")
+        pulumi.log.info(f"the cluster: {description(settings, nodes)}")
         if refused and not preview:
             words = "this Ray cluster can't be used so; nothing was changed."
             raise pulumi.RunError("\n\n".join([words, *map(str, refused)]))
@@ -128,7 +128,7 @@ class ExistingRay:
         except AskError as error:
             yield Finding("Ray cluster", "see below", needed, False, str(error))
             return
-        yield Finding("Ray cluster", said(settings, nodes), needed, True)
+        yield Finding("Ray cluster", description(settings, nodes), needed, True)
         for obstacle in obstacles:
             yield Finding("Ray cluster", "see below", "room for the measurement alone", False, str(obstacle))
 
@@ -166,17 +166,17 @@ class RayMeasurement(pulumi.ComponentResource):
 
 def readable(address: str) -> str:
     """That it has no TLS, and the lines that lead there through SSH."""
-    there = urlsplit(address)
-    named = there.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]  # an IPv6 address has colons, too
+    parts = urlsplit(address)
+    named = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]  # an IPv6 address has colons, too
     here, port = named or "8265", named or "80"
     return (
         f"what is sent to {address} can be read on the way, and who has Ray's token runs code there. Where that is not"
         f" a network of your own, use its https:// address, or a tunnel:\n"
-        f"  ssh -N -L {here}:localhost:{port} {there.hostname}\n  {set_line('rayAddress', f'http://localhost:{here}')}"
+        f"  ssh -N -L {here}:localhost:{port} {parts.hostname}\n  {set_line('rayAddress', f'http://localhost:{here}')}"
     )
 
 
-def said(settings: Settings, nodes: RayNodes) -> str:
+def description(settings: Settings, nodes: RayNodes) -> str:
     """The cluster, for people."""
     cpus = ", ".join(f"{each:g}" for each in nodes.cpus) or "none"
     return f"Ray {nodes.version} at {settings.of_ray.ray_address}, CPUs of its nodes: {cpus}"

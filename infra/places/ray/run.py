@@ -44,5 +44,5 @@ class RayJobRunProvider(TrainingRunProvider):
 
     def variables(self, props: dict[str, Any]) -> dict[str, str]:
         """With the token, and the script's secret variables."""
-        told = {TOKEN: props.get("token"), SECRET: props.get("secretEnvironment"), "PYTHONUNBUFFERED": "1"}
-        return environment.allowed(os.environ) | {name: value for name, value in told.items() if value}
+        variables = {TOKEN: props.get("token"), SECRET: props.get("secretEnvironment"), "PYTHONUNBUFFERED": "1"}
+        return environment.allowed(os.environ) | {name: value for name, value in variables.items() if value}

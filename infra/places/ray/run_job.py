@@ -30,12 +30,12 @@ def main() -> None:
     parser.add_argument("--result", type=Path, required=True)
     parser.add_argument("arm")
     parser.add_argument("recipe", help="as JSON")
-    given = parser.parse_args()
-    recipe = recipe_of(json.loads(given.recipe))
-    api = JobsApi(given.address, os.environ.get(TOKEN, ""))
+    options = parser.parse_args()
+    recipe = recipe_of(json.loads(options.recipe))
+    api = JobsApi(options.address, os.environ.get(TOKEN, ""))
     try:
-        found = run(api, given.arm, recipe, given.stack, given.result.parent)
-        found.write(given.result)
+        run_result = run(api, options.arm, recipe, options.stack, options.result.parent)
+        run_result.write(options.result)
     except (SubmitError, ResultError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")
 
@@ -43,14 +43,14 @@ def main() -> None:
 def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> TrainingResult:
     """Make the run; its job has the name of the folder."""
     name, whose = f"{stack}-{folder.name}", Whose(stack, owner.of(stack))
-    made = jobs.job(arm, recipe, json.loads(os.environ.get(SECRET, "{}")), name)
+    job = jobs.job(arm, recipe, json.loads(os.environ.get(SECRET, "{}")), name)
     progress = _Shown(Progress(folder))
 
     def submitted() -> None:
-        uri = patiently(lambda: api.upload(made.package), "send the files of the run")
+        uri = patiently(lambda: api.upload(job.package), "send the files of the run")
         variables = {ECHO: "1"}
         patiently(
-            lambda: api.submit(name, made.command, variables, mark(whose.owner), made.cpus, working_dir=uri),
+            lambda: api.submit(name, job.command, variables, mark(whose.owner), job.cpus, working_dir=uri),
             "submit the run",
         )
 
@@ -59,11 +59,13 @@ def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> Tra
     return checked(log_result.find_result(log), arm, recipe)
 
 
-def checked(found: TrainingResult, arm: str, recipe: Recipe) -> TrainingResult:
+def checked(run_result: TrainingResult, arm: str, recipe: Recipe) -> TrainingResult:
     """The result, if it is of this run. Raises ResultError."""
-    if found.arm != arm or found.recipe.get("seed") != recipe.seed:
-        raise ResultError(f"the log holds the result of another run: {found.arm}, seed {found.recipe.get('seed')}")
-    return found
+    if run_result.arm != arm or run_result.recipe.get("seed") != recipe.seed:
+        raise ResultError(
+            f"the log holds the result of another run: {run_result.arm}, seed {run_result.recipe.get('seed')}"
+        )
+    return run_result
 
 
 class _Shown:

@@ -173,7 +173,7 @@ def test_the_token_is_in_no_text(address: str) -> None:
 
     assert TOKEN == settings.of_ray.ray_token
     assert TOKEN not in repr(settings.of_ray)
-    assert {"target", "rayAddress"} == set(settings.given)
+    assert {"target", "rayAddress"} == set(settings.explicit)
 
 
 @pytest.mark.parametrize(

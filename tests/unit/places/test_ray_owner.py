@@ -20,5 +20,5 @@ def test_each_checkout_is_an_owner_of_its_own(tmp_path: Path) -> None:
 
 def test_a_checkout_that_measured_nowhere_owns_nothing(tmp_path: Path) -> None:
     """And a preview, which asks, makes nothing."""
-    assert "" == owner.found("ray", tmp_path)
+    assert "" == owner.known_mark("ray", tmp_path)
     assert [] == list(tmp_path.iterdir())

@@ -151,7 +151,7 @@ def test_no_secret_is_in_any_of_it(tmp_path: Path, comparison: Comparison, monke
     """Neither of the settings, nor of who calls: params, tags and files are made of what is public."""
     for name in ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "PULUMI_CONFIG_PASSPHRASE", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(name, f"hunter2-{name}")
-    given = settings_with_secrets().given
+    given = settings_with_secrets().explicit
     runs = [written(tmp_path, make_result(arm, recipe=make_recipe()), 1) for arm in RUN]
 
     made = tracked(compare(runs, make_context(repeats=1, settings=given)), tmp_path)

@@ -104,7 +104,7 @@ def test_secret_settings_are_not_told() -> None:
     found = settings(machine(secret=frozenset({"kubeContext"})), kubeContext="hidden", epochs="3",
                      kuberayRepository="https://me:word@charts.example.com/")  # fmt: skip
 
-    assert found.given == {"epochs": "3"}
+    assert found.explicit == {"epochs": "3"}
 
 
 def test_values_arrive_typed() -> None:

@@ -139,7 +139,7 @@ def test_storage_is_the_measurement_s_and_credentials_are_not() -> None:
         settings(storage=S3, storageRole=ROLE).storage,
         settings(storage=S3).storage,
     ]
-    assert [{"address": S3}] * 3 == [storage.told() for storage in told if storage]
+    assert [{"address": S3}] * 3 == [storage.identity() for storage in told if storage]
     elsewhere = settings(storage=S3, storageEndpoint="http://localhost:9000").storage
     assert elsewhere is not None
-    assert "http://localhost:9000" in elsewhere.told().values()
+    assert "http://localhost:9000" in elsewhere.identity().values()

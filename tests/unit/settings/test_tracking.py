@@ -12,8 +12,8 @@ SERVER = "http://mlflow.example.com:5000"
 @pytest.mark.parametrize("address", [SERVER, f"{SERVER}/", "https://ml.example.com/team/mlflow", "http://[::1]:5000"])
 def test_the_comparison_is_told_the_server(address: str) -> None:
     """By the settings that are not their defaults: there publishing finds it."""
-    assert address == settings(trackingUri=address).given["trackingUri"]
-    assert "trackingUri" not in settings().given
+    assert address == settings(trackingUri=address).explicit["trackingUri"]
+    assert "trackingUri" not in settings().explicit
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_its_client_is_installed_where_the_key_is_set() -> None:
     (problem,) = problems(without, trackingUri=SERVER)
 
     assert ("uv sync --frozen --inexact --extra tracking", "pulumi config rm trackingUri") == problem.fixes
-    assert "trackingUri" not in settings(without).given
+    assert "trackingUri" not in settings(without).explicit

@@ -66,7 +66,7 @@ def test_ports_that_others_reach_are_said(monkeypatch: pytest.MonkeyPatch, reaso
     monkeypatch.setattr(local_doctor, "NETWORK_PROBE", ("-c", program))
     finding = local_doctor.network()
 
-    assert (found, True) == (finding.found, finding.ok)
+    assert (found, True) == (finding.present, finding.ok)
 
 
 def test_a_minikube_stack_needs_all_of_it_whatever_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_a_minikube_stack_needs_all_of_it_whatever_is_missing(monkeypatch: pytes
 
     wanted = {"Python", "Pulumi CLI", "plugin command", "plugin kubernetes", "docker", "minikube", "CPUs", "memory"}
     assert wanted | {"disk", "nodes", "fit"} == found.keys()
-    assert ("not installed", False) == (found["minikube"].found, found["minikube"].ok)
+    assert ("not installed", False) == (found["minikube"].present, found["minikube"].ok)
     assert ("50 workers" in found["fit"].fix, False) == (True, found["fit"].ok)
 
 
