@@ -24,28 +24,36 @@ then run its tests with {FLAG} (CONTRIBUTING.md, Tests)."""
 def read(content: str) -> Sections:
     """The sections of a golden file."""
     lines: dict[tuple[str, str], list[str]] = {}
-    file, key = "", ("", "")
+    file, heads = "", True  # several headings may share a text
+    section: list[str] = []
     for line in content.splitlines():
         if line.startswith("== "):
             file = line[3:]
         elif line.startswith("-- "):
             name, _, label = line[3:].partition(" · ")
-            key = (f"{file}::{name}", label)
-            lines[key] = []
-        elif key in lines:
-            lines[key].append(line.removeprefix("    "))
+            section = section if heads else []
+            heads = True
+            lines[f"{file}::{name}", label] = section
+        else:
+            heads = False
+            section.append(line.removeprefix("    "))
     return {key: "\n".join(section).strip("\n") for key, section in lines.items()}
 
 
 def write(sections: Sections) -> str:
-    """A golden file: a heading for each test file, one for each text, and the text indented by four."""
-    lines, last_file = [_ABOUT], ""
+    """A golden file: a heading for each test file, one for each test, and below it the text, indented by four.
+
+    Tests beside each other that say the same share it.
+    """
+    lines, last_file, last_text = [_ABOUT], "", ""
     # The sort is stable: the texts of one test stay in the order of its calls.
     for (node, label), text in sorted(sections.items(), key=lambda item: item[0][0].split("::", 1)):
         file, name = node.split("::", 1)
         if file != last_file:
             lines += [f"\n== {file}", ""]
-            last_file = file
+        elif text == last_text:
+            lines = lines[: -len(text.splitlines()) - 1]
+        last_file, last_text = file, text
         lines.append(f"-- {name} · {label}" if label else f"-- {name}")
         lines += [f"    {line}" if line else "" for line in text.splitlines()]
         lines.append("")

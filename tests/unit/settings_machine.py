@@ -1,5 +1,6 @@
 """A machine and a stack for tests of settings, and what a user does with a message: apply the line that it gives."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -49,14 +50,28 @@ def problems(facts: Facts | None = None, /, **values: str) -> tuple[Problem, ...
     return caught.value.problems
 
 
-def only_problem(facts: Facts | None = None, /, **values: str) -> str:
-    """The one problem as text, after each of its fixes was applied and found to work."""
+class Refusal(str):
+    """A problem as a user reads it, with the key that it begins with, and its fixes."""
+
+    def __new__(cls, problem: Problem) -> "Refusal":
+        """The text of the problem."""
+        refusal = super().__new__(cls, problem)
+        refusal.key = re.split(r"\W", problem.what, maxsplit=1)[0]
+        refusal.fixes = problem.fixes
+        return refusal
+
+    key: str
+    fixes: tuple[str, ...]
+
+
+def only_problem(facts: Facts | None = None, /, **values: str) -> Refusal:
+    """The one problem, after each of its fixes was applied and found to work."""
     (problem,) = problems(facts, **values)
     assert problem.fixes
     for fix in problem.fixes:
         after, before = applied(values, fix), facts or machine()
         parse(after, replace(before, secret_keys=before.secret_keys & after.keys()))
-    return str(problem)
+    return Refusal(problem)
 
 
 def applied(values: Mapping[str, str], fix: str) -> dict[str, str]:

@@ -67,10 +67,17 @@ def golden(project: Path) -> str:
 
 
 def test_what_is_written_is_read() -> None:
-    """Headings within a text are text."""
-    sections = {("t.py::test_a[x y]", "a label"): "== a\n\n  -- b", ("t.py::test_b", ""): "c"}
+    """Headings within a text are text, and several of one text are several sections."""
+    sections = {("t.py::test_a[x y]", "a label"): "== a\n\n  -- b"}
+    sections |= {
+        ("t.py::test_b", ""): "c",
+        ("t.py::test_c", "a"): "c",
+        ("t.py::test_c", "b"): "d",
+        ("u.py::e", ""): "d",
+    }
 
     assert sections == read(write(sections))
+    assert 1 == write(sections).count("    c\n")
 
 
 def test_the_flag_writes_what_the_tests_say(project: Path) -> None:

@@ -35,7 +35,6 @@ ALLOWED = {
     "tests/unit/image": 6,
     "tests/unit/report": 34,
     "tests/unit/script": 51,
-    "tests/unit/settings": 64,
     "tests/unit/tools": 128,
     "tests/unit/training": 28,
 }

@@ -1,9 +1,12 @@
 """Which arms a measurement lacks, and what is said of it."""
 
+import re
+
 import pytest
 
 from infra.places.cluster.fit import GIB, RESERVED, Measurement, Size, arms_to_leave_out, cluster_fit
 from infra.settings.draft import Facts
+from tests.golden import Wording
 from tests.unit.settings_machine import machine, settings
 
 LARGE = machine(cores=16, gib=64, stack="minikube")
@@ -19,12 +22,12 @@ def test_one_process_with_all_cpus_is_measured_unless_it_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["auto", "true"])
-def test_with_one_worker_one_process_with_all_cpus_is_the_baseline(wanted: str) -> None:
+def test_with_one_worker_one_process_with_all_cpus_is_the_baseline(wording: Wording, wanted: str) -> None:
     """It would be measured twice, and compared with itself."""
     alone = settings(workers="1", wideArm=wanted)
 
     assert "wide" not in alone.arms
-    assert alone.absent_arms["wide"] == "with one worker it is the baseline"
+    wording("settings", alone.absent_arms["wide"])
 
 
 def test_tuned_ray_is_measured_on_request_and_where_ray_starts_for_each_run() -> None:
@@ -44,37 +47,38 @@ def test_the_default_minikube_has_it() -> None:
     assert "wide" in settings(LARGE, target="minikube").arms
 
 
-def test_where_no_minikube_node_holds_it_the_wide_arm_is_absent_and_nothing_is_refused() -> None:
+def test_where_no_minikube_node_holds_it_the_wide_arm_is_absent_and_nothing_is_refused(wording: Wording) -> None:
     """The reason names nodes that would hold it, and they do."""
     small = settings(LARGE, **CROWDED)
 
     assert "wide" not in small.arms
     assert not small.refused_at_up
-    assert "no Minikube node of 5 CPUs and 8 GiB holds its pod of 3 CPUs and 3 GiB" in small.absent_arms["wide"]
-    assert "nodes of 6 CPUs and 8 GiB do" in small.absent_arms["wide"]
+    wording("settings", small.absent_arms["wide"])
+    assert re.findall("[0-9.]+ CPUs", small.absent_arms["wide"]) == ["5 CPUs", "3 CPUs", "6 CPUs"]
     assert "wide" in settings(LARGE, **CROWDED | {"minikubeCpus": "6"}).arms
 
 
 @pytest.mark.parametrize(
     "facts", [machine(cores=6, gib=64, stack="minikube"), machine(cores=16, gib=10, stack="minikube")]
 )
-def test_the_wide_arm_never_makes_a_machine_too_small(facts: Facts) -> None:
+def test_the_wide_arm_never_makes_a_machine_too_small(wording: Wording, facts: Facts) -> None:
     """Without the native arm it needs most: 6.6 CPUs and 10.5 GiB where the others need 5.6 and 9."""
     nodes = {"nativeArm": "false", "minikubeCpus": "5", "minikubeMemory": "8Gi"}
     found = settings(facts, target="minikube", **nodes)
 
-    assert "it needs a machine with 6.6 CPUs and 10.5 GiB" in found.absent_arms["wide"]
+    wording("settings", found.absent_arms["wide"])
+    assert {"6.6 CPUs", "10.5 GiB"} < set(re.findall("[0-9.]+ (?:CPUs|GiB)", found.absent_arms["wide"]))
     assert not found.refused_at_up
     assert settings(facts, target="minikube", **nodes, wideArm="true").refused_at_up
     assert "wide" in settings(LARGE, target="minikube", **nodes).arms
 
 
-def test_who_asks_for_it_is_told_what_it_does_not_fit() -> None:
+def test_who_asks_for_it_is_told_what_it_does_not_fit(wording: Wording) -> None:
     """And that it can be left out."""
     found = settings(LARGE, **CROWDED, wideArm="true")
 
     assert "wide" in found.arms
-    assert "the pods of wide, beside a Ray cluster of 2 workers, do not fit" in found.refused_at_up[0]
+    wording("settings", found.refused_at_up[0])
     assert "pulumi config set wideArm false" in found.refused_at_up[0]
 
 

@@ -1,10 +1,12 @@
 """Settings of the cluster targets: names, images, and what fits the nodes."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from infra.places.cluster.fit import GIB, RESERVED, Measurement, Size, cluster_fit, largest_worker, node_that_fits, room
+from tests.golden import Wording
 from tests.unit.settings_machine import applied, machine, only_problem, settings
 
 IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
@@ -26,9 +28,12 @@ def test_kubernetes_needs_an_image_or_a_place_to_push_one() -> None:
     settings(target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/a")
 
 
-def test_only_one_image_can_be_meant() -> None:
+def test_only_one_image_can_be_meant(wording: Wording) -> None:
     """An image that is used as it is, is not built as well."""
-    assert "only one can be meant" in only_problem(**IMAGE, imageRegistry="registry.example.com/a")
+    found = only_problem(**IMAGE, imageRegistry="registry.example.com/a")
+
+    assert {"pulumi config rm image", "pulumi config rm imageRegistry"} == set(found.fixes)
+    wording("settings", found)
 
 
 def test_pull_secrets_need_a_namespace_that_exists() -> None:
@@ -36,9 +41,11 @@ def test_pull_secrets_need_a_namespace_that_exists() -> None:
     assert "createNamespace false" in only_problem(**IMAGE, imagePullSecrets="login")
 
 
-def test_a_chart_s_path_must_exist() -> None:
+def test_a_chart_s_path_must_exist(wording: Wording) -> None:
     """A chart's name is looked up in the repository; a path is looked at now."""
-    assert "there is no file" in only_problem(**IMAGE, kuberayChart="charts/kuberay.tgz")
+    missing = only_problem(**IMAGE, kuberayChart="charts/kuberay.tgz")
+    assert "kuberayChart" == missing.key
+    wording("settings", missing)
     for chart in ("kuberay-operator", "stacks"):
         settings(**IMAGE, kuberayChart=chart)
     settings(**IMAGE, kuberayChart="charts/kuberay.tgz", operator="existing")
@@ -124,14 +131,16 @@ def test_the_node_suggested_fits_and_a_smaller_one_does_not(workers: int, cpus: 
         assert unfit(measurement, [Size(found.cpus, found.memory_bytes - GIB)] * 2) != ()
 
 
-def test_three_workers_on_the_default_minikube_need_another_machine_or_no_native_arm() -> None:
+def test_three_workers_on_the_default_minikube_need_another_machine_or_no_native_arm(wording: Wording) -> None:
     """The refusal says what would do, and leaving out the native arm is enough."""
     found = settings(MINIKUBE, target="minikube", workers="3")
 
     assert len(found.refused_at_up) == 2
     assert found.oversubscription is None
     assert all("pulumi config set nativeArm false" in text for text in found.refused_at_up)
-    assert "need a machine with 9 physical cores, and this one has 8" in found.refused_at_up[1]
+    assert ["9", "8"] == re.findall(r"\d+", found.refused_at_up[1].split(":")[0])[-2:]
+    wording("settings", found.refused_at_up[0], "nodes")
+    wording("settings", found.refused_at_up[1], "machine")
     assert settings(MINIKUBE, target="minikube", workers="3", nativeArm="false").warnings == ()
 
 
@@ -155,7 +164,7 @@ def test_smaller_workers_are_a_way_out(memory: str) -> None:
     assert settings(machine(2, 64, "minikube"), **applied(crowded, line)).refused_at_up == ()
 
 
-def test_permission_lifts_the_cores_of_the_machine_only() -> None:
+def test_permission_lifts_the_cores_of_the_machine_only(wording: Wording) -> None:
     """Sharing cores is slow and possible; what the scheduler can't place never starts, permission or not."""
     found = settings(machine(2, 16, "minikube"), target="minikube", allowOversubscription="true")
     crowded = settings(machine(2, 16, "minikube"), target="minikube", allowOversubscription="true", workers="3")
@@ -164,14 +173,15 @@ def test_permission_lifts_the_cores_of_the_machine_only() -> None:
     assert found.oversubscription == found.warnings[0]
     assert "7 physical cores" in found.warnings[0]
     assert len(crowded.refused_at_up) == 1
-    assert "do not fit 2 nodes" in crowded.refused_at_up[0]
+    wording("settings", crowded.refused_at_up[0])
 
 
-def test_memory_that_the_machine_has_not_is_refused() -> None:
+def test_memory_that_the_machine_has_not_is_refused(wording: Wording) -> None:
     """Memory can't be shared."""
     found = settings(machine(8, 8, "minikube"), target="minikube", allowOversubscription="true")
 
-    assert "and this one has 8" in found.refused_at_up[0]
+    (refused,) = found.refused_at_up
+    wording("settings", refused)
 
 
 def test_nothing_is_said_about_clusters_not_yet_seen() -> None:
@@ -213,10 +223,11 @@ def test_nodes_that_hold_no_worker_have_no_largest() -> None:
     assert largest_worker(asked(), [Size(2, 2 * GIB)], [RESERVED]) is None
 
 
-def test_doctor_says_how_large_workers_can_be() -> None:
+def test_doctor_says_how_large_workers_can_be(wording: Wording) -> None:
     """As the lines that set it, which a preview and a pull request then show."""
     roomy = settings(machine(32, 64), target="minikube", minikubeCpus="8", minikubeMemory="16Gi")
     found = room(roomy, [Size(8, 16 * GIB)] * 2, [RESERVED] * 2)
 
-    assert "2 workers that fit:  pulumi config set workerCpus 2 && pulumi config set workerMemory 4Gi" in found.needed
+    assert "pulumi config set workerCpus 2 && pulumi config set workerMemory 4Gi" in found.needed
     assert found.ok
+    wording("doctor", found.needed)

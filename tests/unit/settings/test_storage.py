@@ -4,6 +4,7 @@ import pytest
 
 from infra.settings.rules import MOUNTED
 from infra.settings.storage import HOSTNAME
+from tests.golden import Wording
 from tests.unit.settings_machine import applied, machine, only_problem, problems, settings
 
 S3 = "s3://bucket/prefix"
@@ -35,14 +36,16 @@ def test_a_key_that_would_change_nothing_is_refused(key: str, value: str, beside
     found = only_problem(LARGE, **beside, **{key: value})
 
     assert f"{key} = {value}" in found
-    assert f"fix:     pulumi config rm {key}" in found
+    assert f"pulumi config rm {key}" == found.fixes[0]
 
 
-def test_a_folder_is_this_machine_s_and_a_claim_a_cluster_s() -> None:
+def test_a_folder_is_this_machine_s_and_a_claim_a_cluster_s(wording: Wording) -> None:
     """Each with the line that is enough, whatever else that needs."""
-    assert "a claim is of a cluster" in only_problem(storage="pvc")
-    for place in (EXISTING, OURS_NOT, MINIKUBE):
-        assert "one of a pod goes with it" in only_problem(LARGE, **place, storage="../kept")
+    claim = only_problem(storage="pvc")
+    assert "storage" == claim.key
+    wording("settings", claim, "claim")
+    for label, place in {"cluster": EXISTING, "namespace": OURS_NOT, "minikube": MINIKUBE}.items():
+        wording("settings", only_problem(LARGE, **place, storage="../kept"), label)
 
 
 def test_a_folder_is_found_from_the_project() -> None:
@@ -54,7 +57,7 @@ def test_a_folder_is_found_from_the_project() -> None:
     assert not storage.is_remote
 
 
-def test_pods_have_no_credentials_of_whoever_calls() -> None:
+def test_pods_have_no_credentials_of_whoever_calls(wording: Wording) -> None:
     """Four ways give them some, and each is enough; on this machine a run has its caller's."""
     (problem,) = problems(LARGE, **EXISTING, storage=S3)
     given, role, secret, account = problem.fixes
@@ -66,16 +69,20 @@ def test_pods_have_no_credentials_of_whoever_calls() -> None:
     settings(WITH_SECRET, **EXISTING, storage=S3)  # as tools read a stack's file, which has it encrypted
     assert "serviceAccount" in only_problem(LARGE, **EXISTING, storage="gs://bucket/prefix")
     (of_own_cluster,) = problems(LARGE, target="minikube", storage=S3)
-    assert "one of storageCredentials, storageRole" in str(of_own_cluster)
+    assert "storageSecret" not in str(of_own_cluster)
+    wording("settings", str(problem), "cluster")
+    wording("settings", str(of_own_cluster), "minikube")
     assert "on target minikube" in only_problem(LARGE, target="minikube", storage="gs://bucket/prefix")
     settings(storage=S3)
 
 
-def test_one_way_in_is_enough() -> None:
+def test_one_way_in_is_enough(wording: Wording) -> None:
     """Of two, which holds would be a guess."""
-    assert "storageCredentials = [secret] and storageRole" in only_problem(
-        WITH_SECRET, storage=S3, storageCredentials=KEYS, storageRole=ROLE
-    )
+    found = only_problem(WITH_SECRET, storage=S3, storageCredentials=KEYS, storageRole=ROLE)
+
+    assert {"pulumi config rm storageCredentials", "pulumi config rm storageRole"} == set(found.fixes)
+    assert KEYS not in found
+    wording("settings", found)
 
 
 def test_credentials_in_clear_are_refused() -> None:
@@ -103,9 +110,11 @@ def test_what_is_of_the_namespace_has_to_be_there_before(key: str) -> None:
     assert "createNamespace false" in only_problem(LARGE, **EXISTING, storage=S3, **{key: "training"})
 
 
-def test_a_claim_outlives_its_stack() -> None:
+def test_a_claim_outlives_its_stack(wording: Wording) -> None:
     """A namespace that this stack made would take it along."""
-    assert "every claim in it" in only_problem(LARGE, **EXISTING, storage="pvc")
+    found = only_problem(LARGE, **EXISTING, storage="pvc")
+    assert "createNamespace false" in found
+    wording("settings", found)
     storage = settings(LARGE, **OURS_NOT, storage="pvc", storageSize="20Gi").storage
 
     assert storage is not None
@@ -114,9 +123,11 @@ def test_a_claim_outlives_its_stack() -> None:
     assert storage.claim.size == "20Gi"
 
 
-def test_a_claim_of_many_nodes_needs_a_class_that_they_share() -> None:
+def test_a_claim_of_many_nodes_needs_a_class_that_they_share(wording: Wording) -> None:
     """Minikube's own is a folder of each node; on one node, or with a class of one's own, it may be had."""
-    assert "a folder of each node" in only_problem(LARGE, **MINIKUBE, storage="pvc")
+    found = only_problem(LARGE, **MINIKUBE, storage="pvc")
+    assert "pulumi config set minikubeNodes 1" in found.fixes
+    wording("settings", found)
     shared = [
         settings(LARGE, **MINIKUBE, storage="pvc", **more).storage
         for more in ({"minikubeNodes": "1"}, {"nodeSelector": f'{{"{HOSTNAME}": "a"}}'}, {"storageClass": "nfs"})
