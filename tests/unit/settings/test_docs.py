@@ -60,14 +60,8 @@ def test_only_what_stands_between_the_markers_is_touched() -> None:
 
     found = config_table.rendered("docs/settings.md", text)
 
-    assert found.startswith("before
-<!-- config table -->
-## Every measurement
-")  # not prose: Markdown
-    assert found.endswith("|
-<!-- end of config table -->
-after
-")  # not prose: Markdown
+    assert found.startswith("before\n<!-- config table -->\n## Every measurement\n")  # not prose: Markdown
+    assert found.endswith("|\n<!-- end of config table -->\nafter\n")  # not prose: Markdown
     assert "\nold\n" not in found
 
 
