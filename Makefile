@@ -8,97 +8,123 @@ export STACK SET JSON ALL KEEP PRINT LIVE RESULT COMPARE QUICK
 
 BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
+USAGE := $(TOOLS_PYTHON) -m tools.setup.usage
 
+# The text after `##` is what `make help` shows; in brackets are the variables that a target takes (`*`: any).
+TARGETS := $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' Makefile)
 .DEFAULT_GOAL := help
-.PHONY: help up preview plan smoke destroy outputs try doctor status diagnose dashboard submit jobs logs stop recovery fetch report history watch tensorboard sweep bench env test test-cluster check template clean
+.PHONY: $(TARGETS)
 
-help: ## show the targets (this text)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
+# A variable that no goal takes would have no effect, and something else would be measured: refused before any recipe.
+# What an outer make hands on, or a shell's completion asks with (`__…`, `.…`), was not typed by a user.
+typed-goals := $(filter-out .%,$(MAKECMDGOALS))
+typed-variables := $(if $(filter 0,$(MAKELEVEL)),$(foreach name,$(filter-out _%,$(.VARIABLES)),$(if $(filter command,$(origin $(name))),$(name))))
+quoted = '$(subst ','\'',$1)'
+ifneq ($(strip $(typed-variables) $(filter-out $(TARGETS),$(typed-goals))),)
+  typed := $(foreach goal,$(typed-goals),$(call quoted,$(goal)))
+  typed += $(foreach name,$(typed-variables),$(call quoted,$(name)=$(value $(name))))
+  ifneq ($(shell $(USAGE) check $(typed) >&2 || echo refused),)
+    $(error nothing was done)
+  endif
+endif
 
-up: ## bring the stack up, measure what is missing, print the comparison
+##@ Measure
+
+up: ## measure what is missing, and print the answer [STACK SET]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack up
 
-preview: ## show what `up` would do
+preview: ## what `up` would do; changes nothing [STACK SET]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack preview
 
-plan: ## how long the measurement will probably take, phase by phase, and what to leave out to fit `budgetMinutes`
+plan: ## how long `up` will probably take [STACK SET]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.plan
 
-smoke: ## smallest full comparison, under 2 minutes, in a stack that is gone afterwards
+smoke: ## the smallest comparison, to see that all works [SET]
 	@$(BOOTSTRAP) --stack=smoke && $(IN_VENV) tools.stack smoke
 
-destroy: ## delete what the stack holds; runs and results stay
-	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack destroy
-
-outputs: ## print the comparison of the stack (JSON=1: as JSON)
-	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
-
-try: ## 20 steps of a script of your own in every arm: SCRIPT=train.py ARGS="--num-workers {workers}" PYTHON=its/python (WORKERS, KIND, ENV, STEPS, LIMIT, WRITE=1)
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.tryout
-
-doctor: ## what the stack needs, each found against its minimum, with the fix
-	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.look.doctor
-
-status: ## nodes, pods, Ray and the current run of a cluster stack
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.status
-
-diagnose: ## all that is known of a cluster stack in one archive, without secrets
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.diagnose
-
-dashboard: ## where Ray's dashboard of a cluster stack answers, forwarded to this machine where it must be
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.dashboard
-
-submit: ## run a script of your own on the Ray cluster of a cluster stack and follow it: SCRIPT=train.py ARGS="--num-workers {workers}" (FOLDER, ENV, PIP, DETACH=1)
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs submit
-
-jobs: ## list the jobs of that Ray cluster
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs jobs
-
-logs: ## follow the log of one of them: JOB=train-1
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs logs
-
-stop: ## end one of them: JOB=train-1
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs stop
-
-recovery: ## what the loss of a worker costs: trains twice with checkpoints in the arm ray, and kills one worker; OF=head: Ray's head, and makes the job again from storage; OF="worker head": both (no measurement)
-	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.recovery
-
-fetch: ## bring back what a run kept in storage: RUN=ray-1 (TO=folder; without RUN: the runs that there are)
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.fetch
-
-report: ## write results/ for a plain `pulumi up` and open its report (RESULT=name: a past one, PRINT=1: print its path)
-	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
-
-history: ## list the results of the stack (COMPARE="1 latest": two side by side)
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
-
-watch: ## follow a running update from another terminal
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.follow watch
-
-tensorboard: ## show a result's curves in TensorBoard (PRINT=1: print the folder; LIVE=1: of runs that go on, from storage)
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
-
-sweep: ## measure under several settings, e.g. WORKERS="1 2 3" (or BATCH, EPOCHS, PRECISION, any key); KEEP=1: destroy nothing
+sweep: ## the same under several settings: WORKERS="1 2 3" [STACK SET KEEP=1 *]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.sweep
 
-bench: ## measure the arms against this machine's limit (QUICK=1: 5 minutes; ONLY="bfloat16": that column; JSON=1: as JSON)
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(QUICK),--quick) $(if $(JSON),--json) $(if $(ONLY),--only "$(ONLY)")
+destroy: ## delete what the stack holds; runs and results stay [STACK SET]
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack destroy
 
-env: ## select the stack, and print exports that let plain pulumi commands work on it (eval them)
+##@ Look
+
+doctor: ## what the stack needs, what is missing, and the fix [STACK SET]
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.look.doctor
+
+watch: ## follow a running `up` from another terminal [STACK SET]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.follow watch
+
+outputs: ## print the comparison again [STACK JSON=1]
+	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
+
+report: ## open the report of a result [STACK SET RESULT=latest PRINT=1]
+	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
+
+history: ## list the results, or two side by side [STACK COMPARE="1 latest"]
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
+
+tensorboard: ## curves of a result in TensorBoard [STACK SET RESULT=latest PRINT=1 LIVE=1]
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
+
+fetch: ## bring back what a run kept in storage [STACK SET RUN=ray-1 TO=folder]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.fetch
+
+##@ Your script
+
+try: ## about 20 steps of a script of yours in every arm [STACK SCRIPT=train.py ARGS="--epochs 1" PYTHON=.venv WORKERS=2 KIND=torchrun ENV="A=1" STEPS=20 LIMIT=120 WRITE=1]
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.tryout
+
+submit: ## run a script on the Ray cluster of a cluster stack [STACK SET SCRIPT=train.py ARGS="--epochs 1" FOLDER=. ENV="A=1" PIP=requirements.txt DETACH=1]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs submit
+
+jobs: ## list the jobs of that Ray cluster [STACK SET]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs jobs
+
+logs: ## follow the log of one of them [STACK SET JOB=train-1]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs logs
+
+stop: ## end one of them [STACK SET JOB=train-1]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs stop
+
+##@ Cluster
+
+status: ## nodes, pods, Ray and the current run [STACK SET]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.status
+
+dashboard: ## where Ray's dashboard answers, forwarded if needed [STACK SET]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.dashboard
+
+diagnose: ## all that is known in one archive, without secrets [STACK SET]
+	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.diagnose
+
+recovery: ## what the loss of a worker, or of Ray's head, costs [STACK SET OF="worker head"]
+	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.recovery
+
+##@ Develop
+
+env: ## for plain pulumi commands: eval "$(make -s env)" [STACK]
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
-test: ## the tests that this machine can run, with the reason for each that is skipped (SLOW=1: the slow ones, too)
-	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(SLOW),,--without-slow) --junitxml=.state/test-results.xml tests
-
-test-cluster: ## the full story on a real Minikube cluster (CLUSTER_ENV=file: sourced first)
-	@$(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
-		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest --durations=0 tests/cluster'
+bench: ## the arms against the limit of this machine [QUICK=1 ONLY=bfloat16 JSON=1]
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(QUICK),--quick) $(if $(JSON),--json) $(if $(ONLY),--only "$(ONLY)")
 
 check: ## lint, format and types
 	@$(BOOTSTRAP) --dev --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
 
-template: ## cut a Pulumi template from this project, for `pulumi new`: TO=../ray-worth-it-template
+test: ## the tests that this machine can run [SLOW=1 TRY_*]
+	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(SLOW),,--without-slow) --junitxml=.state/test-results.xml tests
+
+test-cluster: ## the full story on a real Minikube cluster [CLUSTER_ENV=file]
+	@$(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
+		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest --durations=0 tests/cluster'
+
+template: ## cut a template for `pulumi new` [TO=../my-template]
 	@$(PYTHON) -m tools.template
 
-clean: ## remove the state and all that was installed; refused while a stack holds resources (ALL=1: measurements too)
+clean: ## remove tools and state; ALL=1: measurements, too [ALL=1]
 	@$(PYTHON) -m tools.stack.clean
+
+help: ## this text
+	@$(USAGE) help

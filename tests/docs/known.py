@@ -12,6 +12,7 @@ from pathlib import Path
 
 from infra.settings.table import every_key
 from tests.docs.markdown import ROOT
+from tools.setup import usage
 from tools.setup.project import SMOKE, ToolError
 from tools.stack import config as stack_config
 from tools.sweep import plan as sweep_plan
@@ -85,25 +86,10 @@ PLAIN = frozenset(
 OWN_STACK = "mine"
 """A stack whose file a document has its reader make."""
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
-TRY_VARIABLES = {"SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT", "WRITE"}
-JOB_VARIABLES = {
-    "test": {"SLOW"},
-    "submit": {"SCRIPT", "ARGS", "FOLDER", "ENV", "PIP", "DETACH"},
-    "jobs": set[str](),
-    "logs": {"JOB"},
-    "stop": {"JOB"},
-    "recovery": {"OF"},
-    "fetch": {"RUN", "TO"},
-    "template": {"TO"},
-    "tensorboard": {"LIVE"},
-}
-MAKE_VARIABLES = sweep_plan.MAKES_OWN | {"RESULT", "COMPARE", "QUICK", "ONLY", "CLUSTER_ENV"}
-
 SUFFIXES = (".md", ".py", ".yaml", ".toml", ".lock")
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
-_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 _TRAINING = {f"training.{arm}": arm for arm in ARMS}
 
 
@@ -171,18 +157,15 @@ def _is_there(word: str) -> bool:
 
 
 def _make(arguments: list[str], variables: dict[str, str]) -> list[str]:
-    targets = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    targets = usage.targets((ROOT / "Makefile").read_text(encoding="utf-8"))
     words = [word for word in arguments if not word.startswith("-")]
     assigned = {match[1]: match[2] for word in words if (match := _ASSIGNMENT.fullmatch(word))}
     wanted = [word for word in words if not _ASSIGNMENT.fullmatch(word)]
     found = [f"make has no target {target}" for target in wanted if target not in targets]
-    known = MAKE_VARIABLES | (TRY_VARIABLES if "try" in wanted else set())
-    known |= {name for target in wanted for name in JOB_VARIABLES.get(target, ())}
-    others = {name: value for name, value in assigned.items() if name not in known}
-    if "sweep" in wanted and others:
-        found += _axes([f"{name}={value}" for name, value in others.items()])
-    else:
-        found += [f"make knows no variable {name}" for name in others]
+    known = [targets[target] for target in wanted if target in targets]
+    found += [f"make knows no variable {name}" for name in assigned if not any(its.takes(name) for its in known)]
+    axes = [f"{name}={value}" for name, value in assigned.items() if name not in sweep_plan.MAKES_OWN]
+    found += _axes(axes) if axes and "sweep" in wanted else []
     return found + _variables({**variables, **assigned})
 
 

@@ -133,7 +133,7 @@ def test_every_target_that_is_left_is_there(template: Path) -> None:
     shown = subprocess.run(["make", "help"], cwd=template, capture_output=True, text=True, check=True).stdout
     modules = re.findall(r"(?:-m|IN_VENV\)) ((?:tools|report|bench)[\w.]*)", text)
 
-    assert {"up", "preview", "destroy", "clean", "jobs"} <= {line.split()[0] for line in shown.splitlines()}
+    assert {"up", "preview", "destroy", "clean", "jobs"} <= {line.split()[0] for line in shown.splitlines() if line}
     assert [] == [name for name in modules if not list(template.glob(f"{name.replace('.', '/')}*"))]
 
 

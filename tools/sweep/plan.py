@@ -16,10 +16,11 @@ from difflib import get_close_matches
 from infra.settings.table import every_key
 from report.sweep import Point
 from tools.setup.project import ToolError
+from tools.setup.usage import OF_EVERY_TARGET
 from training.contract.recipe import canonical
 
 ALIASES = {"WORKERS": "workers", "BATCH": "globalBatchSize", "EPOCHS": "epochs", "PRECISION": "precision"}
-MAKES_OWN = frozenset({"STACK", "SET", "KEEP", "PYTHON", "BOOTSTRAP", "IN_VENV", "JSON", "ALL", "PRINT", "SHELL"})
+MAKES_OWN = frozenset({"STACK", "SET", "KEEP", *OF_EVERY_TARGET})
 
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z]\w*)=(?P<values>.*)", re.DOTALL)
 _EXAMPLE = 'make sweep WORKERS="1 2 3", or with any other key: make sweep learningRate="0.001 0.01"'

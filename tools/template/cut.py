@@ -54,10 +54,7 @@ def makefile(text: str) -> str:
     """The Makefile without the targets that work on what is cut."""
     for target in TARGETS:
         text = re.sub(rf"^{target}:.*\n(?:\t.*\n?)+\n?", "", text, flags=re.MULTILINE)
-    phony = re.compile(r"^\.PHONY:.*$", re.MULTILINE)
-    return (
-        phony.sub(lambda line: " ".join(word for word in line[0].split() if word not in TARGETS), text).rstrip() + "\n"
-    )
+    return text
 
 
 def document(text: str, name: str) -> str:
