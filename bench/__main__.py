@@ -63,18 +63,18 @@ def cases(*, quick: bool) -> list[Case]:
     )  # fmt: skip
     if quick:
         return [Case("float32", base, plain_fit=False)]
-    found = []
+    all_cases = []
     for precision, other in (("float32", "bfloat16"), ("bfloat16", "float32")):
         recipe = replace(base, precision=precision, gradient_precision=precision)
         more = {OTHER_GRADIENTS: replace(recipe, gradient_precision=other)}
         if precision == "float32":
             more |= {native_with(workers): replace(recipe, workers=workers) for workers in MORE_WORKERS}
         arms = (*ARMS, DOCUMENTED_RAY) if precision == "float32" else ARMS
-        found.append(Case(precision, recipe, arms, more))
+        all_cases.append(Case(precision, recipe, arms, more))
         # An epoch has three such steps only
         large = replace(recipe, global_batch_size=512, epochs=2)
-        found.append(Case(f"{precision}/512", large, plain_fit=False))
-    return found
+        all_cases.append(Case(f"{precision}/512", large, plain_fit=False))
+    return all_cases
 
 
 def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat]:
@@ -82,20 +82,20 @@ def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat
 
     Machines drift: what always came last would seem slower, or faster, than what came first.
     """
-    found = []
+    measured = []
     for repeat in range(1, repeats + 1):
         runs: dict[str, result.TrainingResult] = {}
         fit = None
         for name in _rotated((*case.arms, *case.more, *((PLAIN_FIT,) if case.plain_fit else ())), repeat - 1):
             if name == PLAIN_FIT:
                 fit = _plain_fit(case.recipe)
-                said = f"{fit:.1f} images/s"
+                figure = f"{fit:.1f} images/s"
             else:
-                runs[name] = _made(case, name)
-                said = f"{runs[name].seconds.train:.2f} s"
-            say(f"{case.key}, repeat {repeat}/{repeats}: {name} {said}")
-        found.append(Repeat(runs, fit))
-    return found
+                runs[name] = _run_of(case, name)
+                figure = f"{runs[name].seconds.train:.2f} s"
+            say(f"{case.key}, repeat {repeat}/{repeats}: {name} {figure}")
+        measured.append(Repeat(runs, fit))
+    return measured
 
 
 def _rotated(names: Sequence[str], by: int) -> Sequence[str]:
@@ -103,7 +103,7 @@ def _rotated(names: Sequence[str], by: int) -> Sequence[str]:
     return [*names[by:], *names[:by]]
 
 
-def _made(case: Case, name: str) -> result.TrainingResult:
+def _run_of(case: Case, name: str) -> result.TrainingResult:
     if name == "limit":
         return _limit(case.recipe)
     return _run("native", case.more[name]) if name in case.more else _run(name, case.recipe)
@@ -123,10 +123,10 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", metavar="COLUMNS", help="measure these alone, such as 'bfloat16 bfloat16/512'"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        chosen = _chosen(cases(quick=given.quick), given.only.split())
+        chosen = _chosen(cases(quick=options.quick), options.only.split())
     except ValueError as error:
         sys.exit(f"error: {error}")
     if len(provenance.allowed_cpus()) < CnnRecipe().workers:
@@ -136,17 +136,17 @@ def main() -> None:
     except machine_lock.LockError as error:
         sys.exit(f"error: {error}")
     path = BENCHMARKS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     try:
         for case in chosen:
-            found[case.key] = summarise(measure(case, given.repeats, _say))
-            _write(path, found, given.repeats)
+            columns[case.key] = summarise(measure(case, options.repeats, _say))
+            _write(path, columns, options.repeats)
     except KeyboardInterrupt:
-        if not found:
+        if not columns:
             sys.exit(INTERRUPTED)
     shown = path.relative_to(provenance.PROJECT)
-    print(json.dumps(found) if given.json else f"{provenance.host().fingerprint()}\n{table(found)}\n{shown}")
-    if len(found) < len(chosen):
+    print(json.dumps(columns) if options.json else f"{provenance.host().fingerprint()}\n{table(columns)}\n{shown}")
+    if len(columns) < len(chosen):
         sys.exit(INTERRUPTED)
 
 
@@ -170,14 +170,14 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _write(path: Path, found: dict[str, Any], repeats: int) -> None:
+def _write(path: Path, columns: dict[str, Any], repeats: int) -> None:
     host = provenance.host()
     facts = {"cpuModel": host.cpu_model, "cpusAllowed": host.cpus_allowed, "memoryBytes": host.memory_bytes}
     content = {
         "host": facts,
         "repeats": repeats,
         "dependenciesHash": provenance.dependencies_hash(WORKLOAD.packages),
-        "cases": found,
+        "cases": columns,
     }
     result.write_whole(path, json.dumps(content, indent=1) + "\n")
 
@@ -198,8 +198,11 @@ def _limit(recipe: CnnRecipe) -> result.TrainingResult:
     )
     with tempfile.TemporaryDirectory() as folder:
         folders = [Path(folder, str(rank)) for rank in range(workers)]
-        _wait([_start("baseline", part, one, rank) for rank, one in enumerate(folders)])
-        return max((result.read(one / result.NAME) for one in folders), key=lambda one: one.seconds.train or 0)
+        _wait([_start("baseline", part, run_folder, rank) for rank, run_folder in enumerate(folders)])
+        return max(
+            (result.read(run_folder / result.NAME) for run_folder in folders),
+            key=lambda run_folder: run_folder.seconds.train or 0,
+        )
 
 
 def _start(arm: str, recipe: CnnRecipe, folder: Path, rank: int | None = None) -> subprocess.Popen[bytes]:
@@ -230,7 +233,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 def _plain_fit(recipe: CnnRecipe) -> float:
     command = [sys.executable, "-m", "bench.plain_fit", json.dumps(recipe.to_dict())]
-    said = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=provenance.PROJECT,
         stdout=subprocess.PIPE,
@@ -238,7 +241,7 @@ def _plain_fit(recipe: CnnRecipe) -> float:
         timeout=TIMEOUT_SECONDS,
         check=True,
     )
-    return float(json.loads(said.stdout.splitlines()[-1])["imagesPerSecond"])
+    return float(json.loads(process.stdout.splitlines()[-1])["imagesPerSecond"])
 
 
 def _held_out(images: int) -> int:

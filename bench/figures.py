@@ -32,10 +32,10 @@ class Repeat:
 
     def seconds(self, arm: str) -> float:
         """Steady-state seconds of an arm."""
-        found = self.runs[arm].seconds.train
-        if found is None:
+        train_seconds = self.runs[arm].seconds.train
+        if train_seconds is None:
             raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('seconds.train')}")
-        return found
+        return train_seconds
 
     def step_seconds(self, arm: str) -> float:
         """Mean timed step of an arm."""
@@ -158,11 +158,11 @@ def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
     }
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
+def table(columns: dict[str, dict[str, Any]]) -> str:
     """One line a figure, one column a case."""
-    lines = [f"{'median (lowest to highest)':<42}" + "".join(f"{key:>24}" for key in found)]
+    lines = [f"{'median (lowest to highest)':<42}" + "".join(f"{key:>24}" for key in columns)]
     for each in FIGURES:
-        cells = [_cell(column.get(each.name)) for column in found.values()]
+        cells = [_cell(column.get(each.name)) for column in columns.values()]
         lines += [f"{each.title:<42}" + "".join(f"{cell:>24}" for cell in cells)] if any(cells) else []
     return "\n".join(lines)
 

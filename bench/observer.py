@@ -105,18 +105,18 @@ def _run(command: list[str], ticks: Path, observed_into: Path | None) -> None:
         sys.exit(f"error: {' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr[-MOST_SHOWN:]}")
 
 
-def said(repeats: Sequence[Repeat]) -> str:
+def summary(repeats: Sequence[Repeat]) -> str:
     """The figures, each with its spread over the repeats."""
-    off = [100 * abs(one.observed / one.clock - 1) for one in repeats]
-    shares = [100 * one.hooks_share for one in repeats]
-    ratios = [one.clock / one.without for one in repeats]
+    off = [100 * abs(pair.observed / pair.clock - 1) for pair in repeats]
+    shares = [100 * pair.hooks_share for pair in repeats]
+    ratios = [pair.clock / pair.without for pair in repeats]
     interval = ratio_interval(ratios)
     sure = f", 95 % interval {interval.lower:.4f} to {interval.upper:.4f}" if interval else ""
     return "\n".join(
         [
-            f"a step of {1000 * statistics.median(one.clock for one in repeats):.2f} ms, {len(repeats)} repeats",
+            f"a step of {1000 * statistics.median(pair.clock for pair in repeats):.2f} ms, {len(repeats)} repeats",
             f"observed against its own clock: {statistics.median(off):.3f} % off, at most {max(off):.3f} %",
-            f"in hooks: {1e6 * statistics.median(one.hooks for one in repeats):.0f} µs a step, "
+            f"in hooks: {1e6 * statistics.median(pair.hooks for pair in repeats):.0f} µs a step, "
             f"{statistics.median(shares):.3f} % of it ({min(shares):.3f} to {max(shares):.3f} %)",
             f"a step with the observer to one without: {statistics.geometric_mean(ratios):.4f} "
             f"({min(ratios):.4f} to {max(ratios):.4f}{sure})",
@@ -131,12 +131,14 @@ def main() -> None:
     parser.add_argument("python", help="the interpreter of an environment with its framework")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="pairs of runs")
     parser.add_argument("--epochs", type=int, default=EPOCHS, help="of each run")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     machine_lock.hold(lambda text: print(text, file=sys.stderr))
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, environment.share_of_cpus(topology.order(provenance.allowed_cpus()), 0, 1))
-    measure(asked.example, asked.python, 0, epochs=1)  # reads files for the first time
-    print(said([measure(asked.example, asked.python, number, asked.epochs) for number in range(asked.repeats)]))
+    measure(options.example, options.python, 0, epochs=1)  # reads files for the first time
+    print(
+        summary([measure(options.example, options.python, number, options.epochs) for number in range(options.repeats)])
+    )
 
 
 if __name__ == "__main__":

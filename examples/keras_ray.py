@@ -52,12 +52,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64, help="rows a step, over all workers")
     parser.add_argument("--storage", help="where Ray keeps its files; its own choice is ~/ray_results")
-    given = parser.parse_args()
+    options = parser.parse_args()
     TensorflowTrainer(
         train,
-        train_loop_config={"batch": given.batch, "epochs": given.epochs},
-        scaling_config=ray.train.ScalingConfig(num_workers=given.num_workers),
-        run_config=ray.train.RunConfig(storage_path=given.storage),
+        train_loop_config={"batch": options.batch, "epochs": options.epochs},
+        scaling_config=ray.train.ScalingConfig(num_workers=options.num_workers),
+        run_config=ray.train.RunConfig(storage_path=options.storage),
     ).fit()
 
 

@@ -24,14 +24,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64, help="rows a step, over all workers")
-    given = parser.parse_args()
+    options = parser.parse_args()
 
     shared = "TF_CONFIG" in os.environ
     strategy = tf.distribute.MultiWorkerMirroredStrategy() if shared else tf.distribute.get_strategy()
     keras.utils.set_random_seed(1)
     images, labels = pictures(2048)
     data = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(2048, seed=1)
-    data = data.batch(given.batch, drop_remainder=True)
+    data = data.batch(options.batch, drop_remainder=True)
     with strategy.scope():
         model = keras.Sequential(
             [
@@ -43,7 +43,7 @@ def main() -> None:
         )
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
-    model.fit(data, epochs=given.epochs, verbose=2)
+    model.fit(data, epochs=options.epochs, verbose=2)
 
 
 if __name__ == "__main__":

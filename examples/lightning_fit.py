@@ -47,17 +47,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64, help="rows a step, over all ranks")
-    given = parser.parse_args()
+    options = parser.parse_args()
 
     world = int(os.environ.get("WORLD_SIZE", "1"))
     lightning.seed_everything(1)
-    loader = DataLoader(pictures(2048), batch_size=given.batch // world, shuffle=True)
+    loader = DataLoader(pictures(2048), batch_size=options.batch // world, shuffle=True)
     trainer = lightning.Trainer(
         accelerator="cpu",
         strategy="ddp" if world > 1 else "auto",
         devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
         num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")),
-        max_epochs=given.epochs,
+        max_epochs=options.epochs,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -66,18 +66,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=6000, help="of the environment, over all runners")
     parser.add_argument("--until", type=float, default=float("inf"), help="the mean return at which it ends")
-    given = parser.parse_args()
+    options = parser.parse_args()
     config = (
         PPOConfig()
         .environment(BalancedPole)
-        .env_runners(num_env_runners=given.num_workers)
+        .env_runners(num_env_runners=options.num_workers)
         .training(train_batch_size_per_learner=1000, minibatch_size=125, num_epochs=8, lr=1e-3, vf_loss_coeff=0.01)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False))
-        .debugging(seed=given.seed)
+        .debugging(seed=options.seed)
     )
     learner = config.build_algo()
     steps, reached = 0, 0.0
-    while steps < given.steps and reached < given.until:
+    while steps < options.steps and reached < options.until:
         result = learner.train()
         steps, reached = result["num_env_steps_sampled_lifetime"], result["env_runners"][RETURN]
         print(f"{steps} steps, return {reached:.1f}", flush=True)

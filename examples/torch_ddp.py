@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64, help="rows a step, over all ranks")
-    given = parser.parse_args()
+    options = parser.parse_args()
 
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
@@ -35,7 +35,7 @@ def main() -> None:
 
     data = pictures(2048)
     sampler = DistributedSampler(data) if world > 1 else None
-    loader = DataLoader(data, batch_size=given.batch // world, sampler=sampler, shuffle=sampler is None)
+    loader = DataLoader(data, batch_size=options.batch // world, sampler=sampler, shuffle=sampler is None)
     model: nn.Module = nn.Sequential(
         nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 28 * 28, 2)
     )
@@ -43,7 +43,7 @@ def main() -> None:
         model = DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-    for epoch in range(given.epochs):
+    for epoch in range(options.epochs):
         if sampler:
             sampler.set_epoch(epoch)
         for images, labels in loader:

@@ -87,13 +87,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="rows a step, over all workers")
     parser.add_argument("--storage", help="where checkpoints go; Ray's own choice is ~/ray_results")
     parser.add_argument("--max-failures", type=int, default=0, help="failures of workers after which it goes on")
-    given = parser.parse_args()
+    options = parser.parse_args()
     trainer = TorchTrainer(
         train,
-        train_loop_config={"batch": given.batch, "epochs": given.epochs},
-        scaling_config=ray.train.ScalingConfig(num_workers=given.num_workers),
+        train_loop_config={"batch": options.batch, "epochs": options.epochs},
+        scaling_config=ray.train.ScalingConfig(num_workers=options.num_workers),
         run_config=ray.train.RunConfig(
-            storage_path=given.storage, failure_config=ray.train.FailureConfig(max_failures=given.max_failures)
+            storage_path=options.storage, failure_config=ray.train.FailureConfig(max_failures=options.max_failures)
         ),
     )
     print(trainer.fit().metrics)

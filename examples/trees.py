@@ -89,16 +89,16 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.1)
     parser.add_argument("--data", default="data", help="where the parquet files are: a folder, or s3://bucket/prefix")
     parser.add_argument("--storage", help="where checkpoints go; Ray's own choice is ~/ray_results")
-    given = parser.parse_args()
-    data = given.data if "://" in given.data else str(Path(given.data).resolve())
+    options = parser.parse_args()
+    data = options.data if "://" in options.data else str(Path(options.data).resolve())
     trainer, train = (
-        (XGBoostTrainer, train_xgboost) if given.booster == "xgboost" else (LightGBMTrainer, train_lightgbm)
+        (XGBoostTrainer, train_xgboost) if options.booster == "xgboost" else (LightGBMTrainer, train_lightgbm)
     )
     result = trainer(
         train,
-        train_loop_config={"data": data, "rounds": given.rounds, "rate": given.rate},
-        scaling_config=ray.train.ScalingConfig(num_workers=given.num_workers),
-        run_config=ray.train.RunConfig(storage_path=given.storage),
+        train_loop_config={"data": data, "rounds": options.rounds, "rate": options.rate},
+        scaling_config=ray.train.ScalingConfig(num_workers=options.num_workers),
+        run_config=ray.train.RunConfig(storage_path=options.storage),
     ).fit()
     print(result.metrics)
 

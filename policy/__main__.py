@@ -54,7 +54,7 @@ def _check(rule: Rule, args: ResourceValidationArgs, report: ReportViolation) ->
 
 
 def _check_stack(args: StackValidationArgs, report: ReportViolation) -> None:
-    for resource, problem in exposed_services([declared(one) for one in args.resources]):
+    for resource, problem in exposed_services([declared(resource) for resource in args.resources]):
         report(problem, resource.urn)
 
 

@@ -9,19 +9,23 @@ from typing import Any
 
 def violations(pod: dict[str, Any]) -> list[str]:
     """What `restricted` would refuse in a pod's spec; empty when it is admitted."""
-    found = [f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
-    found += [f"volume {v['name']} is of a forbidden kind" for v in pod.get("volumes", []) if set(v) - _VOLUMES]
+    problems = [f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
+    problems += [f"volume {v['name']} is of a forbidden kind" for v in pod.get("volumes", []) if set(v) - _VOLUMES]
     security = pod.get("securityContext", {})
     for container in containers(pod):
         own = container.get("securityContext", {})
-        found += [f"{container['name']} {problem}" for problem in _problems(security, own)]
-        found += [f"{container['name']} has a hostPort" for port in container.get("ports", []) if port.get("hostPort")]
-    return found
+        problems += [f"{container['name']} {problem}" for problem in _problems(security, own)]
+        problems += [
+            f"{container['name']} has a hostPort" for port in container.get("ports", []) if port.get("hostPort")
+        ]
+    return problems
 
 
 def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
     """Every container of a pod's spec, whenever it runs."""
-    return [one for kind in ("initContainers", "containers", "ephemeralContainers") for one in pod.get(kind, [])]
+    return [
+        container for kind in ("initContainers", "containers", "ephemeralContainers") for container in pod.get(kind, [])
+    ]
 
 
 _VOLUMES = {
@@ -41,4 +45,4 @@ def _problems(pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
         "has no seccomp profile": effective.get("seccompProfile", {}).get("type")
         not in ("RuntimeDefault", "Localhost"),
     }
-    return [problem for problem, found in checks.items() if found]
+    return [problem for problem, violated in checks.items() if violated]

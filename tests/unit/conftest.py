@@ -15,9 +15,9 @@ def machine_lock_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The lock's name without its first byte, which the processes that a test starts have to be told."""
     name = f"ray-worth-it/test-{uuid.uuid4().hex}"
     monkeypatch.setattr(machine_lock, "NAME", f"\0{name}")
-    monkeypatch.setattr(machine_lock, "_held", [])
+    monkeypatch.setattr(machine_lock, "_kept_locks", [])
     yield name
-    for lock in machine_lock._held:
+    for lock in machine_lock._kept_locks:
         lock.close()
 
 

@@ -91,7 +91,7 @@ def refuse_to_end_others(stack: str, namespace: str) -> None:
             ) from None
         return
     if others:
-        raise ToolError(f"stack {stack}: nothing was changed: {other_jobs.said(others, stack, other_jobs.ENDS)}")
+        raise ToolError(f"stack {stack}: nothing was changed: {other_jobs.refusal(others, stack, other_jobs.ENDS)}")
 
 
 def _way_in(stack: str, error: KubeError) -> str:

@@ -26,7 +26,7 @@ from training.contract import progress
 from training.contract.result import ResultError
 from training.launch import log_result
 from training.launch.checkpoints import manifests
-from training.launch.other_jobs import is_unfinished, job_name, mark, said
+from training.launch.other_jobs import is_unfinished, job_name, mark, refusal
 from training.launch.storage import Storage
 from training.launch.submit import JobsApi, SubmitError, patiently
 
@@ -92,7 +92,7 @@ class OnCluster:
         others = [job for job in jobs if is_unfinished(job) and job_name(job) != own]
         refuse_beside_measurement(self.ray, "nothing was killed", others)
         if others:
-            raise ToolError(f"stack {self.ray.found.stack}: {said(others, self.ray.found.stack, KILLS)}")
+            raise ToolError(f"stack {self.ray.found.stack}: {refusal(others, self.ray.found.stack, KILLS)}")
 
     def _let_in(self, minutes: float) -> None:
         """Assume the role by which pods are let in to storage, where there is one: what they have may end before."""

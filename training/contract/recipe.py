@@ -72,7 +72,7 @@ class Recipe:
 
     def for_arm(self, arm: str) -> dict[str, Any]:
         """The part of the recipe that can change this arm's run: the baseline's leaves out `workers`."""
-        deciding = {key for key, its in self.settings().items() if its.metadata["decides"]}
+        deciding = {key for key, field in self.settings().items() if field.metadata["decides"]}
         return {
             key: value for key, value in self.to_dict().items() if key in deciding and key not in arms.ARMS[arm].ignores
         }

@@ -47,7 +47,7 @@ class Timed:
 def of_result(result: TrainingResult, began: float) -> Timed:
     """What a measured run took."""
     steps, seconds, wanted = result.steps, result.seconds, result.recipe.get("measureSteps") or 0
-    made = steps.per_epoch * result.epochs_completed
+    steps_done = steps.per_epoch * result.epochs_completed
     return Timed(
         arm=result.arm,
         recipe=result.recipe,
@@ -55,10 +55,10 @@ def of_result(result: TrainingResult, began: float) -> Timed:
         wall=seconds.wall - seconds.probe,
         startup=seconds.startup or 0.0,
         step=seconds.train / steps.timed if seconds.train and steps.timed else None,
-        steps=made,
+        steps=steps_done,
         between=sum(part or 0.0 for part in (seconds.validation, seconds.report, seconds.checkpoint)),
         per_epoch=steps.per_epoch if steps.whole_epochs and steps.per_epoch else None,
-        is_whole=not wanted or made < wanted,
+        is_whole=not wanted or steps_done < wanted,
     )
 
 
@@ -81,7 +81,7 @@ def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
 def differences(timed: Timed, recipe: Recipe) -> list[str]:
     """The settings by which such a run takes another time than this one, beside its number of steps."""
     free = {*SCALES, *OF_A_REPEAT, *ARMS[timed.arm].ignores}
-    free |= {key for key, its in recipe.settings().items() if not its.metadata["decides"]}
+    free |= {key for key, field in recipe.settings().items() if not field.metadata["decides"]}
     wanted = recipe.to_dict()
     return [key for key, value in timed.recipe.items() if key not in free and wanted.get(key) != value]
 

@@ -25,17 +25,17 @@ this project; `programs`; `folders` that are written to."""
 
 def main() -> None:
     """Look, and say it."""
-    asked = json.loads(os.environ[ASKED])
-    found = {name: version(name) for name in sorted({*asked["least"], *asked["exact"]})}
+    needs = json.loads(os.environ[ASKED])
+    installed = {name: version(name) for name in sorted({*needs["least"], *needs["exact"]})}
     problems = [
-        *wrong_versions(asked["least"], asked["exact"], found),
-        *missing_modules(asked["modules"]),
-        *missing_programs(asked["programs"]),
-        *(problem for folder in asked["folders"] for problem in not_writable(Path(folder))),
+        *wrong_versions(needs["least"], needs["exact"], installed),
+        *missing_modules(needs["modules"]),
+        *missing_programs(needs["programs"]),
+        *(problem for folder in needs["folders"] for problem in not_writable(Path(folder))),
     ]
     if problems:
         sys.exit("\n".join(problems))
-    print(json.dumps(found))
+    print(json.dumps(installed))
 
 
 def version(name: str) -> str | None:
@@ -50,19 +50,19 @@ def version(name: str) -> str | None:
     return None
 
 
-def wrong_versions(least: dict[str, str], exact: dict[str, str], found: dict[str, str | None]) -> Iterator[str]:
+def wrong_versions(least: dict[str, str], exact: dict[str, str], installed: dict[str, str | None]) -> Iterator[str]:
     """What is missing, too old, or another than it has to be; of Python, major and minor count."""
     for name, wanted in least.items():
-        there = found[name]
-        if there is None:
+        version = installed[name]
+        if version is None:
             yield f"it has no package {name}: pip install '{name}>={wanted}'"
-        elif numbers(there) < numbers(wanted):
-            yield f"it has {name} {there}: {wanted} or newer is needed"
+        elif numbers(version) < numbers(wanted):
+            yield f"it has {name} {version}: {wanted} or newer is needed"
     for name, wanted in exact.items():
-        there = found[name]
-        same = there and numbers(there) == numbers(wanted) if name == "python" else there == wanted
+        version = installed[name]
+        same = version and numbers(version) == numbers(wanted) if name == "python" else version == wanted
         if not same:
-            yield f"it has {name} {there or 'not at all'} instead of {wanted}"
+            yield f"it has {name} {version or 'not at all'} instead of {wanted}"
 
 
 def numbers(text: str) -> list[int]:
@@ -74,12 +74,12 @@ def missing_modules(modules: dict[str, str]) -> Iterator[str]:
     """What is imported, and is not there for this user."""
     for name, package in sorted(modules.items()):
         try:
-            there = importlib.util.find_spec(name) is not None
+            is_found = importlib.util.find_spec(name) is not None
         except (ImportError, OSError, ValueError):
-            there = False
-        if not there and package:
+            is_found = False
+        if not is_found and package:
             yield f"its Python does not find {name}: pip install {shlex.quote(package)}"
-        elif not there:
+        elif not is_found:
             yield f"it was not built from this project for this workload: its Python does not find the module {name}"
 
 

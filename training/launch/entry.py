@@ -99,27 +99,29 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
             kebab(field.name), type=typed(rule), default=field.default, metavar="VALUE",
             help=f"{field.metadata['help']}; {rule.allowed}",
         )  # fmt: skip
-    given = vars(parser.parse_args(arguments))
-    recipe = kind(**{field.name: given[field.name] for field in kind.settings().values()})
+    values = vars(parser.parse_args(arguments))
+    recipe = kind(**{field.name: values[field.name] for field in kind.settings().values()})
     if refused := recipe.why_not(ARMS[arm].processes(recipe)):
         parser.error(refused)
-    if given["result"].is_dir():
-        parser.error(f"--result {given['result']} is a folder: name a file in it, as {given['result'] / 'result.json'}")
-    if recipe.recovery().checkpoints_kept and not given["storage"]:
+    if values["result"].is_dir():
+        parser.error(
+            f"--result {values['result']} is a folder: name a file in it, as {values['result'] / 'result.json'}"
+        )
+    if recipe.recovery().checkpoints_kept and not values["storage"]:
         parser.error("checkpoints need --storage: a folder or an address, of this run alone")
-    data = given["dataset_path"]
+    data = values["dataset_path"]
     if data and not environment.is_remote(data) and not Path(data).is_dir():
         parser.error(f"--dataset-path {data}: there is no such folder; leave the flag out to download")
     phases = Phases()
     phases.add("process", started.seconds_until(Stamp.now()))
     return Request(
         recipe=recipe,
-        result=given["result"].absolute(),
-        dataset_path=given["dataset_path"],
-        storage=_address(given["storage"]),
-        bind_cpus=not given["no_bind_cpus"],
-        address=given.get("address", ""),
-        dashboard=given.get("dashboard", False),
+        result=values["result"].absolute(),
+        dataset_path=values["dataset_path"],
+        storage=_address(values["storage"]),
+        bind_cpus=not values["no_bind_cpus"],
+        address=values.get("address", ""),
+        dashboard=values.get("dashboard", False),
         started=started,
         phases=phases,
     )
@@ -244,9 +246,9 @@ def _workload(arguments: list[str] | None) -> Workload:
     return workload.named(name if name in WORKLOADS else WORKLOADS[0])  # the whole parser refuses an unknown one
 
 
-def _address(given: str) -> str:
+def _address(text: str) -> str:
     """Of storage: a folder's absolute path, anything else as it is."""
-    return given if not given or "://" in given else str(Path(given).absolute())
+    return text if not text or "://" in text else str(Path(text).absolute())
 
 
 def _started() -> Stamp:

@@ -139,7 +139,7 @@ def _bound(cpus: int) -> Iterator[None]:
 def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
     """SIGTERM, then SIGKILL, until none is left; gives how many there were at first."""
     began, first = time.monotonic(), None
-    while members := [one for one in psutil.Process().children(recursive=True) if _is_alive(one)]:
+    while members := [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]:
         first = len(members) if first is None else first
         for member in members:
             with suppress(psutil.Error):

@@ -49,7 +49,7 @@ ENDS = "It would end with the cluster."
 """Why nothing is done while it runs: what a measurement says, and what deletes the cluster."""
 
 
-def said(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
+def refusal(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
     """That these jobs of others run, and what to do about each."""
     return "\n  ".join([f"{reason(others, stack, why)}:", *(end_line(job, stack) for job in others)])
 

@@ -57,8 +57,8 @@ def _run_with_kept_log(storage: str, name: str) -> NoReturn:
 
 def _storage(flags: list[str]) -> str:
     """The address of the run's own folder; "": there is none."""
-    given = [flag.partition("=")[2] for flag in flags if flag.startswith("--storage=")]
-    return given[-1] if given else ""
+    addresses = [flag.partition("=")[2] for flag in flags if flag.startswith("--storage=")]
+    return addresses[-1] if addresses else ""
 
 
 def _log_name(arm: str) -> str:

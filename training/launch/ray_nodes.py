@@ -33,17 +33,17 @@ def installed(packages: list[str], modules: list[str]) -> dict[str, Any]:
     return {"versions": versions, "modules": [name for name in modules if util.find_spec(name)]}
 
 
-def on_nodes(look: Callable[..., Any], *given: Any) -> dict[str, Any]:
+def on_nodes(look: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
     """What a function returns on every node that has CPUs, by its address; Ray is connected."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    task, asked = ray.remote(num_cpus=0)(look), {}
+    task, answers = ray.remote(num_cpus=0)(look), {}
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU"):
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            asked[node["NodeManagerAddress"]] = task.options(scheduling_strategy=there).remote(*given)
-    return dict(zip(asked, ray.get(list(asked.values()), timeout=SECONDS)))  # noqa: B905 (of Python 3.10 and newer)
+            placement = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            answers[node["NodeManagerAddress"]] = task.options(scheduling_strategy=placement).remote(*arguments)
+    return dict(zip(answers, ray.get(list(answers.values()), timeout=SECONDS)))  # noqa: B905 (of Python 3.10 and newer)
 
 
 def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Of the job, and of the nodes where it has Ray."""
-    asked = json.loads(sys.argv[1])
-    nodes = of_nodes(**asked) if util.find_spec("ray") else {}
-    print(f"{MARKER}\n{json.dumps({'job': installed(**asked), 'nodes': nodes})}", flush=True)
+    question = json.loads(sys.argv[1])
+    nodes = of_nodes(**question) if util.find_spec("ray") else {}
+    print(f"{MARKER}\n{json.dumps({'job': installed(**question), 'nodes': nodes})}", flush=True)
 
 
 if __name__ == "__main__":

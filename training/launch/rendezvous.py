@@ -25,7 +25,7 @@ class Rendezvous:
         return {VARIABLE: json.dumps(asdict(self))}
 
 
-def given(environment: Mapping[str, str] = os.environ) -> Rendezvous | None:
+def from_environment(environment: Mapping[str, str] = os.environ) -> Rendezvous | None:
     """What this process was told; None where it is no process of a run with others."""
     return Rendezvous(**json.loads(environment[VARIABLE])) if VARIABLE in environment else None
 

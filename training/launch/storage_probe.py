@@ -80,13 +80,13 @@ def _use(own: Storage) -> None:
     """Raises OSError, also where what comes back is something else."""
     own.make()
     with TemporaryDirectory() as folder:
-        there, back = Path(folder) / "there", Path(folder) / "back"
-        there.write_bytes(CONTENT)
-        own.put(there, "file")
+        sent, received = Path(folder) / "there", Path(folder) / "back"
+        sent.write_bytes(CONTENT)
+        own.put(sent, "file")
         if list(own.names()) != ["file"]:
             raise OSError("what was written is not listed")
-        own.fetch("file", back)
-        if back.read_bytes() != CONTENT:
+        own.fetch("file", received)
+        if received.read_bytes() != CONTENT:
             raise OSError("what was written comes back as something else")
 
 
@@ -96,8 +96,8 @@ def _reason(error: OSError, address: str) -> str:
         return str(error)
     try:
         _list(Storage.at(address))
-    except OSError as told:
-        return str(told)
+    except OSError as list_error:
+        return str(list_error)
     return str(error)
 
 
@@ -133,8 +133,8 @@ def _expired(_: str, __: str, credentials: str) -> tuple[str, str]:
 
 
 def _wrong_region(reason: str, _: str, __: str) -> tuple[str, str]:
-    found = _EXPECTING.search(reason)
-    return "its bucket is in another region", f"pulumi config set storageRegion {found[1] if found else '…'}"
+    match = _EXPECTING.search(reason)
+    return "its bucket is in another region", f"pulumi config set storageRegion {match[1] if match else '…'}"
 
 
 def _denied(_: str, address: str, credentials: str) -> tuple[str, str]:
@@ -172,12 +172,12 @@ def main() -> None:
     parser.add_argument("address")
     parser.add_argument("--way", choices=CREDENTIALS, default=OWN, help="how one is let in, for messages")
     parser.add_argument("--data", default="", help="address of data that runs will read")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        if known := probe(given.address, given.way):
+        if known := probe(options.address, options.way):
             print(known)
-        if given.data:
-            find(given.data, given.way)
+        if options.data:
+            find(options.data, options.way)
     except UnusableError as error:
         sys.exit(f"error: {error}")
 

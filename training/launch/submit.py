@@ -33,7 +33,7 @@ from training.contract.clock import Stamp, process_start
 from training.contract.printable import printable
 from training.launch import entry
 from training.launch.environment import FILES
-from training.launch.other_jobs import is_of, is_unfinished, job_name, mark, running_others, said
+from training.launch.other_jobs import is_of, is_unfinished, job_name, mark, refusal, running_others
 
 TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 (the variable's name)
 """Environment variable with the cluster's token, named as Ray names it."""
@@ -264,7 +264,7 @@ def stop_unfinished(api: JobsApi, whose: Whose) -> set[str]:
     """
     jobs = patiently(api.jobs, "ask for running jobs")
     if others := running_others(jobs, whose.owner):
-        raise OthersError(said(others, whose.stack))
+        raise OthersError(refusal(others, whose.stack))
     for job in filter(is_unfinished, jobs):
         print(f"Ray job {job_name(job)} has not ended: stopping it", flush=True)
         _stop(api, job_name(job))
@@ -294,7 +294,7 @@ class _Look:
             return
         stack = self._whose.stack
         if others := running_others(new, self._whose.owner):
-            raise OthersError(f"during this run, which does not count, {said(others, stack)}")
+            raise OthersError(f"during this run, which does not count, {refusal(others, stack)}")
         names = ", ".join(map(job_name, new))
         raise OthersError(
             f"during this run, which does not count, others ran on the Ray cluster of stack {stack} what has"
@@ -398,10 +398,10 @@ def main() -> None:
     parser.add_argument("--submission-id", required=True, help="name of the Ray job")
     parser.add_argument("--stack", required=True, help="whose measurement it is, for messages")
     parser.add_argument("flags", nargs="+", help="flags of training.ray, after --")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        api = JobsApi(given.address, token(), direct=True)
-        run(api, given.submission_id, given.flags, entry.pass_on_start(process_start()), given.stack)
+        api = JobsApi(options.address, token(), direct=True)
+        run(api, options.submission_id, options.flags, entry.pass_on_start(process_start()), options.stack)
     except SubmitError as error:
         sys.exit(f"error: {error}")
 

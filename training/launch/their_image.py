@@ -29,8 +29,8 @@ def find_psutil() -> None:
     """Where nobody installed it: Ray's own, in this process and in those that it starts."""
     if find_spec("psutil"):
         return
-    found = find_spec("ray")
-    for folder in (found.submodule_search_locations if found else None) or ():
+    ray_spec = find_spec("ray")
+    for folder in (ray_spec.submodule_search_locations if ray_spec else None) or ():
         path = str(Path(folder, RAYS_PACKAGES))
         sys.path.append(path)
         os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), path])

@@ -19,7 +19,7 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from training.machine.ports import CAN_BE_HELD, hold_port
 
-_HELD: list[socket.socket] = []
+_LISTENERS: list[socket.socket] = []
 """Ports of this worker, until its process ends."""
 
 
@@ -84,12 +84,12 @@ class _PeerAddressesBackend(Backend):  # type: ignore[misc]
 def _held_address() -> tuple[str, int]:
     """This worker's address with a port that is held as long as its process lives, where that can be."""
     host, _ = get_address_and_port()
-    held = hold_port("")
-    port = int(held.getsockname()[1])
+    listener = hold_port("")
+    port = int(listener.getsockname()[1])
     if CAN_BE_HELD:
-        _HELD.append(held)
+        _LISTENERS.append(listener)
     else:
-        held.close()
+        listener.close()
     return host, port
 
 

@@ -106,12 +106,12 @@ def threads() -> set[Thread] | None:
         folders = list(TASKS.iterdir())
     except OSError:
         return None
-    found = set()
+    all_threads = set()
     for folder in folders:
         with suppress(OSError):  # it ended meanwhile
             before, _, after = (folder / "stat").read_text().rpartition(")")
-            found.add(Thread(int(after.split()[19]), int(folder.name), before.partition("(")[2]))
-    return found
+            all_threads.add(Thread(int(after.split()[19]), int(folder.name), before.partition("(")[2]))
+    return all_threads
 
 
 def pool_threads(before: set[Thread] | None, after: set[Thread] | None) -> int | None:

@@ -20,11 +20,11 @@ class WrongVersionsError(ValueError):
 def check(environment: Mapping[str, str] = os.environ) -> None:
     """Compare with what the environment expects; nothing to do where it expects nothing. Raises WrongVersionsError."""
     expected = json.loads(environment.get(EXPECTED, "{}"))
-    found = {name: _installed(name) for name in expected}
+    installed = {name: _installed(name) for name in expected}
     wrong = [
-        f"{name} {found[name]} instead of {expected[name]}"
+        f"{name} {installed[name]} instead of {expected[name]}"
         for name in sorted(expected)
-        if differs(expected, found, name)
+        if differs(expected, installed, name)
     ]
     if wrong:
         raise WrongVersionsError(
@@ -32,11 +32,11 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
         )
 
 
-def differs(expected: Mapping[str, str], found: Mapping[str, str], name: str) -> bool:
+def differs(expected: Mapping[str, str], installed: Mapping[str, str], name: str) -> bool:
     """Whether the versions differ; of Python, major and minor count."""
     if name == "python":
-        return expected[name].split(".")[:2] != found[name].split(".")[:2]
-    return expected[name] != found[name]
+        return expected[name].split(".")[:2] != installed[name].split(".")[:2]
+    return expected[name] != installed[name]
 
 
 def _installed(name: str) -> str:

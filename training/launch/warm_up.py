@@ -28,12 +28,12 @@ STAMP = ".compiled"
 SAID = "compiles the modules of the environment, once after an installation"
 
 
-def main(given: str, folder: str = "") -> None:
+def main(recipe_text: str, folder: str = "") -> None:
     """Compile and import what the arms do, with the settings of a run, and read the programs that Ray starts.
 
-    `given`: the recipe, as JSON. In an environment of a script's own nothing is written.
+    `recipe_text`: the recipe, as JSON. In an environment of a script's own nothing is written.
     """
-    recipe = recipe_of(json.loads(given))
+    recipe = recipe_of(json.loads(recipe_text))
     workload = named(recipe.workload)
     elsewhere = workload.warm_up(recipe)
     if not elsewhere or elsewhere[0] == sys.executable:

@@ -13,11 +13,11 @@ BFLOAT16 = {"avx512_bf16", "amx_bf16"}
 @cache
 def model() -> str:
     """Its name, with family and model where there are any: hypervisors call all generations of a line alike."""
-    found = {name: value for name, value in reversed(_fields()) if value}
-    name = found.get("model name") or platform.processor() or platform.machine()
-    if not {"cpu family", "model"} <= found.keys():
+    fields = {name: value for name, value in reversed(_fields()) if value}
+    name = fields.get("model name") or platform.processor() or platform.machine()
+    if not {"cpu family", "model"} <= fields.keys():
         return name
-    return f"{name} (family {found['cpu family']}, model {found['model']})"
+    return f"{name} (family {fields['cpu family']}, model {fields['model']})"
 
 
 def lacks_bfloat16() -> bool:

@@ -91,13 +91,15 @@ class CpuTime:
             run=(ran + self._lost) * self._tick,
             stack=stack * self._tick,
             resolution=(len(known) + len(self._cpus)) * self._tick,
-            others={pid: (one.name, one.own * self._tick) for pid, one in processes.items() if pid not in known},
+            others={
+                pid: (process.name, process.own * self._tick) for pid, process in processes.items() if pid not in known
+            },
         )
 
     def follow(self) -> None:
         """Read the processes of the run alone that were there at the last `read`: 11 µs of CPU each."""
-        found = [self._process(str(pid)) for pid in self._run]
-        now = {process.pid: process for process in found if process}
+        processes = [self._process(str(pid)) for pid in self._run]
+        now = {process.pid: process for process in processes if process}
         if self._root in now:
             self._keep(now)
 
@@ -161,7 +163,7 @@ def most_of_others(before: Reading, now: Reading) -> list[tuple[str, float]]:
         kind = name.partition("/")[0]  # the kernel's workers have what they do in their names
         taken[kind] = taken.get(kind, 0.0) + seconds - (earlier if earlier <= seconds else 0.0)
     cpus = [(name, seconds / (now.at - before.at)) for name, seconds in taken.items()]
-    return sorted(cpus, key=lambda one: -one[1])
+    return sorted(cpus, key=lambda name_and_cpus: -name_and_cpus[1])
 
 
 def _below(processes: dict[int, Process]) -> dict[int, list[int]]:
@@ -183,7 +185,7 @@ def _family(root: int, below: dict[int, list[int]]) -> Iterator[int]:
 
 def _ancestors(pid: int, processes: dict[int, Process]) -> list[int]:
     """Those that it comes from, the nearest first."""
-    found: list[int] = []
+    ancestors: list[int] = []
     while (pid := processes[pid].parent) in processes:
-        found.append(pid)
-    return found
+        ancestors.append(pid)
+    return ancestors

@@ -80,8 +80,8 @@ def _try_in_child() -> str | None:
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as said:
-        answer = said.read()
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
     os.waitpid(child, 0)
     return None if answer == _DONE else f"this system refuses a network namespace ({answer.decode() or 'no answer'})"
 

@@ -29,7 +29,7 @@ BACKLOG = 4096
 DARWIN_USER_TEMP_DIR = 65537
 """Of macOS' confstr(3): a folder of this user alone, whatever TMPDIR says."""
 
-_held: list[ExitStack] = []
+_kept_locks: list[ExitStack] = []
 
 
 class LockError(OSError):
@@ -78,7 +78,7 @@ def hold(say: Callable[[str], None]) -> None:
     """Take the lock for the rest of this process's life. Raises LockError."""
     lock = take(say)
     if lock:
-        _held.append(lock)
+        _kept_locks.append(lock)
 
 
 def _try_to_take(*, ask: bool) -> ExitStack | Holder:
@@ -136,9 +136,9 @@ def take_file(path: Path) -> ExitStack | Holder:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        with os.fdopen(lock) as held:
-            said = held.read()
-        return Holder(int(said) if said.isascii() and said.isdigit() else 0, os.geteuid())
+        with os.fdopen(lock) as lock_file:
+            text = lock_file.read()
+        return Holder(int(text) if text.isascii() and text.isdigit() else 0, os.geteuid())
     os.truncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
     return _freed_by(lambda: os.close(lock))

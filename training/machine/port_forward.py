@@ -40,11 +40,11 @@ def _serve(accepted: socket.socket, address: str, port: int) -> None:
         copy_both_ways(accepted, inside)
 
 
-def copy_both_ways(one: Any, other: Any) -> None:
+def copy_both_ways(near: Any, far: Any) -> None:
     """Until either side has ended; both are sockets, or like them."""
     with selectors.DefaultSelector() as ready:
-        ready.register(one, selectors.EVENT_READ, other)
-        ready.register(other, selectors.EVENT_READ, one)
+        ready.register(near, selectors.EVENT_READ, far)
+        ready.register(far, selectors.EVENT_READ, near)
         while True:
             for key, _ in ready.select():
                 chunk = key.fileobj.recv(CHUNK_BYTES)  # type: ignore[union-attr]  # they are sockets

@@ -17,10 +17,10 @@ def hold_port(host: str) -> socket.socket:
     A worker listens when it has imported TensorFlow. A port that was only looked up may by then be that of somebody's
     outgoing connection; one that is bound is no candidate for those. Nobody connects before the worker listens.
     """
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((host, 0))
-    return held
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, 0))
+    return listener
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def held_ports(count: int) -> Iterator[list[int]]:
     """So many ports of this machine, all different, kept while the body runs where that can be."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(hold_port(LOOPBACK)) for _ in range(count)]
-        ports = [int(held.getsockname()[1]) for held in sockets]
+        ports = [int(listener.getsockname()[1]) for listener in sockets]
         if not CAN_BE_HELD:
             stack.close()
         yield ports

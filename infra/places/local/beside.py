@@ -32,7 +32,7 @@ class Beside:
         self._progress = progress
         self._cpus = allowed_cpus()
         self._reason = ""
-        self._said = self._followed = -SAY_SECONDS
+        self._printed_at = self._followed = -SAY_SECONDS
         self._first = self._last = self._time = None
         if not sys.platform.startswith("linux"):
             self._reason = "this system does not say whose its CPU time is"
@@ -58,9 +58,9 @@ class Beside:
             self._time.follow()
             return
         now = self._read()
-        if now and now.at - self._said >= SAY_SECONDS and (text := in_words(self._last, now, len(self._cpus))):
+        if now and now.at - self._printed_at >= SAY_SECONDS and (text := in_words(self._last, now, len(self._cpus))):
             self._progress.write("note", text=text)
-            self._said = now.at
+            self._printed_at = now.at
         self._last = now
 
     def keep(self, path: Path) -> None:

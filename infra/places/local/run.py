@@ -212,23 +212,23 @@ class _Reporter:
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._path = name, folder / progress.NAME
-        self._offset, self._held, self._began, self._last_time = 0, "", time.monotonic(), 0.0
+        self._offset, self._waiting_text, self._began, self._last_time = 0, "", time.monotonic(), 0.0
         self._print("starts (Ctrl-C: finish it, keep it and stop there; twice: stop now, and lose it)")
 
     def news(self, *, last: bool = False) -> None:
         """Print the latest line if the one before is old enough, the last line always, and notes always."""
         events, self._offset = progress.read_new(self._path, self._offset)
         for event in events:
-            self._held = progress.describe(event)
+            self._waiting_text = progress.describe(event)
             if event.get("event") == "note":
-                self._print(self._held)
+                self._print(self._waiting_text)
         now = time.monotonic()
         pause = min(LONGEST_REPORT_SECONDS, max(SHORTEST_REPORT_SECONDS, (now - self._began) / 20))
-        if self._held and (last or now - self._last_time >= pause):
-            self._print(self._held)
+        if self._waiting_text and (last or now - self._last_time >= pause):
+            self._print(self._waiting_text)
 
     def _print(self, line: str) -> None:
-        self._held, self._last_time = "", time.monotonic()
+        self._waiting_text, self._last_time = "", time.monotonic()
         with suppress(OSError):  # the heartbeat deals with it
             os.write(1, f"{self._name}: {line}\n".encode())
 

@@ -212,7 +212,7 @@ def _refuse_and_clear(settings: Settings) -> None:
         for why, ways in storage_findings(api, settings):
             raise pulumi.RunError("\n  ".join([f"{why}; nothing was changed:", *ways]))
         if others := ray_api.jobs_of_others(api, settings.of_cluster.namespace, settings.stack):
-            raise pulumi.RunError(f"nothing was changed: {other_jobs.said(others, settings.stack)}")
+            raise pulumi.RunError(f"nothing was changed: {other_jobs.refusal(others, settings.stack)}")
         _clear(api, settings.of_cluster.namespace)
     except RayError as error:
         raise pulumi.RunError(f"nothing was changed: {error}") from None

@@ -151,7 +151,7 @@ def test_every_repeat_begins_with_another_arm(monkeypatch: pytest.MonkeyPatch) -
         order.append("model.fit")
         return 100.0
 
-    monkeypatch.setattr(bench, "_made", made)
+    monkeypatch.setattr(bench, "_run_of", made)
     monkeypatch.setattr(bench, "_plain_fit", plain_fit)
     case = replace(bench.cases(quick=True)[0], plain_fit=True)
     repeats = bench.measure(case, 3, lambda _: None)

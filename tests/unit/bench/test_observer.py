@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.observer import TICK, Repeat, said, with_clock
+from bench.observer import TICK, Repeat, summary, with_clock
 
 
 @pytest.mark.parametrize("name", TICK)
@@ -21,7 +21,7 @@ def test_the_figures_have_their_spread() -> None:
         Repeat(observed=0.01, clock=0.01, without=0.0098, hooks=4e-5, hooks_share=0.004),
     ]
 
-    lines = said(repeats).splitlines()
+    lines = summary(repeats).splitlines()
     assert "observed against its own clock: 0.500 % off, at most 1.000 %" == lines[1]
     assert "in hooks: 45 µs a step, 0.450 % of it (0.400 to 0.500 %)" == lines[2]
     assert "a step with the observer to one without: 1.0102 (1.0000 to 1.0204, 95 % interval" in lines[3]

@@ -54,7 +54,7 @@ def test_every_way_to_the_terminal_is_such(capsys: pytest.CaptureFixture[str]) -
     job = {"submission_id": evil, "entrypoint": evil, "status": "RUNNING"}
     driver = {"job_id": evil, "status": "RUNNING", "driver_info": {"pid": evil, "node_ip_address": evil}}
     measured = {**job, "metadata": other_jobs.mark("another")}
-    print(other_jobs.said([job, driver, measured], "ci"))
+    print(other_jobs.refusal([job, driver, measured], "ci"))
     print(progress.describe({"event": "line", "text": evil}))
 
     for text in capsys.readouterr():
@@ -67,7 +67,7 @@ def test_a_name_is_one_line_and_one_word() -> None:
     job = {"submission_id": "x\n  rm -r runs; $(id)", "entrypoint": "a\nb", "status": "RUNNING"}
 
     assert "STACK=ci make stop JOB='x   rm -r runs; $(id)'" == other_jobs.end_line(job, "ci")
-    assert 2 == len(other_jobs.said([job], "ci").splitlines())
+    assert 2 == len(other_jobs.refusal([job], "ci").splitlines())
 
 
 def test_why_a_job_failed_is_such() -> None:

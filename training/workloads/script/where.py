@@ -278,7 +278,7 @@ def here(request: Request) -> Machine:
         return DriverJob(request) if request.address else RayJob(request)
     if request.address:
         return HeadPod(request)
-    cluster = rendezvous.given()
+    cluster = rendezvous.from_environment()
     return RankPod(request, cluster) if cluster else Pod(request)
 
 
