@@ -87,6 +87,8 @@ class Golden:
         """Compare a text of that test with its section."""
         if not re.fullmatch("[a-z][a-z-]*", surface):
             raise ValueError(f"{surface!r} is no name of a golden file")
+        if not text.strip():
+            pytest.fail("a user reads nothing here: no golden file holds an empty text", pytrace=False)
         if (surface, node, label) in self._asked:
             number = sum(key[:2] == (surface, node) for key in self._asked) + 1
             label = f"{label} ({number})".strip()

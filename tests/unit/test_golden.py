@@ -120,6 +120,14 @@ def test_what_was_not_run_stays(project: Path, selection: list[str]) -> None:
     assert "fix: none" in golden(project)
 
 
+def test_nothing_is_no_wording(project: Path) -> None:
+    """A message that is gone is no new wording, whatever the flag says."""
+    (project / "tests/test_a.py").write_text(TEST.replace("another", " "))
+
+    assert run(project, "--update-golden")[0] == 1
+    assert golden(project) == SETTINGS
+
+
 def test_a_test_that_fails_keeps_its_sections(project: Path) -> None:
     """What it would have said next is not known."""
     (project / "tests/test_a.py").write_text(TEST.replace('    wording("settings", "another"', '    assert 0, ("b"'))

@@ -31,7 +31,6 @@ ALLOWED = {
     "tests/training": 26,
     "tests/unit": 19,
     "tests/unit/bench": 6,
-    "tests/unit/compare": 59,
     "tests/unit/image": 6,
     "tests/unit/report": 34,
     "tests/unit/script": 51,

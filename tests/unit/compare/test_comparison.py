@@ -1,6 +1,7 @@
 """The comparison: ratios within a repeat, refusals, checks, reasons, costs, and its JSON."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
@@ -13,6 +14,7 @@ from compare.comparison import compare
 from compare.measurement import CompareError, Context, Prices, Reserved, Run
 from compare.scalars import scalars
 from compare.schema import Comparison
+from tests.golden import Wording
 from tests.unit.results import (
     RUN,
     STEP_SECONDS,
@@ -129,7 +131,7 @@ def test_json_is_canonical_and_round_trips() -> None:
     [
         ("", "no comparison"),
         ("[1]", "schemaVersion"),
-        ('{"schemaVersion": 1}', "schemaVersion is 1 and this program reads 3"),
+        ('{"schemaVersion": 1}', "schemaVersion is 1.* 3"),
         ('{"schemaVersion": 3, "verdict": ""}', "lacks absent, answer"),
         (compared(make_runs()).to_json().replace('"verdict":"', '"verdict":7,"x":"'), "unknown keys x"),
     ],
@@ -144,7 +146,7 @@ def test_nan_never_reaches_the_outputs() -> None:
     """A NaN that slipped into a result stops the comparison, by its name; JSON has no such number."""
     summary = make_result().summary("p", "s") | {"scores": {"testAccuracy": float("nan")}}
 
-    with pytest.raises(CompareError, match=r"ray-1: result\.scores\.testAccuracy is nan"):
+    with pytest.raises(CompareError, match=r"^ray-1: result\.scores\.testAccuracy .*nan"):
         Run.from_summary("ray-1", 1, summary)
 
 
@@ -169,14 +171,12 @@ def test_an_absent_arm_is_absent_with_its_reason() -> None:
     comparison = compared(make_runs(arms=TWO), arms=TWO)
 
     assert set(comparison.arms) == set(TWO)
-    assert comparison.absent == {
-        "wide": "no node holds it",
-        "native": "nativeArm is off",
-        "tuned": "tunedRay is off",
-    }
-    assert comparison.reasons["rayOverhead"] == "nativeArm is off"
-    assert comparison.reasons["wideSpeedup"] == "no node holds it"
-    assert "nativeArm is off" in comparison.reasons["projection"]
+    absent = make_context(arms=TWO).absent
+    assert set(absent) == {"wide", "native", "tuned"}
+    assert comparison.absent == absent
+    assert comparison.reasons["rayOverhead"] == absent["native"]
+    assert comparison.reasons["wideSpeedup"] == absent["wide"]
+    assert absent["native"] in comparison.reasons["projection"]
 
 
 @pytest.mark.parametrize("arms", [TWO, RUN, ("baseline", "wide", "ray"), ALL])
@@ -224,31 +224,36 @@ def test_run_reasons_reach_the_comparison() -> None:
     speedup = comparison.ratios["speedup"]
     assert speedup is not None
     assert speedup.n == 2
-    assert comparison.reasons["speedup"] == f"ray-2 has no seconds.train: {why}"
+    assert comparison.reasons["speedup"].startswith("ray-2 ")
+    assert comparison.reasons["speedup"].endswith(f"seconds.train: {why}")
 
 
-def test_a_repeat_that_lacks_an_arm_is_left_out() -> None:
+def test_a_repeat_that_lacks_an_arm_is_left_out(wording: Wording) -> None:
     """Ratios of other repeats stand, and the reason names the repeat and the arm."""
     comparison = compared([run for run in make_runs() if run.name != "native-2"])
 
     assert comparison.repeats == 2
     assert [run.name for run in comparison.arms["ray"].runs] == ["ray-1", "ray-3"]
-    assert comparison.reasons["repeats.2"] == "left out: no run of native"
-    assert "Only 2 of 3 repeats" in comparison.verdict
+    assert "native" in comparison.reasons["repeats.2"]
+    assert comparison.reasons["verdict.repeats"] in comparison.verdict
+    wording("verdict", comparison.reasons["repeats.2"], "repeats.2")
+    wording("verdict", comparison.reasons["verdict.repeats"], "verdict.repeats")
 
 
-def test_no_whole_repeat_is_not_decided() -> None:
+def test_no_whole_repeat_is_not_decided(wording: Wording) -> None:
     """With nothing to compare, there is no number and the verdict says so."""
     comparison = compared(make_runs()[:2])
 
     assert comparison.ratios["speedup"] is None
-    assert comparison.verdict.startswith("Not decided: no repeat has a run of every arm")
+    assert comparison.answer == "Not decided"
+    wording("verdict", comparison.verdict)
 
 
-def test_two_runs_of_one_arm_and_repeat_are_refused() -> None:
+def test_two_runs_of_one_arm_and_repeat_are_refused(wording: Wording) -> None:
     """Which of the two to take is not this program's to choose."""
-    with pytest.raises(CompareError, match="two runs of ray"):
+    with pytest.raises(CompareError, match="ray") as caught:
         compared([*make_runs(), make_run("ray", 2)])
+    wording("comparison", str(caught.value))
 
 
 @pytest.mark.parametrize("key", sorted(set(make_recipe().to_dict()) - {"seed"}))
@@ -256,7 +261,7 @@ def test_recipes_that_differ_are_refused_by_name(key: str) -> None:
     """Each key of the recipe but the seed makes runs incomparable, and the message names it and the run."""
     runs = make_runs()
 
-    with pytest.raises(CompareError, match=f"differ in `{key}`: ray-3"):
+    with pytest.raises(CompareError, match=rf"`{key}`: ray-3\b"):
         compared(with_one(runs, "ray-3", recipe=runs[-1].result.recipe | {key: "other"}))
 
 
@@ -269,14 +274,15 @@ def test_an_absent_recipe_key_is_refused() -> None:
         compared(with_one(runs, "native-1", recipe=older))
 
 
-def test_seeds_are_those_of_the_repeat() -> None:
+def test_seeds_are_those_of_the_repeat(wording: Wording) -> None:
     """Repeat r of every arm has seed + r - 1; a run with another seed is refused."""
     recipe = make_recipe(seed=7)
     runs = make_runs(recipe)
 
     assert [run.seed for run in compared(runs, recipe).arms["baseline"].runs] == [7, 8, 9]
-    with pytest.raises(CompareError, match="differ in `seed`: ray-3"):
+    with pytest.raises(CompareError, match="`seed`: ray-3") as caught:
         compared(with_one(runs, "ray-3", recipe=runs[-1].result.recipe | {"seed": 7}), recipe)
+    wording("comparison", str(caught.value))
 
 
 def test_the_baselines_recipe_leaves_out_workers() -> None:
@@ -287,16 +293,17 @@ def test_the_baselines_recipe_leaves_out_workers() -> None:
 
     assert median(compared(runs, three), "efficiency") == pytest.approx(0.1 / 0.053 / 3)
     wide = [make_run("wide", 1, make_recipe(workers=2)), *make_runs(three, repeats=1)]
-    with pytest.raises(CompareError, match="differ in `workers`: wide-1"):
+    with pytest.raises(CompareError, match="`workers`: wide-1"):
         compared(wide, three, arms=(*RUN, "wide"), repeats=1)
 
 
-def test_results_of_another_version_are_refused() -> None:
+def test_results_of_another_version_are_refused(wording: Wording) -> None:
     """The state of an older program is not guessed at."""
     summary = make_result().summary("p", "s") | {"schemaVersion": 0}
 
-    with pytest.raises(CompareError, match=r"ray-1: schemaVersion is 0.*make up"):
+    with pytest.raises(CompareError, match=r"^ray-1: schemaVersion .*make up") as caught:
         Run.from_summary("ray-1", 1, summary)
+    wording("comparison", str(caught.value))
 
 
 def threads(result: TrainingResult, number: int) -> list[Any]:
@@ -389,16 +396,17 @@ def test_code_may_differ_between_arms_and_data_between_seeds() -> None:
     assert compared(runs).checks["hashesEqual"] is True
 
 
-def test_a_check_that_a_run_left_open_is_null() -> None:
+def test_a_check_that_a_run_left_open_is_null(wording: Wording) -> None:
     """What a distributed run could not verify is not taken as verified: the claim is weaker, and that is said."""
     runs = with_one(make_runs(), "ray-1", checks={"weightsEqual": None}, reasons={"weightsEqual": "too large"})
 
     comparison = compared(runs)
 
     assert comparison.checks["weightsEqual"] is None
-    assert comparison.reasons["checks.weightsEqual"] == "not verified in ray-1: too large"
+    assert comparison.reasons["checks.weightsEqual"].endswith("ray-1: too large")
     assert comparison.claim == "same script"
-    assert "As far as the runs say: not verified: shardsCoverDataSet, weightsEqual." in comparison.verdict
+    assert "shardsCoverDataSet, weightsEqual" in comparison.verdict
+    wording("verdict", comparison.verdict)
 
 
 def test_a_check_that_no_run_made_is_listed() -> None:
@@ -457,7 +465,7 @@ def stopped(run: Run) -> Run:
     )
 
 
-def test_runs_that_stopped_at_different_epochs_are_compared_over_the_same() -> None:
+def test_runs_that_stopped_at_different_epochs_are_compared_over_the_same(wording: Wording) -> None:
     """A baseline that trains one epoch less is not faster for it, and the text names the epochs really trained."""
     runs = [stopped(run) if run.arm == "baseline" else run for run in make_runs()]
     comparison = compared(runs)
@@ -465,12 +473,10 @@ def test_runs_that_stopped_at_different_epochs_are_compared_over_the_same() -> N
     assert median(comparison, "speedup") == pytest.approx(0.1 / 0.053)
     two_epochs = stopped(make_run("baseline", 2)).result.seconds.wall / stopped(make_run("ray", 2)).result.seconds.wall
     assert median(comparison, "endToEndSpeedup") == pytest.approx(two_epochs, rel=0.01)
-    assert f"is {two_epochs:.2f}× (95 % interval" in comparison.verdict
-    assert "over 2 epochs, start to end" in comparison.verdict
-    assert "stopped at different epochs (baseline 2 and native 3 and ray 3 of 3), so the speedup is per" in (
-        comparison.verdict
-    )
-    assert "training time to a validation accuracy of 0.850: baseline 4.0 s" in comparison.verdict
+    assert f" {two_epochs:.2f}×" in comparison.verdict
+    assert " 2 epochs" in comparison.verdict
+    assert {"2", "3", "0.850", "4.0"} <= set(re.findall(r"\d[\d.]*", comparison.reasons["verdict.epochs"]))
+    wording("verdict", comparison.verdict)
 
 
 def test_summaries_lead_to_their_runs() -> None:
@@ -531,13 +537,15 @@ def test_cost_needs_a_price(on_cluster: Callable[..., Context]) -> None:
     assert priced.arms["ray"].median("cost") == pytest.approx(ray)
     assert median(priced, "costRatio") == pytest.approx(ray / baseline)
     assert without.ratios["costRatio"] is None
-    assert without.reasons["ray.cost"] == without.reasons["costRatio"] == "no price is set: priceCpuHour, priceGibHour"
+    assert without.reasons["ray.cost"] == without.reasons["costRatio"]
+    assert {"priceCpuHour", "priceGibHour"} <= set(re.findall(r"\w+", without.reasons["costRatio"]))
 
 
-def test_prices_of_0_are_prices(on_cluster: Callable[..., Context]) -> None:
+def test_prices_of_0_are_prices(wording: Wording, on_cluster: Callable[..., Context]) -> None:
     """The cost is then 0, which has no ratio; nobody is told to set a price that is set."""
     free = compare(make_runs(repeats=1), on_cluster(prices=Prices(cpu_hour=0.0, gib_hour=0.0)))
 
     assert free.arms["ray"].median("cost") == 0
     assert free.ratios["costRatio"] is None
-    assert free.reasons["costRatio"] == "it is 0 in some run, and nothing can be divided by it"
+    assert "priceCpuHour" not in free.reasons["costRatio"]
+    wording("comparison", free.reasons["costRatio"])

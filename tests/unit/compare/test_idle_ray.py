@@ -10,6 +10,7 @@ from compare.comparison import compare
 from compare.measurement import Run
 from compare.schema import Comparison
 from report.table import render
+from tests.golden import Wording
 from tests.unit.results import as_run, make_context, make_result, make_run, stamp
 from training.contract.result import RayHead
 
@@ -35,14 +36,16 @@ def compared(rays: list[Run], **context: Any) -> Comparison:
     return compare([*others, *rays], make_context(target="minikube", repeats=len(rays), **context))
 
 
-def test_it_is_what_all_pods_used_between_two_ray_runs() -> None:
+def test_it_is_what_all_pods_used_between_two_ray_runs(wording: Wording) -> None:
     """A Ray run starts every 75 s and takes 20: in the 55 s between, three pods use 2 s and then 3 s each."""
     found = compared([ray_run(1, 10.0), ray_run(2, 30.0), ray_run(3, 51.0)])
 
     low, high = 3 * 2 / 55, 3 * 3 / 55
     assert found.idle_ray_cpus is not None
     assert (found.idle_ray_cpus.low, found.idle_ray_cpus.high) == pytest.approx((low, high))
-    assert "The idle Ray pods took 0.14 CPUs while the other arms ran" in found.verdict
+    assert "0.14 CPUs" in found.reasons["verdict.idleRay"]
+    assert found.reasons["verdict.idleRay"] in found.verdict
+    wording("verdict", found.reasons["verdict.idleRay"])
 
 
 @pytest.mark.parametrize(
@@ -59,14 +62,14 @@ def test_it_is_what_all_pods_used_between_two_ray_runs() -> None:
         "the repeat between is missing",
     ],
 )  # fmt: skip
-def test_only_the_same_pods_with_the_other_arms_alone_between_make_it(second: Run) -> None:
+def test_only_the_same_pods_with_the_other_arms_alone_between_make_it(wording: Wording, second: Run) -> None:
     """Else a reason, in the table as well, and no word of it in the verdict."""
     found = compared([ray_run(1, 10.0), second])
 
     assert found.idle_ray_cpus is None
-    assert "more than the other arms, or other pods" in found.reasons["idleRayCpus"]
-    assert "idleRayCpus: in a gap" in render(found)
-    assert "idle Ray" not in found.verdict
+    assert f"idleRayCpus: {found.reasons['idleRayCpus'][:20]}" in render(found)
+    assert "verdict.idleRay" not in found.reasons
+    wording("comparison", found.reasons["idleRayCpus"])
 
 
 def test_a_gap_that_gives_none_leaves_those_that_do() -> None:
@@ -87,12 +90,12 @@ def test_one_repeat_has_no_gap_and_the_table_says_nothing_of_it() -> None:
     assert "idleRayCpus" not in render(found)
 
 
-def test_what_could_not_be_read_is_said() -> None:
+def test_what_could_not_be_read_is_said(wording: Wording) -> None:
     """On a cluster there are Ray pods, whether their cgroup can be read or not."""
     found = compared([make_run("ray", 1), make_run("ray", 2)])
 
     assert found.idle_ray_cpus is None
-    assert "could not be read" in found.reasons["idleRayCpus"]
+    wording("comparison", found.reasons["idleRayCpus"])
 
 
 def test_a_kept_baseline_ran_beside_other_ray_runs() -> None:
@@ -106,9 +109,9 @@ def test_a_kept_baseline_ran_beside_other_ray_runs() -> None:
     assert found.idle_ray_cpus is None
 
 
-def test_on_this_machine_there_are_no_ray_pods() -> None:
+def test_on_this_machine_there_are_no_ray_pods(wording: Wording) -> None:
     """Results of the local target have no such readings."""
     found = compare([make_run(arm) for arm in ("baseline", "native", "ray")], make_context())
 
     assert found.idle_ray_cpus is None
-    assert found.reasons["idleRayCpus"] == "no Ray pods stand beside the other arms"
+    wording("comparison", found.reasons["idleRayCpus"])
