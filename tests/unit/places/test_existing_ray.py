@@ -383,5 +383,5 @@ def test_a_preview_shows_the_project_s_modules_where_a_job_has_them() -> None:
     (ray,) = (line for line in settings_of("http://head:8265", **SCRIPT).commands if line.startswith("ray:"))
 
     launcher = ".ray-worth-it/training/workloads/script/ranks/under_ray.py"
-    assert f" python {launcher} 2 1 " in ray
+    assert f"{launcher} 2 1 " in ray
     assert ray.endswith(" torchrun torch_ddp.py") or " torchrun torch_ddp.py " in ray

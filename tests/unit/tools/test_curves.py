@@ -7,6 +7,7 @@ import pytest
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
 
 from report.errors import ShowError
+from tests.golden import Wording
 from tools.follow.curves import Curves, live
 from training.contract.progress import NAME
 from training.launch.storage import Storage
@@ -65,9 +66,10 @@ def test_of_a_run_that_goes_on_elsewhere_no_epoch_is_lost(
     assert [1, 2, 3, 4, 5, 6] == [epoch for _, _, epoch in written]
 
 
-def test_without_curves_it_says_what_keeps_some(tmp_path: Path) -> None:
+def test_without_curves_it_says_what_keeps_some(tmp_path: Path, wording: Wording) -> None:
     """The keys, and the place that was looked at."""
-    with pytest.raises(ShowError, match="pulumi config set storage kept"):
+    with pytest.raises(ShowError, match="pulumi config set storage kept") as refused:
         live("local", {}, tmp_path)
-    with pytest.raises(ShowError, match=rf"nothing is in {tmp_path}/kept/local yet"):
+    wording("follow", str(refused.value))
+    with pytest.raises(ShowError, match=f"{tmp_path}/kept/local"):
         live("local", {"storage": f"{tmp_path}/kept"}, tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from pyarrow import fs
 
+from tests.golden import Wording
 from tools.fetch import __main__ as tool
 from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
@@ -32,7 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_newest_run_of_that_name_comes_back(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """Whole files alone; that of fewer workers has another name."""
     monkeypatch.setenv("RUN", "ray-1")
@@ -42,13 +43,13 @@ def test_the_newest_run_of_that_name_comes_back(
     assert {tool.MARK, "weights.npz"} == {path.name for path in to.rglob("*") if path.is_file()}
     assert RUNS[1] == (to / "checkpoints/epoch-00001/weights.npz").read_text()
     said = capsys.readouterr().out
-    assert said.startswith(f"1 files of ray-1-20260102T000000Z-000000: {to}\n")
-    assert "none of them measured in this folder" in said  # in a shared bucket it may be somebody else's
-    assert "ray-1-20260101T000000Z-aaaaaa" in said
+    assert f"ray-1-20260102T000000Z-000000: {to}\n" in said
+    assert "RUN=ray-1-20260101T000000Z-aaaaaa" in said
+    wording("fetch", said)  # in a shared bucket it may be somebody else's
 
 
 def test_of_a_bucket_that_others_use_one_s_own_run_comes(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """A colleague's is newer; what was fetched of it before does not make it one's own."""
     (project / "runs/local/ray-1-20260101T000000Z-aaaaaa").mkdir(parents=True)
@@ -61,9 +62,9 @@ def test_of_a_bucket_that_others_use_one_s_own_run_comes(
     tool.main()
 
     said = capsys.readouterr().out
-    assert said.startswith("1 files of ray-1-20260101T000000Z-aaaaaa: ")
-    assert "measured in this folder; others" in said
+    assert f"ray-1-20260101T000000Z-aaaaaa: {project}" in said
     assert "RUN=ray-1-20260102T000000Z-000000" in said
+    wording("fetch", said)
 
 
 def test_an_object_whose_name_no_file_can_have_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,16 +98,17 @@ def test_a_run_by_its_whole_name_goes_where_it_is_wanted(project: Path, monkeypa
     assert RUNS[0] == (project / "mine/checkpoints/epoch-00001/weights.npz").read_text()
 
 
-def test_files_of_two_runs_are_not_mixed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_two_runs_are_not_mixed(project: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     """The line that is printed fetches the other one; the same may be fetched again."""
     monkeypatch.setenv("TO", "mine")
     for run in ("ray-1-20260101T000000Z-aaaaaa", "ray-1-20260101T000000Z-aaaaaa"):
         monkeypatch.setenv("RUN", run)
         tool.main()
     monkeypatch.setenv("RUN", "ray-1")
-    with pytest.raises(ToolError, match=r"TO=.*/mine has files of ray-1-20260101T.*: allowed is") as refused:
+    with pytest.raises(ToolError, match=r"TO=.*/mine .*ray-1-20260101T") as refused:
         tool.main()
 
+    wording("fetch", str(refused.value))
     for word in shlex.split(str(refused.value).partition("make fetch ")[2]):
         monkeypatch.setenv(*word.split("=", 1))
     tool.main()
@@ -115,19 +117,20 @@ def test_files_of_two_runs_are_not_mixed(project: Path, monkeypatch: pytest.Monk
     assert RUNS[1] == fetched.read_text()
 
 
-def test_nothing_of_one_s_own_is_overwritten(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_one_s_own_is_overwritten(project: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     """A folder with anything in it that was not fetched is refused."""
     (project / "my own").mkdir()
     (project / "my own/model.keras").write_text("mine")
     monkeypatch.setenv("RUN", "ray-1")
     monkeypatch.setenv("TO", "my own")
 
-    with pytest.raises(ToolError, match=r"TO=.*/my own has files of something else: allowed is"):
+    with pytest.raises(ToolError, match=r"TO=.*/my own ") as refused:
         tool.main()
+    wording("fetch", str(refused.value))
     assert ["model.keras"] == [path.name for path in (project / "my own").iterdir()]
 
 
-def test_a_link_in_the_folder_leads_nowhere(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_in_the_folder_leads_nowhere(project: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     """What a run kept is written below the folder alone."""
     monkeypatch.setenv("RUN", "ray-1")
     to = project / "runs/local/ray-1-20260102T000000Z-000000/kept"
@@ -135,21 +138,23 @@ def test_a_link_in_the_folder_leads_nowhere(project: Path, monkeypatch: pytest.M
     (project / "elsewhere").mkdir()
     (to / "checkpoints").symlink_to(project / "elsewhere")
 
-    with pytest.raises(ToolError, match=r"epoch-00001/weights.npz would be written to .*elsewhere.*\n  make fetch TO="):
+    with pytest.raises(ToolError, match=r"epoch-00001/weights.npz .*elsewhere(?s:.*)make fetch TO=") as refused:
         tool.main()
+    wording("fetch", str(refused.value))
 
     assert [] == list((project / "elsewhere").iterdir())
 
 
 @pytest.mark.parametrize("wanted", ["", "wide-1"])
 def test_a_run_that_is_not_there_names_those_that_are(
-    project: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+    project: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, wording: Wording
 ) -> None:
     """And without RUN they are listed."""
     monkeypatch.setenv("RUN", wanted)
 
-    with pytest.raises(ToolError, match=r"there are\n  ray-1-20260101T000000Z-aaaaaa  1 files\n"):
+    with pytest.raises(ToolError, match=r"\n  ray-1-20260101T000000Z-aaaaaa  1 ") as refused:
         tool.main()
+    wording("fetch", str(refused.value))
     assert not (project / "runs").exists()
 
 
@@ -163,14 +168,15 @@ def test_a_stack_without_storage_says_how_it_gets_some(project: Path, monkeypatc
 
 
 def test_a_server_that_pods_alone_know_is_told_with_the_lines_that_bring_it_here(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     """Its namespace and port are those of the endpoint; what the lines name is then asked."""
     given = {"storage": "s3://bucket/prefix", "storageEndpoint": "http://s3.keeper.svc:7070"}
-    with pytest.raises(ToolError, match="does not know the server of storage") as refused:
+    with pytest.raises(ToolError) as refused:
         stack_settings.kept_at(stack_settings.load("local", given))
     said = str(refused.value)
     assert "kubectl --namespace keeper port-forward service/s3 9000:7070" in said
+    wording("fetch", said)
 
     brought = given | dict([said.partition('SET="')[2].partition('"')[0].split("=", 1)])
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from tests.stacks import OF_BUCKETS, OF_EXAMPLES, STACKS
 from tools.setup import project
 from tools.setup.project import ToolError
@@ -60,7 +62,7 @@ def test_the_project_name_is_that_of_the_project_file() -> None:
 
 
 def test_a_network_step_is_tried_three_times_with_a_line_each(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     """The third failure is raised; the two before are told."""
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -74,10 +76,9 @@ def test_a_network_step_is_tried_three_times_with_a_line_each(
         project.retry("uv", fail)
 
     assert len(attempts) == 3
-    assert capsys.readouterr().err.splitlines() == [
-        "uv: attempt 1 of 3 failed (connection reset); trying again in 1 s",
-        "uv: attempt 2 of 3 failed (connection reset); trying again in 2 s",
-    ]
+    told = capsys.readouterr().err
+    assert [(1, 3, 1), (2, 3, 2)] == [tuple(map(int, re.findall(r"\d+", line))) for line in told.splitlines()]
+    wording("setup", told)
 
 
 def test_a_final_failure_is_not_tried_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from infra.places.local import guard
+from tests.golden import Wording
 from tests.unit.results import make_recipe, make_result
 from tools.recovery import __main__ as tool
 from tools.recovery import run
@@ -46,10 +47,11 @@ def with_another_loss() -> TrainingResult:
     return replace(made, detail=replace(detail_of(made), history=[*before, replace(last, loss=last.loss + 0.1)]))
 
 
-def test_weights_of_before_the_kill_say_nothing() -> None:
+def test_weights_of_before_the_kill_say_nothing(wording: Wording) -> None:
     """Where the newest checkpoint is the one that training went on from, they are equal whatever came after it."""
-    with pytest.raises(ToolError, match="no checkpoint was made after the kill"):
+    with pytest.raises(ToolError) as refused:
         tool.judge(ended(1), ended(1))
+    wording("recovery", str(refused.value))
 
     seen = tool.judge(ended(2), ended(2))
     assert (2, 1, True) == (seen.lost_steps, seen.after_epoch, seen.is_exact)
@@ -72,13 +74,14 @@ def test_steps_are_counted_from_the_checkpoint_on_where_the_one_that_was_gone_on
     assert (0, 3.5) == (seen.lost_steps, seen.recovery_seconds)
 
 
-def test_runs_of_unlike_many_epochs_are_not_compared() -> None:
+def test_runs_of_unlike_many_epochs_are_not_compared(wording: Wording) -> None:
     """As where the checkpoint says nothing of what was before it."""
     made = make_result()
     shorter = replace(made, detail=replace(detail_of(made), history=detail_of(made).history[1:]))
 
-    with pytest.raises(ToolError, match=r"the loss of \d epochs, the killed one of \d"):
+    with pytest.raises(ToolError) as refused:
         tool.judge(ended(2), ended(2, result=shorter))
+    wording("recovery", str(refused.value))
 
 
 ASKED = [[Victim.WORKER], [Victim.HEAD], [Victim.HEAD, Victim.WORKER]]
@@ -88,7 +91,7 @@ def test_what_is_killed_is_one_of_two_or_both() -> None:
     """Another is refused with what to type."""
     assert ASKED == [tool._victims(of) for of in ("worker", "head", "head worker")]
     for wrong in ("driver", "worker driver", "head head", " "):
-        with pytest.raises(ToolError, match=rf"OF={wrong}: allowed are worker and head.*make recovery OF=head"):
+        with pytest.raises(ToolError, match=rf"OF={wrong}: .*make recovery OF=head"):
             tool._victims(wrong)
 
 
@@ -105,7 +108,7 @@ def test_a_worker_that_is_killed_is_allowed_to_fail_and_no_other() -> None:
 @pytest.mark.parametrize("of", ASKED)
 def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[str, str], of: list[Victim]) -> None:
     """And the number of the line that is printed is accepted."""
-    with pytest.raises(ToolError, match="a checkpoint is made after the kill") as refused:
+    with pytest.raises(ToolError) as refused:
         tool._recipe(stack_settings.load("local", given), of)
 
     epochs = str(refused.value).partition('SET="epochs=')[2].rstrip('"')
@@ -122,7 +125,7 @@ def test_storage_that_this_machine_can_t_read_is_refused_before_anything_is_trai
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "")  # so that it is what it was after this
     monkeypatch.setattr("sys.argv", ["recovery"])
 
-    with pytest.raises(ToolError, match=r"nothing was trained: .*can't read s3://bucket/prefix/local"):
+    with pytest.raises(ToolError, match="s3://bucket/prefix/local"):
         tool.main()
 
 

@@ -96,9 +96,9 @@ def test_destroy_asks_for_others_jobs_before_it_deletes(monkeypatch: pytest.Monk
     monkeypatch.setattr(recorded.stack, "_exists", lambda: True)
 
     def refuse(stack: str, namespace: str) -> None:
-        raise ToolError(f"{stack}: a job runs in {namespace}")
+        raise ToolError(f"{stack} in {namespace}")
 
     monkeypatch.setattr(update, "refuse_to_end_others", refuse)
-    with pytest.raises(ToolError, match="ci: a job runs in of-the-state"):
+    with pytest.raises(ToolError, match="ci in of-the-state"):
         recorded.stack.destroy()
     assert [] == recorded.steps

@@ -260,7 +260,7 @@ def test_without_its_runs_a_sweep_has_no_time_to_accuracy(done: Sweep, project: 
     assert shown.accuracy is None
     assert [{}] * 4 == [row.seconds_to_accuracy for row in shown.rows]
     assert "not known" in reports.text(done, shown)
-    assert "No time to accuracy" in render(done, shown)
+    assert 3 == render(done, shown).count("<svg ")  # of four
 
 
 def test_the_text_has_a_row_a_point(done: Sweep, project: Path) -> None:
@@ -271,7 +271,7 @@ def test_the_text_has_a_row_a_point(done: Sweep, project: Path) -> None:
     assert ["2.00×", "2.00 to 2.00", "0.69×", "1.00", "6.00 / 3.00", "97.50 / 97.30", "0.0031 / 0.0089"] == next(
         re.split(r"  +", line)[1:] for line in shown.splitlines() if line.startswith("workers=2 ")
     )
-    assert "workers=3 failed: it broke" in shown
+    assert any(line.startswith("workers=3 ") and line.endswith(": it broke") for line in shown.splitlines())
     assert {"workers=1", "workers=2", "workers=3", "workers=4", "workers=1:", "workers=2:", "workers=4:"} == set(rows)
 
 

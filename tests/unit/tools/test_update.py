@@ -1,5 +1,6 @@
 """Around an update of a Minikube stack: one measurement at a time, and a stopped cluster started first."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from infra.places.cluster import kube, ray_api
 from infra.places.cluster.kube import KubeError
 from infra.places.minikube import command as scripts
 from infra.programs import Failure
+from tests.golden import Wording
 from tools.look import update
 from tools.setup.project import ToolError
 from training.machine import machine_lock
@@ -26,7 +28,9 @@ with alone('minikube'):
 """
 
 
-def test_a_second_update_waits_for_the_first(machine_lock_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_update_waits_for_the_first(
+    machine_lock_name: str, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     """And says so; it goes on when the first has ended, however that ended."""
     entered = threading.Event()
 
@@ -45,7 +49,9 @@ def test_a_second_update_waits_for_the_first(machine_lock_name: str, capsys: pyt
         waiting.join(10)
 
     assert (False, True) == (too_early, entered.is_set())
-    assert "another measurement runs on this machine" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"process {first.pid} " in said
+    wording("stack", re.sub(r"\(.*\)", "(WHO)", said))
 
 
 def test_the_lock_is_that_of_runs_on_this_machine() -> None:
@@ -63,10 +69,10 @@ def test_what_is_in_the_lock_s_place_is_said(monkeypatch: pytest.MonkeyPatch) ->
     """Where it is a file; without a traceback."""
 
     def refuse(*_: object, **__: object) -> None:
-        raise machine_lock.LockError("it is a folder: remove it")
+        raise machine_lock.LockError("a folder")
 
     monkeypatch.setattr(machine_lock, "take", refuse)
-    with pytest.raises(ToolError, match="it is a folder: remove it"), update.alone("minikube"):
+    with pytest.raises(ToolError, match="a folder"), update.alone("minikube"):
         pass
 
 
@@ -80,10 +86,10 @@ def test_the_cluster_of_the_settings_is_resumed(monkeypatch: pytest.MonkeyPatch)
     assert ["ray-worth-it-ci", "mine"] == resumed
 
     def fail(_: str) -> None:
-        raise Failure("the daemon does not answer")
+        raise Failure("no daemon")
 
     monkeypatch.setattr(scripts, "resume", fail)
-    with pytest.raises(ToolError, match="stack ci: the daemon does not answer"):
+    with pytest.raises(ToolError, match="ci: no daemon"):
         update.resume("ci", {})
 
 
@@ -110,7 +116,7 @@ def test_a_cluster_with_somebody_s_job_is_not_destroyed(monkeypatch: pytest.Monk
     assert [(f"api of {kube.own_path('ci')}", "mine", "ci")] == asked
 
 
-def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     """It may be gone. One whose Ray is ready and does not answer may hold one: it stays, with the line that goes on."""
 
     def fail(error: Exception) -> None:
@@ -130,10 +136,11 @@ def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatc
         403: ["STACK=ci make destroy", "pulumi destroy --stack ci"],
     }
     for status, lines in helps.items():
-        fail(KubeError("pods is forbidden", status))
-        with pytest.raises(ToolError, match=r"nothing was changed: .*pods is forbidden") as refused:
+        fail(KubeError("forbidden", status))
+        with pytest.raises(ToolError, match="forbidden") as refused:
             update.refuse_to_end_others("ci", "mine")
         assert lines == [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
-    fail(ray_api.RayError("whether somebody's job runs can't be found out"))
-    with pytest.raises(ToolError, match="stack ci: nothing was changed: whether somebody's job runs"):
+        wording("stack", str(refused.value), f"HTTP {status}")
+    fail(ray_api.RayError("not known"))
+    with pytest.raises(ToolError, match=r"ci: .*not known"):
         update.refuse_to_end_others("ci", "mine")

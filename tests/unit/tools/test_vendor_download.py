@@ -74,7 +74,7 @@ def test_another_archive_under_its_name_is_thrown_away(vendor: Path, tmp_path: P
     """Nothing of it is run, or kept, and it is not asked for again."""
     (vendor / NAME).write_bytes(archive("v9.9.9"))
 
-    with pytest.raises(ToolError, match=r"the archive's checksum is [0-9a-f]{64}, not"):
+    with pytest.raises(ToolError, match=r"\b[0-9a-f]{64}\b.*\b[0-9a-f]{64}\b"):
         vendor_download.download(tmp_path / "cli")
     assert not (tmp_path / "cli").exists()
     with pytest.raises(ToolError) as refused:
@@ -86,7 +86,7 @@ def test_a_machine_that_the_vendor_builds_nothing_for_is_told(tmp_path: Path, mo
     """The CLI is built from Go modules there."""
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
 
-    with pytest.raises(ToolError, match=r"no archive for .*-riscv64, only for linux-x64"):
+    with pytest.raises(ToolError, match=r"-riscv64.* linux-x64"):
         vendor_download.download(tmp_path / "cli")
 
 

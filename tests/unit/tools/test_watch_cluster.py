@@ -164,7 +164,7 @@ def test_a_cluster_that_is_not_made_yet_is_waited_for(tmp_path: Path, monkeypatc
 
     assert [] == watched.poll()
     (tmp_path / ".state/kubeconfig/ci").write_text("")
-    with pytest.raises(ToolError, match="stack ci: the kubeconfig can't be used"):
+    with pytest.raises(ToolError, match=r"^stack ci: .*kubeconfig"):
         watched.poll()
 
 
@@ -184,7 +184,7 @@ def test_a_cluster_that_does_not_answer_is_said_so(
     during = watched.poll()
 
     assert ("", [its.key for its in before]) == (trouble, [its.key for its in during])
-    assert "does not answer (refused)" in watched.trouble
+    assert "(refused)" in watched.trouble
     assert "curl --insecure --max-time 5 http://127.0.0.1:" in watched.trouble
     monkeypatch.undo()
     assert before[0].key == watched.poll()[0].key

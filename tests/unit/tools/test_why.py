@@ -1,5 +1,6 @@
 """Why an update of a cluster failed, from the pods that it left: what Pulumi does not show."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from infra.places.cluster import kube
 from infra.places.cluster.job_result import INDEX_LABEL
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL, labels
+from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, pod, serving
 from tools.look import cluster, why
 from tools.look.status_view import phase
@@ -69,41 +71,47 @@ def test_what_happened_to_a_pod_is_one_sentence(found: dict[str, Any], said: str
     assert said in text
 
 
-def test_a_container_that_runs_before_the_pod_s_own_may_wait_for_the_image() -> None:
+def test_a_container_that_runs_before_the_pod_s_own_may_wait_for_the_image(wording: Wording) -> None:
     """Of the pod's own it is said then that it has not begun."""
     pod = of_run("ray-1", state={"waiting": {"reason": "PodInitializing"}})
     missing = {"name": "modules", "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}
     pod["status"]["initContainerStatuses"] = [missing]
 
-    assert ["ray-1: its image can't be pulled: not found"] == why.reasons([pod])
+    (reason,) = why.reasons([pod])
+    wording("why", reason)
     assert "Pending (ErrImagePull, PodInitializing)" == phase({**pod, "status": {**pod["status"], "phase": "Pending"}})
 
 
-def test_of_the_ranks_of_a_run_the_first_that_failed_is_named() -> None:
+def test_of_the_ranks_of_a_run_the_first_that_failed_is_named(wording: Wording) -> None:
     """The others are ended with it, and say nothing of why."""
     ranks = [
         of_run("native-1", "native", "0", state=ended(143, "2025-03-01T12:00:09Z")),
         of_run("native-1", "native", "1", state=ended(3, "2025-03-01T12:00:05Z")),
     ]
-    assert why.reasons(ranks) == ["native-1: rank 1 of it ended first, with exit code 3"]
+    (reason,) = why.reasons(ranks)
+    assert re.search(r"^native-1: .*\b1\b.*\b3$", reason)
+    wording("why", reason)
 
 
-def test_a_pod_of_ray_s_that_was_started_again_is_named() -> None:
+def test_a_pod_of_ray_s_that_was_started_again_is_named(wording: Wording) -> None:
     """It runs, and its work is lost."""
     again = pod("worker-x", labels={PROJECT_LABEL: PROJECT})
     again["status"]["containerStatuses"][0]["lastState"] = ended(137, reason="OOMKilled")
-    assert why.reasons([again]) == [
-        "worker-x: it needed more memory than its pod has (OOMKilled): a larger workerMemory"
-    ]
+    (reason,) = why.reasons([again])
+    assert reason.startswith("worker-x: ")
+    assert "workerMemory" in reason
+    wording("why", reason)
 
 
-def test_of_a_container_that_had_ended_before_nothing_is_said() -> None:
+def test_of_a_container_that_had_ended_before_nothing_is_said(wording: Wording) -> None:
     """A node that was started again ended all of Ray's, and an update after it fails for something else."""
     again = pod("worker-x", labels={PROJECT_LABEL: PROJECT})
     last = again["status"]["containerStatuses"][0]
     last["lastState"] = {"terminated": ended(255)["terminated"] | {"containerID": "containerd://1"}}
     assert not why.reasons([again], {"containerd://1"})
-    assert ["worker-x: it ended, with exit code 255"] == why.reasons([again], {"containerd://0"})
+    (reason,) = why.reasons([again], {"containerd://0"})
+    assert "255" in reason
+    wording("why", reason)
 
 
 def test_what_went_well_is_nothing_to_tell() -> None:
@@ -124,11 +132,12 @@ def test_it_is_asked_of_the_stack_s_cluster(
         monkeypatch.setattr(cluster, "ROOT", tmp_path)
         monkeypatch.setattr(kube, "own_path", lambda _: kubeconfig)
         why.tell("ci", {}, ())
-        assert "baseline-1: it ended, with exit code 3" in "".join(capsys.readouterr())
+        assert "baseline-1: " in "".join(capsys.readouterr())
         before = why.ended("ci", {})
         api.put("/api/v1", "pods", of_run("native-1", state=ended(4)), NAMESPACE)
         why.tell("ci", {}, before)
-        assert "native-1: it ended, with exit code 4" == "".join(capsys.readouterr()).strip()
+        (line,) = "".join(capsys.readouterr()).splitlines()
+        assert re.search(r"^native-1: .*\b4$", line)
     assert not why.ended("ci", {})
     why.tell("ci", {}, ())
     why.tell("local", {}, ())
