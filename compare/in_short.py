@@ -135,13 +135,14 @@ def _how_much(ratio: Estimate | None) -> str:
     is_ray_slower = times >= 1
     if not is_ray_slower:
         times, low, high = ratio.median, ratio.lower, ratio.upper
-    text = f": {'Ray' if is_ray_slower else 'that'} takes {_times(times)} times as long"
+    text = f": {'Ray' if is_ray_slower else 'that'} takes {shown_times(times)} times as long"
     if low is None or high is None:
         return f"{text}, in one repeat"
-    return f"{text} ({_times(low)} to {_times(high)}, with 95 % confidence)"
+    return f"{text} ({shown_times(low)} to {shown_times(high)}, with 95 % confidence)"
 
 
-def _times(value: float) -> str:
+def shown_times(value: float) -> str:
+    """`1.41`, `4.1` or `23`."""
     return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 

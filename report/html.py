@@ -10,17 +10,18 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from compare import measures
+from compare.in_short import RATIOS, in_short, machine_in_short, shown_times
 from compare.schema import BreakEven, Comparison
 from report import curve
 from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
-from report.pictures import pictures
+from report.pictures import clock, pictures
 from report.plots import ShownRun
-from report.stored import SWEEP_PREFIX
+from report.stored import SWEEP_PREFIX, newest_start
 from training.contract.arms import ARMS
 from training.contract.result import ResultError, read
-from training.contract.workload import named
+from training.contract.workload import named, recipe_of
 
 CHECKS = {
     "replicasAsAsked": "The framework saw as many replicas as were asked for",
@@ -51,8 +52,13 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
         .render(
             comparison=comparison,
             stack=stack,
+            measured_at=_date(comparison),
+            sentence=in_short(comparison).sentence,
+            machine=machine_in_short(comparison),
+            clock=clock(comparison) if comparison.arms else None,
+            deciding=[_deciding_row(comparison, name) for name in deciding(comparison)],
             trained=named(comparison.workload).words(comparison.recipe),
-            arms=comparison.shown_arms(),
+            arms=_ray_first(comparison),
             detail=detail[:1].upper() + detail[1:],
             measures=[
                 _measure_row(comparison, each)
@@ -63,7 +69,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             ratios=[
                 _ratio_row(comparison, each)
                 for each in measures.ratios_of(comparison.workload)
-                if _is_shown(comparison, each)
+                if each.name not in deciding(comparison) and _is_shown(comparison, each)
             ],
             break_even=_break_even_rows(comparison),
             curve=curve.rows(comparison),
@@ -99,6 +105,43 @@ def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
             except ResultError:
                 continue
     return runs
+
+
+def deciding(comparison: Comparison) -> tuple[str, ...]:
+    """The ratios that the answer rests on: Ray's whole time against each alternative's, or the time to the target."""
+    return tuple(RATIOS["to target" if comparison.claim == "same result" else "clocks"].values())
+
+
+def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
+    """In the words of the sentence above it: how many times as long Ray takes, or as fast it is."""
+    each, value = measures.ratio(name), comparison.ratios.get(name)
+    alternative = ARMS[each.above].words(recipe_of(comparison.recipe))
+    end = "the target" if comparison.claim == "same result" else "result"
+    row = {"name": name, "what": f"From start to {end}, against {alternative}, Ray"}
+    if value is None:
+        return row | {"times": "", "why": comparison.reasons.get(name, "")}
+    ends = [value.median, value.lower, value.upper]
+    if is_longer := value.median < 1:
+        ends = [1 / end if end else None for end in (value.median, value.upper, value.lower)]
+    times, low, high = (shown_times(end) if end else "" for end in ends)
+    return row | {
+        "what": f"{row['what']} {'takes' if is_longer else 'is'}",
+        "times": times,
+        "compared": "times as long" if is_longer else "times as fast",
+        "range": f"{low} to {high} with 95 % confidence" if low and high else "one repeat: how certain is not known",
+        "decision": value.decision,
+        "shown": figure(value, each),
+    }
+
+
+def _ray_first(comparison: Comparison) -> list[str]:
+    """What the question is about stands beside the names of the rows, where a phone shows it."""
+    return sorted(comparison.shown_arms(), key=lambda name: ARMS[name].role != "subject")
+
+
+def _date(comparison: Comparison) -> str:
+    measured_at = newest_start(comparison)
+    return f"{measured_at.day} {measured_at:%B %Y, %H:%M} UTC" if measured_at else ""
 
 
 def _accuracy_reached(comparison: Comparison) -> str:

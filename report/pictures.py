@@ -15,11 +15,23 @@ from report import plots
 from report.plots import ShownRun
 from training.workloads.cnn.detail import CnnDetail
 
-PHASES = ("process", "launch", "ray", "tensorflow", "collectives", "data", "model", "tracing")
-"""Start-up phases in the order in which they happen; others follow."""
+PHASES = {
+    "process": "start of the process",
+    "provenance": "reading versions and hashes",
+    "launch": "start of the other processes",
+    "rayImport": "import of Ray",
+    "rayInit": "start of Ray",
+    "rayWorkers": "start of Ray's workers",
+    "tensorflow": "import of TensorFlow",
+    "collectives": "connecting the workers",
+    "data": "loading the data",
+    "model": "building the model",
+    "tracing": "tracing the first step",
+}
+"""The parts of a start-up in words, in the order in which they happen; others follow under their own names."""
 
-SHOWN_SHARE = 0.01
-"""Start-up phases that are nowhere longer than this share of the longest run are summed up as the rest."""
+SHOWN_SHARE = 0.02
+"""Parts of a start-up that are nowhere longer than this share of the longest start-up are summed up."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +71,29 @@ def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list
     return sections
 
 
+def clock(comparison: Comparison) -> Panel:
+    """The whole clock of every arm."""
+    arms = {name: comparison.arms[name] for name in comparison.shown_arms()}
+    titles = {name: arm.title for name, arm in arms.items()}
+    return drawn(
+        "Start to result, by arm",
+        lambda: plots.whole_clock({name: clock_parts(arm) for name, arm in arms.items()}, titles),
+    )
+
+
+def clock_parts(arm: ArmSummary) -> dict[str, float]:
+    """Median seconds of a run by part; what no clock covers is `other`, so that the bar is as long as the run."""
+    startup, warmup, train, evaluation, whole = (
+        arm.median(f"{name}Seconds") or 0.0 for name in ("startup", "warmup", "train", "evaluation", "wall")
+    )
+    parts = {"start-up": startup, "training": warmup + train, "evaluation": evaluation}
+    return parts | {"other": max(0.0, whole - sum(parts.values()))}
+
+
 def _of_time(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:
     panels = []
-    if comparison.arms:
-        panels.append(drawn("Where the time goes", lambda: plots.time_bars(_time_parts(comparison))))
+    if any(arm.startup_phases for arm in comparison.arms.values()):
+        panels.append(drawn("Start-up by part", lambda: plots.phases(_startup_parts(comparison))))
     if any(run.result.steps.trace for run in runs):
         panels.append(drawn("Step times", lambda: plots.step_times(runs)))
     return panels
@@ -103,26 +134,20 @@ def _loss(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
     return str(draw(runs, name, "training loss", lambda epoch: epoch.loss))
 
 
-def _time_parts(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Medians of the parts of a run; what no clock covers is `other`, so that the bar is as long as the run."""
-    summaries = {name: comparison.arms[name] for name in comparison.shown_arms()}
-    longest = max(summary.median("wallSeconds") or 0.0 for summary in summaries.values())
-    phases = {name for summary in summaries.values() for name in summary.startup_phases}
+def _startup_parts(comparison: Comparison) -> dict[str, dict[str, float]]:
+    """Median seconds of each arm's start-up by part, in words; what is short in every arm is summed up."""
+    arms = {name: comparison.arms[name] for name in comparison.shown_arms()}
+    longest = max(arm.median("startupSeconds") or 0.0 for arm in arms.values())
+    names = {name for arm in arms.values() for name in arm.startup_phases}
+    order = [*PHASES, *sorted(names - PHASES.keys())]
     shown = [
         name
-        for name in sorted(phases, key=lambda name: (PHASES.index(name) if name in PHASES else len(PHASES), name))
-        if any(summary.startup_phases.get(name, 0.0) > SHOWN_SHARE * longest for summary in summaries.values())
+        for name in order
+        if any(arm.startup_phases.get(name, 0.0) > SHOWN_SHARE * longest for arm in arms.values())
     ]
-    return {arm: _parts(summary, shown) for arm, summary in summaries.items()}
+    return {name: _parts(arm, shown) for name, arm in arms.items()}
 
 
-def _parts(summary: ArmSummary, phases: Sequence[str]) -> dict[str, float]:
-    starting = {f"start-up: {name}": summary.startup_phases.get(name, 0.0) for name in phases}
-    rest = (summary.median("startupSeconds") or 0.0) - sum(starting.values())
-    known = starting | {
-        "start-up: rest": max(0.0, rest),
-        "warm-up": summary.median("warmupSeconds") or 0.0,
-        "training": summary.median("trainSeconds") or 0.0,
-        "evaluation": summary.median("evaluationSeconds") or 0.0,
-    }
-    return known | {"other": max(0.0, (summary.median("wallSeconds") or 0.0) - sum(known.values()))}
+def _parts(arm: ArmSummary, shown: Sequence[str]) -> dict[str, float]:
+    parts = {PHASES.get(name, name): arm.startup_phases.get(name, 0.0) for name in shown}
+    return parts | {"everything else": max(0.0, (arm.median("startupSeconds") or 0.0) - sum(parts.values()))}

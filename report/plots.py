@@ -1,10 +1,12 @@
 """The report's pictures, one function each: numbers of results in, inline SVG out. They draw; they decide nothing."""
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from compare.schema import Estimate, Projection
@@ -20,6 +22,17 @@ STEPS_SHOWN = 0.995
 LONGEST_NAME = 24
 """Characters of a class name; more would leave no room for what is drawn."""
 
+LONGEST_TITLE = 22
+"""Characters of a line of a bar's name."""
+
+FILLINGS: dict[str, dict[str, Any]] = {
+    "start-up": {"facecolor": "none", "hatch": "//////"},
+    "training": {},
+    "evaluation": {"alpha": 0.5},
+    "other": {"facecolor": "none"},
+}
+"""The parts of a whole clock, in the order in which they are drawn, and how each fills its bar."""
+
 _WORKER_LINES: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot")
 
 
@@ -32,19 +45,49 @@ class ShownRun:
     result: TrainingResult
 
 
-def time_bars(parts: dict[str, dict[str, float]]) -> str:
-    """Median seconds of each arm by part, stacked in order; every arm names the same parts."""
-    names = list(next(iter(parts.values())))
-    arms = list(parts)
-    with drawing("time", "Where each arm's time goes", ("seconds, median run", ""), height=3.6) as picture:
-        left = dict.fromkeys(arms, 0.0)
-        for name, colour in [*numbered(names[:-1]), (names[-1], MUTED)]:
-            widths = [parts[arm][name] for arm in arms]
-            picture.axes.barh(arms, widths, left=list(left.values()), color=colour, label=name, height=0.6)
-            left = {arm: left[arm] + width for arm, width in zip(arms, widths, strict=True)}
+def whole_clock(parts: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
+    """Median seconds of each arm from start to result: its colour says the arm, the filling the part.
+
+    Args:
+        parts: By arm, the seconds of the parts in `FILLINGS`, which are drawn one after another.
+        titles: What each arm is, in words.
+    """
+    longest = max(sum(of_arm.values()) for of_arm in parts.values())
+    height = 1.0 + 0.62 * len(parts)
+    with drawing("time", "Start to result, by arm", ("seconds, median run", ""), height=height) as picture:
+        axes = picture.axes
+        for row, (arm, of_arm) in enumerate(parts.items()):
+            ended = 0.0
+            for part, filling in FILLINGS.items():
+                colours = {"facecolor": ARM_COLOURS[arm], "edgecolor": ARM_COLOURS[arm]}
+                axes.barh(row, of_arm[part], left=ended, height=0.62, linewidth=0.8, **colours | filling)
+                ended += of_arm[part]
+            label = f"{ended:,.1f} s\nstart-up {of_arm['start-up']:,.1f}"
+            axes.text(ended + 0.02 * longest, row, label, va="center", fontsize=8.5, linespacing=1.45)
+        axes.set_xlim(0, 1.42 * longest or 1.0)
+        names = [f"{arm}\n{textwrap.fill(titles[arm], LONGEST_TITLE)}" for arm in parts]
+        axes.set_yticks(range(len(parts)), names, fontsize=8)
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        samples = [Patch(**{"facecolor": MUTED, "edgecolor": MUTED} | filling) for filling in FILLINGS.values()]
+        picture.figure.legend(samples, list(FILLINGS), loc="outside lower center", ncols=len(samples))
+    return picture.markup
+
+
+def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
+    """Median seconds of each part of the start-up, a bar an arm; every arm names the same parts."""
+    arms, names = list(parts), list(next(iter(parts.values())))
+    height = 1.0 + (0.12 * len(arms) + 0.1) * len(names)
+    with drawing("start-up", "Start-up by part", ("seconds, median run", ""), height=height) as picture:
+        width = 0.8 / len(arms)
+        for place, arm in enumerate(arms):
+            rows = [row + width * (place - (len(arms) - 1) / 2) for row in range(len(names))]
+            values = [parts[arm][name] for name in names]
+            picture.axes.barh(rows, values, height=width, color=ARM_COLOURS[arm], label=arm)
+        picture.axes.set_yticks(range(len(names)), [textwrap.fill(name, LONGEST_TITLE) for name in names])
         picture.axes.invert_yaxis()
         picture.axes.grid(axis="y", visible=False)
-        picture.legend(columns=2)
+        picture.legend(columns=4)
     return picture.markup
 
 
@@ -175,7 +218,7 @@ def scaling(projection: Projection, measured: Mapping[int, Estimate]) -> str:
         axes = picture.axes
         axes.plot(range(1, most + 1), range(1, most + 1), color=MUTED, linestyle=(0, (1, 3)), label="ideal")
         for (link, colour), line in zip(
-            numbered(projection.links, first=2), ("solid", "dashed", "dashdot", "dotted"), strict=False
+            numbered(projection.links), ("solid", "dashed", "dashdot", "dotted"), strict=False
         ):
             points = {int(workers): value for workers, value in link.speedup.items()}
             axes.plot(list(points), list(points.values()), color=colour, linestyle=line, label=link.name)

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 from compare.schema import Comparison
@@ -17,7 +16,7 @@ from report import source, table
 from report.commands import publish_again
 from report.errors import PageError, PublishError
 from report.links import run_files
-from report.stored import COMPARISON, LATEST, PAGE
+from report.stored import COMPARISON, LATEST, PAGE, newest_start
 from training.contract.result import write_whole
 from training.contract.workload import recipe_of
 
@@ -92,14 +91,14 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
 
 def _name(comparison: Comparison) -> str:
     """UTC start of the newest run, and the recipe: not now, so that publishing again gives the same name."""
-    started = [datetime.fromisoformat(run.started_at) for summary in comparison.arms.values() for run in summary.runs]
-    if not started:
+    measured_at = newest_start(comparison)
+    if measured_at is None:
         raise PublishError("this comparison has no runs: the last `pulumi up` finished none; run `make up`")
     try:
         digest = recipe_of(comparison.recipe).digest()
     except ValueError as error:
         raise PublishError(f"this comparison is of another version: {error}") from None
-    return f"{max(started).astimezone(UTC):%Y%m%dT%H%M%SZ}-{digest}"
+    return f"{measured_at:%Y%m%dT%H%M%SZ}-{digest}"
 
 
 def _unused(results: Path, name: str) -> Path:

@@ -37,6 +37,12 @@ class Stored:
         return self.folder.name
 
 
+def newest_start(comparison: Comparison) -> datetime | None:
+    """When its newest run started, in UTC; None without runs."""
+    started = [datetime.fromisoformat(run.started_at) for arm in comparison.arms.values() for run in arm.runs]
+    return max(started).astimezone(UTC) if started else None
+
+
 def stored_results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
     """The results of a stack, oldest first, and a line for each folder that can't be read."""
     found, problems = [], []

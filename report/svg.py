@@ -21,8 +21,8 @@ ARM_COLOURS = {name: f"#02{number:02x}00" for number, name in enumerate(ARMS, st
 _LINES: tuple[Any, ...] = ((0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)), "solid", (0, (8, 2)), "dashdot")
 ARM_LINES = dict(zip(ARMS, cycle(_LINES), strict=False))
 ARM_MARKERS = dict(zip(ARMS, cycle("oDs^vP"), strict=False))
-SERIES = tuple(f"#03{number:02x}00" for number in range(1, 11))
-"""Colours of parts and of links, in the order in which they are told apart best."""
+SERIES = tuple(f"#03{number:02x}00" for number in range(1, 7))
+"""Colours of links and of a sweep's lines; none is an arm's."""
 
 _VARIABLES = {
     INK: "--ink",
@@ -120,6 +120,6 @@ def _inline_tag(tag: str, name: str) -> str:
     return re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", tag)
 
 
-def numbered(values: Sequence[Any], first: int = 0) -> list[tuple[Any, str]]:
-    """Each value with a colour of its own, from colour `first` on; colours come again after the last."""
-    return [(value, SERIES[index % len(SERIES)]) for index, value in enumerate(values, start=first)]
+def numbered(values: Sequence[Any]) -> list[tuple[Any, str]]:
+    """Each value with a colour of its own; colours come again after the last."""
+    return [(value, SERIES[index % len(SERIES)]) for index, value in enumerate(values)]

@@ -7,13 +7,14 @@ import re
 import sys
 from pathlib import Path
 
-from compare.schema import ArmSummary, Comparison
-from report import plots
+from compare.schema import Comparison
+from report import pictures
+from report.pictures import clock
 from report.stored import COMPARISON
 from training.contract.result import write_whole
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "where-the-time-goes.svg"
-_PAGE = Path(plots.__file__).with_name("page.html.j2")
+_PAGE = Path(pictures.__file__).with_name("page.html.j2")
 _THEME = re.compile(r":root \{.*?(?=@media print)", re.DOTALL)
 """The colours of the report's page, light and dark."""
 
@@ -27,26 +28,18 @@ def main(arguments: list[str]) -> int:
 
 
 def picture(comparison: Comparison) -> str:
-    """The median run of each arm as a bar of its parts: an SVG file that follows light and dark themes."""
-    arms = comparison.shown_arms()
-    markup = plots.time_bars({arm: _parts(comparison.arms[arm]) for arm in arms})
+    """The median run of each arm as a bar of its parts: an SVG file that follows light and dark themes.
+
+    Raises ValueError where it could not be drawn.
+    """
+    panel = clock(comparison)
+    if panel.svg is None:
+        raise ValueError(panel.problem)
     theme = _THEME.search(_PAGE.read_text(encoding="utf-8"))
     assert theme  # noqa: S101 - the page is this project's own
     style = f"<style>{theme[0]}text {{ font-family: system-ui, sans-serif; }}</style>"
     opening = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-    return re.sub(r">", f">{style}", markup.replace("<svg ", opening, 1), count=1) + "\n"
-
-
-def _parts(summary: ArmSummary) -> dict[str, float]:
-    """Median seconds of a run by part; what no clock covers is `other`."""
-    measured = {name: summary.median(f"{name}Seconds") or 0.0 for name in ("startup", "warmup", "train", "evaluation")}
-    parts = {
-        "start-up": measured["startup"],
-        "training": measured["warmup"] + measured["train"],
-        "evaluation": measured["evaluation"],
-    }
-    whole = summary.median("wallSeconds") or 0.0
-    return parts | {"other": max(0.0, whole - sum(parts.values()))}
+    return re.sub(r">", f">{style}", str(panel.svg).replace("<svg ", opening, 1), count=1) + "\n"
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ def of_a_script(arm: str, _: int) -> dict[str, Any]:
     """Nothing is known of its epochs, and it reports no metric."""
     return sampled(arm) | {
         "detail": None, "curve": [], "schedule": [], "steps_gaps": 0, "steps_whole_epochs": False, "steps_trace": [],
+        "phases_seconds": {},
     }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from training.contract.result import Reported, TrainingResult, summarise
 from training.workloads.cnn.recipe import CnnRecipe
 
 PICTURES = {
-    "time", "step-times", "accuracy-epochs", "accuracy-seconds", "loss-epochs", "loss-seconds", "rate",
+    "time", "start-up", "step-times", "accuracy-epochs", "accuracy-seconds", "loss-epochs", "loss-seconds", "rate",
     "class-accuracy", "confusion-baseline", "confusion-native", "confusion-ray", "cpu", "memory", "scaling",
 }  # fmt: skip
 
@@ -237,7 +237,7 @@ def test_without_any_run_file_the_numbers_remain(tmp_path: Path) -> None:
     """All run folders removed: verdict, table, time and projection stand in the comparison itself."""
     page = render(compare(make_runs(), make_context()), "local", tmp_path)
 
-    assert set(svgs(page)) == {"time", "scaling"}
+    assert set(svgs(page)) == {"time", "start-up", "scaling"}
     assert "<h1>Worth it from 9 epochs on</h1>" in page
     assert "<code>baseline-1</code> (missing)" in page
 
