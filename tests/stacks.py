@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from training.workloads.script import asked, their_python
+from training.workloads.script import resolve, their_python
 from training.workloads.script.recipe import ScriptRecipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,7 +43,7 @@ def environment_of(stack: str) -> dict[str, str]:
     own = {key: settings[key] for key in ("script", "scriptArguments")}
     python = _OTHERS.get(stack, TORCH)
     try:
-        asked.asked(ScriptRecipe.from_dict(own | {"python": python or OWN_PYTHON}))
+        resolve.resolve(ScriptRecipe.from_dict(own | {"python": python or OWN_PYTHON}))
     except their_python.PythonError as error:
         pytest.skip(f"{error.why}; TRY_PYTHON, TRY_TREES_PYTHON and TRY_RLLIB_PYTHON name no other")
     return {"python": python}

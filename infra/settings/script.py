@@ -15,7 +15,7 @@ from infra.settings.key import CLUSTER, Key
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
-from training.workloads.script import asked, commands, package, source, their_python
+from training.workloads.script import commands, package, resolve, source, their_python
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
 
@@ -43,7 +43,7 @@ def is_recognised(draft: Draft) -> Iterator[Problem]:
 def _script(draft: Draft) -> Script:
     """Raises ScriptError."""
     arguments = tuple(shlex.split(draft["scriptArguments"]))
-    return recognise(asked.path_of(draft["script"]), arguments, draft["scriptKind"])
+    return recognise(resolve.path_of(draft["script"]), arguments, draft["scriptKind"])
 
 
 def _recognised(draft: Draft) -> Script | None:
@@ -78,7 +78,7 @@ def settings_reach_it(draft: Draft) -> Iterator[Problem]:
 
 def has_python(draft: Draft) -> Iterator[Problem]:
     """Its interpreter answers, and has what the script imports, new enough to be observed; and Ray."""
-    script, python = _recognised(draft), asked.interpreter(draft["python"])
+    script, python = _recognised(draft), resolve.interpreter(draft["python"])
     try:
         versions = their_python.checked(python, script)
     except their_python.PythonError as error:
@@ -119,7 +119,7 @@ def folder_is_small(draft: Draft) -> Iterator[Problem]:
     """What belongs to the script is there, and can be hashed at every preview."""
     if not draft["scriptFolder"]:
         return
-    folder = asked.path_of(draft["scriptFolder"])
+    folder = resolve.path_of(draft["scriptFolder"])
     if not folder.is_dir():
         yield Problem(
             draft.shown("scriptFolder"), "a folder that exists", ("pulumi config rm scriptFolder",),
@@ -260,7 +260,7 @@ def _legacy(script: Script, draft: Draft) -> bool:
 def fits_pods(draft: Draft) -> Iterator[Problem]:
     """The script and what belongs to it is an object of Kubernetes."""
     script = _recognised(draft)
-    folder = asked.path_of(draft["scriptFolder"]) if draft["scriptFolder"] else None
+    folder = resolve.path_of(draft["scriptFolder"]) if draft["scriptFolder"] else None
     if script is None or (folder and not folder.is_dir()):
         return
     try:

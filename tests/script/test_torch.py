@@ -9,7 +9,7 @@ from tests.stacks import TORCH
 from tools.tryout import explain
 from training.contract.progress import describe, read_new
 from training.contract.provenance import allowed_cpus
-from training.workloads.script import asked, facts, same_work
+from training.workloads.script import facts, resolve, same_work
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
@@ -52,7 +52,7 @@ def test_every_arm_of_lightning_s_trainer_does_the_same_work() -> None:
     script = EXAMPLES / "lightning_fit.py"
     recognised = recognise(script, ())
     try:
-        asked.asked(ScriptRecipe.from_dict({"script": str(script), "scriptArguments": "", "python": TORCH}))
+        resolve.resolve(ScriptRecipe.from_dict({"script": str(script), "scriptArguments": "", "python": TORCH}))
     except PythonError as error:
         pytest.skip(error.why)
     tried = try_script(script, "--epochs 1", PYTHON=TORCH)

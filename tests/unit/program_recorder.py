@@ -119,14 +119,14 @@ def result_of_script(arm: str, recipe: Recipe) -> TrainingResult:
     """Of ranks that did everything right. What it takes is no module that the program has loaded."""
     from tests.unit.script.test_facts import rank
     from training.launch.observed import End
-    from training.workloads.script import asked, summary
+    from training.workloads.script import resolve, summary
     from training.workloads.script.recipe import ScriptRecipe
 
     assert isinstance(recipe, ScriptRecipe)
-    found, end = asked.asked(recipe), End(code=0, began=100.0, ended=130.0, left=0, processes=1)
+    found, end = resolve.resolve(recipe), End(code=0, began=100.0, ended=130.0, left=0, processes=1)
     command = found.arms({})[arm]
     seen = [rank(number, command.ranks, batch=64 // command.ranks) for number in range(command.ranks)]
-    return summary.result(summary.Made(found, command, end, tuple(seen), provenance.host(), throttled_seconds=0.0))
+    return summary.result(summary.EndedRun(found, command, end, tuple(seen), provenance.host(), throttled_seconds=0.0))
 
 
 def config_of(name: str, changes: dict[str, str]) -> dict[str, str]:

@@ -19,10 +19,10 @@ from training.contract import provenance
 from training.contract.result import TrainingResult, summarise
 from training.launch.observed import End
 from training.workloads.script import summary, workload
-from training.workloads.script.asked import Asked
 from training.workloads.script.observations import Observation, Optimizer
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script
+from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import SeenPass, step_clock
 
 ARMS = ("baseline", "native", "ray")
@@ -70,10 +70,10 @@ def results(tmp_path: Path) -> Callable[..., TrainingResult]:
 
     def result(arm: str, seen: Seen = good, repeat: int = 1, wall: float = 20.0, **keys: Any) -> TrainingResult:
         own = ScriptRecipe(script=str(path), script_arguments="--epochs 3", seed=repeat, **keys)
-        asked = Asked(recipe=own, script=script, python="python", versions={"torch": "2.15", "ray": "2.60"})
+        asked = ResolvedScript(recipe=own, script=script, python="python", versions={"torch": "2.15", "ray": "2.60"})
         later = 0.01 * repeat + (15.0 if arm == "ray" else 0.0)
         end = End(code=0, began=100.0, ended=100.0 + wall + later, left=0, processes=1)
-        made = summary.result(summary.Made(asked, asked.arms({})[arm], end, tuple(seen(arm)), host, 0.0))
+        made = summary.result(summary.EndedRun(asked, asked.arms({})[arm], end, tuple(seen(arm)), host, 0.0))
         return replace(made, machine=quiet_machine(wall))
 
     return result

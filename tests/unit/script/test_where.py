@@ -19,11 +19,11 @@ from training.launch.environment import FILES, RAY_JOB, SECRET_FILE, SECRET_NAME
 from training.launch.observed import End
 from training.launch.rendezvous import Rendezvous
 from training.workloads.script import package, where
-from training.workloads.script.asked import Asked
 from training.workloads.script.observe import in_pod, state
 from training.workloads.script.observe.in_pod import STORE
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
+from training.workloads.script.resolve import ResolvedScript
 
 SECRET = {"TOKEN": "xyzzy"}
 OBSERVER = {"PYTHONPATH": "/app/observe", "TRAINING_OBSERVE": "/results/observed"}
@@ -60,10 +60,12 @@ class Somewhere:
         path.write_bytes(package.of_script(recognise(self.folder / "train.py", self.arguments), None).content)
         return path
 
-    def asked(self) -> Asked:
+    def asked(self) -> ResolvedScript:
         """The script, recognised."""
         script = recognise(self.folder / "train.py", self.arguments)
-        return Asked(recipe=ScriptRecipe(), script=script, python="python", versions={"ray": "2.60"}, in_pods=True)
+        return ResolvedScript(
+            recipe=ScriptRecipe(), script=script, python="python", versions={"ray": "2.60"}, in_pods=True
+        )
 
 
 @pytest.fixture
@@ -78,10 +80,12 @@ def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Somewhere:
     return made
 
 
-def given_to(found: Asked, arm: str, own_ray: Path, **needed: str) -> where.Given:
+def given_to(found: ResolvedScript, arm: str, own_ray: Path, **needed: str) -> where.Invocation:
     """What an arm is started with."""
     command = found.arms({})[arm]
-    return where.Given(found=found, command=command, needed=needed, observer=OBSERVER, own_ray=own_ray, storage="")
+    return where.Invocation(
+        resolved=found, command=command, needed=needed, observer=OBSERVER, own_ray=own_ray, storage=""
+    )
 
 
 def test_on_this_machine_nothing_is_a_pod_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

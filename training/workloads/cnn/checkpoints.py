@@ -149,14 +149,14 @@ class Keeper:
 
     def _say_steps(self) -> None:
         """For ever, as another thread trains."""
-        steps, said, epochs = self._session.steps_per_epoch, -1, self._session.recipe.epochs
+        steps, written, epochs = self._session.steps_per_epoch, -1, self._session.recipe.epochs
         while True:
             done = int(self._own(self._session.optimizer.iterations))
-            if done != said:
+            if done != written:
                 self._progress.write(
                     "steps", step=done, steps=epochs * steps, stepsPerEpoch=steps, epochs=epochs, secondsLeft=None
                 )
-            said = done
+            written = done
             time.sleep(SAY_EVERY_SECONDS)
 
     def _recall_progress(self) -> None:
@@ -164,8 +164,8 @@ class Keeper:
         process = self._session.process
         if process.rank > 0 or not process.folder:
             return
-        said, _ = read_new(process.folder / NAME, 0)
-        if not any(event["event"] == "epoch" for event in said):
+        events, _ = read_new(process.folder / NAME, 0)
+        if not any(event["event"] == "epoch" for event in events):
             with suppress(OSError):
                 Storage.at(process.storage).fetch(NAME, process.folder / NAME)
 

@@ -54,9 +54,9 @@ class _Array:
 
 def _from_buffer(raw: bytes, kind: _Type, shape: tuple[int, ...], order: str) -> _Array:
     """As numpy pickles an array from protocol 5 on."""
-    made = _Array()
-    made.__setstate__((1, shape, kind, _text(order) == "F", raw))
-    return made
+    array = _Array()
+    array.__setstate__((1, shape, kind, _text(order) == "F", raw))
+    return array
 
 
 def _encoded(text: str, encoding: str) -> bytes:

@@ -33,8 +33,8 @@ def listed(source: Source) -> Listed:
     except OSError as error:
         raise DatasetError(f"data set imagefolder: {source.path} cannot be read ({error})") from None
     files = {name: size for name, size in sizes.items() if not _is_hidden(name)}
-    there = {name.partition("/")[0] for name in files}
-    test = next((folder for folder in TEST_FOLDERS if folder in there), TEST_FOLDERS[0])
+    folders = {name.partition("/")[0] for name in files}
+    test = next((folder for folder in TEST_FOLDERS if folder in folders), TEST_FOLDERS[0])
     by_part = {part: sorted(name for name in files if name.startswith(f"{part}/")) for part in (TRAIN_FOLDER, test)}
     classes = {part: _classes(names, source.path) for part, names in by_part.items()}
     _check(classes, source.path)
@@ -71,7 +71,7 @@ def _classes(names: list[str], path: str) -> set[str]:
 
 def _check(classes: dict[str, set[str]], path: str) -> None:
     """Raises DatasetError where a part is empty, or has other classes than the other."""
-    empty = [part for part, found in classes.items() if not found]
+    empty = [part for part, names in classes.items() if not names]
     if empty:
         raise DatasetError(
             f"data set imagefolder: {path} has no images in {' and none in '.join(empty)}; it should have "
@@ -96,12 +96,12 @@ def _read(storage: Storage, files: Sequence[str], source: Source, world: int) ->
     _refuse_too_many(len(files), side, world)
     pixels = np.empty((len(files), side, side, 3), np.uint8)
 
-    def one(index: int) -> None:
+    def read_image(index: int) -> None:
         pixels[index] = _image(storage, files[index], source)
 
     with ThreadPoolExecutor(READERS) as pool:
         try:
-            for done in [pool.submit(one, index) for index in range(len(files))]:
+            for done in [pool.submit(read_image, index) for index in range(len(files))]:
                 done.result()
         except DatasetError:
             pool.shutdown(cancel_futures=True)
@@ -120,8 +120,8 @@ def _image(storage: Storage, name: str, source: Source) -> Bytes:
         return _decoded(content, source.side)
     except Exception as error:  # noqa: BLE001 (TensorFlow raises its own)
         first = (str(error) or type(error).__name__).splitlines()[0]
-        said = first.rpartition("}} ")[2]  # what TensorFlow says after the name of its operation
-        raise DatasetError(f"{what} cannot be read as an image ({said}); replace it, or delete it") from None
+        reason = first.rpartition("}} ")[2]  # what TensorFlow says after the name of its operation
+        raise DatasetError(f"{what} cannot be read as an image ({reason}); replace it, or delete it") from None
 
 
 def _decoded(content: bytes, side: int) -> Bytes:
@@ -141,11 +141,11 @@ def _decoded(content: bytes, side: int) -> Bytes:
 def _refuse_too_many(images: int, side: int, world: int) -> None:
     """Raises DatasetError where they would not fit into memory, of which Linux would end the process without a word."""
     shared = 1 if memory_limit() else world  # without a limit of its own it shares this machine with the others
-    needed, there = _COPIES * images * side * side * 3, memory_available() // shared
-    if needed > there:
-        fewer = int(images * there / needed)
+    needed, available = _COPIES * images * side * side * 3, memory_available() // shared
+    if needed > available:
+        fewer = int(images * available / needed)
         raise DatasetError(
             f"data set imagefolder: a worker's {images} images of {side} pixels a side need {needed / 2**30:.1f} GiB, "
-            f"and {there / 2**30:.1f} GiB are free; allowed are about {fewer} for each worker: fewer trainImages, "
+            f"and {available / 2**30:.1f} GiB are free; allowed are about {fewer} for each worker: fewer trainImages, "
             "a smaller imageSize, more workers, or more memory (workerMemory)"
         )

@@ -51,10 +51,10 @@ class Listed:
 
 def load_digits() -> Images:
     """scikit-learn's digits, from its data file: importing scikit-learn would cost each process a second."""
-    found = importlib.util.find_spec("sklearn")
-    if not found or not found.submodule_search_locations:
+    sklearn_spec = importlib.util.find_spec("sklearn")
+    if not sklearn_spec or not sklearn_spec.submodule_search_locations:
         raise DatasetError("data set digits: scikit-learn is not installed; type: uv sync")
-    path = Path(found.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
+    path = Path(sklearn_spec.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
     try:
         with gzip.open(path, "rt", encoding="ascii") as lines:
             table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)

@@ -236,7 +236,7 @@ def _worker(session: Session, record: Record) -> Worker:
 
 def _probe(session: Session) -> dict[str, float]:
     """Seconds of an all-reduce by size of its buffer in bytes: the median of a few, outside the clock."""
-    found = {}
+    seconds_by_size = {}
     for size in PROBE_BYTES:
         buffer, times = tf.zeros([size // 4]), []
         session.loop.total(buffer)
@@ -244,8 +244,8 @@ def _probe(session: Session) -> dict[str, float]:
             began = time.monotonic()
             session.loop.total(buffer)
             times.append(time.monotonic() - began)
-        found[str(size)] = float(np.median(times))
-    return found
+        seconds_by_size[str(size)] = float(np.median(times))
+    return seconds_by_size
 
 
 def _save(session: Session) -> SavedModel | None:

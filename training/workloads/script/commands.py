@@ -134,12 +134,12 @@ def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
 
 def arguments(script: Script, values: Mapping[str, str]) -> list[str]:
     """The script's arguments with their placeholders replaced; nothing else in them is looked at."""
-    given = []
+    replaced = []
     for argument in script.arguments:
         for name, value in values.items():
             argument = argument.replace("{" + name + "}", value)  # noqa: PLW2901 (one after another)
-        given.append(argument)
-    return given
+        replaced.append(argument)
+    return replaced
 
 
 def threading(threads: int) -> dict[str, str]:

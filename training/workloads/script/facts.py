@@ -50,17 +50,20 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
     work = ranks_work.together(seen)
     reported = seen[0].reported_rows
     rows, of_epoch = work.number("rowsPerStep"), work.number("rowsPerEpoch")
-    times = [one.step_seconds for one in seen if one.step_seconds is not None]
-    digests = {one.weights for one in seen}
+    times = [observation.step_seconds for observation in seen if observation.step_seconds is not None]
+    digests = {observation.weights for observation in seen}
     return ArmFacts(
         arm=arm,
         ranks=work.ranks,
         expected_ranks=expected_ranks,
-        ray=any(one.ray for one in seen),
-        steps=min(len(one.step_ends) for one in seen),
+        ray=any(observation.ray for observation in seen),
+        steps=min(len(observation.step_ends) for observation in seen),
         step_seconds=max(times, default=None),
-        report_seconds=max(one.report_seconds / max(1, one.reports) for one in seen),
-        report_share=max(one.report_seconds / max(1e-9, one.step_ends[-1] - one.step_ends[0]) for one in seen),
+        report_seconds=max(observation.report_seconds / max(1, observation.reports) for observation in seen),
+        report_share=max(
+            observation.report_seconds / max(1e-9, observation.step_ends[-1] - observation.step_ends[0])
+            for observation in seen
+        ),
         rows_per_step=rows if rows is not None else reported,
         rows_known="counted" if rows is not None else "reported" if reported else "unknown",
         rows_per_epoch=None if of_epoch is None else round(of_epoch),
@@ -69,7 +72,7 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
         weights_equal=ranks_work.weights_equal(seen),
         rows_disjoint=disjoint(work) if len(seen) > 1 else (True, ""),
         weights=digests.pop() if len(digests) == 1 else None,
-        threads=_each_once([one.threads for one in seen]),
+        threads=_each_once([observation.threads for observation in seen]),
         problem=_problem(expected_ranks, seen),
     )
 
@@ -79,7 +82,7 @@ def _each_once(values: Sequence[T | None]) -> tuple[T, ...]:
 
 
 def _problem(expected: int, seen: Sequence[Observation]) -> str:
-    lengths = sorted({len(one.step_ends) for one in seen})
+    lengths = sorted({len(observation.step_ends) for observation in seen})
     if seen[0].framework == RLLIB and len(seen) == 1:
         return _wrong_runners(expected, seen[0].world)
     if len(seen) != expected:
@@ -87,7 +90,7 @@ def _problem(expected: int, seen: Sequence[Observation]) -> str:
             f"{len(seen)} process{'es' if len(seen) > 1 else ''} trained, {expected} should have: the script ignores "
             "the number of workers that it is given, or has one of its own"
         )
-    if expected > 1 and all(one.world == 1 for one in seen):
+    if expected > 1 and all(observation.world == 1 for observation in seen):
         return f"{expected} processes trained, each alone: none of them joined the others"
     if len(lengths) > 1:
         return f"ranks made different numbers of steps: {', '.join(map(str, lengths))}"
@@ -102,15 +105,15 @@ def _wrong_runners(expected: int, sampled: int) -> str:
 
 def same_threads(arms: Mapping[str, ArmFacts]) -> Known:
     """Those of one worker in every process, and in that of `wide` those of all."""
-    threads = {name: one.threads for name, one in arms.items()}
-    workers = max((one.expected_ranks for one in arms.values()), default=1)
+    threads = {name: facts.threads for name, facts in arms.items()}
+    workers = max((facts.expected_ranks for facts in arms.values()), default=1)
     if not all(threads.values()) or workers == 1:
         return None, "compute threads are not known in every arm"
     of_a_worker = {count / (workers if name == "wide" else 1) for name, counts in threads.items() for count in counts}
     if len(of_a_worker) == 1:
         return True, "compute threads as every arm is given them"
-    said = ", ".join(f"{name} {' and '.join(map(str, counts))}" for name, counts in threads.items())
-    return False, f"compute threads of a process DIFFER: {said}; those of {workers} workers are for wide alone"
+    counted = ", ".join(f"{name} {' and '.join(map(str, counts))}" for name, counts in threads.items())
+    return False, f"compute threads of a process DIFFER: {counted}; those of {workers} workers are for wide alone"
 
 
 def ray_changed_nothing(arms: Mapping[str, ArmFacts]) -> bool:

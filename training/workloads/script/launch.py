@@ -23,11 +23,11 @@ from training.launch.observed import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
 from training.workloads.script import commands, left, summary
-from training.workloads.script.asked import asked, why_not
 from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
 from training.workloads.script.recipe import ScriptRecipe, patterns, variables
-from training.workloads.script.where import Given, here
+from training.workloads.script.resolve import resolve, why_not
+from training.workloads.script.where import Invocation, here
 
 
 class ArmError(ValueError):
@@ -40,35 +40,35 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     assert isinstance(request.recipe, ScriptRecipe)  # noqa: S101 (the workload's own)
     place = here(request)
     recipe = place.recipe(request.recipe)
-    found, folder, host = asked(recipe, place.image), request.result.parent, provenance.host()
+    resolved, folder, host = resolve(recipe, place.image), request.result.parent, provenance.host()
     if reason := why_not(recipe, arm, place.image):
         raise ArmError(f"a script has no arm {arm} here: {reason}")
     if recipe.artifacts and not request.storage:
         raise ArmError("artifacts need --storage: a folder or an address, of this run alone")
     # New ones: a Ray pod outlives a run, and beside a result that somebody names may lie what is theirs
     own, storage = (Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)) for name in ("observed", "storage"))
-    command = place.command(found, storage, arm)
+    command = place.command(resolved, storage, arm)
     Progress(folder).write("note", text=str(command))
-    print(f"in {commands.folder(found.script)}: {command}", flush=True)
+    print(f"in {commands.folder(resolved.script)}: {command}", flush=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=short_folder()) as ray_folder:
         needed = {**variables(recipe.environment), **place.secret}
         epochs = recipe.epochs if "{epochs}" in recipe.script_arguments else 0
-        probe = arm == NATIVE.name and not found.in_pods  # ranks agree on it by a folder, which pods have none of
+        probe = arm == NATIVE.name and not resolved.in_pods  # ranks agree on it by a folder, which pods have none of
         observer = observed_by(own, recipe.measure_steps)
         observer |= measured_into(folder / progress.NAME, epochs=epochs, probe=probe)
-        given = Given(
-            found=found,
+        invocation = Invocation(
+            resolved=resolved,
             command=command,
             needed=needed,
             observer=observer,
             own_ray=Path(ray_folder),
             storage=request.storage,
         )
-        environment = place.variables(given)
+        environment = place.variables(invocation)
         printed = _Printed({**place.secret, **secrets_of(os.environ)})
-        usage, killed, before = Usage(), cgroup.memory_kills(), left.look(commands.folder(found.script))
+        usage, killed, before = Usage(), cgroup.memory_kills(), left.look(commands.folder(resolved.script))
         end = observed.run(
-            command.command, str(commands.folder(found.script)), environment, place.cpus(command), printed.pass_on
+            command.command, str(commands.folder(resolved.script)), environment, place.cpus(command), printed.pass_on
         )
     try:
         if end.code and cgroup.memory_kills() > killed:
@@ -86,9 +86,11 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     shutil.rmtree(own, ignore_errors=True)
     if seen is None:
         return None
-    files = tuple(left.since(before, commands.folder(found.script)))
-    made = summary.Made(found, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files)
-    result = summary.result(made)
+    files = tuple(left.since(before, commands.folder(resolved.script)))
+    ended_run = summary.EndedRun(
+        resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files
+    )
+    result = summary.result(ended_run)
     reasons = result.reasons | place.reasons()
     return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head(), reasons=reasons)
 

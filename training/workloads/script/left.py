@@ -15,7 +15,7 @@ Looked = Mapping[str, tuple[int, int]]
 
 def look(folder: Path) -> Looked:
     """Every file below; the first MOST_LOOKED_AT of a folder that has more."""
-    found: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in PASSED_OVER)
         for name in sorted(files):
@@ -24,10 +24,10 @@ def look(folder: Path) -> Looked:
                 status = path.lstat()
             except OSError:  # it is gone
                 continue
-            found[str(path.relative_to(folder))] = (status.st_size, status.st_mtime_ns)
-            if len(found) >= MOST_LOOKED_AT:
-                return found
-    return found
+            sizes[str(path.relative_to(folder))] = (status.st_size, status.st_mtime_ns)
+            if len(sizes) >= MOST_LOOKED_AT:
+                return sizes
+    return sizes
 
 
 def since(before: Looked, folder: Path) -> list[str]:

@@ -29,11 +29,11 @@ from training.launch import environment
 from training.launch.observed import End
 from training.machine import topology
 from training.workloads.script import facts
-from training.workloads.script.asked import Asked
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.observations import RLLIB, Observation
 from training.workloads.script.recipe import variables
+from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import StepClock, step_clock
 
 THREADS = "OMP_NUM_THREADS"
@@ -52,10 +52,10 @@ UNSEEN = (
 
 
 @dataclass(frozen=True)
-class Made:
+class EndedRun:
     """A run that ended well, and what was seen of it."""
 
-    asked: Asked
+    resolved: ResolvedScript
     command: ArmCommand
     end: End
     seen: tuple[Observation, ...]
@@ -83,55 +83,57 @@ class Made:
     @cached_property
     def software(self) -> Software:
         """What its ranks ran with: the versions are those of the script's own environment."""
-        ours = provenance.code_hash(self.command.arm, self.asked.recipe.workload)
-        given = environment.steering({**os.environ, **variables(self.asked.recipe.environment)})
+        ours = provenance.code_hash(self.command.arm, self.resolved.recipe.workload)
+        steering = environment.steering({**os.environ, **variables(self.resolved.recipe.environment)})
         return Software(
-            code_hash=hashlib.sha256(f"{ours}{sorted(self.asked.inputs.items())}".encode()).hexdigest(),
-            versions=dict(self.asked.versions),
+            code_hash=hashlib.sha256(f"{ours}{sorted(self.resolved.inputs.items())}".encode()).hexdigest(),
+            versions=dict(self.resolved.versions),
             platform=" ".join((platform.system(), platform.machine(), *platform.libc_ver())).strip(),
             kernel=platform.release(),
-            environment=given | {THREADS: self.command.variables[THREADS]},
+            environment=steering | {THREADS: self.command.variables[THREADS]},
         )
 
 
-def result(made: Made) -> TrainingResult:
+def result(ended: EndedRun) -> TrainingResult:
     """Of one run."""
-    clock, known = made.clock, made.facts
-    checks, reasons = _checks(made)
+    clock, known = ended.clock, ended.facts
+    checks, reasons = _checks(ended)
     return TrainingResult(
-        workload=made.asked.recipe.workload,
-        arm=made.command.arm,
-        recipe=made.asked.recipe.to_dict(),
-        provenance=_provenance(made),
-        started_at=datetime.fromtimestamp(made.end.began, UTC).isoformat(timespec="seconds"),
-        world_size=max(one.world for one in made.seen) if made.seen and made.asked.script.kind != "other" else None,
+        workload=ended.resolved.recipe.workload,
+        arm=ended.command.arm,
+        recipe=ended.resolved.recipe.to_dict(),
+        provenance=_provenance(ended),
+        started_at=datetime.fromtimestamp(ended.end.began, UTC).isoformat(timespec="seconds"),
+        world_size=max(observation.world for observation in ended.seen)
+        if ended.seen and ended.resolved.script.kind != "other"
+        else None,
         epochs_completed=clock.epochs if clock else 0,
-        seconds=_seconds(made),
-        steps=_steps(made),
-        amount=_amount(made),
-        scores={name: points[-1].value for name, points in _reported(made).items()},
+        seconds=_seconds(ended),
+        steps=_steps(ended),
+        amount=_amount(ended),
+        scores={name: points[-1].value for name, points in _reported(ended).items()},
         curve=[],
         schedule=[],
         work={ROWS_PER_EPOCH: float(known.rows_per_epoch)} if known and known.rows_per_epoch else {},
         did=dict(known.work.items) if known else {},
-        workers=[_worker(made, one) for one in made.seen] or [_worker(made, None)],
+        workers=[_worker(ended, observation) for observation in ended.seen] or [_worker(ended, None)],
         checks=checks,
-        reported=_reported(made),
+        reported=_reported(ended),
         ray_ran=known.ray if known else None,
-        left_files=list(made.left_files),
+        left_files=list(ended.left_files),
         weights=known.weights if known else None,
-        all_reduce=made.seen[0].all_reduce if made.seen else None,
-        detail=_detail(made),
-        reasons=reasons | _reasons(made),
+        all_reduce=ended.seen[0].all_reduce if ended.seen else None,
+        detail=_detail(ended),
+        reasons=reasons | _reasons(ended),
     )
 
 
-def _reported(made: Made) -> dict[str, list[Reported]]:
+def _reported(ended: EndedRun) -> dict[str, list[Reported]]:
     """By name; of a number that is reported more often than MOST_REPORTED times every so many, and the last."""
     by_name: dict[str, list[Reported]] = {}
-    for at, name, value in made.seen[0].metric_points if made.seen else ():
+    for at, name, value in ended.seen[0].metric_points if ended.seen else ():
         if math.isfinite(value):
-            by_name.setdefault(name, []).append(Reported(seconds=at - made.end.began, value=value))
+            by_name.setdefault(name, []).append(Reported(seconds=at - ended.end.began, value=value))
     return {name: _thinned(points) for name, points in by_name.items()}
 
 
@@ -140,45 +142,46 @@ def _thinned(points: list[Reported]) -> list[Reported]:
     return [*points[:-1][::every], points[-1]]
 
 
-def _checks(made: Made) -> tuple[dict[str, bool | None], dict[str, str]]:
+def _checks(ended: EndedRun) -> tuple[dict[str, bool | None], dict[str, str]]:
     """What the ranks of the run say of each other; and why, where that is not true."""
-    if made.facts is None:
+    if ended.facts is None:
         return dict.fromkeys(CHECKS), dict.fromkeys((f"checks.{name}" for name in CHECKS), UNSEEN)
-    steps = sorted({len(one.step_ends) for one in made.seen})
-    said = {
-        "rowsDisjoint": made.facts.rows_disjoint,
+    steps = sorted({len(observation.step_ends) for observation in ended.seen})
+    known = {
+        "rowsDisjoint": ended.facts.rows_disjoint,
         "stepsOfRanksEqual": (len(steps) == 1, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
-        "weightsEqual": made.facts.weights_equal,
+        "weightsEqual": ended.facts.weights_equal,
     }
-    reasons = {f"checks.{name}": words for name, (value, words) in said.items() if value is not True}
-    return {name: value for name, (value, _) in said.items()}, reasons
+    reasons = {f"checks.{name}": words for name, (value, words) in known.items() if value is not True}
+    return {name: value for name, (value, _) in known.items()}, reasons
 
 
-def _seconds(made: Made) -> Seconds:
-    clock = made.clock
+def _seconds(ended: EndedRun) -> Seconds:
+    clock = ended.clock
     return Seconds(
         train=sum(clock.timed) if clock and clock.timed else None,
-        startup=max(one.step_ends[0] for one in made.seen) - made.end.began if made.seen else None,
+        startup=max(observation.step_ends[0] for observation in ended.seen) - ended.end.began if ended.seen else None,
         phases={},
         warmup=clock.warmup_seconds if clock else None,
         validation=clock.between_seconds if clock else None,
         evaluation=None,
         report=None,
-        wall=made.end.ended - made.end.began,
-        probe=min((one.own_seconds + one.hook_seconds for one in made.seen), default=0.0),  # the others waited for it
-        observer=max((one.hook_seconds for one in made.seen), default=0.0),
+        wall=ended.end.ended - ended.end.began,
+        # The others waited for it
+        probe=min((observation.own_seconds + observation.hook_seconds for observation in ended.seen), default=0.0),
+        observer=max((observation.hook_seconds for observation in ended.seen), default=0.0),
     )
 
 
-def _steps(made: Made) -> Steps:
-    clock = made.clock
+def _steps(ended: EndedRun) -> Steps:
+    clock = ended.clock
     if clock is None:
         return Steps(timed=0, per_epoch=0, seconds=None, exchanged_bytes=None, whole_epochs=False)
     return Steps(
         timed=len(clock.timed),
         per_epoch=clock.per_epoch,
         seconds=_distribution(clock.timed),
-        exchanged_bytes=made.seen[0].gradient_bytes,
+        exchanged_bytes=ended.seen[0].gradient_bytes,
         trace=clock.timed,
         whole_epochs=clock.whole_epochs,
         gaps=clock.gaps,
@@ -192,8 +195,8 @@ def _distribution(steps: Sequence[float]) -> StepSeconds | None:
     return StepSeconds(mean=statistics.fmean(steps), p50=statistics.median(steps), p95=p95, max=max(steps))
 
 
-def _amount(made: Made) -> Amount:
-    known, clock, unit = made.facts, made.clock, made.asked.recipe.unit
+def _amount(ended: EndedRun) -> Amount:
+    known, clock, unit = ended.facts, ended.clock, ended.resolved.recipe.unit
     if known is None or known.rows_per_step is None or clock is None or not clock.timed:
         return Amount(unit=unit, timed=None, per_second=None, per_step=None, known="unknown")
     timed, per_step = round(known.rows_per_step * len(clock.timed)), round(known.rows_per_step)
@@ -206,10 +209,10 @@ def _amount(made: Made) -> Amount:
     )
 
 
-def _provenance(made: Made) -> Provenance:
-    host, versions = made.host, dict(made.asked.versions)
+def _provenance(ended: EndedRun) -> Provenance:
+    host, versions = ended.host, dict(ended.resolved.versions)
     return Provenance(
-        code_hash=made.software.code_hash,
+        code_hash=ended.software.code_hash,
         dependencies_hash=hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest(),
         dataset_hash=None,
         versions=versions,
@@ -221,70 +224,70 @@ def _provenance(made: Made) -> Provenance:
     )
 
 
-def _worker(made: Made, one: Observation | None) -> Worker:
+def _worker(ended: EndedRun, observation: Observation | None) -> Worker:
     """A rank, with the CPUs that its own threads had; where none was seen, one that stands for the command."""
-    pod = one.pod if one else None
-    affinity = list(one.affinity) if one and one.affinity and not pod else None
-    is_rllib = one is not None and one.framework == RLLIB
+    pod = observation.pod if observation else None
+    affinity = list(observation.affinity) if observation and observation.affinity and not pod else None
+    is_rllib = observation is not None and observation.framework == RLLIB
     return Worker(
-        rank=one.rank if one else 0,
+        rank=observation.rank if observation else 0,
         node=pod.node if pod else provenance.node(),
         pod=pod.name if pod else provenance.pod(),
-        cpu_model=pod.cpu_model if pod else made.host.cpu_model,
+        cpu_model=pod.cpu_model if pod else ended.host.cpu_model,
         container_cpu=pod.container_cpu if pod else None,
-        amount=one.rows if one else None,
-        compute_threads=one.threads if one else None,
+        amount=observation.rows if observation else None,
+        compute_threads=observation.threads if observation else None,
         affinity=affinity,
         bound=False,
         cpus=topology.read(affinity) if affinity else None,
-        software=made.software,
-        peak_memory_bytes=one.peak_memory_bytes if one and not is_rllib else None,
-        mean_cpus=_mean_cpus(one, made.clock) if one and made.clock and not is_rllib else None,
-        throttled_seconds=pod.throttled_seconds if pod else made.throttled_seconds,
-        samples=[list(sample) for sample in one.samples] if one and not is_rllib else [],
-        training_wait=(one.cpu_waits or {}).get("training") if one and not is_rllib else None,
-        run_wait=(one.cpu_waits or {}).get("run") if one and not is_rllib else None,
+        software=ended.software,
+        peak_memory_bytes=observation.peak_memory_bytes if observation and not is_rllib else None,
+        mean_cpus=_mean_cpus(observation, ended.clock) if observation and ended.clock and not is_rllib else None,
+        throttled_seconds=pod.throttled_seconds if pod else ended.throttled_seconds,
+        samples=[list(sample) for sample in observation.samples] if observation and not is_rllib else [],
+        training_wait=(observation.cpu_waits or {}).get("training") if observation and not is_rllib else None,
+        run_wait=(observation.cpu_waits or {}).get("run") if observation and not is_rllib else None,
     )
 
 
-def _mean_cpus(one: Observation, clock: StepClock) -> float | None:
+def _mean_cpus(observation: Observation, clock: StepClock) -> float | None:
     """CPU seconds a second of one process, over the steps that are timed; of a rank with fewer those that it made."""
-    last = min(len(one.step_ends), len(one.cpu_at_step))
+    last = min(len(observation.step_ends), len(observation.cpu_at_step))
     steps = [step for step in clock.timed_steps if step < last]
-    seconds = sum(one.step_ends[step] - one.step_ends[step - 1] for step in steps)
-    used = sum(one.cpu_at_step[step] - one.cpu_at_step[step - 1] for step in steps)
+    seconds = sum(observation.step_ends[step] - observation.step_ends[step - 1] for step in steps)
+    used = sum(observation.cpu_at_step[step] - observation.cpu_at_step[step - 1] for step in steps)
     return used / seconds if seconds else None
 
 
-def _detail(made: Made) -> ScriptDetail:
+def _detail(ended: EndedRun) -> ScriptDetail:
     return ScriptDetail(
-        kind=made.asked.script.kind,
-        framework=made.seen[0].framework if made.seen else "unknown",
-        command=str(made.command),
-        folder=str(folder(made.asked.script)),
-        settled_after=made.clock.settled_after if made.clock else None,
+        kind=ended.resolved.script.kind,
+        framework=ended.seen[0].framework if ended.seen else "unknown",
+        command=str(ended.command),
+        folder=str(folder(ended.resolved.script)),
+        settled_after=ended.clock.settled_after if ended.clock else None,
         ranks=[
             Rank(
-                rank=one.rank,
-                world=one.world,
-                steps=len(one.step_ends),
-                rows=one.rows,
-                weights=one.weights,
-                threads=one.threads,
-                report_seconds=one.report_seconds,
-                hook_seconds=one.hook_seconds,
-                ended_early=one.ended_early,
-                notes=list(one.notes),
+                rank=observation.rank,
+                world=observation.world,
+                steps=len(observation.step_ends),
+                rows=observation.rows,
+                weights=observation.weights,
+                threads=observation.threads,
+                report_seconds=observation.report_seconds,
+                hook_seconds=observation.hook_seconds,
+                ended_early=observation.ended_early,
+                notes=list(observation.notes),
             )
-            for one in made.seen
+            for observation in ended.seen
         ],
-        processes=made.end.processes,
-        left=made.end.left,
-        artifacts=list(made.artifacts),
+        processes=ended.end.processes,
+        left=ended.end.left,
+        artifacts=list(ended.artifacts),
     )
 
 
-def _reasons(made: Made) -> dict[str, str]:
+def _reasons(ended: EndedRun) -> dict[str, str]:
     """Why a number of this run is null."""
     reasons = {
         "seconds.report": "it is part of what lies between epochs",
@@ -297,30 +300,30 @@ def _reasons(made: Made) -> dict[str, str]:
         "workers.computeThreads": "its framework does not say how many threads compute",
         "throttledSeconds": "the system does not count it",
     }
-    if made.facts:
-        reasons |= {f"work.{item}": why for item, why in made.facts.work.unknown.items()}
-    if not (made.seen and made.seen[0].all_reduce):
-        reasons["allReduce"] = _why_not_probed(made)
-    if not made.seen:
+    if ended.facts:
+        reasons |= {f"work.{item}": why for item, why in ended.facts.work.unknown.items()}
+    if not (ended.seen and ended.seen[0].all_reduce):
+        reasons["allReduce"] = _why_not_probed(ended)
+    if not ended.seen:
         reasons |= dict.fromkeys(("workers.affinity", "peakMemoryBytes"), UNSEEN)
-    if made.host.cpu_quota is None:
+    if ended.host.cpu_quota is None:
         reasons["provenance.cpuQuota"] = "no CPU quota holds this run"
-    if made.clock is None or not made.clock.timed:
-        why = "it made too few steps" if made.clock else UNSEEN
+    if ended.clock is None or not ended.clock.timed:
+        why = "it made too few steps" if ended.clock else UNSEEN
         reasons |= dict.fromkeys(OF_STEPS, why)
-    elif made.facts and made.facts.rows_per_step is None:
+    elif ended.facts and ended.facts.rows_per_step is None:
         reasons["amount.perSecond"] = "the script's rows could not be counted"
-    if made.seen and made.seen[0].framework == RLLIB:
+    if ended.seen and ended.seen[0].framework == RLLIB:
         reasons |= dict.fromkeys((WORKERS, "meanCpus", "peakMemoryBytes", "steps.exchangedBytes"), OF_RUNNERS)
     return reasons
 
 
-def _why_not_probed(made: Made) -> str:
-    if made.command.arm != NATIVE.name:
+def _why_not_probed(ended: EndedRun) -> str:
+    if ended.command.arm != NATIVE.name:
         return "only the native arm probes the link"
-    if not made.seen:
+    if not ended.seen:
         return UNSEEN
-    first = made.seen[0]
+    first = ended.seen[0]
     if first.framework != "torch":
         return f"only a process group of PyTorch is probed: nobody else can use that of {first.framework}"
     return first.no_all_reduce or "the probe was not made"

@@ -62,25 +62,25 @@ def checked(python: str, script: Script | None) -> dict[str, str]:
     if script and "/" in python and not Path(python).exists():
         folder = Path(python).parent.parent
         raise PythonError(f"there is no {near(python)}", line_that_makes(script, folder))
-    found = versions(python)
+    installed = versions(python)
     if script:
-        check(script, found, python)
-    return found
+        check(script, installed, python)
+    return installed
 
 
 def versions(python: str) -> dict[str, str]:
     """Versions by package, and Python's own. Raises PythonError for what is no Python that can be observed."""
-    found: dict[str, str] = _asked(python)["versions"]
-    return found
+    installed: dict[str, str] = _probed(python)["versions"]
+    return installed
 
 
 def modules(python: str) -> frozenset[str]:
     """Frameworks that it can import, by the names of their modules; and `pip`. Raises PythonError likewise."""
-    return frozenset(_asked(python)["modules"])
+    return frozenset(_probed(python)["modules"])
 
 
 @cache
-def _asked(python: str) -> dict[str, Any]:
+def _probed(python: str) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [python, "-c", PROBE % (PACKAGES, (*FRAMEWORKS, PIP))],
@@ -96,13 +96,13 @@ def _asked(python: str) -> dict[str, Any]:
             "../mine/.venv/bin/python"
         ) from None
     try:
-        found: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         raise PythonError(f"{python} is no Python: {(done.stdout + done.stderr).strip()[-200:]}") from None
-    version = found["versions"]["python"]
+    version = answer["versions"]["python"]
     if _numbers(version) < LEAST_PYTHON:
         raise PythonError(f"{python} is Python {version}: 3.9 is the oldest that can be observed")
-    return found
+    return answer
 
 
 def of_image(installed: Mapping[str, str]) -> dict[str, str]:
@@ -116,25 +116,25 @@ def lacking(script: Script, installed: Mapping[str, str]) -> set[str]:
     return {module for module, name in names.items() if {name, f"{name}-cpu"}.isdisjoint(installed)}
 
 
-def check(script: Script, found: Mapping[str, str], python: str) -> None:
+def check(script: Script, installed: Mapping[str, str], python: str) -> None:
     """What the script imports is there, and new enough. Raises PythonError with the line that installs it."""
     missing = {name for name in script.loads if name not in modules(python)}
-    if script.needs_ray and "ray" not in found:
+    if script.needs_ray and "ray" not in installed:
         missing.add("ray")
     if missing:
         raise _missing(script, missing, python)
-    if old := too_old(script, found):
+    if old := too_old(script, installed):
         name, why = old
         raise PythonError(
-            f"{name} {found[name]} in the script's environment, and {why}",
+            f"{name} {installed[name]} in the script's environment, and {why}",
             line_that_installs([name], python, upgrade=True),
         )
 
 
-def too_old(script: Script, found: Mapping[str, str]) -> tuple[str, str] | None:
+def too_old(script: Script, installed: Mapping[str, str]) -> tuple[str, str] | None:
     """A package that the script imports and that can't be observed, and why; None: there is none."""
     for name, least in LEAST.items():
-        if name in found and name in script.frameworks and _numbers(found[name]) < least:
+        if name in installed and name in script.frameworks and _numbers(installed[name]) < least:
             return name, f"{'.'.join(map(str, least))} or newer can be observed"
     return None
 
@@ -163,12 +163,13 @@ def line_that_makes(script: Script, folder: Path) -> str:
     """
     beside = script.path.parent / REQUIREMENTS
     names = {*script.frameworks, "ray"}
-    given = beside.read_text(encoding="utf-8", errors="replace") if beside.is_file() else ""
-    what = ["-r", near(beside)] if given else _packages(names)
-    backend = ["--torch-backend", "cpu"] if "torch" in names or "torch" in given else []
+    requirements = beside.read_text(encoding="utf-8", errors="replace") if beside.is_file() else ""
+    what = ["-r", near(beside)] if requirements else _packages(names)
+    backend = ["--torch-backend", "cpu"] if "torch" in names or "torch" in requirements else []
     interpreter = near(folder / "bin" / "python")
-    made = [uv(), "venv", "--python", "3.11", near(folder)]
-    return f"{shlex.join(made)} && {shlex.join([uv(), 'pip', 'install', '--python', interpreter, *backend, *what])}"
+    make_environment = [uv(), "venv", "--python", "3.11", near(folder)]
+    install = [uv(), "pip", "install", "--python", interpreter, *backend, *what]
+    return f"{shlex.join(make_environment)} && {shlex.join(install)}"
 
 
 def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = False) -> str:

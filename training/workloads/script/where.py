@@ -32,13 +32,13 @@ from training.launch.their_image import RAYS_PACKAGES
 from training.launch.usage import container_cpu_since
 from training.machine.ports import held_ports
 from training.workloads.script import commands, observations, package, their_python
-from training.workloads.script.asked import Asked
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
 from training.workloads.script.observations import Observation
 from training.workloads.script.observe.in_pod import STORE
 from training.workloads.script.ranks import variables
 from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.resolve import ResolvedScript
 
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Environment variable by which Ray tells the driver of a job what its workers run in."""
@@ -70,10 +70,10 @@ class ApartError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Invocation:
     """What an arm is started with."""
 
-    found: Asked
+    resolved: ResolvedScript
     command: ArmCommand
     needed: Mapping[str, str]
     """Variables that the user names, secret ones too."""
@@ -96,18 +96,21 @@ class Machine:
         self.secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
         """Variables that nobody else may see."""
 
-    def recipe(self, given: ScriptRecipe) -> ScriptRecipe:
+    def recipe(self, recipe: ScriptRecipe) -> ScriptRecipe:
         """With the script's path as it is here."""
-        return given
+        return recipe
 
-    def command(self, found: Asked, storage: Path, arm: str) -> ArmCommand:
+    def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
         """Of an arm."""
         with held_ports(1) as (port,):
-            return found.arms({"storage": str(storage)}, port)[arm]
+            return resolved.arms({"storage": str(storage)}, port)[arm]
 
-    def variables(self, given: Given) -> dict[str, str]:
+    def variables(self, invocation: Invocation) -> dict[str, str]:
         """The whole environment of the command."""
-        return {**variables_of(given.command, given.needed, given.own_ray, given.storage), **given.observer}
+        return {
+            **variables_of(invocation.command, invocation.needed, invocation.own_ray, invocation.storage),
+            **invocation.observer,
+        }
 
     def cpus(self, command: ArmCommand) -> int:
         """Those that the command is bound to; 0: none."""
@@ -146,25 +149,31 @@ class Pod(Machine):
         self.image = their_python.versions(sys.executable)
         self._request = request
 
-    def recipe(self, given: ScriptRecipe) -> ScriptRecipe:
+    def recipe(self, recipe: ScriptRecipe) -> ScriptRecipe:
         """In a copy of the package, which is this pod's own: a script may write beside itself.
 
         Ray has unpacked it for the driver of a job, into the current directory.
         """
         if FILES not in os.environ:
-            return replace(given, script=str(Path.cwd() / given.script))
+            return replace(recipe, script=str(Path.cwd() / recipe.script))
         folder = self._request.result.parent / "script"
         shutil.rmtree(folder, ignore_errors=True)
         package.unpack(Path(os.environ[FILES]).read_bytes(), folder)
-        return replace(given, script=str(folder / given.script))
+        return replace(recipe, script=str(folder / recipe.script))
 
-    def command(self, found: Asked, storage: Path, arm: str) -> ArmCommand:
+    def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
         """Of an arm."""
-        return replace(found, python=sys.executable).arms({"storage": str(storage)})[arm]
+        return replace(resolved, python=sys.executable).arms({"storage": str(storage)})[arm]
 
-    def variables(self, given: Given) -> dict[str, str]:
+    def variables(self, invocation: Invocation) -> dict[str, str]:
         """What the pod has, less what this project's processes tell each other."""
-        return {**_of_pod(), **given.needed, **given.command.variables, **own_ray(given.own_ray), **_observed(given)}
+        return {
+            **_of_pod(),
+            **invocation.needed,
+            **invocation.command.variables,
+            **own_ray(invocation.own_ray),
+            **_observed(invocation),
+        }
 
     def cpus(self, command: ArmCommand) -> int:  # noqa: ARG002 (as above)
         """None: the pod's limit holds it."""
@@ -181,13 +190,13 @@ class RankPod(Pod):
         self._meeting = host, int(port) + 1  # beside the port where the framework's ranks meet
         self._listener = None if cluster.rank else socket.create_server(("", self._meeting[1]))
 
-    def variables(self, given: Given) -> dict[str, str]:
+    def variables(self, invocation: Invocation) -> dict[str, str]:
         """With those by which ranks of its kind find each other."""
-        kind, addresses = given.found.script.kind, list(self._cluster.addresses)
+        kind, addresses = invocation.resolved.script.kind, list(self._cluster.addresses)
         if kind in commands.BOOSTERS:  # LightGBM looks for its own address among them, XGBoost listens at it
             addresses = [_resolved(address) for address in addresses]
-        told = RENDEZVOUS[kind](addresses, self._cluster.rank)
-        return {**super().variables(given), **told}
+        meeting = RENDEZVOUS[kind](addresses, self._cluster.rank)
+        return {**super().variables(invocation), **meeting}
 
     def seen(self, folder: Path) -> Sequence[Observation] | None:
         """In rank 0, of all ranks."""
@@ -196,7 +205,7 @@ class RankPod(Pod):
             _bring(self._meeting, {"rank": self._cluster.rank, "observations": own})
             return None
         others = _received(self._listener, set(range(1, len(self._cluster.addresses))))
-        return sorted(map(observations.parse, [*own, *others]), key=lambda one: one.rank)
+        return sorted(map(observations.parse, [*own, *others]), key=lambda observation: observation.rank)
 
 
 class HeadPod(Pod):
@@ -208,11 +217,11 @@ class HeadPod(Pod):
         super().__init__(request)
         self._cpu = entry.container_cpu_at_start(request)
 
-    def variables(self, given: Given) -> dict[str, str]:
+    def variables(self, invocation: Invocation) -> dict[str, str]:
         """With what Ray's workers get: all but the secret ones, which their pods have."""
         # Of this run alone: Ray's pods outlive it, and what it downloads would be there for the next
         home = {"HOME": f"/tmp/home-{uuid.uuid4().hex}"}  # noqa: S108 (of the pod)
-        return {**_of_pod(), **_of_driver(given, self.secret, home)}
+        return {**_of_pod(), **_of_driver(invocation, self.secret, home)}
 
     def ended(self, end: End) -> End:
         """From the job's submission on, but for what this process itself took before the script."""
@@ -223,12 +232,12 @@ class HeadPod(Pod):
         """Asked of Ray; nothing where it does not answer, which is another failure."""
         command = [sys.executable, "-P", "-m", "training.launch.ray_memory"]
         try:
-            told = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=RAY_SECONDS, check=True).stdout
-            found: dict[str, int | None] = json.loads(told.splitlines()[-1])
+            output = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=RAY_SECONDS, check=True).stdout
+            kills: dict[str, int | None] = json.loads(output.splitlines()[-1])
         except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
             print(f"whether Ray's workers had enough memory is not known: {error!r}", file=sys.stderr)
             return {}
-        return found
+        return kills
 
     def head(self) -> RayHead | None:
         """Its container's CPU time; None where that is not counted."""
@@ -245,16 +254,16 @@ class RayJob(Pod):
         super().__init__(request)
         self.image = OfRayCluster(self.image or {})
 
-    def command(self, found: Asked, storage: Path, arm: str) -> ArmCommand:
+    def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
         """Of an arm, whose ranks meet at a port that is free there."""
         with held_ports(1) as (port,):
-            return replace(found, python=sys.executable).arms({"storage": str(storage)}, port)[arm]
+            return replace(resolved, python=sys.executable).arms({"storage": str(storage)}, port)[arm]
 
-    def variables(self, given: Given) -> dict[str, str]:
+    def variables(self, invocation: Invocation) -> dict[str, str]:
         """What the node gives its jobs, without what leads to the cluster."""
         kept = {name: value for name, value in _of_pod().items() if not name.startswith(RAYS_OWN)}
-        told = {**_observed(given), RAY_JOB: "1"}
-        return {**kept, **given.needed, **given.command.variables, **own_ray(given.own_ray), **told}
+        of_job = {**_observed(invocation), RAY_JOB: "1"}
+        return {**kept, **invocation.needed, **invocation.command.variables, **own_ray(invocation.own_ray), **of_job}
 
     def reasons(self) -> dict[str, str]:
         """That nothing holds its processes."""
@@ -264,10 +273,10 @@ class RayJob(Pod):
 class DriverJob(RayJob):
     """The same for the arm `ray`: the driver, whose workers Ray places."""
 
-    def variables(self, given: Given) -> dict[str, str]:
+    def variables(self, invocation: Invocation) -> dict[str, str]:
         """With what Ray's workers get; the secret ones they read from a file, since Ray logs and shows variables."""
-        told = {RAY_JOB: "1", **({SECRET_FILE: os.environ[SECRET_FILE]} if self.secret else {})}
-        return {**_of_pod(), **_of_driver(given, self.secret, told)}
+        of_job = {RAY_JOB: "1", **({SECRET_FILE: os.environ[SECRET_FILE]} if self.secret else {})}
+        return {**_of_pod(), **_of_driver(invocation, self.secret, of_job)}
 
 
 def here(request: Request) -> Machine:
@@ -288,9 +297,9 @@ def _of_pod() -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
-def _observed(given: Given) -> dict[str, str]:
+def _observed(invocation: Invocation) -> dict[str, str]:
     """What has each process observed; the folders that its image names in PYTHONPATH stay there."""
-    return {**given.observer, "PYTHONPATH": os.pathsep.join((given.observer["PYTHONPATH"], *_own_path()))}
+    return {**invocation.observer, "PYTHONPATH": os.pathsep.join((invocation.observer["PYTHONPATH"], *_own_path()))}
 
 
 def _own_path() -> list[str]:
@@ -299,15 +308,17 @@ def _own_path() -> list[str]:
     return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != PROJECT]
 
 
-def _of_driver(given: Given, secret: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+def _of_driver(invocation: Invocation, secret: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """What a job's driver has beside its node's variables, with `more`; its workers have all but the secret ones."""
     store = {STORE: f"ray-worth-it/{uuid.uuid4().hex}"}
-    of_arm = {**given.command.variables, **_observed(given), **store, **more}
+    of_arm = {**invocation.command.variables, **_observed(invocation), **store, **more}
     # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
-    path = os.pathsep.join((given.observer["PYTHONPATH"], str(commands.folder(given.found.script)), *_own_path()))
-    public = {name: value for name, value in given.needed.items() if name not in secret}
+    path = os.pathsep.join(
+        (invocation.observer["PYTHONPATH"], str(commands.folder(invocation.resolved.script)), *_own_path())
+    )
+    public = {name: value for name, value in invocation.needed.items() if name not in secret}
     config = _with_variables(os.environ.get(JOB_CONFIG, "{}"), {**public, **of_arm, "PYTHONPATH": path})
-    return {**given.needed, **of_arm, JOB_CONFIG: config, OVERRIDE: "1"}
+    return {**invocation.needed, **of_arm, JOB_CONFIG: config, OVERRIDE: "1"}
 
 
 def _with_variables(job_config: str, more: Mapping[str, str]) -> str:
@@ -331,11 +342,11 @@ def _bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
         raise ApartError(f"what rank {what['rank']} did takes {len(content)} bytes, more than {MOST_BYTES}")
     while time.monotonic() < deadline:
         try:
-            with socket.create_connection(meeting, ANSWER_SECONDS) as there:
-                there.sendall(content)
-                there.shutdown(socket.SHUT_WR)
-                there.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
-                if there.recv(1):
+            with socket.create_connection(meeting, ANSWER_SECONDS) as connection:
+                connection.sendall(content)
+                connection.shutdown(socket.SHUT_WR)
+                connection.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
+                if connection.recv(1):
                     return
         except OSError:
             pass  # it has ended, or has not begun
@@ -345,32 +356,32 @@ def _bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
 
 def _received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]]:
     """What these ranks did. Raises ApartError naming those that did not say."""
-    found: list[dict[str, Any]] = []
+    observations_of_ranks: list[dict[str, Any]] = []
     deadline = time.monotonic() + WAIT_SECONDS
     with listener:
         while missing:
             listener.settimeout(max(0.001, deadline - time.monotonic()))
             try:
-                there, _ = listener.accept()
+                connection, _ = listener.accept()
             except TimeoutError:
                 ranks = ", ".join(map(str, sorted(missing)))
                 raise ApartError(f"rank {ranks} did not say what it did within {WAIT_SECONDS:.0f} s") from None
-            brought = _told(there)
+            brought = _taken(connection)
             if brought.get("rank") in missing:
                 missing.remove(brought["rank"])
-                found += brought["observations"]
-    return found
+                observations_of_ranks += brought["observations"]
+    return observations_of_ranks
 
 
-def _told(there: socket.socket) -> dict[str, Any]:
+def _taken(connection: socket.socket) -> dict[str, Any]:
     """What a rank brings; nothing of one that was cut off, which comes again, or of a stranger."""
-    there.settimeout(ANSWER_SECONDS)
+    connection.settimeout(ANSWER_SECONDS)
     try:
-        with there, there.makefile("rb") as said:
-            brought = json.loads(said.read(MOST_BYTES))
+        with connection, connection.makefile("rb") as stream:
+            brought = json.loads(stream.read(MOST_BYTES))
             if not _is_of_a_rank(brought):
                 return {}
-            there.sendall(b"1")
+            connection.sendall(b"1")
             return dict(brought)
     except (OSError, ValueError, RecursionError):
         return {}

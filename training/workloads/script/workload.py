@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from training.contract.workload import Target, Workload
-from training.workloads.script import asked, same_work
+from training.workloads.script import resolve, same_work
 from training.workloads.script.detail import ScriptDetail
 from training.workloads.script.recipe import ScriptRecipe
 
 
 def words(recipe: Mapping[str, Any]) -> str:
     """As `train.py --epochs 1`; the other placeholders differ between arms and runs."""
-    given = recipe["scriptArguments"].replace("{epochs}", str(recipe["epochs"]))
-    return f"{recipe['script'].rpartition('/')[2]} {given}".strip()
+    arguments = recipe["scriptArguments"].replace("{epochs}", str(recipe["epochs"]))
+    return f"{recipe['script'].rpartition('/')[2]} {arguments}".strip()
 
 
 def remarks(recipe: ScriptRecipe) -> Mapping[str, str]:
@@ -49,13 +49,13 @@ WORKLOAD = Workload(
     scores=(),
     remarks=remarks,
     binds_ranks=False,
-    files=asked.files,
+    files=resolve.files,
     by_path=("training/workloads/script/observe", "training/workloads/script/ranks"),
-    inputs=asked.inputs,
-    modules=asked.modules,
-    why_not=asked.why_not,
-    command=asked.shown,
-    warm_up=asked.warm_up,
+    inputs=resolve.inputs,
+    modules=resolve.modules,
+    why_not=resolve.why_not,
+    command=resolve.shown,
+    warm_up=resolve.warm_up,
     target=target,
     work_checks=("rowsDisjoint", "weightsEqual"),
     same_work=same_work.of_results,

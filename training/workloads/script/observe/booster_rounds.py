@@ -34,9 +34,9 @@ def _rounds_class(base: Any) -> Any:
     class Rounds(base):  # type: ignore[misc]
         """Counts rounds, after the script's own callbacks: XGBoost calls no other after one that ends the training."""
 
-        def __init__(self, given: dict[str, Any]) -> None:
-            data = given["dtrain"]
-            self.params, self.rounds, self.rows = given["params"], given["num_boost_round"], data.num_row()
+        def __init__(self, arguments: dict[str, Any]) -> None:
+            data = arguments["dtrain"]
+            self.params, self.rounds, self.rows = arguments["params"], arguments["num_boost_round"], data.num_row()
             self.columns = data.num_col()
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002 (XGBoost's name)
@@ -57,7 +57,7 @@ def observe_lightgbm(module: Any) -> None:
 
     def rounds(_: dict[str, Any]) -> Callable[[Any], None]:
         def after_round(env: Any) -> None:
-            logs = ((f"{one[0]}-{one[1]}", one[2]) for one in env.evaluation_result_list or ())
+            logs = ((f"{entry[0]}-{entry[1]}", entry[2]) for entry in env.evaluation_result_list or ())
             data, rounds = env.model.train_set, env.end_iteration - env.begin_iteration
 
             def begin() -> None:
@@ -80,13 +80,13 @@ def _with_callback(train: Callable[..., Any], callback: Callable[[dict[str, Any]
     @functools.wraps(train)
     def train_observed(*args: Any, **more: Any) -> Any:
         try:
-            given = signature.bind(*args, **more)
-            added = callback({**defaults, **given.arguments})
-            given.arguments["callbacks"] = [*(given.arguments.get("callbacks") or ()), added]
+            bound = signature.bind(*args, **more)
+            added = callback({**defaults, **bound.arguments})
+            bound.arguments["callbacks"] = [*(bound.arguments.get("callbacks") or ()), added]
         except Exception as error:  # noqa: BLE001 (a `train` that nobody tried: it trains, unobserved)
             state.note(f"{train.__module__}.train can't be observed: {error!r}")
             return train(*args, **more)
-        return train(*given.args, **given.kwargs)
+        return train(*bound.args, **bound.kwargs)
 
     return train_observed
 
@@ -114,8 +114,8 @@ def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tupl
 def _note_work(params: dict[str, Any], rounds: int, columns: int) -> None:
     """What decides the trees: all parameters but those that say where and with what they are made."""
     work = state.current().work
-    said = {key: value for key, value in params.items() if key not in OF_A_PLACE and not callable(value)}
-    work.given = " ".join(f"{key}={value}" for key, value in sorted(said.items()))
+    parameters = {key: value for key, value in params.items() if key not in OF_A_PLACE and not callable(value)}
+    work.given = " ".join(f"{key}={value}" for key, value in sorted(parameters.items()))
     work.rounds = rounds
     work.training.enter(columns, "features", "off")
 
@@ -143,8 +143,8 @@ def _begin_lightgbm(model: Any, params: dict[str, Any], rounds: int) -> None:
 
 def _threads(params: dict[str, Any], *names: str) -> int | None:
     """As the script asks for; else those of OpenMP."""
-    asked = next((int(params[name]) for name in names if params.get(name)), 0)
-    return asked if asked > 0 else int(os.environ.get("OMP_NUM_THREADS") or 0) or None
+    threads = next((int(params[name]) for name in names if params.get(name)), 0)
+    return threads if threads > 0 else int(os.environ.get("OMP_NUM_THREADS") or 0) or None
 
 
 def _digest_xgboost(model: Any) -> str:

@@ -112,6 +112,6 @@ def _cpu_model() -> str:
     except OSError:
         text = ""
     fields = (re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE) for name in ("model name", "cpu family", "model"))
-    name, family, model = (found.group(1).strip() if found else "" for found in fields)
+    name, family, model = (match.group(1).strip() if match else "" for match in fields)
     name = name or platform.processor() or platform.machine()
     return f"{name} (family {family}, model {model})" if family and model else name

@@ -28,13 +28,13 @@ def observe_models(module: Any) -> None:
     @functools.wraps(fit)
     def fit_observed(self: Any, *args: Any, **more: Any) -> Any:
         try:
-            given = signature.bind(self, *args, **more)
-            steps = _callback_class(callback)(_rows_per_step(given.arguments))
-            given.arguments["callbacks"] = _with(given.arguments.get("callbacks"), steps)
+            bound = signature.bind(self, *args, **more)
+            steps = _callback_class(callback)(_rows_per_step(bound.arguments))
+            bound.arguments["callbacks"] = _with(bound.arguments.get("callbacks"), steps)
         except Exception as error:  # noqa: BLE001 (a `fit` that nobody tried: it trains, unobserved)
             state.note(f"fit can't be observed: {error!r}")
             return fit(self, *args, **more)
-        return fit(*given.args, **given.kwargs)
+        return fit(*bound.args, **bound.kwargs)
 
     model.fit = fit_observed
 
@@ -134,8 +134,8 @@ def _threads(module: str) -> int | None:
     tensorflow, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")
     if tensorflow is None or (module.startswith("keras.") and keras and keras.backend.backend() != "tensorflow"):
         return None
-    asked = tensorflow.config.threading.get_intra_op_parallelism_threads()
-    return int(asked or os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or None
+    threads = tensorflow.config.threading.get_intra_op_parallelism_threads()
+    return int(threads or os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or None
 
 
 def _learning_rate(model: Any) -> float:

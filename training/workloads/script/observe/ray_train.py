@@ -101,19 +101,19 @@ def end_driver_with_workers(module: Any) -> None:
     module.DataParallelTrainer.fit = fit_observed
 
 
-def _share_checkpoint(result: Any, told: Path) -> None:
-    """What follows `fit` reads the checkpoint of rank 0, as in Ray's one driver; the file `told` has its folder."""
+def _share_checkpoint(result: Any, path_file: Path) -> None:
+    """What follows `fit` reads the checkpoint of rank 0, as in Ray's one driver; `path_file` has its folder."""
     if state.current().rank == 0:
-        new = told.with_suffix(".new")
+        new = path_file.with_suffix(".new")
         new.write_text(result.checkpoint.path if result.checkpoint else "", encoding="utf-8")
-        new.replace(told)
+        new.replace(path_file)
         return
     deadline = time.monotonic() + MOST_WAIT_SECONDS
-    while not told.exists():
+    while not path_file.exists():
         if time.monotonic() > deadline:
             return  # rank 0 failed, or sees another folder
         time.sleep(WAIT_SECONDS)
-    path = told.read_text(encoding="utf-8")
+    path = path_file.read_text(encoding="utf-8")
     result.checkpoint = sys.modules["ray.train"].Checkpoint.from_directory(path) if path else None
 
 

@@ -70,11 +70,11 @@ def _enters(module: Any, args: Any, more: Any) -> None:
             now.work.no_input = f"the input of {type(module).__name__} could not be observed: {error!r}"
 
 
-def _look_at(now: state.State, module: Any, given: list[Any]) -> None:
+def _look_at(now: state.State, module: Any, inputs_given: list[Any]) -> None:
     torch = sys.modules["torch"]
     if not torch.is_grad_enabled():
         return
-    tensor = next(_tensors(given), None)
+    tensor = next(_tensors(inputs_given), None)
     if tensor is None:
         return
     now.enters(tensor.data_ptr(), training=module.training)
@@ -93,11 +93,11 @@ def _autocast(torch: Any, device: str) -> str:
         return "bfloat16" if torch.is_autocast_cpu_enabled() else "off"
 
 
-def _tensors(given: Any) -> Iterator[Any]:
-    if isinstance(given, dict):
-        given = list(given.values())
-    if isinstance(given, (list, tuple)):
-        for each in given:
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for each in value:
             yield from _tensors(each)
-    elif hasattr(given, "data_ptr"):
-        yield given
+    elif hasattr(value, "data_ptr"):
+        yield value

@@ -56,11 +56,11 @@ def probe(gradient_bytes: Callable[[], int | None]) -> None:
         return
     try:
         ranks = distributed.get_rank(), distributed.get_world_size()
-        said = _agreed(Path(os.environ[state.FOLDER]), *ranks, len(now.step_ends))
-        if said == GO:
+        decision = _agreed(Path(os.environ[state.FOLDER]), *ranks, len(now.step_ends))
+        if decision == GO:
             now.all_reduce = _measure(distributed, exchanged)
         else:
-            now.no_all_reduce = said
+            now.no_all_reduce = decision
     except Exception as error:  # noqa: BLE001 (a rank failed meanwhile, or the disk is full: the script goes on)
         now.no_all_reduce = f"the probe failed: {error!r}"
 
@@ -79,9 +79,9 @@ def _refusal(distributed: Any, exchanged: int | None) -> str:
     return "" if exchanged else "the size of the gradients is not known: the weights are sharded over the ranks"
 
 
-def _agreed(folder: Path, rank: int, world: int, made: int) -> str:
+def _agreed(folder: Path, rank: int, world: int, steps_made: int) -> str:
     """GO where every rank is here after as many steps, else why not. What was decided first holds for every rank."""
-    _write(folder / f"probe-{rank}", str(made))
+    _write(folder / f"probe-{rank}", str(steps_made))
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         steps = [_read(folder / f"probe-{other}") for other in range(world)]
@@ -91,8 +91,8 @@ def _agreed(folder: Path, rank: int, world: int, made: int) -> str:
         if time.monotonic() > deadline:
             late = f"rank {steps.index(None)} did not end within {WAIT_SECONDS:.0f} s of another"
             return _decided(folder, rank, late)
-        if said := _read(folder / "probe-decision"):
-            return said
+        if decision := _read(folder / "probe-decision"):
+            return decision
         time.sleep(POLL_SECONDS)
 
 
@@ -120,7 +120,7 @@ def _read(path: Path) -> str | None:
 
 def _measure(distributed: Any, exchanged: int) -> dict[str, float]:
     """Seconds of an all-reduce by the size of its buffer in bytes: the median of a few."""
-    torch, found = sys.modules["torch"], {}
+    torch, seconds_by_size = sys.modules["torch"], {}
     group = distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=DEADLINE_SECONDS))
     try:
         for size in sorted({SMALL_BYTES, min(exchanged, MOST_BYTES), LARGE_BYTES}):
@@ -130,7 +130,7 @@ def _measure(distributed: Any, exchanged: int) -> dict[str, float]:
                 began = time.monotonic()
                 distributed.all_reduce(buffer, group=group)
                 times.append(time.monotonic() - began)
-            found[str(size)] = statistics.median(times)
+            seconds_by_size[str(size)] = statistics.median(times)
     finally:
         distributed.destroy_process_group(group)
-    return found
+    return seconds_by_size

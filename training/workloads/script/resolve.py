@@ -37,7 +37,7 @@ APP = "/app"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ResolvedScript:
     """A script that can be run."""
 
     recipe: ScriptRecipe
@@ -68,11 +68,11 @@ class Asked:
             in_pods=self.in_pods,
         )
         known = {"seed": str(self.recipe.seed), "epochs": str(self.recipe.epochs), **values}
-        found = commands.commands(self.script, self.python, sizes, known, "ray" in self.versions)
-        return {each.arm: each for each in found}
+        arm_commands = commands.commands(self.script, self.python, sizes, known, "ray" in self.versions)
+        return {each.arm: each for each in arm_commands}
 
 
-def asked(recipe: ScriptRecipe, image: Installed = None) -> Asked:
+def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
     """`image`: what the image of its pods has; None: it runs here. Raises ScriptError and PythonError."""
     if not recipe.script:
         raise ScriptError("script", "no script is named: it is the file that trains, as ../mine/train.py")
@@ -80,7 +80,7 @@ def asked(recipe: ScriptRecipe, image: Installed = None) -> Asked:
     script = script_of(recipe)
     versions = their_python.checked(python, script) if image is None else their_python.of_image(image)
     in_pods = image is not None and not isinstance(image, OfRayCluster)
-    return Asked(recipe=recipe, script=script, python=python, versions=versions, in_pods=in_pods)
+    return ResolvedScript(recipe=recipe, script=script, python=python, versions=versions, in_pods=in_pods)
 
 
 def script_of(recipe: ScriptRecipe) -> Script:
@@ -96,7 +96,7 @@ def folder_of(recipe: ScriptRecipe) -> Path | None:
 def files(recipe: ScriptRecipe) -> Files:
     """What pods get of the script; of the recipe what decides alone. Raises ScriptError and SourceError."""
     packed = package.of_script(script_of(recipe), folder_of(recipe))
-    defaults = {its.name: its.default for its in recipe.settings().values() if not its.metadata["decides"]}
+    defaults = {field.name: field.default for field in recipe.settings().values() if not field.metadata["decides"]}
     return Files(content=packed.content, digest=packed.digest, recipe=defaults | {"script": packed.script})
 
 
@@ -111,8 +111,8 @@ def interpreter(text: str) -> str:
 
 
 def inputs(recipe: ScriptRecipe, image: Installed = None) -> dict[str, Any]:
-    """As `Asked.inputs`."""
-    return asked(recipe, image).inputs
+    """As `ResolvedScript.inputs`."""
+    return resolve(recipe, image).inputs
 
 
 def observer_hash() -> str:
@@ -126,9 +126,9 @@ def warm_up(recipe: ScriptRecipe) -> list[str]:
 
     It reads the programs that Ray starts, too.
     """
-    found = asked(recipe)
-    library = "ray.rllib" if found.script.kind == "ray-rllib" else "ray.train"
-    return [found.python, "-c", IMPORTS, *found.script.frameworks, library]
+    resolved = resolve(recipe)
+    library = "ray.rllib" if resolved.script.kind == "ray-rllib" else "ray.train"
+    return [resolved.python, "-c", IMPORTS, *resolved.script.frameworks, library]
 
 
 def modules(recipe: ScriptRecipe) -> dict[str, str]:
@@ -140,15 +140,15 @@ def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """Why there is no such arm of it; "": there is."""
     if arm == TUNED.name:
         return "what is tuned is this project's own use of Ray, and a script has one of its own"
-    return asked(recipe, image).arms(SHOWN_VALUES)[arm].absent
+    return resolve(recipe, image).arms(SHOWN_VALUES)[arm].absent
 
 
 def shown(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """The whole command of an arm, for a review before anything is run."""
-    found = asked(recipe, image)
+    resolved = resolve(recipe, image)
     if image is None:
-        return f"cd {shlex.quote(str(commands.folder(found.script)))} && {found.arms(SHOWN_VALUES)[arm]}"
-    in_its_folder = replace(found, script=replace(found.script, path=Path(found.script.path.name)))
+        return f"cd {shlex.quote(str(commands.folder(resolved.script)))} && {resolved.arms(SHOWN_VALUES)[arm]}"
+    in_its_folder = replace(resolved, script=replace(resolved.script, path=Path(resolved.script.path.name)))
     return str(in_its_folder.arms(SHOWN_VALUES)[arm]).replace(str(PROJECT), _project(image))
 
 
