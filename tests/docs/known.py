@@ -83,8 +83,8 @@ PLAIN = frozenset(
         ),
     }
 )
-OWN_STACK = "mine"
-"""A stack whose file a document has its reader make."""
+OWN_STACKS = ("mine", "train")
+"""Stacks whose file a document has its reader make, and that `make try WRITE=1` names after a script."""
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
 SUFFIXES = (".md", ".py", ".yaml", ".toml", ".lock")
 
@@ -149,7 +149,7 @@ def _is_there(word: str) -> bool:
     first, _, rest = path.partition("/")
     if not re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*", path) or first in (*MADE, ".."):
         return True
-    if path == f"stacks/Pulumi.{OWN_STACK}.yaml" or f"{path}/".startswith("examples/.venv/"):
+    if path in {f"stacks/Pulumi.{stack}.yaml" for stack in OWN_STACKS} or f"{path}/".startswith("examples/.venv/"):
         return True
     if rest:
         return not (ROOT / first).is_dir() or any(ROOT.glob(path))
@@ -172,7 +172,7 @@ def _make(arguments: list[str], variables: dict[str, str]) -> list[str]:
 def _variables(given: dict[str, str]) -> list[str]:
     found = []
     stack = given.get("STACK", "local").removeprefix("sweep-")
-    if stack not in (SMOKE, OWN_STACK) and not (ROOT / f"stacks/Pulumi.{stack}.yaml").is_file():
+    if stack not in (SMOKE, *OWN_STACKS) and not (ROOT / f"stacks/Pulumi.{stack}.yaml").is_file():
         found.append(f"STACK={stack}: there is no stacks/Pulumi.{stack}.yaml")
     try:
         overrides = stack_config.parse_overrides(given.get("SET", ""))
