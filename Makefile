@@ -73,8 +73,8 @@ fetch: ## bring back what a run kept in storage [STACK SET RUN=ray-1 TO=folder]
 
 ##@ Your script
 
-try: ## about 20 steps of a script of yours in every arm [STACK SCRIPT=train.py ARGS="--epochs 1" PYTHON=.venv WORKERS=2 KIND=torchrun ENV="A=1" STEPS=20 LIMIT=120 WRITE=1]
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.tryout
+try: ## about 20 steps of a script of yours in every arm [STACK SCRIPT=../my/train.py ARGS="--epochs 1" PYTHON=../my/.venv WORKERS=2 KIND=torchrun ENV="A=1" STEPS=20 LIMIT=120 WRITE=1]
+	@$(BOOTSTRAP) --no-cli && $(if $(filter file,$(origin STACK)),unset STACK && )$(IN_VENV) tools.tryout
 
 submit: ## run a script on the Ray cluster of a cluster stack [STACK SET SCRIPT=train.py ARGS="--epochs 1" FOLDER=. ENV="A=1" PIP=requirements.txt DETACH=1]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs submit

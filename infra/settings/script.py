@@ -90,7 +90,7 @@ def has_python(draft: Draft) -> Iterator[Problem]:
     if script and "ray" not in versions:
         yield Problem(
             draft.shown("python"), "an environment with Ray: without the arm ray there is nothing to compare",
-            (their_python.line_that_installs(["ray"], python),),
+            (their_python.line_that_gives(script, ["ray"], python),),
             why="the arm ray runs the script as Ray Train's training function",
         )  # fmt: skip
 

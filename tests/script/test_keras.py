@@ -37,7 +37,7 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{12}", rows["native"]["weights"])
     assert "native and ray ended with the same weights, bit for bit" in tried.text
     assert "claim that can be reached: C, same script" in tried.text
-    assert "a full measurement of 4 repeats" in tried.text
+    assert "STACK=keras_tf_config make up" in tried.text
 
 
 def test_a_run_tells_how_far_it_is_and_what_it_used(tmp_path: Path) -> None:

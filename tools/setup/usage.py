@@ -23,15 +23,15 @@ KEY_OF = {"ARGS": "scriptArguments", "KIND": "scriptKind", "ENV": "environment",
 """By a variable of `try` and `sweep`: the setting that means the same, where the name does not say it."""
 WIDTH = 80
 FIRST = (
-    ("make doctor", "what is missing here, and how to get it"),
-    ("make up", "measure the built-in example"),
-    ("make try SCRIPT=train.py PYTHON=.venv", "how a script of yours would be measured"),
-    ("make report", "open the report of the newest result"),
-    ("make destroy", "delete what `up` made; results stay"),
+    ("make doctor", "what is missing here"),
+    ("make up", "measure the example"),
+    ("make try SCRIPT=../my/train.py PYTHON=../my/.venv", "20 steps of your script"),
+    ("make report", "open the newest report"),
+    ("make destroy", "delete what `up` made"),
 )
 GENERAL = (
     ('make up SET="workers=2 epochs=8"', "settings for one call"),
-    ("STACK=mine make up", "the settings in stacks/Pulumi.mine.yaml"),
+    ("STACK=mine make up", "stacks/Pulumi.mine.yaml"),
 )
 _SAID_ABOVE = ("STACK", "SET")
 MORE = "More: README.md, docs/quick-reference.md; a script of yours: docs/own-script.md"
@@ -94,7 +94,7 @@ def help_text(known: Mapping[str, Target], *, colour: bool) -> str:
 def _help_lines(target: Target, dim: str, plain: str) -> list[str]:
     line = f"  {target.name:<13} {target.text}"
     own = [name for name in target.variables if name not in _SAID_ABOVE and "*" not in name]
-    words = [f"{name}={_quoted(target.variables[name])}" for name in own]
+    words = [f"{name}={quoted(target.variables[name])}" for name in own]
     rest = "  ".join(words)
     if len(line) + 2 + len(rest) <= WIDTH:
         return [f"{line}  {dim}{rest}{plain}" if rest else line]
@@ -150,7 +150,7 @@ def _meant(name: str, wanted: Sequence[Target]) -> str:
 
 def _corrected(command: str, typed: Mapping[str, str], meant: Mapping[str, str], environment: Mapping[str, str]) -> str:
     """The command with every variable where it belongs; what was given by the environment stays before it."""
-    before = f"STACK={_quoted(environment['STACK'])} " if environment.get("STACK") and "STACK" not in typed else ""
+    before = f"STACK={quoted(environment['STACK'])} " if environment.get("STACK") and "STACK" not in typed else ""
     chosen = {name: value for name, value in typed.items() if name not in meant}
     values = [typed["SET"] if "SET" in typed else environment.get("SET", "")]
     for name, candidate in meant.items():
@@ -163,10 +163,10 @@ def _corrected(command: str, typed: Mapping[str, str], meant: Mapping[str, str],
             chosen[variable] = typed[name]
     if any(values):
         chosen["SET"] = " ".join(filter(None, values))
-    return " ".join([f"{before}{command}", *(f"{name}={_quoted(value)}" for name, value in chosen.items())])
+    return " ".join([f"{before}{command}", *(f"{name}={quoted(value)}" for name, value in chosen.items())])
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
     """As one would type it."""
     if not _PLAIN.fullmatch(value.replace("'", "")):
         return shlex.quote(value)
@@ -178,7 +178,7 @@ def _elsewhere(name: str, value: str) -> str:
     others = [f"`make {target.name}`" for target in known.values() if name in target.variables]
     if others:
         return f"only {', '.join(others)} takes it" if len(others) == 1 else f"only {', '.join(others)} take it"
-    return f"a variable of the environment stands before make: {name}={_quoted(value)} make …"
+    return f"a variable of the environment stands before make: {name}={quoted(value)} make …"
 
 
 def main() -> int:

@@ -24,14 +24,16 @@ def main() -> int:
     try:
         script = recognise(asked.script, asked.arguments, asked.kind)
         found = their_python.checked(asked.python, script)
-    except (ScriptError, their_python.PythonError) as error:
+    except ScriptError as error:
         raise ToolError(str(error)) from None
+    except their_python.PythonError as error:
+        raise ToolError(explain.python_problem(error, asked.command)) from None
     terminal.write(show.recognised(script, found, str(commands.folder(script))))
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
         arms = _arms(script, asked, Path(folder), "ray" in found)
         terminal.write(f"\narms\n{show.command_lines(arms)}")
         if explain.lacks_ray(script, arms):
-            terminal.write(f"to have it: {their_python.line_that_installs(['ray'], asked.python)}")
+            terminal.write(f"to have it: {their_python.line_that_gives(script, ['ray'], asked.python)}")
         machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
         if reason := isolation.refusal():
             terminal.write(f"\nwithout a network of its own: {reason}")
@@ -50,7 +52,7 @@ def _arms(script: Script, asked: request.Request, folder: Path, has_ray: bool) -
 def _run_all(
     arms: list[commands.ArmCommand], script: Script, asked: request.Request, folder: Path
 ) -> dict[str, Outcome]:
-    """Every arm that there is, one after another; what hangs or floods once would do it again."""
+    """Every arm that there is, one after another; what hangs, floods or refuses its arguments would do it again."""
     outcomes: dict[str, Outcome] = {}
     terminal.write(f"\nsome {asked.steps} steps of each")
     for arm in arms:
@@ -59,7 +61,7 @@ def _run_all(
         outcome = outcomes[arm.arm] = run(arm, asked, folder, commands.folder(script))
         problem = explain.problem(outcome, script, asked.limit_seconds)
         terminal.write(f"  {arm.arm}: {problem}" if problem else f"  {arm.arm}: {outcome.seconds:.0f} s")
-        if outcome.hung or outcome.flooded:
+        if outcome.hung or outcome.flooded or explain.died_of_arguments(outcome):
             break
     return outcomes
 
@@ -79,21 +81,32 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
         terminal.write(f"  {show.metrics(trained)}; {show.observer_cost(trained)}")
     if "ray" not in wanted:
         terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
-        return 1
+        return _refused(asked)
+    if failed := [name for name in wanted if name not in outcomes or outcomes[name].code]:
+        terminal.write(show.no_claim(failed, outcomes))
+        return _refused(asked)
     terminal.write(f"\n{show.claim(found)}")
     if complete:
         keep.keep(asked, seen, trained)
-        terminal.write(show.estimate(seen, trained, asked.steps))
-    is_good = complete and found.claim is not None
+    if not complete or found.claim is None:
+        return _refused(asked)
+    terminal.write(show.estimate(seen, trained, asked.steps, show.epochs_of(asked.arguments)))
+    terminal.write(_written(asked) if asked.write_to else show.next_step(asked.command, asked.own_stack))
+    return 0
+
+
+def _refused(asked: request.Request) -> int:
+    """The last line, and the exit code, where the arms can't be compared."""
     if asked.write_to:
-        terminal.write(_written(asked) if is_good else "\nnothing is written: the arms can't be compared")
-    return 0 if is_good else 1
+        terminal.write("nothing is written: the arms can't be compared")
+    return 1
 
 
 def _written(asked: request.Request) -> str:
+    back = write.way_back(asked.write_to)
     path = write.write(asked.write_to, asked.keys)
-    measure = f"STACK={asked.write_to} make up"
-    written = f"\nwritten into stacks/{path.name}: {', '.join(asked.keys)}; `{measure}` measures it"
+    written = f"\nwritten into stacks/{path.name}: {', '.join(asked.keys)}\nnext: STACK={asked.write_to} make up"
+    written += f"\nto go back: {back or f'remove these keys from stacks/{path.name}'}"
     if not asked.secrets:
         return written
     return (

@@ -7,6 +7,7 @@ from tools.tryout.run_arm import Outcome
 from training.launch.observed import MOST_PRINTED, MOST_PROCESSES
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.recognise import Script
+from training.workloads.script.their_python import PythonError
 
 LINES = 12
 
@@ -45,7 +46,7 @@ CAUSES = (
     ),
     Cause(
         re.compile("unrecognized arguments|the following arguments are required|No such option"),
-        "it does not know its arguments: ARGS has them as its own --help says",
+        "it does not know its arguments: see what its own --help says, and change ARGS",
     ),
     Cause(
         re.compile("result.checkpoint|'NoneType' object has no attribute '(to_directory|as_directory|path)'"),
@@ -83,6 +84,14 @@ CAUSES = (
         "a rank ended before the others, which waited for it: all ranks have to make as many steps",
     ),
 )
+
+
+_OF_ARGUMENTS = next(cause for cause in CAUSES if "ARGS" in cause.helps)
+
+
+def died_of_arguments(outcome: Outcome) -> bool:
+    """Whether the script refused its arguments, as it would in every arm."""
+    return outcome.code != 0 and bool(_OF_ARGUMENTS.seen.search(outcome.printed))
 
 
 def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
@@ -146,6 +155,19 @@ def last_lines(printed: str) -> str:
 def _with_lines(message: str, lines: str) -> str:
     return (
         f"{message.strip()}\n" + "\n".join(f"    | {line}" for line in lines.splitlines()) if lines else message.strip()
+    )
+
+
+def python_problem(error: PythonError, command: str) -> str:
+    """Why the script's Python can't be used, and the lines to type: first with an environment that there is."""
+    if not error.interpreter:
+        return f"{error.why}:\n  {error.fix}" if error.fix else error.why
+    rest = re.sub(r" PYTHON=(?:\"[^\"]*\"|'[^']*'|\S+)", "", command)
+    make_it = error.fix.replace(" && ", "\n  ")
+    folder = error.interpreter.removesuffix("/bin/python")
+    return (
+        f"{error.why}. Name the environment of your script:\n  {rest} PYTHON=../mine/.venv\n"
+        f"If there is none yet, this makes one; then the line above with PYTHON={folder}:\n  {make_it}"
     )
 
 

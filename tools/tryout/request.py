@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.setup.project import ROOT, VENV, ToolError
+from tools.setup.usage import quoted
 from tools.tryout import write
 from training.workloads.script import recipe
 
-USAGE = 'make try SCRIPT=../mine/train.py ARGS="--epochs 1 --num-workers {workers}" PYTHON=../mine/.venv/bin/python'
+USAGE = 'make try SCRIPT=../mine/train.py ARGS="--epochs 1 --num-workers {workers}" PYTHON=../mine/.venv'
+VARIABLES = ("SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT")
+"""In the order in which one types them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,10 @@ class Request:
     """What was given, as keys of a stack; without secret variables."""
     secrets: tuple[str, ...]
     """The names of those."""
+    command: str
+    """The same again, as one types it."""
+    own_stack: str
+    """The name of a stack for this script alone."""
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Request:
@@ -45,20 +52,40 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
             "ARGS has what looks like a secret, and WRITE=1 would put it into a stack's file, which git tracks: give it"
             f" as a variable, which stays out of it\n  {USAGE} ENV='API_TOKEN=…' WRITE=1"
         )
-    python = environment.get("PYTHON") or str(VENV / "bin" / "python")
+    variables = _variables(environment.get("ENV", ""))
+    python = _python(environment.get("PYTHON") or str(VENV / "bin" / "python"))
+    keys = write.keys({**environment, "PYTHON": python} if environment.get("PYTHON") else environment)
+    own_stack = environment.get("STACK") or write.stack_of(script)
+    if environment.get("WRITE"):
+        write.check(own_stack, keys, is_named=bool(environment.get("STACK")))
     return Request(
         script=_path(script),
         arguments=tuple(_words("ARGS", environment.get("ARGS", ""))),
         python=str(_path(python)) if "/" in python else python,
         kind=environment.get("KIND") or "auto",
-        variables=_variables(environment.get("ENV", "")),
+        variables=variables,
         workers=_whole(environment, "WORKERS", 2, 1, _cpus()),
         steps=_whole(environment, "STEPS", 20, 8, 10_000),
         limit_seconds=_whole(environment, "LIMIT", 120, 5, 3600),
-        write_to=(environment.get("STACK") or "local") if environment.get("WRITE") else "",
-        keys=write.keys(environment),
+        write_to=own_stack if environment.get("WRITE") else "",
+        keys=keys,
         secrets=tuple(write.secrets(environment)),
+        command=_command(environment),
+        own_stack=own_stack,
     )
+
+
+def _python(text: str) -> str:
+    """The interpreter; of an environment's folder the one in it."""
+    inside, path = Path(text) / "bin" / "python", ROOT / Path(text).expanduser()
+    is_missing = "/" in text and not path.exists() and not path.name.startswith("python")
+    return str(inside) if is_missing or (ROOT / inside.expanduser()).exists() else text
+
+
+def _command(environment: Mapping[str, str]) -> str:
+    words = [f"{name}={quoted(environment[name])}" for name in VARIABLES if environment.get(name)]
+    stack = f"STACK={environment['STACK']} " if environment.get("STACK") else ""
+    return f"{stack}make try {' '.join(words)}"
 
 
 def _path(text: str) -> Path:

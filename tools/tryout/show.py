@@ -1,5 +1,6 @@
 """What `make try` prints, as text. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -111,13 +112,26 @@ def findings(facts: Mapping[str, ArmFacts], found: Verdict) -> list[str]:
 def claim(found: Verdict) -> str:
     """The claim that can be reached, and what would raise it."""
     if found.claim is None:
-        return f"not comparable: {'; '.join(found.wrong)}"
+        return f"`make up` would answer *Not comparable*: {'; '.join(found.wrong)}"
     line = f"claim that can be reached: {LETTERS[found.claim]}, {found.claim}"
     if found.claim == "same work":
         return f"{line}: everything may be said, with efficiency and a verdict"
     needed = "B needs a metric that reaches a target in every arm"
     raised = "; ".join(found.unknown) or "not every arm trained"
     return f"{line}. {claims.WORDS[found.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}\n{needed}"
+
+
+def no_claim(failed: Sequence[str], outcomes: Mapping[str, Outcome]) -> str:
+    """Where an arm failed or was not run, so that `make up` would fail."""
+    ran = [name for name in failed if name in outcomes]
+    left_out = [name for name in failed if name not in outcomes]
+    text = f"\nno claim: {' and '.join(ran)} failed, as `make up` would. Change what is said above, and try again"
+    return f"{text}\nnot run, because it would fail likewise: {', '.join(left_out)}" if left_out else text
+
+
+def next_step(command: str, stack: str) -> str:
+    """What to type after a try that can be measured."""
+    return f"\nnext: {command} WRITE=1\n      writes the settings of a stack, and then\n      STACK={stack} make up"
 
 
 def metrics(outcomes: Mapping[str, Outcome]) -> str:
@@ -139,8 +153,16 @@ def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
     return f"the observer took {1e6 * a_step:.0f} µs a step, {100 * share:.2f} % of it"
 
 
-def estimate(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int) -> str:
-    """How long a full measurement takes, from these runs: whole epochs where their length is known.
+def epochs_of(arguments: Sequence[str]) -> int | None:
+    """How many epochs a script's arguments name, as `--epochs 3` or `num_epochs=3`; None: they don't."""
+    text = re.search(r"(?:^|\s)-*(?:max[-_]|num[-_])?epochs?[= ](\d+)(?!\S)", " ".join(arguments))
+    return int(text[1]) if text and int(text[1]) else None
+
+
+def estimate(
+    facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int, named_epochs: int | None
+) -> str:
+    """How long `make up` takes, from these runs: with the epochs that the arguments name, else with 2 and with 10.
 
     What is imported once before the first run of an update takes about as long as an arm takes to start. Of boosters an
     epoch is a round.
@@ -153,15 +175,20 @@ def estimate(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], ste
         fixed += max(0.0, outcomes[name].seconds - one.steps * step)
         per_epoch += (one.steps_per_epoch or 0) * step
         unknown = unknown or not one.steps_per_epoch or not one.step_seconds
-    whole = _minutes(once + REPEATS * tried)
-    lines = [f"a full measurement of {REPEATS} repeats, by these runs: {whole} at {steps} steps an arm"]
+    head = f"`make up` runs every arm {REPEATS} times. By these runs that takes about"
+    if unknown:
+        least = _minutes(once + REPEATS * tried)
+        return f"{head} {least}, and longer where an arm makes more than these {steps} steps"
     rounds = next((one.work.items["rounds"] for one in facts.values() if "rounds" in one.work.items), None)
-    passes = {int(rounds): "rounds"} if rounds else {2: "epochs", 10: "epochs"}
-    if not unknown:
-        for number, what in passes.items():
-            seconds = once + REPEATS * (fixed + number * per_epoch)
-            lines.append(f"  with {number} {what} in every arm: {_minutes(seconds)}")
-    return "\n".join(lines)
+    passes = {int(rounds): "rounds"} if rounds else dict.fromkeys(_few_and_many(named_epochs), "epochs")
+    times = {f"{number} {what}": once + REPEATS * (fixed + number * per_epoch) for number, what in passes.items()}
+    parts = [f"{_minutes(seconds)} with {what.removesuffix('s') if what == '1 epochs' else what}"
+             for what, seconds in times.items()]  # fmt: skip
+    return f"{head} {', '.join(parts)}"
+
+
+def _few_and_many(named: int | None) -> tuple[int, ...]:
+    return (2, 10) if named is None else (named, 5 * named)
 
 
 def _minutes(seconds: float) -> str:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import yaml
 
+from report.stored import SWEEP_PREFIX
 from tools.look import scrub_forms
-from tools.setup.project import ToolError, project_name, stack_file, stack_text
+from tools.setup import project
+from tools.setup.project import SMOKE, ToolError, capture, checked_stack_name, project_name, stack_text
 from tools.stack import config as stack_config
 from training.workloads.script import recipe
 
@@ -53,10 +55,46 @@ def is_secret(text: str) -> bool:
     )
 
 
+def stack_of(script: str) -> str:
+    """A name for a script's own stack, after its file."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(script).stem).strip("-.")[:80] or "script"
+    return f"script-{name}" if name == SMOKE or name.startswith(SWEEP_PREFIX) else name
+
+
+def check(stack: str, values: Mapping[str, str], *, is_named: bool) -> None:
+    """Raise ToolError for a stack that can't be written: one of something else needs to be named."""
+    checked_stack_name(stack)
+    path = _path(stack)
+    if is_named or not path.is_file() or stack_config.config_of(stack).get("script") == values["script"]:
+        return
+    raise ToolError(
+        f"stacks/{path.name} measures something else than {values['script']}, and WRITE=1 would change it."
+        f" Name a new stack, or this one if you want that: STACK={stack}-script"
+    )
+
+
+def _path(stack: str) -> Path:
+    return project.STACKS / f"Pulumi.{checked_stack_name(stack)}.yaml"
+
+
+def way_back(stack: str) -> str:
+    """What undoes a write into the stack's file that comes next."""
+    path = _path(stack)
+    name = shlex.quote(f"stacks/{path.name}")
+    if not path.is_file():
+        return f"rm {name}"
+    is_tracked = capture(["git", "ls-files", "--error-unmatch", str(path)]).returncode == 0
+    if is_tracked and capture(["git", "status", "--porcelain", str(path)]).stdout == "":
+        return f"git checkout {name}"
+    return ""
+
+
 def write(stack: str, values: Mapping[str, str]) -> Path:
-    """Put the values into the stack's file; ToolError where there is none, or nothing can be put into it."""
+    """Put the values into the stack's file, which is made where there is none; ToolError where nothing can be."""
+    path = _path(stack)
+    if not path.is_file():
+        path.write_text(f"# {values['script']}, as `make try` ran it.\nconfig: {{}}\n", encoding="utf-8")
     before = stack_config.config_of(stack)
-    path = stack_file(stack)
     text = with_values(stack_text(stack), values, {key.removeprefix(f"{project_name()}:") for key in before})
     named = {f"{project_name()}:{key}" for key in values}
     wanted = {**{key: value for key, value in before.items() if key not in named}, **values}

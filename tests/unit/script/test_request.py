@@ -135,6 +135,7 @@ def test_a_stack_file_in_another_form_is_left_alone(tmp_path: Path, monkeypatch:
 def test_an_environment_without_ray_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script that imports Ray; and versions that can't be observed, by name. What uv made has no pip."""
     monkeypatch.setattr(their_python, "modules", lambda python: frozenset({"pip"} if "pip" in python else ()))
+    monkeypatch.setattr(their_python, "is_environment", lambda _: True)
     script = Script(path=tmp_path / "a.py", kind="ray-torch", modules=frozenset({"ray.train", "torch"}), arguments=())
 
     lacks = "a.py imports ray, which its environment has not: "

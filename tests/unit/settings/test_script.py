@@ -120,6 +120,7 @@ def test_an_environment_that_has_not_what_it_takes_is_one_line(
     script.write_text(text)
     monkeypatch.setattr(their_python, "versions", lambda _: installed)
     monkeypatch.setattr(their_python, "modules", lambda _: frozenset({"pip", "ray", "tensorflow"}))
+    monkeypatch.setattr(their_python, "is_environment", lambda _: True)
     (problem,) = problems(**keys(script, scriptArguments="--num-workers {workers}", python="/bin/true"))
 
     assert problem.fixes[0].startswith("/bin/true -m pip install ")  # not prose: a command

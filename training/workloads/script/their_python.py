@@ -32,7 +32,7 @@ NAME_OF = {"sklearn": "scikit-learn", "tf_keras": "tf-keras"}
 PACKAGE_OF = {"ray": "ray[train]>=2.54", "gymnasium": "ray[rllib]>=2.54", **NAME_OF}
 """What is installed for a module, where that is not its name."""
 PROBE = """
-import json, platform, sys
+import json, os, platform, sys
 from importlib import metadata, util
 sys.path = [path for path in sys.path if path]
 versions = {"python": platform.python_version()}
@@ -41,7 +41,8 @@ for name in %r:
         versions[name] = metadata.version(name)
     except metadata.PackageNotFoundError:
         pass
-print(json.dumps({"versions": versions, "modules": [name for name in %r if util.find_spec(name)]}))
+own = sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, "conda-meta"))
+print(json.dumps({"versions": versions, "modules": [name for name in %r if util.find_spec(name)], "own": own}))
 """
 
 
@@ -77,6 +78,11 @@ def versions(python: str) -> dict[str, str]:
 def modules(python: str) -> frozenset[str]:
     """Frameworks that it can import, by the names of their modules; and `pip`. Raises PythonError likewise."""
     return frozenset(_probed(python)["modules"])
+
+
+def is_environment(python: str) -> bool:
+    """Whether it is that of an environment, and not the system's, into which nothing is to be installed."""
+    return bool(_asked(python)["own"])
 
 
 @cache
@@ -141,14 +147,22 @@ def too_old(script: Script, installed: Mapping[str, str]) -> tuple[str, str] | N
 
 def _missing(script: Script, missing: set[str], python: str) -> PythonError:
     what = f"{script.path.name} imports {' and '.join(sorted(missing))}"
-    if python != sys.executable:
+    if python != sys.executable and is_environment(python):
         return PythonError(f"{what}, which its environment has not", line_that_installs(missing, python))
     folder = script.path.parent / ".venv"
+    whose = "the project's own environment" if python == sys.executable else f"{python}, the system's Python,"
     return PythonError(
-        f"{what}, which the project's own environment has not: it stays as it is locked, and the script gets its own",
+        f"{what}, which {whose} has not, and nothing is installed there",
         line_that_makes(script, folder),
         near(folder / "bin" / "python"),
     )
+
+
+def line_that_gives(script: Script, names: Iterable[str], python: str) -> str:
+    """What gives the script these packages: in its environment, or in one of its own where it has the system's."""
+    if is_environment(python):
+        return line_that_installs(names, python)
+    return line_that_makes(script, script.path.parent / ".venv")
 
 
 def _numbers(version: str) -> tuple[int, int]:

@@ -1,0 +1,231 @@
+"""How `make try` ends: its exit code, the next step, and the stack that WRITE=1 writes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.script.test_facts import outcome, rank
+from tools.setup import project
+from tools.setup.project import ROOT, ToolError
+from tools.stack import config as stack_config
+from tools.tryout import __main__ as tryout
+from tools.tryout import explain, keep, request, show, write
+from tools.tryout.run_arm import Outcome
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.recognise import Script, recognise
+from training.workloads.script.their_python import PythonError
+
+ARMS = ("baseline", "native", "ray")
+REFUSED = "usage: train.py\ntrain.py: error: unrecognized arguments: --epoch 1\n"
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of stack files, with the one of the built-in example."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    monkeypatch.setattr(keep, "FOLDER", tmp_path / "tried")
+    (tmp_path / "Pulumi.local.yaml").write_text("# the example\nconfig:\n  target: local\n", encoding="utf-8")
+    return tmp_path
+
+
+def script_in(folder: Path) -> Path:
+    """One for torchrun."""
+    path = folder / "train.py"
+    path.write_text("import torch.distributed\n", encoding="utf-8")
+    return path
+
+
+def end(asked: request.Request, outcomes: dict[str, Outcome]) -> int:
+    """The exit code of a try with these outcomes."""
+    script = recognise(asked.script, asked.arguments)
+    return tryout._say(
+        script, [ArmCommand(arm=name, ranks=1 if name == "baseline" else 2) for name in ARMS], outcomes, asked
+    )
+
+
+def well() -> dict[str, Outcome]:
+    """All arms trained, and did the same work."""
+    both = (rank(0, 2), rank(1, 2))
+    return {"baseline": outcome(rank(0, 1, batch=64)), "native": outcome(*both), "ray": outcome(*both)}
+
+
+@pytest.mark.parametrize("failed", [("baseline", "native", "ray"), ("ray",)])
+def test_arms_that_failed_have_no_claim(
+    stacks: Path, failed: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing finished, so it is not claim D; WRITE=1 writes nothing."""
+    asked = request.read({"SCRIPT": str(script_in(stacks)), "WRITE": "1"})
+    crashed = replace(outcome(), code=1, printed="Traceback\nValueError\n")
+    code = end(asked, {name: crashed if name in failed else ended for name, ended in well().items()})
+    printed = capsys.readouterr().out
+
+    assert 1 == code
+    assert "claim that can be reached" not in printed
+    assert all(name in printed.split("no claim: ")[1] for name in failed)
+    assert not (stacks / "Pulumi.train.yaml").exists()
+
+
+def test_the_first_arm_that_refuses_its_arguments_ends_the_try(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other arm would, too."""
+    ran = []
+
+    def run(arm: ArmCommand, *_: object) -> Outcome:
+        ran.append(arm.arm)
+        return replace(outcome(), code=2, printed=REFUSED)
+
+    monkeypatch.setattr(tryout, "run", run)
+    asked = request.read({"SCRIPT": str(script_in(stacks))})
+    script = recognise(asked.script, ())
+    outcomes = tryout._run_all([ArmCommand(arm=name) for name in ARMS], script, asked, stacks)
+
+    assert ["baseline"] == ran
+    assert 1 == end(asked, outcomes)
+    assert not explain.died_of_arguments(replace(outcome(), code=1, printed="KeyError: 'x'"))
+
+
+def test_arms_that_differ_end_with_the_answer_of_make_up(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the last lines; exit code 1, and nothing is written."""
+    asked = request.read({"SCRIPT": str(script_in(stacks)), "WRITE": "1"})
+    unequal = outcome(rank(0, 2, batch=16), rank(1, 2, batch=16))
+
+    assert 1 == end(asked, well() | {"native": unequal, "ray": unequal})
+    assert "Not comparable" in "".join(capsys.readouterr().out.splitlines()[-2:])
+    assert not (stacks / "Pulumi.train.yaml").exists()
+
+
+def test_a_good_try_ends_with_what_to_type_next(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same command with WRITE=1, and the measurement of the stack that this writes."""
+    path = script_in(stacks)
+    given = {"SCRIPT": str(path), "ARGS": "--epochs 2 --n {workers}"}
+
+    assert 0 == end(request.read(given), well())
+    last = capsys.readouterr().out.splitlines()[-3:]
+    assert f'make try SCRIPT={path} ARGS="--epochs 2 --n {{workers}}" WRITE=1' in last[0]
+    assert "STACK=train make up" in last[-1]
+
+
+def test_what_is_written_is_a_stack_of_the_script(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Named after it; the built-in example's stays, and so does its comment. It says how to measure and to go back."""
+    asked = request.read({"SCRIPT": str(script_in(stacks)), "WRITE": "1"})
+
+    assert 0 == end(asked, well())
+    printed = capsys.readouterr().out
+    assert ("STACK=train make up" in printed, "rm stacks/Pulumi.train.yaml" in printed) == (True, True)
+    assert {"workload": "script", "script": str(asked.script)} == stack_config.config_of("train")
+    assert "the example" not in (stacks / "Pulumi.train.yaml").read_text(encoding="utf-8")
+    assert "# the example\nconfig:\n  target: local\n" == (stacks / "Pulumi.local.yaml").read_text(encoding="utf-8")
+    assert request.read({"SCRIPT": str(asked.script), "WRITE": "1"}).write_to == "train"
+
+
+@pytest.mark.parametrize("text", ["config:\n  workers: '2'\n", "config:\n  script: other/train.py\n"])
+def test_a_stack_of_something_else_is_written_only_by_its_name(stacks: Path, text: str) -> None:
+    """Refused before anything runs."""
+    (stacks / "Pulumi.train.yaml").write_text(text, encoding="utf-8")
+    given = {"SCRIPT": str(script_in(stacks)), "WRITE": "1"}
+
+    with pytest.raises(ToolError, match=r"STACK=train-script"):
+        request.read(given)
+    assert "train" == request.read(given | {"STACK": "train"}).write_to
+    assert "new" == request.read(given | {"STACK": "new"}).write_to
+    with pytest.raises(ToolError, match=r"STACK='\.\./x'"):
+        request.read(given | {"STACK": "../x"})
+
+
+@pytest.mark.parametrize(
+    ("script", "stack"),
+    [
+        ("../mine/train.py", "train"), ("a b/my train (2).py", "my-train-2"), ("-x-.py", "x"), ("größe.py", "gr-e"),
+        ("smoke.py", "script-smoke"), ("sweep-a.py", "script-sweep-a"), ("-.py", "script"), ("a" * 200, "a" * 80),
+    ],
+)  # fmt: skip
+def test_the_name_is_one_of_a_stack(script: str, stack: str) -> None:
+    """Whatever the file is called."""
+    assert stack == write.stack_of(script)
+    assert stack == project.checked_stack_name(stack)
+
+
+def test_make_says_whether_a_stack_was_named(tmp_path: Path) -> None:
+    """Its default is no name that the user gave."""
+    command = ["make", "-s", "BOOTSTRAP=true", "IN_VENV=echo stack=$$STACK; true", "try", "SCRIPT=x.py"]
+    names = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "STACK")
+    variables = {name: value for name, value in os.environ.items() if name not in names}
+
+    def stack(*more: str, **around: str) -> str:
+        done = subprocess.run(
+            [*command, *more], cwd=ROOT, env=variables | around, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert ("stack=", "stack=local", "stack=ci") == (stack(), stack("STACK=local"), stack(STACK="ci"))
+
+
+def test_a_way_back_loses_nothing_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new file is removed, one as git has it is checked out; one with changes is theirs to edit."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+
+    assert "rm stacks/Pulumi.new.yaml" == write.way_back("new")
+    (tmp_path / "Pulumi.theirs.yaml").touch()
+    assert "" == write.way_back("theirs")
+
+
+def test_an_environments_folder_is_its_python(tmp_path: Path) -> None:
+    """Also one that is not there yet, so that what is missing is named rightly; a program of PATH stays."""
+    python = tmp_path / "env/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+
+    def of(text: str) -> str:
+        return request.read({"SCRIPT": "a.py", "PYTHON": text}).python
+
+    assert str(python) == of(str(tmp_path / "env")) == of(str(python)) == of(f"{tmp_path}/env/")
+    assert str(tmp_path / "none/bin/python") == of(str(tmp_path / "none"))
+    assert ("python3", "/usr/bin/python9") == (of("python3"), of("/usr/bin/python9"))
+    assert str(python) == request.read({"SCRIPT": "a.py", "PYTHON": str(tmp_path / "env")}).keys["python"]
+
+
+def test_a_script_without_its_framework_is_told_of_python(tmp_path: Path) -> None:
+    """First the environment that there is; then two commands that make one, each on its line."""
+    error = PythonError(
+        "a.py imports torch",
+        "uv venv x/.venv && uv pip install --python x/.venv/bin/python torch",
+        "x/.venv/bin/python",
+    )
+    lines = explain.python_problem(error, 'make try SCRIPT=a.py ARGS="--n 1" PYTHON=python3 WORKERS=1').splitlines()
+
+    assert '  make try SCRIPT=a.py ARGS="--n 1" WORKERS=1 PYTHON=../mine/.venv' == lines[1]
+    assert ["  uv venv x/.venv", "  uv pip install --python x/.venv/bin/python torch"] == lines[-2:]
+    assert "PYTHON=x/.venv" in lines[2]
+    assert "why:\n  fix" == explain.python_problem(PythonError("why", "fix"), "make try")
+
+
+def test_nothing_is_installed_into_the_systems_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script gets an environment beside it."""
+    from training.workloads.script import their_python
+
+    monkeypatch.setattr(their_python, "modules", lambda _: frozenset({"pip"}))
+    script = Script(path=tmp_path / "a.py", kind="ray-torch", modules=frozenset({"ray.train"}), arguments=())
+    for own in (True, False):
+        monkeypatch.setattr(their_python, "is_environment", lambda _, own=own: own)
+        with pytest.raises(PythonError) as refused:
+            their_python.check(script, {"python": "3.11.0"}, "/usr/bin/python3")
+
+        assert own == refused.value.fix.startswith("/usr/bin/python3 -m pip install ")
+        assert own != bool(re.search(r"venv .*/\.venv && .*install --python .*\.venv/bin/python", refused.value.fix))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "epochs"),
+    [
+        (("--epochs", "3"), 3), (("--epochs=3", "-n", "2"), 3), (("--num-epochs", "7"), 7), (("t.max_epochs=5",), None),
+        (("max_epochs=5",), 5), (("--epochs", "{epochs}"), None), (("--warmup-epochs", "2"), None), ((), None),
+    ],
+)  # fmt: skip
+def test_the_epochs_of_the_arguments_are_those_of_the_estimate(arguments: tuple[str, ...], epochs: int | None) -> None:
+    """So that one of its lines is of the command that was typed."""
+    assert epochs == show.epochs_of(arguments)
