@@ -82,7 +82,7 @@ def modules(python: str) -> frozenset[str]:
 
 def is_environment(python: str) -> bool:
     """Whether it is that of an environment, and not the system's, into which nothing is to be installed."""
-    return bool(_asked(python)["own"])
+    return bool(_probed(python)["own"])
 
 
 @cache
