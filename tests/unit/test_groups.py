@@ -59,7 +59,8 @@ def test_slow_tests_are_left_out_by_name_where_that_is_asked_for(tmp_path: Path,
 
     assert "2 passed" in whole
     assert COMMAND not in whole
-    assert re.search("1 passed.* 1 skipped", without)
+    assert "1 passed" in without
+    assert "1 skipped" in without
     assert re.search(rf"tests/docs/test_a\.py.*: {LEFT_OUT}", without)
     assert re.search(rf"^1 slow .*{COMMAND}", without, re.MULTILINE)
 
