@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from infra import sent
 from infra.image.spec import Content
-from infra.places.cluster import jobs_spec, ray_cluster_spec
+from infra.places.cluster import jobs_spec, modules_spec, ray_cluster_spec
 from infra.places.cluster.pods import pods_of
 from infra.places.local import place as local
 from infra.places.local import run as local_run
 from infra.places.ray import jobs as ray_jobs
+from infra.settings import script as script_settings
 from infra.settings.settings import Settings
 from infra.settings.table import every_key
 from tests.stacks import OF_PLACES, ON_KUBERNETES
@@ -26,7 +28,9 @@ from tests.unit.settings_machine import machine, parse, plan_runs
 from tests.unit.test_wiring import record
 from training.contract import provenance
 from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.script import asked
 from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.recognise import recognise
 
 BUILT = "kubernetes, built here"
 """The stack of an existing cluster, with an image that is pushed instead of one that is there."""
@@ -261,12 +265,30 @@ def measurement(settings: Settings) -> str:
     return measured
 
 
+@cache
+def looked_at(stack: str, changes: frozenset[tuple[str, str]]) -> tuple[Settings, str]:
+    """Settings and their measurement. Most keys change the same ones, which are planned once."""
+    settings = settings_of(stack, **dict(changes))
+    return settings, measurement(settings)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def quickly() -> Iterator[None]:
-    """Files are hashed once."""
+    """Files are hashed and packed once, and a script is read once for the same arguments."""
+
+    @cache
+    def zipped(files: tuple[tuple[str, bytes], ...], **more: Any) -> bytes:
+        return sent.zipped(dict(files), **more)
+
     with pytest.MonkeyPatch.context() as patch:
+        recognised = cache(recognise)
+        for reader in (asked, script_settings):
+            patch.setattr(reader, "recognise", recognised)
         patch.setattr(provenance, "code_hash", cache(provenance.code_hash))
         patch.setattr(Content, "tag", cache(Content.tag))
+        patch.setattr(modules_spec, "of_workload", cache(modules_spec.of_workload))
+        patch.setattr(ray_jobs, "modules", cache(ray_jobs.modules))
+        patch.setattr(ray_jobs, "zipped", lambda files, **more: zipped(tuple(files.items()), **more))
         yield
 
 
@@ -319,9 +341,10 @@ def test_a_setting_that_changes_a_pod_or_process_measures_again(
         before, after = ({key: folders[name][key]} for name in ("one", "two"))
     beside = (A_SCRIPT if key in OF_SCRIPT else {}) | BESIDE.get(key, {})
     beside |= {"metric": "accuracy"} if key in OF_METRIC[2:] else {}
-    settings, changed = settings_of(stack, **beside | before), settings_of(stack, **beside | after)
+    settings, measured = looked_at(stack, frozenset((beside | before).items()))
+    changed = settings_of(stack, **beside | after)
 
-    repeated = measurement(settings) != measurement(changed)
+    repeated = measured != measurement(changed)
 
     assert repeated != (stack in CHANGES_NOTHING.get(key, ()))
     assert repeated or processes(settings) == processes(changed)
