@@ -12,15 +12,18 @@ import asyncio
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any, NoReturn
 
 import psutil
 import pulumi
@@ -41,6 +44,11 @@ PROJECT = str(yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["name"])
 CORES, MEMORY_BYTES = 64, 2**38
 """A machine that every stack's settings fit on."""
 SECRET_KEYS = (":secretEnvironment", ":rayToken", ":storageCredentials")
+SERVE = "--serve"
+LONGEST_SECONDS = 120
+"""Of one record."""
+PRELOADED = ("pulumi_command", "pulumi_kubernetes", "kubernetes.client", "kubernetes.dynamic")
+"""Packages of cluster stacks: which of the project's files a program loads is looked at, and not which packages."""
 LEFT_JOB, LEFT_SECRET = "ray-1-left", "sh.helm.release.v1.ray-worth-it-operator.v1"
 """What an update that was killed left in a cluster of ours."""
 
@@ -265,12 +273,49 @@ def target_of(name: str) -> str:
     return config_of(name, {})[f"{PROJECT}:target"]
 
 
-def main() -> None:
-    """Print the record of the stack named on the command line."""
+def serve() -> None:
+    """Make one record after another, each in a fork of this process, which has imported what is not of the project.
+
+    A line of JSON asks for it, with the words of a command line and the environment; another answers.
+    """
+    for package in PRELOADED:
+        import_module(package)
+    for line in sys.stdin:
+        words, environment = json.loads(line)
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+            child = os.fork()
+            if not child:
+                _record_in_fork(words, environment, out.fileno(), err.fileno())
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            for file in (out, err):
+                file.seek(0)
+            print(json.dumps([status, out.read(), err.read()]), flush=True)
+
+
+def _record_in_fork(words: list[str], environment: dict[str, str], out: int, err: int) -> NoReturn:
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    signal.alarm(LONGEST_SECONDS)
+    os.environ.clear()
+    os.environ.update(environment)
+    status = 1
+    try:
+        main(words)
+        status = 0
+    except BaseException:  # noqa: BLE001 - whatever it is, this fork ends here
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the record of a stack: its name, and what differs from its file."""
     provenance.host = lambda: provenance.Host("a CPU", CORES, MEMORY_BYTES)
     psutil.cpu_count = lambda logical=True: CORES
     machine_lock.NAME = f"\0ray-worth-it/recorder-{os.getpid()}"  # it measures nothing, and waits for nobody who does
-    name, *words = sys.argv[1:]
+    name, *words = arguments
     preview = "--preview" in words
     changes = dict(word.split("=", 1) for word in words if word != "--preview")
     with TemporaryDirectory() as folder, ExitStack() as place:
@@ -286,4 +331,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve() if sys.argv[1:] == [SERVE] else main(sys.argv[1:])

@@ -6,7 +6,9 @@ resource an alias:
     python -m tests.unit.test_wiring
 """
 
+import atexit
 import json
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -18,16 +20,30 @@ import pytest
 
 from compare import scalars
 from tests.stacks import OF_BUCKETS, STACKS, environment_of
+from tests.unit.program_recorder import SERVE
 
 ROOT = Path(__file__).resolve().parents[2]
 URNS = Path(__file__).with_name("urns")
 
 
 @cache
+def recorders() -> "subprocess.Popen[str]":
+    """The process that forks one for each record: importing Pulumi takes longer than most of them."""
+    command = [sys.executable, "-m", "tests.unit.program_recorder", SERVE]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.communicate)
+    return process
+
+
+@cache
 def run_recorder(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """The recorder's end; each stack's program is run once."""
-    command = [sys.executable, "-m", "tests.unit.program_recorder", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    process = recorders()
+    assert process.stdin
+    assert process.stdout
+    print(json.dumps([arguments, dict(os.environ)]), file=process.stdin, flush=True)
+    code, out, err = json.loads(process.stdout.readline())
+    return subprocess.CompletedProcess(arguments, code, out, err)
 
 
 def record(*arguments: str) -> Any:
@@ -184,9 +200,8 @@ def run_after(preparation: str, stack: str) -> "subprocess.CompletedProcess[str]
     code = f"""
 import importlib.util, sys
 {preparation}
-sys.argv = ["", {stack!r}]
 from tests.unit.program_recorder import main
-main()
+main([{stack!r}])
 """
     command = [sys.executable, "-c", code]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
