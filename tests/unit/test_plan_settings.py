@@ -28,7 +28,7 @@ from tests.unit.settings_machine import machine, parse, plan_runs
 from tests.unit.test_wiring import record
 from training.contract import provenance
 from training.workloads.cnn.recipe import CnnRecipe
-from training.workloads.script import asked
+from training.workloads.script import resolve
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
 
@@ -282,7 +282,7 @@ def quickly() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         recognised = cache(recognise)
-        for reader in (asked, script_settings):
+        for reader in (resolve, script_settings):
             patch.setattr(reader, "recognise", recognised)
         patch.setattr(provenance, "code_hash", cache(provenance.code_hash))
         patch.setattr(Content, "tag", cache(Content.tag))
