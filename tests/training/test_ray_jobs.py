@@ -268,7 +268,7 @@ def test_ctrl_c_leaves_the_job_running(
     seen = ray_api.jobs_of_others(cluster.connect(cluster.find("ci", {})), NAMESPACE, "ci")
     assert ["stays"] == [job["submission_id"] for job in seen]
     with pytest.raises(ToolError, match=r"(?s)It would end with the cluster.*STACK=ci make stop JOB=stays"):
-        update.refuse_to_end_others("ci", NAMESPACE)
+        update.refuse_to_end_others("ci", NAMESPACE, "ci")
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt

@@ -71,16 +71,18 @@ def resume(stack: str, overrides: dict[str, str]) -> None:
         raise ToolError(f"stack {stack}: {failure}") from None
 
 
-def refuse_to_end_others(stack: str, namespace: str) -> None:
+def refuse_to_end_others(stack: str, namespace: str, pinned_as: str) -> None:
     """Raise ToolError where somebody's job runs on the stack's Ray cluster, which would end with it.
+
+    `pinned_as`: the stack's name when its kubeconfig was written, and its runs were marked.
 
     Settings may be wrong by now, and are not asked. Of a cluster that does not answer, or whose Ray is not ready, it is
     not known, and nothing is refused: it may be gone, and what is left of the stack has to go, too.
     """
-    if kube.own_text(stack) is None:
+    if kube.own_text(pinned_as) is None:
         return
     try:
-        others = ray_api.jobs_of_others(kube.connect(kube.own_path(stack)), namespace, stack)
+        others = ray_api.jobs_of_others(kube.connect(kube.own_path(pinned_as)), namespace, pinned_as)
     except ray_api.RayError as error:
         raise ToolError(f"stack {stack}: nothing was changed: {error}") from None
     except KubeError as error:

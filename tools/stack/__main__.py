@@ -83,10 +83,11 @@ class Stack:
         if not self._exists():
             say(f"stack {self.name}: there is none, so nothing is left to destroy")
             return 0
-        for namespace in self._recovery.ray_namespaces():
+        pinned_as, namespaces = self._recovery.ray_clusters()
+        for namespace in namespaces:
             from tools.look import update
 
-            update.refuse_to_end_others(self.name, namespace)
+            update.refuse_to_end_others(self.name, namespace, pinned_as)
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
         return self._run("destroy", "--yes", config=config)

@@ -81,9 +81,10 @@ class Recovery:
             self.pulumi(*clear, "--config-file", str(config), folder=ROOT)  # it looks for the program
         return begun
 
-    def ray_namespaces(self) -> list[str]:
-        """Where the stack has a RayCluster, by its state."""
-        return state.ray_namespaces(self._deployment())
+    def ray_clusters(self) -> tuple[str, list[str]]:
+        """Under which of its names the stack's cluster is reached, and where it has a RayCluster, by its state."""
+        deployment = self._deployment()
+        return state.pinned_as(deployment) or self.stack, state.ray_namespaces(deployment)
 
     def _deployment(self) -> Mapping[str, Any]:
         deployment: Mapping[str, Any] = json.loads(self.pulumi("stack", "export")).get("deployment") or {}

@@ -19,6 +19,7 @@ from tools.setup.project import ROOT, capture
 
 _ROOT_TYPE = "pulumi:pulumi:Stack"
 _RAY_CLUSTER_TYPE = "kubernetes:ray.io/v1:RayCluster"
+_PINNED_TYPE = "dynamic/cluster:Pinned"
 _BEGUN = Path(".state", "updates")
 """A folder a stack, a file a container in which an update was begun and left its lock."""
 _ALL_PROCESSES = "pid:[4026531836]"
@@ -181,6 +182,12 @@ def ray_namespaces(deployment: Mapping[str, Any]) -> list[str]:
     """Of the RayClusters in such a deployment, whatever the settings say by now."""
     resources = deployment.get("resources") or []
     return [str(item["inputs"]["metadata"]["namespace"]) for item in resources if item["type"] == _RAY_CLUSTER_TYPE]
+
+
+def pinned_as(deployment: Mapping[str, Any]) -> str | None:
+    """The stack's name when its cluster's kubeconfig was written: another one after `pulumi stack rename`."""
+    resources = deployment.get("resources") or []
+    return next((str(item["inputs"]["stack"]) for item in resources if item["type"].endswith(_PINNED_TYPE)), None)
 
 
 def root_urn(deployment: Mapping[str, Any]) -> str | None:

@@ -86,19 +86,23 @@ def test_a_release_whose_creation_was_interrupted_is_taken_up(
     assert expected == recorded.steps
 
 
-def test_destroy_asks_for_others_jobs_before_it_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the state has a RayCluster, though settings are wrong by now. What refuses has changed nothing."""
+@pytest.mark.parametrize("pinned_as", [None, "before"])
+def test_destroy_asks_for_others_jobs_before_it_deletes(pinned_as: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the state has a RayCluster, though settings are wrong by now, and by the kubeconfig that leads there: after
+    `pulumi stack rename` that of the old name. What refuses has changed nothing."""
     recorded = Recorded("ci", monkeypatch)
     ray = {"type": "kubernetes:ray.io/v1:RayCluster", "inputs": {"metadata": {"namespace": "of-the-state"}}}
     begun = [{"type": "creating", "resource": {"urn": RELEASE}}]
-    recorded.deployment = {"resources": [{"type": "pulumi:pulumi:Stack"}, ray], "pending_operations": begun}
+    pinned = {"type": "pulumi-python:dynamic/cluster:Pinned", "inputs": {"stack": pinned_as}}
+    resources = [{"type": "pulumi:pulumi:Stack"}, *([pinned] if pinned_as else []), ray]
+    recorded.deployment = {"resources": resources, "pending_operations": begun}
     recorded.stack.target, recorded.stack.overrides = "local", {"workers": "x"}
     monkeypatch.setattr(recorded.stack, "_exists", lambda: True)
 
-    def refuse(stack: str, namespace: str) -> None:
-        raise ToolError(f"{stack} in {namespace}")
+    def refuse(stack: str, namespace: str, pinned_as: str) -> None:
+        raise ToolError(f"{stack} in {namespace} by {pinned_as}")
 
     monkeypatch.setattr(update, "refuse_to_end_others", refuse)
-    with pytest.raises(ToolError, match="ci in of-the-state"):
+    with pytest.raises(ToolError, match=f"ci in of-the-state by {pinned_as or 'ci'}"):
         recorded.stack.destroy()
     assert [] == recorded.steps

@@ -112,8 +112,8 @@ def test_a_cluster_with_somebody_s_job_is_not_destroyed(monkeypatch: pytest.Monk
         r"(?s)stack ci: nothing was changed: .*train-1 \(python train.py\)\. It would end with the cluster\..*make stop"
     )
     with pytest.raises(ToolError, match=refused):
-        update.refuse_to_end_others("ci", "mine")
-    assert [(f"api of {kube.own_path('ci')}", "mine", "ci")] == asked
+        update.refuse_to_end_others("ci", "mine", "before")
+    assert [(f"api of {kube.own_path('before')}", "mine", "before")] == asked
 
 
 def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
@@ -126,11 +126,11 @@ def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(ray_api, "jobs_of_others", failing)
 
     monkeypatch.setattr(kube, "own_text", lambda _: None)
-    update.refuse_to_end_others("ci", "mine")
+    update.refuse_to_end_others("ci", "mine", "ci")
     monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
     monkeypatch.setattr(kube, "connect", lambda _: None)
     fail(KubeError("refused"))
-    update.refuse_to_end_others("ci", "mine")
+    update.refuse_to_end_others("ci", "mine", "ci")
     helps = {
         401: ["pulumi up --target '**pinned-cluster' --stack ci", "STACK=ci make destroy"],
         403: ["STACK=ci make destroy", "pulumi destroy --stack ci"],
@@ -138,9 +138,9 @@ def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatc
     for status, lines in helps.items():
         fail(KubeError("forbidden", status))
         with pytest.raises(ToolError, match="forbidden") as refused:
-            update.refuse_to_end_others("ci", "mine")
+            update.refuse_to_end_others("ci", "mine", "ci")
         assert lines == [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
         wording("stack", str(refused.value), f"HTTP {status}")
     fail(ray_api.RayError("not known"))
     with pytest.raises(ToolError, match=r"ci: .*not known"):
-        update.refuse_to_end_others("ci", "mine")
+        update.refuse_to_end_others("ci", "mine", "ci")
