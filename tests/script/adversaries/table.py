@@ -52,6 +52,18 @@ WRONG = (
     wrong("split_per_rank", "a split with seed + rank", "rowsDisjoint", "rows"),
     wrong("same_half_behind_a_look", "the same half on all ranks, another one looked at", "rowsDisjoint", quick=True),
     wrong("same_half_later", "the same half on all ranks from the second epoch on", "rowsDisjoint"),
+    wrong("same_half_then_accuracy", "the same half on all ranks later, then a look at all", "rowsDisjoint"),
+    wrong("same_half_of_each_step", "of two batches a step one is the same on all ranks", "rowsDisjoint", "rows"),
+    wrong(
+        "second_loader_same_half", "of a second data set the same half on all ranks", "rows", "rowsDisjoint",
+        outcomes=NOT_SAME,
+        why="rows of one data set are told apart; that there is a second one is known, and no more",
+    ),
+    wrong(
+        "shifted_per_rank", "a data set that each rank begins elsewhere", "rowsDisjoint",
+        outcomes=NOT_SAME,
+        why="a number is the same row only in the same data set, and these are not known to be one",
+    ),
     wrong(
         "shuffled_per_rank", "an order of each rank's own, and then its places", "rowsDisjoint", "rows",
         outcomes=NOT_SAME,
@@ -124,6 +136,11 @@ RIGHT = (
     right("statistics_first", "a pass over all rows first"),
     right("statistics_with_gradients", "a pass over all rows first, gradients on"),
     right("accuracy_on_all_rows", "a pass over all rows last, gradients on"),
+    right("accuracy_amid_an_epoch", "a pass over all rows amid each epoch, gradients on"),
+    either(
+        "first_rank_watches", "rank 0 alone has another batch, as in training", "rowsDisjoint",
+        why="that batch was no part of a step, and nothing that is observed says so",
+    ),
     right("looks_at_a_batch_first", "a batch is looked at first", quick=True),
     unknown("data_set_each_epoch", "each epoch has a data set of its own", "rows"),
     right("drops_the_last_batch", "drop_last, 1,000 rows"),

@@ -60,7 +60,7 @@ def rank(
         "stepEnds": [1.0 + step for step in range(steps)], "rowsAtStep": [batch * (step + 1) for step in range(steps)],
         "rowsPerStepReported": None, "datasetRows": ROWS, "datasetIdentity": "one", "epochRows": len(taken),
         "epochBatches": steps, "passes": [[0, False]], "validations": 0, "rowsOfAllSteps": True,
-        "rowsAhead": False, "markedPasses": [[1, len(taken), packed(taken)]], "weights": "w",
+        "rowsAhead": False, "markedPasses": [[0, len(taken), packed(taken)]], "weights": "w",
         "metrics": {}, "metricPoints": [], "reports": 0, "reportSeconds": 0.0, "hookSeconds": 0.0,
         "ownSeconds": 0.0, "cpuAtStep": [0.5 * (step + 1) for step in range(steps)], "samples": [],
         "threadCpus": [[list(range(world)), 1.0]], "peakMemoryBytes": None, "gradientBytes": None, "allReduce": None,
@@ -209,7 +209,7 @@ def test_numbers_of_other_data_sets_are_other_rows() -> None:
 
 def test_rows_that_are_drawn_again_are_no_sharing() -> None:
     """With replacement a rank has some of its own rows twice, and some of another's."""
-    drawn: dict[str, Any] = {"markedPasses": [[1, 160, packed(range(64, 192))]]}
+    drawn: dict[str, Any] = {"markedPasses": [[0, 160, packed(range(64, 192))]]}
 
     assert {"rowsDisjoint"} == unknown(baseline=BASELINE, native=arm(rank(0, 2, rows=range(128)), rank(1, 2, **drawn)))
 
@@ -232,17 +232,29 @@ def test_a_few_rows_that_are_no_padding_are_shared() -> None:
 def test_rows_that_are_shared_later_are_shared() -> None:
     """Right in the first pass, and the same half from some later one on."""
     own, same = packed(range(128)), packed(range(128, ROWS))
-    later: list[dict[str, Any]] = [{"markedPasses": [[1, 128, first], [2, 128, own]]} for first in (own, same)]
+    later: list[dict[str, Any]] = [{"markedPasses": [[0, 128, first], [2, 128, own]]} for first in (own, same)]
     found = arm(*(rank(number, 2, **more) for number, more in enumerate(later)))
 
     assert found.rows_disjoint[0] is False
     assert {"rowsDisjoint"} == differs(baseline=BASELINE, native=found)
 
 
+def test_passes_of_one_rank_alone_are_compared_with_none() -> None:
+    """Rows of one pass and those of another say nothing of each other, whatever their numbers in the order are."""
+    first = [0, 128, packed(range(128))], [0, 128, packed(range(128, ROWS))]
+    for starts in ([[4], [8]], [[4, 8], [8]], [[4], []]):
+        later = [[*([start, 128, packed(range(128))] for start in of_rank)] for of_rank in starts]
+        ranks: list[dict[str, Any]] = [{"markedPasses": [own, *more]} for own, more in zip(first, later, strict=True)]
+
+        assert {"rowsDisjoint"} == unknown(baseline=BASELINE, native=arm(*(rank(i, 2, **ranks[i]) for i in (0, 1))))
+
+
 def test_rows_of_some_steps_are_not_the_runs() -> None:
-    """Another data set was read for other steps."""
-    assert {"rows"} == unknown(baseline=BASELINE, native=native(rowsOfAllSteps=False, endedEarly=False))
-    assert {"rows"} == unknown(baseline=BASELINE, native=native(rowsOfAllSteps=False))
+    """Another data set was read for other steps, or for the same ones."""
+    several: dict[str, Any] = {"rowsOfAllSteps": False}
+
+    assert {"rows", "rowsDisjoint"} == unknown(baseline=BASELINE, native=native(**several, endedEarly=False))
+    assert {"rows", "rowsDisjoint"} == unknown(baseline=BASELINE, native=native(**several))
 
 
 def test_one_worker_is_no_distribution() -> None:

@@ -93,10 +93,10 @@ def read(state: State, loader: Loader, batches: list[list[int]], *, steps: bool 
 
 
 def marked(state: State) -> list[tuple[int, int, list[int]]]:
-    """Number, rows drawn and rows of each pass whose rows are told."""
+    """Steps before it, rows drawn and rows of each pass whose rows are told."""
     return [
-        (number, drawn, [row for row, mark in enumerate(zlib.decompress(base64.b64decode(rows))) if mark])
-        for number, drawn, rows in state.to_dict()["markedPasses"]
+        (start, drawn, [row for row, mark in enumerate(zlib.decompress(base64.b64decode(rows))) if mark])
+        for start, drawn, rows in state.to_dict()["markedPasses"]
     ]
 
 
@@ -114,7 +114,7 @@ def test_what_is_only_looked_at_is_no_pass(before: int, whole: bool, looks: int)
     read(state, loader, [[0, 1], [2, 3]])
     told = state.to_dict()
 
-    assert [1, 2][: before + 1] == [number for number, *_ in marked(state)]
+    assert [0, 2][: before + 1] == [start for start, *_ in marked(state)]
     assert {(4, (0, 1, 2, 3))} == {(drawn, tuple(rows)) for _, drawn, rows in marked(state)}
     assert 4 * (before + 1) == told["rowsAtStep"][-1]
     assert [[0, True], [2, True]][: before + 1] == told["passes"]
@@ -128,7 +128,7 @@ def test_what_is_read_after_the_last_step_is_no_pass_of_the_training() -> None:
     read(state, loader, [list(range(8))], steps=False)
     loader.in_training += 1
 
-    assert [(1, 4, [0, 1, 2, 3])] == marked(state)
+    assert [(0, 4, [0, 1, 2, 3])] == marked(state)
 
 
 def test_a_batch_that_the_model_saw_in_training_was_more_than_looked_at() -> None:
@@ -149,7 +149,125 @@ def test_rows_of_later_passes_are_told_too() -> None:
     for epoch in range(6):
         read(state, loader, [[epoch], [epoch + 1, epoch + 1]])
 
-    assert [(1, 3, [0, 1]), (4, 3, [3, 4])] == marked(state)
+    assert [(0, 3, [0, 1]), (6, 3, [3, 4])] == marked(state)
+
+
+@pytest.mark.parametrize("learned", [False, True], ids=["looked at", "learned from"])
+@pytest.mark.parametrize("epochs", range(1, 9))
+def test_what_is_read_last_hides_no_pass_before_it(epochs: int, learned: bool) -> None:
+    """Whatever number it would have: the accuracy on all rows, after an epoch of the wrong ones."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    for epoch in range(epochs):
+        read(state, loader, [[epoch], [epoch]])
+    before = marked(state)
+    read(state, loader, [list(range(8))], steps=False)
+    loader.in_training += learned
+
+    assert before == marked(state)
+    assert [2 * (2**epoch - 1) for epoch in (0, 1, 2, 3) if 2**epoch <= epochs][-1] == before[-1][0]
+
+
+@pytest.mark.parametrize("finish", [True, False])
+def test_what_is_looked_at_amid_a_pass_is_none_of_it(finish: bool) -> None:
+    """The accuracy on all rows every few steps, with gradients on: the pass goes on then."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    for _ in range(4):
+        begun = loader.begin(len(state.step_ends), learning=True)
+        for numbers in ([0, 1], [2, 3]):
+            loader.go_on(begun, len(state.step_ends))
+            loader.deliver(2, numbers, begun)
+            state.deliver(loader)
+            state.step(0)
+            if numbers[0] == 0:
+                read(state, loader, [list(range(8))], steps=False, finish=finish)
+        loader.end(begun, len(state.step_ends))
+    told = state.to_dict()
+
+    assert [(0, 4, [0, 1, 2, 3]), (6, 4, [0, 1, 2, 3])] == marked(state)
+    assert [2, 4, 6, 8, 10, 12, 14, 16] == told["rowsAtStep"]
+    assert [[0, True], [2, True], [4, True], [6, True]] == told["passes"]
+
+
+def test_passes_before_the_same_step_are_told_apart() -> None:
+    """One rank alone may have one more, and its later ones are still those of the others."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    for epoch in range(4):
+        read(state, loader, [[epoch], [epoch]])
+        if epoch == 0:
+            read(state, loader, [[7]], steps=False, finish=False)
+            loader.in_training += 1
+
+    assert [(0, 2, [0]), (6, 2, [3])] == marked(state)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_what_entered_the_model_was_more_than_looked_at(twice: bool) -> None:
+    """Of a batch that is made another tensor first it is not seen that it did; that something was trained on is."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    read(state, loader, [[0], [1]])
+    begun = loader.begin(2, True, 20)
+    loader.deliver(1, [2], begun)
+    begun = loader.begin(2, True, 20 + 10 * twice)
+    loader.deliver(1, [3], begun)
+    state.deliver(loader)
+    state.step(0)
+
+    assert [(2, 1, [2])] * twice + [(2, 1, [3])] == marked(state)[1:]
+
+
+@pytest.mark.parametrize("passes", [8, 9])
+def test_many_passes_a_step_are_not_told_apart(passes: int) -> None:
+    """Each is a byte a row."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    for _ in range(passes):
+        read(state, loader, [[1]], steps=False)
+        loader.in_training += 1
+    state.step(0)
+
+    assert (8 if passes == 8 else None) == (len(marked(state)) if state.to_dict()["markedPasses"] else None)
+
+
+def test_two_passes_that_take_turns_are_both_told() -> None:
+    """Two views of one data set, each by a loader of its own: the second is no reason to forget the first."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    begun: dict[int, Any] = {}
+    for row in (0, 1, 2):
+        for view in (0, 4):
+            if view in begun:
+                loader.go_on(begun[view], len(state.step_ends))
+            else:
+                begun[view] = loader.begin(len(state.step_ends), learning=True)
+            loader.deliver(1, [view + row], begun[view])
+            state.deliver(loader)
+        state.step(0)
+
+    assert [[0, 1, 2], [4, 5, 6]] == sorted(rows for *_, rows in marked(state))
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_another_data_set_in_the_steps_makes_rows_those_of_one(every: int) -> None:
+    """A validation with gradients on is read between two steps as a whole."""
+    state, others = State(), []
+    loader, other = (state.loaders.setdefault(number, Loader(8, 4, 2)) for number in (0, 1))
+    for epoch in range(2):
+        begun = loader.begin(3 * epoch, learning=True)
+        more = other.begin(3 * epoch, learning=True)
+        for step in range(3):
+            for each in [loader] + [other] * (step % every == 0):
+                each.deliver(1, [step])
+                state.deliver(each)
+            state.step(0)
+        loader.end(begun, len(state.step_ends))
+        other.end(more, len(state.step_ends))
+        others.append(state.to_dict()["rowsOfAllSteps"])
+
+    assert [every == 3] * 2 == others
 
 
 def test_a_data_set_of_some_steps_tells_no_epochs() -> None:

@@ -69,8 +69,8 @@ class Inputs:
 class MarkedPass:
     """Which rows a rank had in one of its passes over the data set."""
 
-    number: int
-    """From 1."""
+    start: int
+    """Steps that were made before it."""
     drawn: int
     """Rows, each as often as it was delivered."""
     rows: bytes
@@ -118,7 +118,7 @@ class Observation:
     step_rows: tuple[int, ...] | None
     """Rows that were delivered up to the end of each step."""
     rows_of_all_steps: bool
-    """Whether one data set was read for every step."""
+    """Whether one data set was read for every step, and no other was trained on."""
     reported_rows: int | None
     """Rows of one step over all ranks, as Keras' `fit` was told."""
     announced_rows: int | None
@@ -288,8 +288,8 @@ def _marked(data: dict[str, Any]) -> tuple[MarkedPass, ...] | None:
     if not data["markedPasses"]:
         return None
     return tuple(
-        MarkedPass(number=number, drawn=drawn, rows=zlib.decompress(base64.b64decode(rows)))
-        for number, drawn, rows in data["markedPasses"]
+        MarkedPass(start=start, drawn=drawn, rows=zlib.decompress(base64.b64decode(rows)))
+        for start, drawn, rows in data["markedPasses"]
     )
 
 

@@ -13,6 +13,8 @@ its own way."""
 DRAWN_AGAIN = 0.02
 """Part of the rows of a pass that come twice where rows are drawn with replacement: a sampler pads with fewer."""
 
+SEVERAL = "more than one data set was trained on"
+
 
 def together(seen: Sequence[Observation]) -> ArmWork:
     """Of one run; `seen` has its ranks, at least one."""
@@ -64,7 +66,7 @@ def _rows(seen: Sequence[Observation]) -> Part:
         return {}, {"rowsPerStep": why, "rows": why}
     items = {"rowsPerStep": _text(sum(rows for rows in counted if rows))}
     in_all, of_epoch = [one.rows for one in seen], [one.epoch_rows for one in seen]
-    unknown = {} if None not in in_all else {"rows": "no one data set was read for all steps"}
+    unknown = {} if None not in in_all else {"rows": SEVERAL}
     if not unknown:
         items["rows"] = _text(sum(rows for rows in in_all if rows))
     if None not in of_epoch:
@@ -76,10 +78,14 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
     """How many rows two ranks had in the same pass, beyond those with which a sampler pads: the most of any pass."""
     if len(seen) == 1:
         return {}, {}
-    of_ranks = [{each.number: each for each in one.marked or ()} for one in seen]
-    together = [[of_one[number] for of_one in of_ranks] for number in sorted(set.intersection(*map(set, of_ranks)))]
+    of_ranks = [one.marked or () for one in seen]
+    together = list(zip(*of_ranks, strict=False))
     if not together or any(len({len(each.rows) for each in ranks}) > 1 for ranks in together):
         return {}, {"rowsDisjoint": "rows have no numbers that all ranks share"}
+    if not all(one.rows_of_all_steps for one in seen):
+        return {}, {"rowsDisjoint": SEVERAL}
+    if len({tuple(each.start for each in marked) for marked in of_ranks}) > 1:
+        return {}, {"rowsDisjoint": "ranks begin their passes over the data set at different steps"}
     items = dict[str, str]()
     contents = {one.dataset_identity for one in seen}
     if None not in contents:

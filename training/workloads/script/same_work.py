@@ -61,8 +61,8 @@ ITEMS = (
         name="rowsDisjoint",
         title="no row on two ranks",
         torch="numbers of the rows of the first pass and of the last of the passes 2, 4, 8, …, through `Subset`, where "
-        "all ranks read one data set: told by what it holds in attributes (arrays, lists, tables), or by its own "
-        "fingerprint",
+        "all ranks read one data set: told by what it holds in attributes (arrays, lists, tables, numbers), or by "
+        "its own fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
     ),
     Item(

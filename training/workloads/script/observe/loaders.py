@@ -15,30 +15,34 @@ MOST_ROWS = 50_000_000
 """Of a data set whose rows are marked one by one, a byte each while the process lives."""
 MOST_PASSES = 100_000
 """That are remembered one by one: who makes an iterator a step has no epochs to tell."""
+MOST_TOGETHER = 8
+"""Passes over a data set between two steps whose rows are told apart."""
 
 
 class Pass:
     """One iteration over a data set, from its first batch."""
 
-    def __init__(self, start: int, rows: int = 0, in_training: int = 0) -> None:
+    def __init__(self, start: int, number: int = 0, rows: int = 0, trained: int = 0) -> None:
         self.start = start
         """Steps that were made before it."""
+        self.number = number
+        """From 1; passes that begin before the same step share one. 0: nothing is learned from it."""
         self.finished = False
         """Whether it came to the end of the data set."""
         self.rows = rows
         """That the data set had delivered before it."""
-        self.in_training = in_training
-        """Batches of the data set that had entered the model in training before it."""
+        self.trained = trained
+        """What had entered the model in training before it."""
+        self.marks: Marks | None = None
+        self.is_forgotten = False
+        """It was taken for one that is only looked at."""
 
 
 class Marks:
     """Which rows of a data set one pass delivered."""
 
-    def __init__(self, number: int, start: int, dataset_rows: int) -> None:
-        self.number = number
-        """Of the pass, from 1."""
-        self.start = start
-        """Steps that were made before it."""
+    def __init__(self, of: Pass, dataset_rows: int) -> None:
+        self.of = of
         self.drawn = 0
         """Rows, each as often as it was delivered."""
         self.rows = bytearray(dataset_rows)
@@ -72,33 +76,52 @@ class Loader:
         """Batches that were seen to enter the model in each mode."""
         self.numbered = dataset_rows is not None and dataset_rows <= MOST_ROWS
         self.marks: list[Marks] = []
-        """Of the first pass, and of the last of the passes 2, 4, 8, …"""
+        """Of the first pass, of the last of the passes 2, 4, 8, … of which a step was made, and of what came after."""
         self.below: Callable[[Any], Any] = lambda numbers: numbers
         """From numbers in this data set to those in the one below."""
         self.waiting = 0
-        self._begun = 0
-        """Passes that something can be learned from, so far."""
         self._latest: Pass | None = None
+        """Of those that something can be learned from; and the one before it."""
+        self._before: Pass | None = None
 
     @property
     def validates(self) -> bool:
         """Whether its batches were seen in evaluation, and in no training."""
         return self.in_evaluation > 0 and not self.in_training
 
-    def begin(self, steps: int, learning: bool) -> Pass:
-        """The first batch of a pass is there, after so many steps. `learning`: gradients are on."""
+    def begin(self, steps: int, learning: bool, entered: int = 0) -> Pass:
+        """The first batch of a pass is there, after so many steps. `learning`: gradients are on.
+
+        `entered`: numbers that have entered the model in training.
+        """
         if not learning:
             self.validations += 1
             return Pass(steps)
-        self._forget_what_was_looked_at(steps)
-        started = Pass(steps, self.rows, self.in_training)
-        self._latest, self._begun = started, self._begun + 1
+        if self._forget_what_was_looked_at(steps, entered):
+            self._latest = self._before
+        before = self._latest
+        number = (before.number + (before.start != steps)) if before else 1
+        started = Pass(steps, number, self.rows, self.in_training + entered)
+        self._before, self._latest = before, started
         if len(self.passes) < MOST_PASSES:
             self.passes.append(started)
-        if self.numbered and is_looked_at(self._begun):
-            self.mark()
-            self.marks = [*self.marks[:1], Marks(self._begun, steps, self.dataset_rows or 0)]
+        if self.numbered and is_looked_at(number):
+            self._begin_marks(started)
         return started
+
+    def _begin_marks(self, started: Pass) -> None:
+        """Keep those of the first pass, of the last that a step was made of, and of those since."""
+        self.mark()
+        kept = _first_and_last(self.marks, started.start)
+        since = [marks for marks in self.marks if marks.of.start == started.start]
+        self.numbered = len(since) < MOST_TOGETHER
+        started.marks = Marks(started, self.dataset_rows or 0)
+        self.marks = [*kept, *since, started.marks]
+
+    def go_on(self, passed: Pass, steps: int, entered: int = 0) -> None:
+        """`passed` has another batch: what was begun since, and no step was made of, was only looked at."""
+        if passed is not self._latest and self._forget_what_was_looked_at(steps, entered):
+            self._latest = passed
 
     def end(self, ended: Pass, steps: int) -> None:
         """The data set has no more batches for that pass."""
@@ -107,44 +130,43 @@ class Loader:
             self.passes.pop()
             self.validations += 1
 
-    def _forget_what_was_looked_at(self, steps: int) -> None:
-        """The pass before, where no step was made since it began: a shape, a picture, a mean was wanted of it."""
+    def _forget_what_was_looked_at(self, steps: int, entered: int) -> bool:
+        """The latest pass, where no step was made since it began: a shape, a picture, a mean was wanted of it."""
         looked = self._latest
-        if looked is None or looked.start != steps or looked.in_training != self.in_training or self.is_ahead:
-            return
-        self.rows, self._begun = looked.rows, self._begun - 1
+        if looked is None or looked.start != steps or self.is_ahead or looked.trained != self.in_training + entered:
+            return False
+        self.rows, looked.is_forgotten = looked.rows, True
         if looked in self.passes[-1:]:
             self.passes.pop()
-        if self.marks and self.marks[-1].number > self._begun:
-            self.marks.pop()
-            self.waiting = 0
+        self.marks = [marks for marks in self.marks if marks.of is not looked]
+        return True
 
-    def deliver(self, rows: int, index: Any = None) -> int:
-        """A batch of so many rows for a training, and what its sampler drew, if anything.
+    def deliver(self, rows: int, index: Any = None, of: Pass | None = None) -> int:
+        """A batch of so many rows for a training, of a pass (else the latest), and what its sampler drew, if anything.
 
         Gives how many rows wait to be marked: `mark` is for a moment at which no step is timed.
         """
         self.rows += rows
-        if index is None:
-            self.numbered = False
-        elif self.numbered and self.marks and self.marks[-1].number == self._begun:
-            marks = self.marks[-1]
-            marks.waiting.append(index)
-            marks.drawn += rows
+        of = of or self._latest
+        self.numbered = self.numbered and index is not None and (of is None or of.number > 0)
+        if self.numbered and of and of.marks:
+            if of.is_forgotten:  # it goes on: it was more than looked at
+                self.marks.append(of.marks)
+                of.is_forgotten = False
+            of.marks.waiting.append(index)
+            of.marks.drawn += rows
             self.waiting += rows
         return self.waiting
 
     def mark(self) -> None:
         """Mark the rows that wait, each by its number in the data set below."""
         self.waiting = 0
-        if not self.numbered or not self.marks:
-            return
-        marks = self.marks[-1]
-        waiting, marks.waiting = marks.waiting, []
         try:
-            for index in waiting:
-                drawn = array("q", index if isinstance(index, (list, tuple)) else [index])
-                _mark(marks.rows, self.below(drawn))
+            for marks in self.marks if self.numbered else ():
+                waiting, marks.waiting = marks.waiting, []
+                for index in waiting:
+                    drawn = array("q", index if isinstance(index, (list, tuple)) else [index])
+                    _mark(marks.rows, self.below(drawn))
         except (TypeError, OverflowError, IndexError, ValueError):  # a sampler that draws something else
             self.numbered = False
 
@@ -153,16 +175,22 @@ class Loader:
         return told(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
 
     def packed(self, steps: int) -> list[list[Any]] | None:
-        """[number of the pass, rows that it delivered, which these are] of each pass that was marked and had a step, of
-        so many in all: a byte a row, 0 or 1, compressed, as text. None where rows have no numbers."""
+        """[steps before it, rows that it delivered, which these are] of each pass that was marked and had a step, of so
+        many in all: a byte a row, 0 or 1, compressed, as text. None where rows have no numbers."""
         self.mark()
         if not self.numbered:
             return None
         return [
-            [one.number, one.drawn, base64.b64encode(zlib.compress(bytes(one.rows), 1)).decode()]
-            for one in self.marks
-            if one.start < steps
+            [marks.of.start, marks.drawn, base64.b64encode(zlib.compress(bytes(marks.rows), 1)).decode()]
+            for marks in _first_and_last(self.marks, steps)
         ]
+
+
+def _first_and_last(marks: list[Marks], steps: int) -> list[Marks]:
+    """Of the passes that began before so many steps; several where these began before the same one."""
+    stepped = {each: each.of.number for each in marks if each.of.start < steps}
+    ends = {min(stepped.values()), max(stepped.values())} if stepped else set()
+    return [each for each, number in stepped.items() if number in ends]
 
 
 def told(passes: Iterable[Pass]) -> list[list[Any]]:

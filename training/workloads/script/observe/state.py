@@ -191,6 +191,14 @@ class State:
         read = [one for one in self.loaders.values() if one.rows_at_step and not (in_training and one.validates)]
         return max(read, key=lambda one: (one.in_training > 0, len(one.rows_at_step)), default=None)
 
+    def _learns_from_others(self, loader: Loader | None) -> bool:
+        """Whether steps were made within passes over another data set: one that validates is read between two."""
+        return any(
+            len(one.rows_at_step) > len(one.passes) + one.validations
+            for one in self.loaders.values()
+            if one is not loader and not one.validates
+        )
+
     def _steps_per_epoch(self) -> int | None:
         """By what is known so far: a step may take several batches. None where a step is an epoch, as of boosters."""
         loader, steps = self.training(), self.epoch_steps
@@ -245,7 +253,7 @@ class State:
             "stepEnds": self.step_ends,
             "clockOffset": time.time() - time.monotonic(),
             "rowsAtStep": loader.rows_at_step if loader and not loader.is_ahead else None,
-            "rowsOfAllSteps": alone,
+            "rowsOfAllSteps": alone and not self._learns_from_others(loader),
             "rowsPerStepReported": self.rows_per_step,
             "epochRows": loader.epoch_rows if loader else None,
             "epochBatches": loader.epoch_batches if loader else self.epoch_steps,

@@ -30,7 +30,7 @@ DRAWN, PASS = "_observed_drawn", "_observed_pass"
 _sets: dict[int, tuple[Any, int]] = {}
 """By a data set's id: a weak reference to it, None where its type has none, and its number. An id is given again when a
 data set is gone, a number never."""
-_numbers = itertools.count()
+_counter = itertools.count()
 
 
 def observe_loaders(module: Any) -> None:
@@ -96,15 +96,19 @@ def _observe(look: Callable[..., None], *given: Any) -> None:
 def _count(iterator: Any, batch: Any) -> None:
     now, loader = state.current(), _loader_of(iterator)
     learning = sys.modules["torch"].is_grad_enabled()  # else nothing is learned from the batch
+    steps, entered = len(now.step_ends), now.work.training.numbers
     if PASS not in iterator.__dict__:
-        iterator.__dict__[PASS] = loader.begin(len(now.step_ends), learning)
+        iterator.__dict__[PASS] = loader.begin(steps, learning, entered)
+    elif learning:
+        loader.go_on(iterator.__dict__[PASS], steps, entered)
     drawn = iterator.__dict__.get(DRAWN)
     index = drawn.popleft() if drawn else None
     if not learning:
         return
     now.deliver(loader, _places(batch))
     rows = len(index) if isinstance(index, (list, tuple)) else 1 if hasattr(index, "__index__") else None
-    waiting = loader.deliver(_leading_size(batch) if rows is None else rows, None if rows is None else index)
+    numbers = None if rows is None else index
+    waiting = loader.deliver(_leading_size(batch) if rows is None else rows, numbers, iterator.__dict__[PASS])
     if waiting > MOST_WAITING:
         now.take_time(loader.mark)
 
@@ -125,7 +129,7 @@ def _loader_of(iterator: Any) -> Loader:
     loaders, dataset = state.current().loaders, iterator._dataset
     known, number = _sets.get(id(dataset), (None, -1))
     if number not in loaders or (known is not None and known() is not dataset):
-        number = next(_numbers)
+        number = next(_counter)
         loaders[number] = _new_loader(iterator)
         try:
             _sets[id(dataset)] = weakref.ref(dataset), number
@@ -179,7 +183,7 @@ def _length(thing: Any) -> int | None:
 
 def _identity(dataset: Any, depth: int = 0) -> str | None:
     """A digest by which the content of a data set is told from another's: its own, or of some rows that it holds in an
-    attribute, or that data sets below it do. None where that says nothing: no row is read for it."""
+    attribute, or that data sets below it do, with its numbers. None where that says nothing: no row is read for it."""
     own = getattr(dataset, "_fingerprint", None)  # of Hugging Face's datasets
     if isinstance(own, str):
         return own
@@ -192,7 +196,14 @@ def _identity(dataset: Any, depth: int = 0) -> str | None:
     said = [
         _sample(column, length or 0) or (depth < DEPTH and _identity(column, depth + 1)) or "" for column in columns
     ]
-    return _digest(said) if any(said) else None
+    return _digest([*said, *_numbers(dataset)]) if any(said) else None
+
+
+def _numbers(dataset: Any) -> Iterator[str]:
+    """Of its attributes, as where it begins: which row has a number may follow from them."""
+    for name, value in getattr(dataset, "__dict__", {}).items():
+        if isinstance(value, (int, float)):
+            yield f"{name}={value}"
 
 
 def _digest(texts: list[str]) -> str:

@@ -1,0 +1,36 @@
+"""Of a second data set, read in the same steps, every rank trains on the same half."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+if world > 1:
+    dist.init_process_group("gloo")
+torch.manual_seed(0)
+rows = torch.randn(1024, 16)
+data = TensorDataset(rows, (rows.sum(1) > 0).long())
+sampler = DistributedSampler(data) if world > 1 else None
+loader = DataLoader(data, 64 // world, sampler=sampler, shuffle=sampler is None)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2))
+if world > 1:
+    model = DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+more = torch.randn(1024, 16)
+others = TensorDataset(more, (more.sum(1) > 0).long())
+second_sampler = DistributedSampler(others, world, 0) if world > 1 else None
+second = DataLoader(others, 64 // world, sampler=second_sampler, shuffle=second_sampler is None)
+for epoch in range(4):
+    if sampler:
+        sampler.set_epoch(epoch)
+        second_sampler.set_epoch(epoch)
+    for (x, y), (u, v) in zip(loader, second):
+        optimizer.zero_grad()
+        (nn.functional.cross_entropy(model(x), y) + nn.functional.cross_entropy(model(u), v)).backward()
+        optimizer.step()
+if world > 1:
+    dist.destroy_process_group()

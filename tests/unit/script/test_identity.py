@@ -1,0 +1,30 @@
+"""When two ranks' data sets are known to be one: by what they hold, of any framework and without reading a row."""
+
+from typing import Any
+
+from training.workloads.script.observe.torch_loaders import _identity
+
+
+class Rows:
+    """A data set that holds its rows, and where it begins."""
+
+    def __init__(self, rows: Any, **settings: Any) -> None:
+        self.rows = rows
+        self.__dict__.update(settings)
+
+    def __len__(self) -> int:
+        return 4
+
+
+def test_what_a_number_means_may_follow_from_numbers() -> None:
+    """Each rank that begins elsewhere has other rows by the same numbers; a name, as of its folder, is nothing."""
+    rows = [1, 2, 3, 4]
+    same = _identity(Rows(rows, first=0, folder="data/0"))
+
+    assert same == _identity(Rows(list(rows), first=0, folder="data/1"))
+    assert len({same, _identity(Rows(rows, first=1)), _identity(Rows(Rows(rows, first=1), first=0))}) == 3
+
+
+def test_numbers_alone_say_nothing_of_rows() -> None:
+    """As of a data set that reads them from files."""
+    assert None is _identity(Rows(None, first=0))
