@@ -575,7 +575,7 @@ def test_cpus_and_memory_are_drawn(results: Callable[..., TrainingResult], tmp_p
     page = html.render(compare(runs, Context(recipe=recipe, target="local", repeats=1, arms=ARMS)), "local", tmp_path)
 
     assert "CPUs in use, repeat 1" in page
-    assert "Memory, first repeat" in page
+    assert "Memory, repeat 1" in page
     assert "No two workers trained on the same rows" in page
 
 
