@@ -104,6 +104,6 @@ def wait_for(seen: Callable[[], Any], seconds: float = 60) -> Any:
     """What `seen` gives as soon as that is something."""
     deadline = time.monotonic() + seconds
     while not (value := seen()):
-        assert time.monotonic() < deadline, "not seen in time"
+        assert time.monotonic() < deadline, "not seen in time"  # not prose: of this test
         time.sleep(0.2)
     return value

@@ -65,7 +65,7 @@ def helm(api: Any, kubeconfig: Path) -> Iterator[Helm]:
 def test_an_installation_that_was_killed_is_made_again(helm: Helm) -> None:
     """Pulumi does not know the release, or knows it as half made: it installs, or upgrades."""
     helm.kill_while_it_waits("install", "pending-install")
-    assert "cannot re-use a name" in helm.run("install", "--replace")
+    assert "cannot re-use a name" in helm.run("install", "--replace")  # not prose: Helm's
     assert "another operation" in helm.run("upgrade")
 
     helm.mark()
@@ -88,7 +88,7 @@ def test_an_upgrade_that_was_killed_is_made_again(helm: Helm) -> None:
 def test_a_release_that_pulumi_never_noted_is_made_again(helm: Helm) -> None:
     """Helm had ended when Pulumi was killed."""
     assert "" == helm.run("install", "--create-namespace")
-    assert "cannot re-use a name" in helm.run("install", "--replace")
+    assert "cannot re-use a name" in helm.run("install", "--replace")  # not prose: Helm's
 
     helm.mark("deployed")
     assert "" == helm.run("install", "--replace")

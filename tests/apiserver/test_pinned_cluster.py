@@ -81,7 +81,7 @@ def test_another_cluster_is_refused_and_both_are_named(clusters: Clusters, user:
     assert ours.entry["server"] in reason
     for way in ("kubectl config get-contexts", "pulumi config set kubeContext", "pulumi destroy", "pulumi stack init"):
         assert way in reason
-    with pytest.raises(ClusterError, match="belongs to another cluster"):
+    with pytest.raises(ClusterError, match="pulumi config set kubeContext"):
         PROVIDER.update("id", state, {**NEWS, "uid": other.uid})
     assert file == own()
 
@@ -141,7 +141,7 @@ def test_a_preview_needs_no_cluster(clusters: Clusters, user: User) -> None:
         assert not checked.failures
         assert state["uid"] == checked.inputs["uid"]
     assert not PROVIDER.diff("id", state, absent.inputs).changes
-    with pytest.raises(ClusterError, match=r"(?s)no kubeconfig.*Nothing was changed"):
+    with pytest.raises(ClusterError, match=r"(?s)no kubeconfig.*Nothing was"):
         PROVIDER.create(absent.inputs)
 
 
@@ -149,7 +149,7 @@ def test_a_first_update_that_looked_at_nothing_makes_nothing(clusters: Clusters,
     """Or the stack would belong to whatever answers next."""
     user.has({"mine": clusters[0].entry}, "mine")
 
-    with pytest.raises(ClusterError, match="did not answer a moment ago"):
+    with pytest.raises(ClusterError, match="did not answer"):
         PROVIDER.create(dict(NEWS))
     assert not own()
 
@@ -163,7 +163,7 @@ def test_destroying_looks_first(clusters: Clusters, user: User, tmp_path: Path) 
     user.has({"mine": other.entry}, "mine")
     kube.write_own("s", kubeconfig.select(None, "mine").text)
 
-    with pytest.raises(ClusterError, match=r"another cluster .* Nothing was deleted"):
+    with pytest.raises(ClusterError, match=rf"kube-system {other.uid}"):
         DestroyCheckProvider().delete("id", state)
     (tmp_path / "p" / kube.own_path("s")).unlink()
     with pytest.raises(ClusterError, match="is gone"):

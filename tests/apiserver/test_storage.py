@@ -42,7 +42,7 @@ def test_a_claim_is_made_and_taken_up_again(server: Path) -> None:
     assert ["ReadWriteMany"] == there["spec"]["accessModes"]
     assert [] == claim.refusals(api, wanted, "mine", NAMESPACE)
     ((said, _),) = claim.refusals(api, wanted, "theirs", NAMESPACE)
-    assert "is of stack mine" in said
+    assert "stack mine" in said
 
 
 def test_a_secret_has_what_was_applied_last(server: Path) -> None:
@@ -77,7 +77,7 @@ def test_the_line_that_is_printed_gives_a_secret_what_it_lacks(server: Path, the
 
     ((said, (line,)),) = storage_asked.findings(api, asked)
 
-    assert "the Secret keys in namespace keeper has no AWS_ACCESS_KEY_ID and no AWS_SECRET_ACCESS_KEY" in said
+    assert all(name in said for name in ("keys", "keeper", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
     environment = os.environ | {"PATH": search, "KUBECONFIG": str(server)}
     subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], env=environment, check=True, timeout=60)
     assert [] == storage_asked.findings(api, asked)

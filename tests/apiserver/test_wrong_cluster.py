@@ -107,7 +107,7 @@ def test_a_context_that_leads_elsewhere_is_refused(story: Story) -> None:
     said.append(story.project.up(ok=False))
 
     for text in said:
-        assert f"stack {STACK} belongs to another cluster" in text
+        assert f"stack {STACK} belongs" in text
         assert story.ours.uid in text
         assert story.other.uid in text
         assert "pulumi config set kubeContext" in text
@@ -145,7 +145,7 @@ def test_without_its_file_a_stack_reaches_nothing(story: Story) -> None:
     assert f"{kube.own_path(STACK)} is gone" in destroyed
     assert (known, set(NAMES)) == (story.resources(), story.made())
     story.contexts(story.other.entry)
-    assert "belongs to another cluster" in story.project.up(ok=False)
+    assert story.other.uid in story.project.up(ok=False)
     assert not story.file.exists()
     story.contexts(story.ours.entry)
     story.project.up("--target", "**pinned-cluster")
@@ -163,10 +163,10 @@ def test_a_first_update_that_failed_is_of_its_cluster(story: Story) -> None:
     assert {NAMES[0]} <= story.made()
     story.contexts(story.other.entry)
 
-    assert "belongs to another cluster" in story.project.up(ok=False)
+    assert story.other.uid in story.project.up(ok=False)
     story.refresh()
     hidden = story.file.rename(story.file.with_suffix(".hidden"))
-    assert "configured Kubernetes cluster is unreachable" in story.destroy(ok=False)
+    assert "configured Kubernetes cluster is unreachable" in story.destroy(ok=False)  # not prose: the plugin's
     assert {NAMES[0]} <= story.made()
     hidden.rename(story.file)
     story.ends_well()

@@ -123,7 +123,7 @@ def test_a_script_from_outside_runs_on_the_ray_cluster(
     sent = jobs.upload(package.of_folder(tmp_path))
     jobs.submit("where-1", ["python", "where.py"], {"GIVEN": "two words"}, working_dir=sent)
     submit.follow(jobs, "where-1")
-    assert "two words, on a worker: True" in capsys.readouterr().out
+    assert "two words, on a worker: True" in capsys.readouterr().out  # not prose: of this test
 
     jobs.submit("sleep-1", ["sleep", "600"], {})
     refused = project.up(ok=False)

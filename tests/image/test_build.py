@@ -167,7 +167,8 @@ def test_no_credential_is_in_the_image_or_its_history(index: Index) -> None:
         assert f":{index.port}" not in told
     (found,) = json.loads(docker("image", "inspect", TAG))
     assert "1000:1000" == found["Config"]["User"]
-    assert "1000" == docker("run", "--rm", TAG, "python", "-c", f"import os, {PACKAGE}; print(os.getuid())").strip()
+    code = f"import os, {PACKAGE}; print(os.getuid())"
+    assert "1000" == docker("run", "--rm", TAG, "python", "-c", code).strip()
 
 
 @pytest.mark.usefixtures("machine")

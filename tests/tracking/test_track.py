@@ -134,9 +134,10 @@ def test_what_broke_off_is_whole_the_next_time(
         gate.dies_after = None
         project.publish(comparison, stack)
 
-    assert f"warning: the result is whole in {folder}, but not on the MLflow server" in said
+    assert said.startswith("warning: ")
+    assert str(folder) in said
     assert "does not answer" in said
-    assert f"To write it there:  STACK={stack} make report" in said
+    assert f"STACK={stack} make report" in said
     runs = server.runs(f"ray-worth-it/{stack}")
     assert 1 + len(RUN) == len(runs)
     assert {"FINISHED"} == {run["info"]["status"] for run in runs}
@@ -163,7 +164,7 @@ def test_a_server_that_never_ends_its_answer_is_left(project: Project, capsys: p
     with servers.that_trickles() as slow:
         project.publish(project.measured(slow))
 
-    assert "it took longer than 20 s" in capsys.readouterr().err
+    assert "longer than 20 s" in capsys.readouterr().err  # not prose: a number
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,8 @@ def test_a_sweep_s_point_is_written_by_the_line_that_needs_no_stack(
     with address("refused") as nowhere:
         folder = project.publish(project.measured(nowhere.replace("https", "http")), "sweep-local")
 
-    assert f"-m report publish --stack sweep-local < {folder}/comparison.json" in capsys.readouterr().err
+    line = f"-m report publish --stack sweep-local < {folder}/comparison.json"
+    assert line in capsys.readouterr().err
 
 
 def test_a_client_that_is_gone_since_is_named(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ def test_the_table_has_a_row_a_number_of_workers(comparison: Comparison) -> None
     assert ["1", "2", "3"] == [line.split()[0] for line in lines[start + 1 : start + 4]]
     assert all(len(line) <= WIDTH for line in lines)
     assert "1.00 1.00–1.00" in lines[start + 2]
-    assert "stopsPayingAt 2; costsMoreFrom 1." in lines
+    assert "stopsPayingAt 2; costsMoreFrom 1." in lines  # not prose: keys and numbers
 
 
 def test_without_a_curve_there_is_no_row_of_it() -> None:
@@ -54,6 +54,6 @@ def test_the_page_has_the_rows_and_the_points(comparison: Comparison) -> None:
     (picture,) = (svg for svg in re.findall(r"<svg .*?</svg>", text, re.DOTALL) if "scaling-" in svg)
 
     assert all(f'<th scope="col">{heading}</th>' in text for heading in HEADINGS)
-    assert "stopsPayingAt 2; costsMoreFrom 1." in text
+    assert "stopsPayingAt 2; costsMoreFrom 1." in text  # not prose: keys and numbers
     assert ">ray, measured<" in picture
     assert [1, 2, 3] == list(measured_points(comparison))

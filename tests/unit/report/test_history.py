@@ -107,9 +107,9 @@ def test_accuracies_are_subtracted_in_points() -> None:
     """A share of an accuracy would say nothing, and a gap may be 0."""
     gap = Change("", ratio("accuracyGap"), spread([-0.5, 0.0, 0.5]), spread([1.0, 1.5, 2.0]))
 
-    assert show_difference(gap).startswith("+1.50 points (+0.37 to +2.63)")
+    assert ["+1.50", "points", "(+0.37", "to", "+2.63)"] == show_difference(gap).split()[:5]
     accuracy = next(change for change in changes(WHOLE, WHOLE) if change.entry.name == "testAccuracy")
-    assert "+0.00 points (+0.00 to +0.00)" == show_difference(accuracy)
+    assert ["+0.00", "points", "(+0.00", "to", "+0.00)"] == show_difference(accuracy).split()
 
 
 def test_a_headline_slows_down_when_ray_does() -> None:
@@ -129,11 +129,10 @@ def test_what_two_results_were_made_with_is_told_apart() -> None:
 
     assert [] == made_differently(WHOLE, WHOLE)
     found = made_differently(WHOLE, again)
-    assert ["code of baseline ccccccc -> fffffff", "cpusAllowed 4 -> 8"] == [
-        text for text in found if text.startswith(("code of b", "cpus"))
-    ]
-    assert "ray 2.60.0 -> 2.61.0" in found
-    assert ["epochs 3 -> 4"] == made_differently(WHOLE, measured(epochs=4))
+    values = [text.split()[-4:] for text in found]
+    for changed in (("baseline", "ccccccc", "fffffff"), ("cpusAllowed", "4", "8"), ("ray", "2.60.0", "2.61.0")):
+        assert [changed[0], changed[1], "->", changed[2]] in values
+    assert ["epochs 3 -> 4"] == made_differently(WHOLE, measured(epochs=4))  # not prose: a key and its values
 
 
 def test_the_list_is_in_order_and_marks_changes(tmp_path: Path) -> None:
@@ -146,11 +145,11 @@ def test_the_list_is_in_order_and_marks_changes(tmp_path: Path) -> None:
     assert ["2025-03-01 12:04:00", "2025-03-01 13:04:00", "2025-03-01 14:04:00", "2025-03-01 15:04:00"] == [
         line[3:22] for line in lines if line[0].isdigit()
     ]
-    assert lines[1].endswith("1.84× (1.80 to 1.88)")
+    assert ["1.84×", "(1.80", "to", "1.88)"] == lines[1].split()[-4:]
     assert lines[2].endswith(UNCHANGED)
     assert lines[3].endswith("SLOWER")
     assert lines[4].endswith("FASTER")
-    assert "     epochs 3 -> 4" == lines[5]
+    assert "     epochs 3 -> 4" == lines[5]  # not prose: a key and its values
 
 
 def test_a_damaged_result_is_left_out_and_said(tmp_path: Path) -> None:
@@ -162,7 +161,7 @@ def test_a_damaged_result_is_left_out_and_said(tmp_path: Path) -> None:
 
     shown = history(tmp_path, "local")
 
-    assert f"{broken.name} is left out:" in shown
+    assert broken.name in shown
     assert 1 == sum(line[0].isdigit() and line[1] == " " for line in shown.splitlines())
 
 
@@ -173,9 +172,9 @@ def test_results_are_chosen_by_number_latest_or_beginning(tmp_path: Path) -> Non
 
     assert names == [choose(results, wanted, "local").name for wanted in ("1", "latest")]
     assert names[1] == choose(results, "20250301T13", "local").name
-    with pytest.raises(HistoryError, match=f"several results of that name.*\n  1  {names[0]}\n  2  {names[1]}"):
+    with pytest.raises(HistoryError, match=rf"\n  1  {names[0]}\n +2  {names[1]}"):  # not prose: a list
         choose(results, "20250301", "local")
-    with pytest.raises(HistoryError, match="'9': no such result"):
+    with pytest.raises(HistoryError, match="'9'"):
         choose(results, "9", "local")
 
 
@@ -201,7 +200,7 @@ def test_two_results_stand_side_by_side(tmp_path: Path) -> None:
     row = next(line for line in shown.splitlines() if line.startswith("speedup"))
     assert ["speedup", "1.84×", "(1.80", "to", "1.88)", "1.39×", "(1.37", "to", "1.42)"] == row.split()[:9]
     assert row.endswith("SLOWER")
-    assert "made with other: epochs 3 -> 4" in shown
+    assert ": epochs 3 -> 4" in shown  # not prose: a key and its values
     assert "A  20250301T120400Z-" in shown
 
 
@@ -257,7 +256,9 @@ def test_the_command_lists_and_compares(
     assert "A  2025" in capsys.readouterr().out
     monkeypatch.setenv("COMPARE", "1")
     assert 1 == main(ask)
-    assert 'COMPARE="1" is not two results' in capsys.readouterr().err
+    assert 'COMPARE="1"' in capsys.readouterr().err
     monkeypatch.delenv("COMPARE")
     assert 1 == main(["history", "--stack", "none", "--project", str(tmp_path)])
-    assert "results/none/ yet: `STACK=none make up`" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "results/none/" in said
+    assert "`STACK=none make up`" in said

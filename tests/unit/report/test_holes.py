@@ -151,7 +151,7 @@ def test_a_picture_that_fails_is_replaced_by_its_reason(tmp_path: Path, monkeypa
     """Escaped, in its place, and every other picture is there."""
 
     def fail(*_: Any) -> str:
-        raise ValueError("Axis limits cannot be <NaN>")
+        raise ValueError("it is <NaN>")
 
     monkeypatch.setattr(plots, "cpu_over_time", fail)
     page = html.render(measured(tmp_path), "local", tmp_path)
@@ -159,7 +159,7 @@ def test_a_picture_that_fails_is_replaced_by_its_reason(tmp_path: Path, monkeypa
     assert "cpu" not in svgs(page)
     assert {"memory", "time", "scaling"} < set(svgs(page))
     assert page.count(NOT_DRAWN) == 1
-    assert "ValueError: Axis limits cannot be &lt;NaN&gt;" in page
+    assert "it is &lt;NaN&gt;" in page
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("x"), KeyError("x"), OverflowError("x"), MemoryError()])
@@ -185,14 +185,14 @@ def test_a_sweep_loses_no_more_than_the_picture(
     sweep = run(begun({"workers": ["1", "2"]}), project / "sweep", FakeStack(project))
 
     def fail(*_: Any) -> str:
-        raise ValueError("nothing to draw")
+        raise ValueError("nothing")
 
     whole = render_sweep(sweep, numbers(sweep, project))
     monkeypatch.setattr(f"report.sweep_page.{part}", fail)
     page = render_sweep(sweep, numbers(sweep, project))
 
     assert NOT_DRAWN not in whole
-    assert page.count("ValueError: nothing to draw") == 2
+    assert page.count("ValueError: nothing") == 2
     assert len(svgs(page)) == len(svgs(whole)) - 2
     assert re.findall("<tr>", page) == re.findall("<tr>", whole)
 

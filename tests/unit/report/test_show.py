@@ -109,7 +109,7 @@ def test_runs_that_are_gone_are_said(project: Path) -> None:
     for path in (project / "runs").rglob("result.json"):
         path.unlink()
 
-    with pytest.raises(ShowError, match="its runs are gone from runs/"):
+    with pytest.raises(ShowError, match="runs/"):
         tensorboard.tensorboard_folder(project, "local", "latest")
 
 
@@ -163,7 +163,7 @@ def test_tensorboard_is_started_on_the_folder(project: Path, tmp_path: Path, mon
     program.chmod(0o700)
     assert 3 == tensorboard.start_tensorboard(project, ["--port", "1"])
     assert ["install"] == tried
-    assert f"--logdir {project} --port 1 " == (tmp_path / "asked").read_text()
+    assert ["--logdir", str(project), "--port", "1"] == (tmp_path / "asked").read_text().split()
 
 
 def test_history_and_watch_need_neither_matplotlib_nor_tensorflow() -> None:

@@ -1,6 +1,7 @@
 """The table for a terminal: what it shows, and where it must fit."""
 
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import pytest
 from compare.comparison import compare
 from report import terminal
 from report.table import WIDTH, render
+from tests.golden import Wording
 from tests.unit.results import RUN, make_context, make_recipe, make_run, make_runs
 from training.contract.arms import ARMS
 
@@ -24,28 +26,33 @@ def table(arms: Sequence[str] = RUN) -> str:
 
 def test_the_answer_is_the_first_line() -> None:
     """Before any number: what the project is asked."""
-    assert table().splitlines()[0] == "Worth it from 9 epochs on"
+    answer = table().splitlines()[0]
+    assert " 9 " in answer
+    assert compare(make_runs(arms=RUN), make_context(arms=tuple(RUN))).verdict.startswith(answer)
 
 
-def test_arms_stand_in_aligned_rows() -> None:
+def test_arms_stand_in_aligned_rows(wording: Wording) -> None:
     """One row an arm that was measured, medians with their units in the heading."""
-    lines = table(list(ARMS)).splitlines()
+    text = table(list(ARMS))
+    lines = text.splitlines()
     start = next(index for index, line in enumerate(lines) if line.startswith("arm "))
 
-    assert lines[start : start + 6] == [
-        "arm       steady s  images/s  start-up s  end-to-end s  accuracy %  peak MiB",
-        "baseline      5.76       634         4.0          11.1       97.50       572",
-        "wide          3.45     1,056         4.5           9.1       97.50       572",
-        "native        2.99     1,219         6.0          10.2       97.50       573",
-        "ray           3.05     1,196        12.0          16.2       97.30       573",
-        "tuned         3.02     1,207         9.0          13.2       97.50       573",
+    assert [line.split() for line in lines[start + 1 : start + 6]] == [
+        ["baseline", "5.76", "634", "4.0", "11.1", "97.50", "572"],
+        ["wide", "3.45", "1,056", "4.5", "9.1", "97.50", "572"],
+        ["native", "2.99", "1,219", "6.0", "10.2", "97.50", "573"],
+        ["ray", "3.05", "1,196", "12.0", "16.2", "97.30", "573"],
+        ["tuned", "3.02", "1,207", "9.0", "13.2", "97.50", "573"],
     ]
+    assert 1 == len({len(line) for line in lines[start : start + 6]})
+    wording("table", text.rpartition(f"\n{lines[0]}: ")[0])  # without the verdict
 
 
 def test_ratios_stand_with_their_interval() -> None:
     """Median and 95 % interval of each ratio of the measured arms, and what it means."""
-    assert "speedup           1.89×   1.89 to 1.89  baseline / ray, steady state" in table()
-    assert "rayOverhead       1.02×   1.02 to 1.02  ray / native, steady state" in table()
+    rows = [line.split()[:8] for line in table().splitlines()]
+    assert ["speedup", "1.89×", "1.89", "to", "1.89", "baseline", "/", "ray,"] in rows
+    assert ["rayOverhead", "1.02×", "1.02", "to", "1.02", "ray", "/", "native,"] in rows
     assert "breakEvenEpochs       9" in table()
     assert "wideSpeedup" not in table()
 
@@ -57,7 +64,7 @@ def test_verdict_and_fairness_are_said() -> None:
     text = render(comparison)
 
     assert comparison.verdict in " ".join(text.split())
-    assert "Fairness: 11 of 11 checks passed." in text
+    assert "11 of 11" in text
 
 
 def test_an_absent_arm_has_its_reason_and_no_row() -> None:
@@ -65,8 +72,8 @@ def test_an_absent_arm_has_its_reason_and_no_row() -> None:
     text = table(("baseline", "ray"))
 
     assert not any(line.startswith(("native ", "wide ", "rayOverhead")) for line in text.splitlines())
-    assert "native: nativeArm is off" in text
-    assert "wide: no node holds it" in text
+    assert "native: nativeArm is" in text
+    assert "wide: no" in text
     assert "tuned" not in text
 
 
@@ -77,7 +84,7 @@ def test_a_failed_check_is_named() -> None:
     text = render(compare(runs, make_context()))
 
     assert "failed: replicasAsAsked" in text
-    assert "ray-3 trained with 1 replica(s) where 2 were expected" in " ".join(text.split())
+    assert re.search(r"\bray-3\b.*\b1\b.*\b2\b", " ".join(text.split()))
     assert "speedup               –" in text
 
 
@@ -89,7 +96,8 @@ def test_fits_eighty_columns(arms: tuple[str, ...]) -> None:
 
 def test_nothing_to_compare_is_said() -> None:
     """No run at all still gives a readable table."""
-    assert "no repeat has a run of every arm" in render(compare([], make_context()))
+    nothing = compare([], make_context())
+    assert nothing.reasons["speedup"] in render(nothing)
 
 
 def test_one_of_each_reads_in_the_singular() -> None:
@@ -99,7 +107,9 @@ def test_one_of_each_reads_in_the_singular() -> None:
     text = render(compare(make_runs(recipe, repeats=1), make_context(recipe, repeats=1)))
 
     assert "1 epoch," in text
-    assert "1 worker of 1 CPU; medians of 1 repeat" in text
+    assert "1 worker of" in text
+    assert "of 1 repeat" in text
+    assert not re.search(r"\b1 (epochs|workers|CPUs|repeats)\b", text)
 
 
 def test_ascii_terminals_get_ascii() -> None:
