@@ -33,8 +33,8 @@ BESIDE = (
     *(f"tests/script/test_{name}.py" for name in ("adversaries", "pods", "their_image")),
 )
 """Of these, files that hold no machine for themselves: what they look at is no time."""
-TOGETHER = ("tests/program/test_make_stack.py",)
-"""Files whose tests look at one story."""
+TOGETHER = ("tests/program/test_make_stack.py", "tests/program/test_template.py")
+"""Files whose tests look at one story, or at what is made once for them."""
 SHARE_A_FOLDER = ("apiserver", "image", "cluster", "storage", "tracking")
 """Folders whose tests share what is made for them: servers, images, a cluster. In `unit` it is a file's tests."""
 

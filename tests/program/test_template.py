@@ -13,6 +13,7 @@ import pytest
 from tests.docs import markdown
 from tests.program.engine import ROOT
 from tests.stacks import OF_BUCKETS, STACKS, environment_of
+from tests.unit import test_wiring
 from tools.setup.project import ToolError
 from tools.template import cut
 
@@ -60,10 +61,7 @@ def made(template: Path, tmp_path_factory: pytest.TempPathFactory, environment: 
 
 def golden(stack: str) -> list[str]:
     """Type and name of what the project's own stack declares."""
-    file = ROOT / f"tests/unit/urns/{stack}.txt"
-    if not file.is_file():
-        pytest.skip(f"there is no {file.relative_to(ROOT)}")
-    return sorted(line.removeprefix(OF_STACK) for line in file.read_text().splitlines())
+    return sorted(line.removeprefix(OF_STACK) for line in test_wiring.golden(stack))
 
 
 def short(urns: list[str]) -> list[str]:
@@ -98,8 +96,7 @@ def test_every_stack_declares_the_same_under_another_name(stack: str, made: Path
     """Those of clusters and of other environments, too, as far as they are at hand."""
     given = [f"{key}={value}" for key, value in environment_of(stack).items()]
     given += ["--preview"] if stack in OF_BUCKETS else []
-    command = [sys.executable, "-m", "tests.unit.program_recorder", stack, *given]
-    done = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
+    done = test_wiring.run_recorder(stack, *given, project=made)
 
     assert 0 == done.returncode, done.stderr
     assert golden(stack) == short(json.loads(done.stdout)["urns"])
