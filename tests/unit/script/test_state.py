@@ -476,3 +476,21 @@ def test_a_step_counts_where_progress_cannot_be_written(lines: Path, monkeypatch
 
     assert [True] * 3 == [observed.step(0) for _ in range(3)]
     assert 3 == len(json.loads(json.dumps(observed.to_dict()))["stepEnds"])
+
+
+def test_many_data_sets_are_not_all_remembered() -> None:
+    """One for each step: they take no more memory and time the longer it goes on, and the one of all steps stays."""
+    observed, main = State(), Loader(8, 4, 2)
+    observed.add(-1, main)
+    for number in range(3 * state.MOST_LOADERS):
+        validated = Loader(8, 4, 2)
+        observed.add(number, validated)
+        validated.begin(number, learning=False)
+        main.deliver(1, [0])
+        observed.deliver(main)
+        observed.step(0)
+    written = observed.to_dict()
+
+    assert state.MOST_LOADERS == len(observed.loaders)
+    assert (3 * state.MOST_LOADERS, True) == (written["validations"], written["rowsOfAllSteps"])
+    assert observed.training() is main

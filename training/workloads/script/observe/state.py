@@ -28,6 +28,8 @@ CLUSTER = "TRAINING_CLUSTER"
 MOST_LOOKING = 0.02
 """Of the time so far that looking at the weights may take beyond the first steps."""
 FIRST_STEPS = 16
+MOST_LOADERS = 64
+"""Data sets that are remembered: rows of more say nothing of a run, and each takes memory, and time in each pass."""
 NOWHERE: Mapping[int, Callable[[], bool]] = {}
 _lock = threading.Lock()
 
@@ -128,6 +130,14 @@ class State:
             self.read.append(loader)
         for address, freed in where.items():
             self._where[0][address] = (loader, freed)
+
+    def add(self, number: int, loader: Loader) -> None:
+        """Another data set is read. Of many, as one for each step, the oldest of the fewest steps is forgotten: none of
+        these is that of the training."""
+        if len(self.loaders) >= MOST_LOADERS:
+            fewest = min(self.loaders, key=lambda each: len(self.loaders[each].rows_at_step))
+            self.other_validations += self.loaders.pop(fewest).validations
+        self.loaders[number] = loader
 
     def enters(self, where: int, *, training: bool) -> None:
         """A tensor enters the model: it may be a batch."""

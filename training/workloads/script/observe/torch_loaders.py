@@ -130,7 +130,7 @@ def _loader_of(iterator: Any) -> Loader:
     known, number = _sets.get(id(dataset), (None, -1))
     if number not in loaders or (known is not None and known() is not dataset):
         number = next(_counter)
-        loaders[number] = _new_loader(iterator)
+        state.current().add(number, _new_loader(iterator))
         try:
             _sets[id(dataset)] = weakref.ref(dataset), number
         except TypeError:
