@@ -6,9 +6,10 @@ storage.
 
 import errno
 import os
+import re
 import shlex
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from report import terminal
@@ -31,7 +32,7 @@ def main() -> int:
     where = stack_settings.kept_at(stack_settings.load(stack, overrides))
     try:
         storage = Storage.at(where)
-        names = list(storage.names())
+        names = dict(storage.times())
         mine = _made_here(ROOT / "runs" / stack)
         run = chosen(names, os.environ.get("RUN", ""), where, mine)
         name = run.partition("/")[2]
@@ -42,8 +43,10 @@ def main() -> int:
         raise ToolError(f"{where} does not give it: {error}") from None
     terminal.write(f"{len(files)} files of {name}: {to}")
     if others := _also(names, os.environ.get("RUN", ""), run):
-        whose = "measured in this folder" if name in mine else "in storage, none of them measured in this folder"
-        terminal.write(f"the newest that is called so {whose}; others in storage:  RUN={' RUN='.join(others)}")
+        whose = "measured in this folder" if name in mine else "in storage"
+        terminal.write(
+            f"the newest that is called so {whose}; others in storage:  RUN={' RUN='.join(map(shlex.quote, others))}"
+        )
     if left:
         shown = ", ".join(map(repr, left[:MOST_SHOWN])) + (", …" if len(left) > MOST_SHOWN else "")
         terminal.write(f"{len(left)} objects stay in storage, whose names no file below a folder can have: {shown}")
@@ -56,14 +59,19 @@ def _made_here(runs: Path) -> frozenset[str]:
     return frozenset(run.name for run in folders if run.is_dir() and any(path.name != KEPT for path in run.iterdir()))
 
 
-def chosen(names: Iterable[str], wanted: str, where: str, mine: Container[str] = ()) -> str:
+def chosen(names: Mapping[str, int], wanted: str, where: str, mine: Container[str] = ()) -> str:
     """The folder of the newest run that is called so, of the names in storage: of `mine`, where there is one.
 
-    Stacks are called alike in every checkout, so of a bucket that a team shares the newest may be a colleague's.
+    Stacks are called alike in every checkout, so of a bucket that a team shares the newest may be a colleague's. In a
+    cluster a run is called as its Job, whose name has no time: `names` says when each file was written.
     Raises ToolError with all of them.
     """
     counts = Counter("/".join(name.split("/")[:2]) for name in names if name.count("/") > 1)
-    runs = sorted(counts, key=_started)
+    written: dict[str, int] = {}
+    for name, time in names.items():
+        run = "/".join(name.split("/")[:2])
+        written[run] = max(time, written.get(run, 0))
+    runs = sorted(counts, key=lambda run: (_started(run), written[run]))
     fitting = [run for run in runs if wanted and (_name(run) == wanted or _name(run).startswith(f"{wanted}-"))]
     if fitting:
         return ([run for run in fitting if _name(run) in mine] or fitting)[-1]
@@ -88,7 +96,7 @@ def begin(to: Path, run: str) -> None:
             name = _name(run)
             raise ToolError(
                 f"TO={to} has files of {_name(of) or 'something else'}: allowed is a folder that is new, empty, or has"
-                f" files of {name}\n  make fetch RUN={name} TO={shlex.quote(str(to / name))}"
+                f" files of {name}\n  make fetch RUN={shlex.quote(name)} TO={shlex.quote(str(to / name))}"
             )
         mark.write_text(run, encoding="utf-8")
     except OSError as error:
@@ -123,8 +131,9 @@ def _name(run: str) -> str:
 
 
 def _started(run: str) -> str:
-    """`<arm>-<repeat>-<time>-<random>` by its time."""
-    return "-".join(_name(run).split("-")[-2:])
+    """The time in `<arm>-<repeat>-<time>-<random>`; "" where it has none."""
+    stamp = re.search(r"-(\d{8}T\d{6}Z)-[^-]+$", run)
+    return stamp[1] if stamp else ""
 
 
 if __name__ == "__main__":

@@ -119,7 +119,11 @@ class Storage:
 
     def sizes(self) -> Iterator[tuple[str, int]]:
         """Of the same files, with their bytes."""
-        return ((name, size) for name, size in self._files() if _is_path(name))
+        return ((name, info.size) for name, info in self._files() if _is_path(name))
+
+    def times(self) -> Iterator[tuple[str, int]]:
+        """Of the same files, with the nanoseconds of the epoch at which each was written; 0 where storage has none."""
+        return ((name, info.mtime_ns or 0) for name, info in self._files() if _is_path(name))
 
     def names_of_no_path(self) -> Iterator[str]:
         """Of objects in a bucket whose name is none of a file below a folder, as a/../b or a//b: no other method does.
@@ -128,13 +132,13 @@ class Storage:
         """
         return (name for name, _ in self._files() if not _is_path(name))
 
-    def _files(self) -> Iterator[tuple[str, int]]:
+    def _files(self) -> Iterator[tuple[str, Any]]:
         from pyarrow import fs
 
         chosen = fs.FileSelector(self.folder, recursive=True, allow_not_found=True)
         for info in sorted(self.system.get_file_info(chosen), key=lambda each: str(each.path)):
             if info.is_file and not info.path.endswith(PART):
-                yield info.path.removeprefix(f"{self.folder.rstrip('/')}/"), info.size
+                yield info.path.removeprefix(f"{self.folder.rstrip('/')}/"), info
 
     def is_empty(self) -> bool:
         """Whether there is nothing, or no such folder; without a look into the folders in it."""

@@ -67,6 +67,30 @@ def test_of_a_bucket_that_others_use_one_s_own_run_comes(
     wording("fetch", said)
 
 
+@pytest.mark.parametrize("newest", [0, 1])
+def test_of_jobs_of_a_cluster_the_one_that_wrote_last_is_the_newest(newest: int) -> None:
+    """Their names end with what Pulumi drew: an order by them is none."""
+    jobs = ("0a/ray-1-0f3c9a11", "0b/ray-1-e7712b40")
+    names = {f"{job}/{file}": 10 + 5 * (number == newest) - age
+             for number, job in enumerate(jobs) for age, file in enumerate(("logs/driver.log", "a"))}  # fmt: skip
+
+    assert jobs[newest] == tool.chosen(names, "ray-1", "s3://b")
+
+
+def test_names_in_storage_are_no_words_of_a_shell(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who writes there chooses them, and the line is there to be pasted."""
+    other = "ray-1-$(id)-20250101T000000Z-a"
+    (project / "kept/local/0c" / other).mkdir(parents=True)
+    (project / "kept/local/0c" / other / "a").touch()
+    monkeypatch.setenv("RUN", "ray-1")
+
+    tool.main()
+
+    assert f"RUN={shlex.quote(other)}" in capsys.readouterr().out
+
+
 def test_an_object_whose_name_no_file_can_have_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not keep others from coming back, and is named; a full disk ends it."""
     system = fs._MockFileSystem()
