@@ -51,6 +51,13 @@ def _closing(options: argparse.Namespace) -> int:
     return 0
 
 
+def _smoke(_: argparse.Namespace) -> int:
+    from report.closing import smoke
+
+    terminal.write(smoke(Comparison.from_json(sys.stdin.read())))
+    return 0
+
+
 def _publish(options: argparse.Namespace) -> int:
     comparison = Comparison.from_json(sys.stdin.read())
     from report.publish import publish  # matplotlib takes a second to import, and no other command needs it
@@ -104,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     closing = _add(commands, "closing", _closing, "print the answer, the report and the next step: how `make up` ends")
     closing.add_argument("--folder", type=Path, help="where it was published")
     closing.add_argument("--given", action="append", default=[], metavar="KEY=VALUE", help="a setting of this call")
+    commands.add_parser("smoke", help="print what a smoke test has shown").set_defaults(run=_smoke)
     history = _add(commands, "history", _history, "list the results of a stack, or compare two of them")
     history.add_argument(
         "--compare",

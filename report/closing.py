@@ -33,6 +33,15 @@ def render(comparison: Comparison, stack: str, page: Path | None, given: Mapping
     return "\n".join([*lines, f"next: {next_step(comparison, stack, given)}"])
 
 
+def smoke(comparison: Comparison) -> str:
+    """What `make smoke` has shown: that everything runs. It is too small for an answer."""
+    known = [passed for passed in comparison.checks.values() if passed is not None]
+    return (
+        f"smoke: all {len(comparison.arms)} arms ran, {sum(known)} of {len(known)} checks passed."
+        " It is no measurement: it is too small for an answer"
+    )
+
+
 def next_step(comparison: Comparison, stack: str, given: Mapping[str, str]) -> str:
     """The line to type, and what it is for."""
     if machine_in_short(comparison):

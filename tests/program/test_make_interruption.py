@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -125,11 +126,14 @@ def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
     _wait_until_first_runs(project)
     running = _pulumi_pid(project)
     second = project.make("up")
+    outputs = project.make("outputs")
     project.end_sleep()
     status = first.wait(timeout=60)
 
     assert second.returncode != 0
-    assert f"another pulumi works on it, process {running}" in second.stderr
+    assert {f"kill -INT {running}", "STACK=local make watch"} <= set(re.findall(r"kill.*\d|STACK=.*", second.stderr))
+    assert "STACK=local make watch" in outputs.stderr  # and not `make up`, which would be refused
+    assert str(running) in outputs.stderr
     assert "dropping" not in second.stderr
     assert status == 0
     assert project.marks() >= {"first-ended", "second-ended"}

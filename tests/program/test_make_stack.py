@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass, field
 
@@ -79,6 +80,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     (told.project.folder / "results").mkdir(exist_ok=True)
     told.make("refused", "clean")
     told.done["destroy"] = told.project.make("destroy")
+    (told.project.folder / "results/local/latest").mkdir(parents=True)
+    told.done["outputs after"] = told.project.make("outputs")
     return told
 
 
@@ -136,8 +139,18 @@ def test_outputs_as_json_are_alone_on_stdout(story: Story) -> None:
 
     assert before.returncode != 0
     assert before.stdout == ""
-    assert "has no measurement yet: `STACK=local make up`" in before.stderr
+    assert "STACK=local make up" in before.stderr
     assert json.loads(after.stdout) == {"workers": 2}
+
+
+def test_results_of_a_destroyed_stack_are_named(story: Story) -> None:
+    """Nobody measures again what is there."""
+    after = story.done["outputs after"]
+
+    assert after.returncode != 0
+    assert {"STACK=local make report RESULT=latest", "STACK=local make history"} == set(
+        re.findall(r"STACK=.*", after.stderr)
+    )
 
 
 def test_a_failed_update_shows_the_last_complete_measurement_and_fails(story: Story) -> None:
@@ -175,6 +188,8 @@ def test_smoke_is_gone_afterwards_and_leaves_the_local_stack_alone(project: Proj
     stacks = _succeeded(project.shell(f"{RECIPE_ENV}; pulumi stack ls --json"))
 
     assert "report publish --stack smoke" in shown.stdout
+    assert "report smoke" in shown.stdout
+    assert "smoke is gone" in shown.stderr
     assert [(entry["name"], entry["current"]) for entry in json.loads(stacks.stdout)] == [("local", True)]
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.live import Live
 
 from report import terminal
 from report.errors import ShowError
-from tools.follow.source import LocalSource, Source
+from tools.follow.source import LocalSource, News, Source
 from tools.follow.view import Board
 from tools.setup.project import CLUSTER_TARGETS
 
@@ -51,12 +52,37 @@ def watch(source: Source, stack: str, console: Console | None = None) -> None:
         _print(source, stack)
 
 
+class _Current:
+    """The news from the first run that goes on: what ended before is shown only with the measurement it belongs to."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._ended: dict[str, News] | None = None
+
+    def poll(self) -> tuple[list[News], bool]:
+        """What is new, and whether the measurement is over."""
+        news, over = self._source.poll(), self._source.is_over()
+        is_first = self._ended is None
+        if self._ended is None:
+            self._ended = {run.key: run for run in news}
+        if not over and all(run.key in self._ended and run.state != "running" for run in news):
+            return [], over
+        if not is_first:
+            news = [_joined(self._ended.get(run.key), run) for run in news]
+        self._ended = {}
+        return news, over
+
+
+def _joined(earlier: News | None, later: News) -> News:
+    return replace(later, events=[*earlier.events, *later.events]) if earlier else later
+
+
 def _draw(source: Source, stack: str, console: Console) -> None:
-    board = Board()
+    board, current = Board(), _Current(source)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            board.take(source.poll())
-            over = source.is_over()
+            news, over = current.poll()
+            board.take(news)
             live.update(board.render(_status(board, source, stack, over=over)), refresh=True)
             if over:
                 return
@@ -64,15 +90,15 @@ def _draw(source: Source, stack: str, console: Console) -> None:
 
 
 def _print(source: Source, stack: str) -> None:
-    board, said = Board(), ("", True)
+    board, current, said = Board(), _Current(source), ("", True)
     while True:
-        for line in board.take(source.poll()):
+        news, over = current.poll()
+        for line in board.take(news):
             terminal.write(line)
-        over = source.is_over()
-        news = (source.trouble, board.is_running)
-        if over or (news != said and (source.trouble or not board.is_running)):
+        state = (source.trouble, board.is_running)
+        if over or (state != said and (source.trouble or not board.is_running)):
             terminal.write(_status(board, source, stack, over=over))
-        said = news
+        said = state
         sys.stdout.flush()
         if over:
             return

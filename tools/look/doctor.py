@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import psutil
+
 from infra.doctor import Finding
 from infra.places.place import choose
 from infra.settings.settings import Settings
@@ -23,6 +25,8 @@ from tools.stack.environment import path_additions
 
 PYTHON = (3, 11)
 PLUGINS = ("command", "kubernetes")
+BUSY_CPUS = 0.25
+"""More than an idle system takes in one second."""
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
@@ -60,6 +64,15 @@ def plugin(name: str) -> Finding:
     return Finding(f"plugin {name}", found, f"{version}, or a way to download it", True, fix)
 
 
+def busy(interval_seconds: float = 1.0) -> str:
+    """That other programs compute on this machine now, and what that does; "" where it is quiet."""
+    cpus = os.cpu_count() or 1
+    used = psutil.cpu_percent(interval_seconds) / 100 * cpus
+    if used < BUSY_CPUS:
+        return ""
+    return f"busy: programs use {used:.1f} of {cpus} CPUs now. End them first: they change what is measured"
+
+
 def table(found: list[Finding]) -> str:
     """A line for each, and below them the fix of each that is not as it must be."""
     rows = [("ok" if one.ok else "NO", one.name, one.present, one.needed) for one in found]
@@ -79,6 +92,9 @@ def main() -> int:
         raise
     found = list(findings(settings))
     terminal.write(table(found))
+    place = choose(settings.target)
+    if (place.trains_here or place.holds_machine) and (others := busy()):
+        terminal.write(f"\n{others}")
     return 0 if all(one.ok for one in found) else 1
 
 

@@ -107,8 +107,19 @@ class Stack:
     def _measured(self) -> str:
         comparison = self.comparison() if self._exists() else None
         if comparison is None:
-            raise ToolError(f"stack {self.name} has no measurement yet: `STACK={self.name} make up`")
+            raise ToolError(self._why_no_measurement())
         return comparison
+
+    def _why_no_measurement(self) -> str:
+        """With what there is instead: a measurement that goes on, or results of a stack that was destroyed."""
+        make = f"STACK={self.name} make"
+        kept = (ROOT / "results" / self.name / "latest").exists()
+        look = f"\n  its last result:  {make} report RESULT=latest\n  all of them:      {make} history" if kept else ""
+        if pid := self._recovery.running():
+            return f"stack {self.name} is at work now (process {pid}); follow it:  {make} watch{look}"
+        if kept:
+            return f"stack {self.name} holds no measurement now; its results are kept:{look}"
+        return f"stack {self.name} has no measurement yet: `{make} up`"
 
     def remove(self) -> None:
         """Forget an empty stack and its settings; from the project's root pulumi would drop the selection with it."""
@@ -180,8 +191,20 @@ def smoke(overrides: dict[str, str]) -> int:
     destroyed = stack.destroy()
     if destroyed == 0:
         stack.remove()
-    not_shown = stack.show(comparison, failed=status != 0)
+    not_shown = _say_what_smoke_did(comparison, is_whole=status == 0, is_gone=destroyed == 0)
     return status or destroyed or not_shown
+
+
+def _say_what_smoke_did(comparison: str | None, *, is_whole: bool, is_gone: bool) -> int:
+    """The table, and what it proves: that everything runs. It is too small for an answer."""
+    if comparison is None or not is_whole:
+        return 0
+    _report_command(["table"], comparison)
+    status = _report_command(["publish", "--stack", SMOKE], comparison)
+    print(flush=True)
+    _report_command(["smoke"], comparison)
+    say(f"stack {SMOKE} is gone" if is_gone else f"stack {SMOKE} is still there: `STACK={SMOKE} make destroy`")
+    return status
 
 
 def _check_settings(stack: str, overrides: dict[str, str]) -> None:

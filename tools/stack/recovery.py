@@ -39,6 +39,10 @@ class Recovery:
         """While pulumi updates the stack: what tells its lock from another container's, should it be killed."""
         return state.begun(self._backend, project_name(), self.stack)
 
+    def running(self) -> int | None:
+        """The process of this machine that works on the stack now."""
+        return state.running(self._backend, project_name(), self.stack) if self._backend else None
+
     def restore_state(self) -> None:
         """Put the state before the last back, where that was cut off: without it every later command fails."""
         if self._backend and state.restore_cut_off(self._backend, project_name(), self.stack):
@@ -51,10 +55,11 @@ class Recovery:
         """A killed pulumi leaves its lock in a file backend, and every later command refuses to run."""
         if not self._backend:
             return
-        if pid := state.running(self._backend, project_name(), self.stack):
+        if pid := self.running():
             raise ToolError(
-                f"stack {self.stack}: another pulumi works on it, process {pid}: wait for its end, or stop it with"
-                f" Ctrl-C where it runs or `kill -INT {pid}`; nothing was changed"
+                f"stack {self.stack}: another pulumi works on it (process {pid}); nothing was changed\n"
+                f"  follow it:  STACK={self.stack} make watch\n"
+                f"  stop it:    kill -INT {pid}    (the run that goes on is finished and kept)"
             )
         if cut := state.unreadable_locks(self._backend, project_name(), self.stack):
             files = " ".join(shlex.quote(str(file)) for file in cut)

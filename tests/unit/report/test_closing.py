@@ -1,5 +1,6 @@
 """How `make up` ends: the answer, its sentence, the machine, the report, and a line to type that fits the answer."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from compare.comparison import compare
 from compare.in_short import in_short
 from compare.schema import BreakEven, Comparison
-from report.closing import next_step, render
+from report.closing import next_step, render, smoke
 from tests.unit.results import make_context, make_recipe, make_runs
 
 NEVER = BreakEven(probably=None, possibly=None, surely=None)
@@ -79,3 +80,11 @@ def test_as_many_repeats_as_would_decide_are_proposed() -> None:
     open_ratio = replace(ratio, lower=0.9, upper=1.2, repeats_to_decide=11)
 
     assert 'SET="repeats=11"' in next_step(replace(comparison, ratios={"endToEndSpeedup": open_ratio}), "local", {})
+
+
+def test_a_smoke_test_counts_arms_and_checks() -> None:
+    """Those that could be made; it gives no answer."""
+    comparison = replace(compared(), checks={"a": True, "b": None, "c": True, "d": False})
+
+    assert [str(len(comparison.arms)), "2", "3"] == re.findall(r"\d+", smoke(comparison))
+    assert comparison.answer not in smoke(comparison)

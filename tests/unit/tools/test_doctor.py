@@ -1,5 +1,6 @@
 """`make doctor`: found against minimum for each thing that a stack needs, and the fix of what is missing."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,17 @@ def test_the_status_says_whether_something_is_missing(
     monkeypatch.setattr(doctor, "pulumi", lambda: Finding("Pulumi CLI", "3", "3", True))
 
     assert status == doctor.main()
+
+
+@pytest.mark.parametrize(("percent", "cpus_used"), [(3.0, []), (60.0, ["1.2 of 2"])])
+def test_a_machine_that_computes_already_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], percent: float, cpus_used: list[str]
+) -> None:
+    """How much of it; no fault, so the exit code is that of what is missing."""
+    monkeypatch.setattr("psutil.cpu_percent", lambda _: percent)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(doctor, "findings", lambda _: [Finding("a", "1", "1", True)])
+    monkeypatch.setattr("tools.stack.settings.asked", lambda *_: ("local", {}))
+
+    assert 0 == doctor.main()
+    assert cpus_used == re.findall(r"[0-9.]+ of \d", capsys.readouterr().out)

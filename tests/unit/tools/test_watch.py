@@ -180,6 +180,31 @@ def test_without_a_terminal_every_event_is_a_line(
     wording("follow", text)
 
 
+def test_what_ended_before_is_not_shown_while_nothing_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The life of a stack that was destroyed is no news; the runs of the measurement that goes on are."""
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0)
+    ended = news("baseline-1", "finished", START, EPOCH)
+    told_once = news("baseline-1", "finished")
+
+    watch(
+        Told([ended], [told_once], [news("baseline-2", "running", EPOCH)], []), "local", Console(force_terminal=False)
+    )
+    of_another = capsys.readouterr().out
+    watch(Told([ended], [told_once], [told_once, news("ray-1", "running")], []), "local", Console(force_terminal=False))
+    of_the_same = capsys.readouterr().out
+    watch(Told([ended, news("ray-1", "running", EPOCH)], []), "local", Console(force_terminal=False))
+    of_a_run_that_goes_on = capsys.readouterr().out
+
+    names = [line.partition(":")[0] for line in of_another.splitlines()]
+    assert ["stack local", "baseline-2", "stack local"] == names
+    names = [line.partition(":")[0] for line in of_the_same.splitlines()]
+    assert ["stack local", "baseline-1", "baseline-1", "baseline-1", "stack local"] == names
+    names = [line.partition(":")[0] for line in of_a_run_that_goes_on.splitlines()]
+    assert ["baseline-1", "baseline-1", "baseline-1", "ray-1", "stack local"] == names
+
+
 def shown(board: Board, width: int = 80) -> str:
     """The board as a terminal shows it."""
     out = io.StringIO()
