@@ -17,7 +17,7 @@ from tools.setup.project import SMOKE, ToolError, capture, checked_stack_name, p
 from tools.stack import config as stack_config
 from training.workloads.script import recipe
 
-_MAY_BE_SECRET = re.compile(r"(?i)(?:key|pass)$")
+_MAY_BE_SECRET = re.compile(r"(?i)(?:key|pass|auth|authorization|webhook(?:_url)?|(?:^|[_.-])(?:pat|pw|sas|dsn))$")
 """Ends of names that say less than those whose values are removed from logs: what is not written is only asked for."""
 VARIABLES = {
     "SCRIPT": "script",
@@ -44,15 +44,24 @@ def secrets(environment: Mapping[str, str]) -> list[str]:
     return [
         name
         for name, value in recipe.variables(environment.get("ENV", "")).items()
-        if value and (scrub_forms.is_secret_name(name) or _MAY_BE_SECRET.search(name) or is_secret(value))
+        if value and (_may_be_secret(name) or is_secret(value))
     ]
 
 
 def is_secret(text: str) -> bool:
-    """Whether anything in it has a secret's form, as a service's key, or a flag's that ends with -token or -key."""
+    """Whether anything in it has a secret's form, as a service's key, or is given by a secret's name: --wandb-key x,
+    logger.key=x."""
     return scrub_forms.without_forms(text) != text or any(
-        word.startswith("-") and _MAY_BE_SECRET.search(word.partition("=")[0]) for word in text.split()
+        _may_be_secret(word.partition("=")[0].lstrip("-"))
+        for word in text.split()
+        if word.startswith("-") or "=" in word
     )
+
+
+def _may_be_secret(name: str) -> bool:
+    """Also the second of several: API_KEY_2."""
+    of_all = name.rstrip("0123456789_-")
+    return scrub_forms.is_secret_name(of_all) or bool(_MAY_BE_SECRET.search(of_all))
 
 
 def stack_of(script: str) -> str:

@@ -75,6 +75,8 @@ def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.M
         ("WANDB_API_KEY='a b'", "", ["WANDB_API_KEY"]),
         ("dbPassword=x", "", ["dbPassword"]),
         ("OPENAI_KEY=x MYKEY=y PASS=z", "", ["OPENAI_KEY", "MYKEY", "PASS"]),
+        ("API_KEY_2=x MY_PAT=y AUTHORIZATION=z DB_PW=a", "", ["API_KEY_2", "MY_PAT", "AUTHORIZATION", "DB_PW"]),
+        ("MAX_TOKENS=9 REPEAT=2 COMPAT=1", "MAX_TOKENS=9 REPEAT=2 COMPAT=1", []),
         ("KEYBOARD=x PASSES=2", "KEYBOARD=x PASSES=2", []),
         ("X=hf_abcdefghijklmnopqrstuvwx", "", ["X"]),
         ("AT=https://me:pw@example.com", "", ["AT"]),
@@ -97,7 +99,13 @@ def test_no_secret_is_written_into_a_file_that_git_tracks(
     assert recipe.variables(given) == asked.variables
 
 
-@pytest.mark.parametrize("words", ["--api-key sk-abc", "--wandb-key=sk-abc", "--db-pass 'sk-abc d'", "--token sk-abc"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--api-key sk-abc", "--wandb-key=sk-abc", "--db-pass 'sk-abc d'", "--token sk-abc", "wandb.key=sk-abc",
+        "--auth sk-abc", "+logger.pat=sk-abc",
+    ],
+)  # fmt: skip
 def test_a_secret_in_arguments_is_refused_where_it_would_be_written(words: str) -> None:
     """And not where it is only tried."""
     given = {"SCRIPT": "a.py", "ARGS": words}
