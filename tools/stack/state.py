@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,10 @@ def file_backend(url: str) -> Path | None:
 def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
     """Whether the stack is locked, and every lock by a process of this machine that is surely no more."""
     locks = _locks(backend, project, stack)
-    if unreadable_locks(backend, project, stack) or not (_sees_all_processes() or _all_were_begun_here(stack)):
+    names = [file.name for file in _lock_files(backend, project, stack)]
+    if unreadable_locks(backend, project, stack):
+        return False
+    if not (_sees_all_processes() or _all_were_begun_here(stack, names)):
         return False
     return bool(locks) and all(_is_of_this_machine(lock) and not _processes(lock["pid"]) for lock in locks)
 
@@ -57,14 +60,20 @@ def begun(backend: Path | None, project: str, stack: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if not (backend and set(_lock_files(backend, project, stack)) - before):
+        left = set(_lock_files(backend, project, stack)) - before if backend else set()
+        if left:
+            file.write_text("\n".join([here, *(lock.name for lock in left)]), encoding="utf-8")
+        else:
             file.unlink(missing_ok=True)
 
 
-def _all_were_begun_here(stack: str) -> bool:
-    """Whether this container is known, and the only one in which an update may have left a lock."""
-    began = {file.read_text(encoding="utf-8") for file in (ROOT / _BEGUN / stack).glob("*")}
-    return bool(_namespace()) and began == {_namespace()}
+def _all_were_begun_here(stack: str, locks: Iterable[str]) -> bool:
+    """Whether this container is known, and the only one in which an update may have left these locks: as far as it is
+    recorded which. That of a plain `pulumi up` elsewhere, after one of these was removed by hand, is another."""
+    records = [file.read_text(encoding="utf-8").partition("\n") for file in (ROOT / _BEGUN / stack).glob("*")]
+    here = _namespace()
+    recorded = {name for _, _, names in records for name in names.splitlines()}
+    return bool(here) and {began for began, _, _ in records} == {here} and (not recorded or recorded >= set(locks))
 
 
 def _namespace() -> str:

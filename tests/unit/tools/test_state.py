@@ -144,6 +144,8 @@ def test_in_a_container_a_lock_is_stale_only_if_it_was_taken_there(
         pass
     _lock(tmp_path, dead_pid)
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
+    for lock in tmp_path.rglob("locks/**/*.json"):
+        lock.unlink()
 
     with state.begun(tmp_path, "p", "local"):  # killed: it leaves its lock
         _lock(tmp_path, dead_pid)
@@ -171,6 +173,20 @@ def test_an_update_that_another_container_makes_is_never_cancelled(
         monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
 
     assert state.has_only_stale_locks(tmp_path, "p", "local")  # killed: it is known where
+
+
+def test_a_lock_that_was_removed_by_hand_says_nothing_of_another(
+    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `pulumi cancel` a plain `pulumi up` in another container has a lock that no `make` there recorded."""
+    monkeypatch.setattr(state, "ROOT", tmp_path / "checkout")
+    monkeypatch.setattr(state, "_namespace", lambda: "boot pid:[7]")
+    with state.begun(tmp_path, "p", "local"):
+        _lock(tmp_path, dead_pid)
+    (left,) = tmp_path.rglob("locks/**/*.json")
+    left.rename(left.with_name("another.json"))
+
+    assert not state.has_only_stale_locks(tmp_path, "p", "local")
 
 
 def test_where_containers_are_not_told_apart_no_lock_is_stale(
