@@ -8,6 +8,8 @@ One after another tests need no groups.
 `--without-slow` skips the tests that are marked `slow`, and the last lines say how to run them. `make test` sets it.
 """
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
+# Hundreds of processes of the tests would compile the project's modules again, and each of pytest's all test files.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 COLLECTED = ".collected"
 """Of the file that `tools.second_run` reads, instead of .xml."""
 WITHOUT_SLOW = "--without-slow"
@@ -29,7 +34,7 @@ LEFT_OUT = f"slow: {COMMAND} runs it"
 TRAIN = ("tests/training/", "tests/script/")
 """How the names of tests begin that train for real."""
 BESIDE = (
-    *(f"tests/training/test_{name}.py" for name in ("dataset", "fairness", "registry", "warm_up")),
+    *(f"tests/training/test_{name}.py" for name in ("command_line", "dataset", "fairness", "registry", "warm_up")),
     *(f"tests/script/test_{name}.py" for name in ("adversaries", "pods", "their_image")),
 )
 """Of these, files that hold no machine for themselves: what they look at is no time."""

@@ -21,7 +21,7 @@ from training.launch.submit import JobsApi
 PYTHON = os.environ.get("TRY_DASHBOARD_PYTHON", sys.executable)
 """Of an environment with ray[default], which the project's own does without: a run on this machine would start more."""
 needed = pytest.mark.skipif(
-    subprocess.run([PYTHON, "-c", "import ray, aiohttp_cors"], capture_output=True, check=False).returncode != 0,
+    subprocess.run([PYTHON, "-c", "import aiohttp_cors, ray"], capture_output=True, check=False).returncode != 0,
     reason="no ray[default] here: TRY_DASHBOARD_PYTHON=its/python, of an environment made with the uv extra `image`",
 )
 TOKEN = "0123456789abcdef" * 4

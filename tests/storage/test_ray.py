@@ -11,6 +11,8 @@ from tests.program.engine import ROOT
 from tests.storage.cloud import PREFIX, ROLE, Cloud
 from training.launch import environment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.usefixtures("as_caller")
 def test_ray_s_workers_and_its_controller_are_let_in(cloud: Cloud) -> None:

@@ -88,6 +88,14 @@ def command(arm: str, folder: Path, flags: list[str]) -> list[str]:
     return [sys.executable, "-m", f"training.{arm}", "--result", str(folder / "result.json"), *flags]
 
 
+def run_arm(arm: str, folder: Path, flags: list[str]) -> subprocess.CompletedProcess[str]:
+    """An entry point as the program starts it."""
+    return subprocess.run(
+        command(arm, folder, flags), cwd=PROJECT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+
+
 def with_modules_of(arm: str, project: Path) -> None:
     """What a run of the arm can import, at the same places as in the project, and the lock that it is recorded with."""
     for path in (*provenance.modules_of_run(arm, "cnn"), PROJECT / "uv.lock"):

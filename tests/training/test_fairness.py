@@ -36,6 +36,8 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 JUDGED = ("even", "statistics")
 """Those whose replicas also judge what they learned: alike, and each with averages of its own."""
+THREE = pytest.param(3, marks=pytest.mark.slow)
+"""Workers whose processes train all cases once more, in as much time as those of one and two together."""
 Found = dict[str, Any]
 
 
@@ -77,7 +79,7 @@ def _peer(rank: int, ports: list[int], folder: Path, cases: dict[str, Any]) -> s
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
 
-@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("world", [1, 2, THREE])
 def test_shards_are_disjoint_and_cover_the_data_set(ranks: Callable[[int], list[Found]], world: int) -> None:
     """Rule 2: with one image a worker and step, the sum of rows that a rank reports is the row."""
     found = ranks(world)
@@ -87,7 +89,7 @@ def test_shards_are_disjoint_and_cover_the_data_set(ranks: Callable[[int], list[
     assert found[0]["ids/rows"].tolist() == sorted(rows)
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, THREE])
 @pytest.mark.parametrize(
     "case",
     [
@@ -111,7 +113,7 @@ def test_workers_together_learn_what_one_process_learns(
     assert np.abs(np.diff(alone[f"{case}/weights"], axis=0)).max(axis=1).min() > 1e-4, "nothing was learned"
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, THREE])
 @pytest.mark.parametrize("case", CASES)
 def test_weights_are_equal_on_all_workers_after_every_step(
     ranks: Callable[[int], list[Found]], world: int, case: str
@@ -123,7 +125,7 @@ def test_weights_are_equal_on_all_workers_after_every_step(
         assert np.array_equal(first, other)
 
 
-@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("world", [1, 2, THREE])
 def test_a_step_is_split_as_evenly_as_can_be(ranks: Callable[[int], list[Found]], world: int) -> None:
     """Rule 1: every rank's share of a whole batch and of the last one is `batch_split`; a rank may get none."""
     counts = [[int(step[2]) for step in one["short last batch/sums"]] for one in ranks(world)]
@@ -131,7 +133,7 @@ def test_a_step_is_split_as_evenly_as_can_be(ranks: Callable[[int], list[Found]]
     assert [batch_split(71, world), batch_split(1, world)] == [list(step) for step in zip(*counts, strict=True)]
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, THREE])
 def test_workers_together_evaluate_as_one_process_does(ranks: Callable[[int], list[Found]], world: int) -> None:
     """Each rank judges a part; the sums are those of the whole."""
     alone, together = ranks(1)[0], ranks(world)[0]
@@ -156,6 +158,7 @@ def test_statistics_of_each_replica_differ_from_those_of_all(ranks: Callable[[in
     assert np.abs(alone["statistics/weights"] - together["statistics/weights"]).max() > 5e-4
 
 
+@pytest.mark.slow
 def test_a_worker_without_images_counts_nothing_in_statistics_over_all(ranks: Callable[[int], list[Found]]) -> None:
     """The last batch has two images for three workers. Were the third's counted, one image would count twice."""
     case = "statistics over all, short last batch"
@@ -166,7 +169,7 @@ def test_a_worker_without_images_counts_nothing_in_statistics_over_all(ranks: Ca
         assert np.abs(alone - rank[f"{case}/moving"]).max() < 5e-6
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, THREE])
 def test_a_worker_without_images_does_not_move_its_own_averages(
     ranks: Callable[[int], list[Found]], world: int
 ) -> None:
