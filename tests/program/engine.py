@@ -223,5 +223,5 @@ def wait_for(promise: str, met: Callable[[], object], seconds: float = 60.0) -> 
     """Poll until `met()` is true; fails with the promise's words."""
     deadline = time.monotonic() + seconds
     while not met():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {promise}"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {promise}"  # not prose: of this test
         time.sleep(0.1)

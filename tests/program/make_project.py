@@ -247,7 +247,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Return as soon as the condition holds; AssertionError that names it when it does not within the time."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"  # not prose: of this test
         time.sleep(0.05)
 
 

@@ -128,8 +128,9 @@ def test_a_failed_run_is_explained_and_made_again(project: Project) -> None:
 
     shown = project.up(ok=False)
 
-    assert "native-1 failed: it ended with exit code 3" in shown
-    assert "| the stub was told to fail" in shown
+    assert "native-1 failed: " in shown
+    assert "exit code 3" in shown
+    assert "| the stub" in shown
     assert "/log.txt" in shown
     assert "Traceback" not in shown
     assert before == project.outputs()

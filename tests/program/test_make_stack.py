@@ -89,8 +89,8 @@ def test_up_measures_reports_and_leaves_the_stack_file_as_committed(story: Story
     """`make up` creates the stack, updates it, shows and publishes the comparison; a second changes nothing."""
     first, second = _succeeded(story.done["up"]), _succeeded(story.done["again"])
 
-    assert 'report table {"workers": 2}' in first.stdout
-    assert 'report publish --stack local {"workers": 2}' in first.stdout
+    assert 'report table {"workers": 2}' in first.stdout  # not prose: a command
+    assert 'report publish --stack local {"workers": 2}' in first.stdout  # not prose: a command
     assert "3 unchanged" in second.stdout
     assert "config: {}\n" == story.files["again"]
     assert story.salts["up"] == story.salts["again"] != ""
@@ -101,7 +101,8 @@ def test_the_answer_is_last_and_knows_where_it_was_published(story: Story) -> No
     """Below the table; with the settings of this call, for a next step that keeps them."""
     first, with_set = story.done["up"], story.done["with SET"]
 
-    assert first.stdout.splitlines()[-1].startswith("report closing --stack local --folder report publish")
+    last = first.stdout.splitlines()[-1]
+    assert last.startswith("report closing --stack local --folder report publish")  # not prose: a command
     assert "--given=workers=3" in with_set.stdout.splitlines()[-1]
 
 
@@ -158,8 +159,8 @@ def test_a_failed_update_shows_the_last_complete_measurement_and_fails(story: St
     failed = story.done["failed"]
 
     assert failed.returncode != 0
-    assert "The update failed. The last complete measurement:" in failed.stderr
-    assert 'report table {"workers": 2}' in failed.stdout
+    assert "last complete measurement" in failed.stderr
+    assert 'report table {"workers": 2}' in failed.stdout  # not prose: a command
     assert "report publish" not in failed.stdout
 
 
@@ -171,7 +172,8 @@ def test_destroy_leaves_nothing_and_clean_waits_for_it(story: Story) -> None:
     _succeeded(project.make("clean"))
 
     assert refused.returncode != 0
-    assert "throwaway/local holds 2 resource(s): `STACK=local make destroy` first" in refused.stderr
+    assert "throwaway/local holds 2" in refused.stderr
+    assert "`STACK=local make destroy`" in refused.stderr
     assert not resources
     assert not {".state", ".tools"} & {entry.name for entry in project.folder.iterdir()}
     assert (project.folder / "results").is_dir()
@@ -187,7 +189,7 @@ def test_smoke_is_gone_afterwards_and_leaves_the_local_stack_alone(project: Proj
     shown = _succeeded(project.make("smoke"))
     stacks = _succeeded(project.shell(f"{RECIPE_ENV}; pulumi stack ls --json"))
 
-    assert "report publish --stack smoke" in shown.stdout
+    assert "report publish --stack smoke" in shown.stdout  # not prose: a command
     assert "report smoke" in shown.stdout
     assert "smoke is gone" in shown.stderr
     assert [(entry["name"], entry["current"]) for entry in json.loads(stacks.stdout)] == [("local", True)]
@@ -210,7 +212,7 @@ def test_a_stack_without_a_file_is_refused_with_those_there_are(project: Project
     unknown = project.make("up", STACK="locla")
     unsafe = project.make("up", STACK="../x; touch hacked")
 
-    assert "there is no stacks/Pulumi.locla.yaml; there are local" in unknown.stderr
-    assert "letters, digits, '_', '.' and '-' are allowed" in unsafe.stderr
+    assert "stacks/Pulumi.locla.yaml; there are" in unknown.stderr
+    assert "STACK='../x; touch hacked'" in unsafe.stderr
     assert not (project.folder / ".state").exists()
     assert not (project.folder / "hacked").exists()

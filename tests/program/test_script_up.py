@@ -31,7 +31,7 @@ def test_a_script_is_measured_as_it_stands(project: Project) -> None:
     up = project.up()
 
     assert "train.py --epochs 1" in shown
-    assert "under_ray.py 2 1 tf-config" in shown
+    assert "under_ray.py 2 1 tf-config" in shown  # not prose: a command
     assert 3 == sum("train.py --epochs 1" in given["command"] for given in inputs)
     found = project.comparison()
     assert ["baseline", "native", "ray"] == sorted(found["arms"])

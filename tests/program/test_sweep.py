@@ -69,7 +69,7 @@ def test_a_sweep_measures_reports_and_leaves_no_stack(sweeping: Project) -> None
 
     assert [True, False] == [point["result"] is not None for point in points(sweeping)]
     assert "workers=2 learningRate=0.002 failed:" in shown
-    assert "the stub was told to fail" in shown
+    assert "the stub was" in shown
     assert [] == stacks(sweeping)
     assert committed == (sweeping.folder / "stacks/Pulumi.local.yaml").read_text()
     assert {path.name for path in (ROOT / "stacks").iterdir()} == {
@@ -82,8 +82,9 @@ def test_a_sweep_measures_reports_and_leaves_no_stack(sweeping: Project) -> None
 
     again = sweep(sweeping, "workers=1 2", "learningRate=0.002", code=1)
 
-    assert "goes on, 1 of 2 settings are measured" in again
-    assert "setting 1 of 2" not in again
+    assert "goes on, 1 of 2" in again  # not prose: numbers
+    assert "setting 1 of" not in again
+    assert "setting 2 of" in again
 
 
 def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
@@ -102,7 +103,7 @@ def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
     first = (sweeping.folder / "out.txt").read_text()
 
     assert 130 == code, first
-    assert "The same command goes on where this stopped" in first
+    assert "same command goes" in first
     assert ["sweep-local"] == stacks(sweeping)
     assert [] == sweeping.survivors()
 
@@ -123,6 +124,7 @@ def test_a_state_that_a_full_disk_cut_off_is_put_back(sweeping: Project) -> None
 
     shown = sweep(sweeping, "workers=1")
 
-    assert "stack sweep-local: its state was cut off while it was written" in shown
+    assert "stack sweep-local: " in shown
+    assert "was cut off" in shown
     assert 1 == len(list((sweeping.folder / "runs/sweep-local").glob("baseline-1-*"))), shown
     assert [] == stacks(sweeping)

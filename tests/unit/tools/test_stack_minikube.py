@@ -100,9 +100,9 @@ def test_destroy_asks_for_others_jobs_before_it_deletes(pinned_as: str | None, m
     monkeypatch.setattr(recorded.stack, "_exists", lambda: True)
 
     def refuse(stack: str, namespace: str, pinned_as: str) -> None:
-        raise ToolError(f"{stack} in {namespace} by {pinned_as}")
+        raise ToolError(f"{stack} {namespace} {pinned_as}")
 
     monkeypatch.setattr(update, "refuse_to_end_others", refuse)
-    with pytest.raises(ToolError, match=f"ci in of-the-state by {pinned_as or 'ci'}"):
+    with pytest.raises(ToolError, match=f"ci of-the-state {pinned_as or 'ci'}"):
         recorded.stack.destroy()
     assert [] == recorded.steps
