@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compare.intervals import CONFIDENCE, t_quantile
-from infra import earlier
+from infra import run_history
 from infra.estimate import Estimate, Range, Wanted, estimate, wanted
 from infra.settings.draft import set_line
 from infra.settings.settings import Settings
@@ -48,7 +48,7 @@ def seconds_of(settings: Settings) -> float | None:
 def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
     """What a preview says where the measurement will probably not fit; nothing where nothing is known."""
     budget, request = seconds_of(settings), wanted(settings)
-    basis = earlier.known(settings, request, project)
+    basis = run_history.known(settings, request, project)
     estimated = estimate(request, basis.runs)
     if budget is None or estimated is None or estimated.total.high <= budget:
         return []

@@ -35,7 +35,7 @@ TRAIN = ("tests/training/", "tests/script/")
 """How the names of tests begin that train for real."""
 BESIDE = (
     *(f"tests/training/test_{name}.py" for name in ("command_line", "dataset", "fairness", "registry", "warm_up")),
-    *(f"tests/script/test_{name}.py" for name in ("adversaries", "pods", "their_image")),
+    *(f"tests/script/test_{name}.py" for name in ("adversaries", "pods", "unpacked_modules")),
 )
 """Of these, files that hold no machine for themselves: what they look at is no time."""
 TOGETHER = ("tests/program/test_make_stack.py", "tests/program/test_template.py")

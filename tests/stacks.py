@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from training.workloads.script import resolve, their_python
+from training.workloads.script import python_environment, resolve
 from training.workloads.script.recipe import ScriptRecipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,6 +44,6 @@ def environment_of(stack: str) -> dict[str, str]:
     python = _OTHERS.get(stack, TORCH)
     try:
         resolve.resolve(ScriptRecipe.from_dict(own | {"python": python or OWN_PYTHON}))
-    except their_python.PythonError as error:
+    except python_environment.PythonError as error:
         pytest.skip(f"{error.why}; TRY_PYTHON, TRY_TREES_PYTHON and TRY_RLLIB_PYTHON name no other")
     return {"python": python}

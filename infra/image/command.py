@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from infra.image import base as image_base
-from infra.image import index as image_index
+from infra.image import package_index as image_index
 from infra.image.spec import BUILD_FILES, CIFAR10, DOCKERFILE, Content, modules
 from infra.programs import Failure, run, run_main, say, succeeds, with_retries
 from training.contract.provenance import PROJECT

@@ -16,7 +16,7 @@ from typing import Any
 
 from packaging.markers import Marker
 
-from infra.image.more import pins
+from infra.image.requirements import pins
 from training.contract import provenance
 from training.contract.arms import ARMS, TUNED
 from training.contract.provenance import PROJECT

@@ -15,7 +15,7 @@ from infra.settings.key import CLUSTER, Key
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
-from training.workloads.script import commands, package, resolve, source, their_python
+from training.workloads.script import commands, package, python_environment, resolve, source
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
 
@@ -80,8 +80,8 @@ def has_python(draft: Draft) -> Iterator[Problem]:
     """Its interpreter answers, and has what the script imports, new enough to be observed; and Ray."""
     script, python = _recognised(draft), resolve.interpreter(draft["python"])
     try:
-        versions = their_python.checked(python, script)
-    except their_python.PythonError as error:
+        versions = python_environment.checked(python, script)
+    except python_environment.PythonError as error:
         key = draft.keys["python"]
         named = [set_line("python", error.interpreter or key.example)]
         fix = " && ".join([error.fix, *named] if error.interpreter else [error.fix] if error.fix else named)
@@ -90,7 +90,7 @@ def has_python(draft: Draft) -> Iterator[Problem]:
     if script and "ray" not in versions:
         yield Problem(
             draft.shown("python"), "an environment with Ray: without the arm ray there is nothing to compare",
-            (their_python.line_that_gives(script, ["ray"], python),),
+            (python_environment.line_that_gives(script, ["ray"], python),),
             why="the arm ray runs the script as Ray Train's training function",
         )  # fmt: skip
 
@@ -240,9 +240,9 @@ def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Draft)
             f"it imports {' or '.join(LEFT_OUT)}, which the image's Ray lacks: in requirements a line "
             f"ray[rllib]=={installed['ray']} brings it, or ray[llm]; RLlib needs PyTorch, too"
         )
-    if lacking := their_python.lacking(script, installed):
+    if lacking := python_environment.lacking(script, installed):
         return f"it imports {' and '.join(sorted(lacking))}, which the image lacks"
-    if old := their_python.too_old(script, installed):
+    if old := python_environment.too_old(script, installed):
         return f"the image would have {old[0]} {installed[old[0]]}, and {old[1]}"
     if script.uses("tf.keras", "tensorflow.keras") and "keras" not in installed and not _legacy(script, draft):
         return (
@@ -295,7 +295,7 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
 
 def line_that_pins(requirements: str) -> str:
     """Of the file `requirements`, with the versions that the image has; what asks for another of them, uv says."""
-    image, pinned, uv = ".state/image.txt", "pinned.txt", their_python.uv()
+    image, pinned, uv = ".state/image.txt", "pinned.txt", python_environment.uv()
     export = [uv, "export", "--quiet", "--frozen", "--no-default-groups", "--extra", "image"]
     compile_ = [
         uv,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import claim, kube, storage_asked
+from infra.places.cluster import claim, kube, storage_preflight
 from infra.places.cluster.claim import ClaimProvider
 from infra.places.cluster.storage_spec import CLAIM, FILE, ROLE_SECRET
 from infra.settings.settings import Claim
@@ -75,10 +75,10 @@ def test_the_line_that_is_printed_gives_a_secret_what_it_lacks(server: Path, the
         createNamespace="false", storage="s3://bucket/prefix", storageSecret="keys",
     )  # fmt: skip
 
-    ((said, (line,)),) = storage_asked.findings(api, asked)
+    ((said, (line,)),) = storage_preflight.findings(api, asked)
 
     assert all(name in said for name in ("keys", "keeper", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
     environment = os.environ | {"PATH": search, "KUBECONFIG": str(server)}
     subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], env=environment, check=True, timeout=60)
-    assert [] == storage_asked.findings(api, asked)
+    assert [] == storage_preflight.findings(api, asked)
     assert {*(there or {}), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} == set(kube.get(api, path)["data"])

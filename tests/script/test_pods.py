@@ -24,7 +24,7 @@ from training.launch import entry
 from training.launch.environment import FILES, SECRET_NAMES
 from training.launch.rendezvous import Rendezvous
 from training.machine import cgroup
-from training.workloads.script import package, where
+from training.workloads.script import execution_site, package
 from training.workloads.script.recognise import recognise
 
 ARGUMENTS = "--epochs 1 --num-workers {workers} --storage {storage}"
@@ -194,7 +194,7 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: 
             "RAY_ADDRESS": address,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": TOKEN,
-            where.JOB_CONFIG: json.dumps({"runtime_env": {"env_vars": {"A": "b"}}, "metadata": {"x": "y"}}),
+            execution_site.JOB_CONFIG: json.dumps({"runtime_env": {"env_vars": {"A": "b"}}, "metadata": {"x": "y"}}),
             SECRET_NAMES: "PASSWORD",
             "PASSWORD": PASSWORD,
         }
@@ -259,7 +259,7 @@ def memory_kills(
     for name, value in {**ray, "PYTHONPATH": str(PROJECT)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "executable", python)
-    pod = object.__new__(where.HeadPod)
+    pod = object.__new__(execution_site.HeadPod)
 
     before = pod.workers_without_memory()
     failed = subprocess.run([python, "-c", needs], cwd=folder, stderr=subprocess.PIPE, text=True, check=False)

@@ -11,9 +11,9 @@ from training.contract.progress import describe, read_new
 from training.contract.provenance import allowed_cpus
 from training.workloads.script import facts, resolve, same_work
 from training.workloads.script.facts import ArmFacts
+from training.workloads.script.python_environment import PythonError
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
-from training.workloads.script.their_python import PythonError
 
 pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
 

@@ -126,7 +126,7 @@ def result_of(inputs: dict[str, Any]) -> str:
 def result_of_script(arm: str, recipe: Recipe) -> TrainingResult:
     """Of ranks that did everything right. What it takes is no module that the program has loaded."""
     from tests.unit.script.test_facts import rank
-    from training.launch.observed import End
+    from training.launch.foreign_command import End
     from training.workloads.script import resolve, summary
     from training.workloads.script.recipe import ScriptRecipe
 

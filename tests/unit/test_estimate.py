@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra import budget, earlier, estimate
+from infra import budget, estimate, run_history
 from infra.estimate import Estimate, Range, wanted
 from infra.settings.settings import Settings
 from tests.unit.results import make_result
@@ -208,12 +208,12 @@ def test_what_make_try_took_is_a_basis(tmp_path: Path) -> None:
     """Of the same script alone, wherever its path begins; a file that can't be read is none."""
     asked = settings()
     kept(tmp_path, [*EVERY_ARM, *(took(arm, recipe={"script": "examples/other.py"}) for arm in ARMS)])
-    basis = earlier.known(asked, wanted(asked), tmp_path)
+    basis = run_history.known(asked, wanted(asked), tmp_path)
     other = settings(script="examples/keras_tf_config.py")
 
     assert EVERY_ARM == basis.runs
     assert "what `make try` took at 1970-01-01 00:50 UTC, one run of each arm" == basis.words
-    assert () == earlier.known(other, wanted(other), tmp_path).runs
+    assert () == run_history.known(other, wanted(other), tmp_path).runs
 
 
 def test_make_try_keeps_what_it_took_and_nothing_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_make_try_keeps_what_it_took_and_nothing_secret(tmp_path: Path, monkeypa
         keep.keep(request.read(given), {arm: of_ranks(rank(0, 1), name=arm, expected=1) for arm in ARMS}, outcomes)
     (path,) = (tmp_path / ".state/tried").iterdir()
     asked = settings(measureSteps="4")
-    basis = earlier.known(asked, wanted(asked), tmp_path)
+    basis = run_history.known(asked, wanted(asked), tmp_path)
 
     assert "hidden" not in path.read_text()
     assert [(12.0, 0.5, 4)] * 4 == [(each.wall, each.startup, each.steps) for each in basis.runs]
@@ -252,7 +252,7 @@ def test_the_stack_s_own_runs_go_before(tmp_path: Path) -> None:
         path = tmp_path / f"runs/mine/{arm}/result.json"
         result = make_result(arm)
         replace(result, recipe=asked.recipe.to_dict()).write(path)
-    basis = earlier.known(asked, wanted(asked), tmp_path)
+    basis = run_history.known(asked, wanted(asked), tmp_path)
 
     assert "4 runs of this stack" in basis.words
     assert estimate.estimate(wanted(asked), basis.runs)
@@ -261,8 +261,8 @@ def test_the_stack_s_own_runs_go_before(tmp_path: Path) -> None:
 def test_without_a_basis_the_plan_says_what_to_run() -> None:
     """A line that is typed as it stands: of a script `make try`, of the CNN one repeat."""
     script, cnn = settings(workers="3"), parse({}, machine(stack="mine"))
-    of_script = plan.unknown(script, wanted(script), earlier.Basis(runs=(), words=""))
-    of_cnn = plan.unknown(cnn, wanted(cnn), earlier.Basis(runs=(), words=""))
+    of_script = plan.unknown(script, wanted(script), run_history.Basis(runs=(), words=""))
+    of_cnn = plan.unknown(cnn, wanted(cnn), run_history.Basis(runs=(), words=""))
 
     assert "baseline, wide, native and ray would be new" in of_script
     assert f"make try SCRIPT={SCRIPT} ARGS='{ARGUMENTS}' WORKERS=3" in of_script
@@ -271,7 +271,7 @@ def test_without_a_basis_the_plan_says_what_to_run() -> None:
 
 def test_the_plan_says_by_what_other_runs_differ() -> None:
     """`make try` again would tell nothing where it can't have the setting; where it can, it is what to type."""
-    known = earlier.Basis(runs=EVERY_ARM, words="")
+    known = run_history.Basis(runs=EVERY_ARM, words="")
     larger, more = (
         plan.unknown(asked, wanted(asked), known) for asked in (settings(workerCpus="2"), settings(workers="3"))
     )

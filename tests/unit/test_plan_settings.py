@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from infra import sent
+from infra import bundle
 from infra.image.spec import Content
 from infra.places.cluster import jobs_spec, modules_spec, ray_cluster_spec
 from infra.places.cluster.pods import pods_of
@@ -278,7 +278,7 @@ def quickly() -> Iterator[None]:
 
     @cache
     def zipped(files: tuple[tuple[str, bytes], ...], **more: Any) -> bytes:
-        return sent.zipped(dict(files), **more)
+        return bundle.zipped(dict(files), **more)
 
     with pytest.MonkeyPatch.context() as patch:
         recognised = cache(recognise)

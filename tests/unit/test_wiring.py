@@ -143,8 +143,8 @@ def test_a_budget_is_thought_of_where_there_is_one() -> None:
     """Without the key a preview reads no runs, and loads nothing that estimates them."""
     asked, modules = record("keras", "--preview", "budgetMinutes=15"), record("keras", "--preview")["modules"]
 
-    assert {"infra/budget.py", "infra/earlier.py", "infra/estimate.py"} <= set(asked["modules"])
-    assert not {"infra/budget.py", "infra/earlier.py", "infra/estimate.py"} & set(modules)
+    assert {"infra/budget.py", "infra/run_history.py", "infra/estimate.py"} <= set(asked["modules"])
+    assert not {"infra/budget.py", "infra/run_history.py", "infra/estimate.py"} & set(modules)
 
 
 def test_what_is_permitted_is_a_warning() -> None:

@@ -24,7 +24,7 @@ from infra.places.cluster.kube import KubeError
 from infra.places.cluster.ray_api import RayError
 from tools.look import cluster
 from tools.look.cluster import StackCluster
-from tools.look.diagnose_ours import Ours
+from tools.look.diagnose_own_objects import Ours
 from tools.look.diagnose_ray import session_logs
 from tools.look.diagnose_secrets import scrubber_of
 from tools.look.diagnose_versions import versions

@@ -7,10 +7,10 @@ broken off `make up` keeps the runs that there are.
 import shlex
 from collections.abc import Mapping, Sequence
 
-from infra import budget, earlier, estimate
+from infra import budget, estimate, run_history
 from infra.budget import duration
-from infra.earlier import Basis
 from infra.estimate import Estimate, Wanted
+from infra.run_history import Basis
 from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
 from report import terminal
@@ -30,7 +30,7 @@ def main() -> int:
     stack, overrides = stack_settings.asked("plan", __doc__)
     settings = stack_settings.load(stack, overrides)
     asked = estimate.wanted(settings)
-    basis = earlier.known(settings, asked)
+    basis = run_history.known(settings, asked)
     found = estimate.estimate(asked, basis.runs)
     runs = _count(asked.runs, "run")
     terminal.write(f"stack {stack}: {_count(asked.repeats, 'repeat')} of {_count(len(asked.sides), 'arm')}, {runs}")

@@ -54,14 +54,14 @@ class Stack:
 
     def _up_in_cluster(self) -> int:
         """With this machine to itself and a cluster that was stopped started first, where the place needs it."""
-        from tools.look import update, why
+        from tools.look import failure_reason, update
 
         with update.ready(self.target, self.name, self.overrides):
-            before = why.ended(self.name, self.overrides)
+            before = failure_reason.ended(self.name, self.overrides)
             status = self.update()
         not_shown = self.show(self.comparison(), failed=status != 0)
         if status != 0:
-            why.tell(self.name, self.overrides, before)
+            failure_reason.tell(self.name, self.overrides, before)
             say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
         return status or not_shown
 

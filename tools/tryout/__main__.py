@@ -14,7 +14,7 @@ from tools.tryout import explain, keep, request, show, write
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
-from training.workloads.script import commands, facts, their_python
+from training.workloads.script import commands, facts, python_environment
 from training.workloads.script.recognise import Script, ScriptError, recognise
 
 
@@ -23,17 +23,17 @@ def main() -> int:
     asked = request.read()
     try:
         script = recognise(asked.script, asked.arguments, asked.kind)
-        found = their_python.checked(asked.python, script)
+        found = python_environment.checked(asked.python, script)
     except ScriptError as error:
         raise ToolError(str(error)) from None
-    except their_python.PythonError as error:
+    except python_environment.PythonError as error:
         raise ToolError(explain.python_problem(error, asked.command)) from None
     terminal.write(show.recognised(script, found, str(commands.folder(script))))
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
         arms = _arms(script, asked, Path(folder), "ray" in found)
         terminal.write(f"\narms\n{show.command_lines(arms)}")
         if explain.lacks_ray(script, arms):
-            terminal.write(f"to have it: {their_python.line_that_gives(script, ['ray'], asked.python)}")
+            terminal.write(f"to have it: {python_environment.line_that_gives(script, ['ray'], asked.python)}")
         machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
         if reason := isolation.refusal():
             terminal.write(f"\nwithout a network of its own: {reason}")

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 
 from tools.tryout.run_arm import Outcome
-from training.launch.observed import MOST_PRINTED, MOST_PROCESSES
+from training.launch.foreign_command import MOST_PRINTED, MOST_PROCESSES
 from training.workloads.script.commands import ArmCommand
+from training.workloads.script.python_environment import PythonError
 from training.workloads.script.recognise import Script
-from training.workloads.script.their_python import PythonError
 
 LINES = 12
 

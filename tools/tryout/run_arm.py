@@ -18,7 +18,7 @@ from infra.places.local import guard
 from tools.tryout.request import Request
 from training.contract.provenance import PROJECT
 from training.launch import environment
-from training.launch.observed import MOST_PRINTED
+from training.launch.foreign_command import MOST_PRINTED
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.observations import Observation, read
@@ -95,7 +95,7 @@ def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
     """Exit code, the end of what was printed, and how many bytes that was."""
     command = [
         *(sys.executable, "-m", "infra.places.local.guard", "--deadline", str(limit_seconds), "--progress", str(own)),
-        *("--", sys.executable, "-m", "training.launch.observed", str(plan)),
+        *("--", sys.executable, "-m", "training.launch.foreign_command", str(plan)),
     ]
     running = subprocess.Popen(
         command, cwd=PROJECT, env=environment.allowed(os.environ), stdin=subprocess.PIPE,

@@ -11,8 +11,8 @@ from tools.tryout.run_arm import Outcome
 from training.workloads.script import same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts, ray_changed_nothing, same_threads
+from training.workloads.script.python_environment import PACKAGES
 from training.workloads.script.recognise import WORDS, Script
-from training.workloads.script.their_python import PACKAGES
 
 LETTERS: dict[Claim, str] = {"same work": "A", "same result": "B", "same script": "C", "it finished": "D"}
 MUCH_REPORTING = 0.1

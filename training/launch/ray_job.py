@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from training.launch.environment import RAY_JOB, RESULTS, SECRET_FILE, SECRET_NAMES
-from training.launch.their_image import find_psutil
+from training.launch.unpacked_modules import find_psutil
 
 FOLDER = "results"
 """Of the result, in the job's own folder."""

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from infra.bundle import LEAST_PYTHON, LEAST_RAY, by_name, dotted, needed, zipped
 from infra.image import spec as image_spec
 from infra.places.cluster import pod_spec
 from infra.places.cluster.pod_spec import Manifest
-from infra.sent import LEAST_PYTHON, LEAST_RAY, by_name, dotted, needed, zipped
 from training.contract import provenance
 from training.contract.recipe import Recipe
 from training.launch.environment import IN_OTHER_IMAGE
@@ -23,7 +23,7 @@ KEY = "modules.zip"
 PACKED = "/modules"
 """Where the container that unpacks them finds it."""
 UNPACK = f"import zipfile; zipfile.ZipFile('{PACKED}/{KEY}').extractall('{IN_OTHER_IMAGE}')"
-ENTRY = "training.launch.their_image"
+ENTRY = "training.launch.unpacked_modules"
 DASHBOARD = {"aiohttp_cors": "ray[default]"}
 """A module of Ray's dashboard, to which runs are submitted, and what brings it."""
 _UNPACKED, _DIGITS = "modules", 12
@@ -45,7 +45,7 @@ class Modules:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     """As an image of ours has them. In others user 1000 may have no name, and no folder that can be written."""
-    start: ClassVar[tuple[str, ...]] = ("python", "-P", f"{IN_OTHER_IMAGE}/training/launch/their_image.py")
+    start: ClassVar[tuple[str, ...]] = ("python", "-P", f"{IN_OTHER_IMAGE}/training/launch/unpacked_modules.py")
     """What starts the module that follows."""
 
     ray_version: ClassVar[str] = f"{dotted(LEAST_RAY)}.0"

@@ -12,7 +12,7 @@ import pulumi
 
 from compare.measurement import Reserved
 from infra.doctor import Finding
-from infra.image import more
+from infra.image import requirements
 from infra.image import spec as image_spec
 from infra.places.cluster import fit, kube
 from infra.places.cluster.kube import KubeError
@@ -146,7 +146,7 @@ class ClusterPlace(ABC):
 
 
 def _of_others() -> OfOtherImage:
-    from infra.sent import LEAST_PYTHON, LEAST_RAY, dotted  # of what most stacks do without
+    from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted  # of what most stacks do without
 
     return OfOtherImage(python=dotted(LEAST_PYTHON), ray=dotted(LEAST_RAY))
 
@@ -154,7 +154,7 @@ def _of_others() -> OfOtherImage:
 def ask_storage(settings: Settings) -> None:
     """Refuse storage that can't be used from this machine, where the settings have any. Raises RunError."""
     if settings.storage:
-        from infra.places.cluster.storage_asked import ask_from_here  # of what most stacks do without
+        from infra.places.cluster.storage_preflight import ask_from_here  # of what most stacks do without
 
         ask_from_here(settings)
 
@@ -163,7 +163,7 @@ def storage_findings(api: Any, settings: Settings) -> list[tuple[str, tuple[str,
     """Why the cluster has not what storage needs, each with the lines that mend it. Raises KubeError."""
     if settings.storage is None:
         return []
-    from infra.places.cluster.storage_asked import findings
+    from infra.places.cluster.storage_preflight import findings
 
     return findings(api, settings)
 
@@ -238,12 +238,12 @@ def _requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
     else:
         why, ways = _why_not_pinned(file), (line_that_pins(draft["requirements"]), remove)
     if why:
-        yield Problem(draft.shown("requirements"), more.ALLOWED, ways, why=why)
+        yield Problem(draft.shown("requirements"), requirements.ALLOWED, ways, why=why)
 
 
 def _why_not_pinned(file: Path) -> str:
     try:
-        return more.conflict(more.pins(file), image_spec.fixed())
+        return requirements.conflict(requirements.pins(file), image_spec.fixed())
     except (OSError, ValueError) as error:
         return str(error)
 

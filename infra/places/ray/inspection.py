@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
+from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted, needed, zipped
 from infra.places.ray import jobs, owner
-from infra.sent import LEAST_PYTHON, LEAST_RAY, dotted, needed, zipped
 from infra.settings.draft import Unfit, set_line
 from infra.settings.settings import RayNodes, Settings
 from training.contract.printable import printable

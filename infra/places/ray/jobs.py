@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from infra.bundle import by_name, zipped
 from infra.plan import RunPlan
-from infra.sent import by_name, zipped
 from training.contract import provenance
 from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.image import index as image_index
+from infra.image import package_index as image_index
 
 
 @pytest.fixture

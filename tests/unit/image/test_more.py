@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.image import more
+from infra.image import requirements
 from infra.image import spec as image_spec
 from infra.image.spec import Content
 from training.contract.provenance import PROJECT
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_what_a_tool_compiled_is_read(file: Path) -> None:
     """Markers, hashes over several lines, options and comments; names as uv.lock has them."""
-    assert {"torch": "2.15.0+cpu", "typing-extensions": "4.16.0", "ray": "2.60.0"} == more.pins(file)
+    assert {"torch": "2.15.0+cpu", "typing-extensions": "4.16.0", "ray": "2.60.0"} == requirements.pins(file)
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_a_version_that_is_left_open_is_refused(file: Path, line: str) -> None:
     """By its line: what was new on another day would be another image under one name."""
     file.write_text(f"numpy==2.4.6\n{line}\n")
 
-    with pytest.raises(more.RequirementsError, match=r"line 2 is '.*', which names no one version"):
-        more.pins(file)
+    with pytest.raises(requirements.RequirementsError, match=r"line 2 is '.*', which names no one version"):
+        requirements.pins(file)
 
 
 def test_no_password_of_an_index_is_shown(file: Path) -> None:
     """The message is printed by a preview, also into a pull request."""
     file.write_text("mine @ git+https://me:xyzzy@git.example.com/mine\n")
 
-    with pytest.raises(more.RequirementsError, match=r"//\[secret\]@git") as raised:
-        more.pins(file)
+    with pytest.raises(requirements.RequirementsError, match=r"//\[secret\]@git") as raised:
+        requirements.pins(file)
     assert "xyzzy" not in str(raised.value)
 
 
@@ -74,9 +74,9 @@ def test_the_image_s_own_packages_stay_as_they_are_locked(file: Path) -> None:
     """Ray of another version would be measured under the name of this one."""
     locked = image_spec.fixed()
 
-    assert "" == more.conflict(more.pins(file) | {"ray": locked["ray"]}, locked)
-    assert f"ray==1.0, and the image has ray=={locked['ray']}" == more.conflict({"ray": "1.0"}, locked)
-    assert "scikit-learn==0.1, " in more.conflict({"scikit-learn": "0.1"}, locked)
+    assert "" == requirements.conflict(requirements.pins(file) | {"ray": locked["ray"]}, locked)
+    assert f"ray==1.0, and the image has ray=={locked['ray']}" == requirements.conflict({"ray": "1.0"}, locked)
+    assert "scikit-learn==0.1, " in requirements.conflict({"scikit-learn": "0.1"}, locked)
 
 
 def test_a_change_of_the_file_is_another_image(file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import sent
+from infra import bundle
 from infra.places.ray import owner
 from infra.places.ray.place import ExistingRay, readable
 from infra.places.ray.run import RayJobRunProvider
@@ -366,7 +366,7 @@ def test_the_secrets_of_a_run_go_by_its_environment() -> None:
     given = provider.variables({"token": TOKEN, "secretEnvironment": "{}"})
     assert {submit.TOKEN: TOKEN, "TRAINING_SECRET_ENVIRONMENT": "{}"}.items() <= given.items()
     assert not {submit.TOKEN, "TRAINING_SECRET_ENVIRONMENT"} & provider.variables({}).keys()
-    assert sent.LEAST_RAY == (2, 54)
+    assert bundle.LEAST_RAY == (2, 54)
 
 
 @pytest.mark.parametrize("storage", ["s3://my-bucket/training", "../kept"])

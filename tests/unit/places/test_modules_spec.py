@@ -73,7 +73,7 @@ def test_every_pod_unpacks_them_before_its_own_container_starts(pods: Pods, chos
 def test_a_job_starts_ours_whatever_else_its_image_calls_so(pods: Pods, chosen: Settings) -> None:
     """By the path of a file; -P, or the image's own folder would go before. Flags come as in an image of ours."""
     commands = {name: spec["containers"][0].get("command", []) for name, spec in templates(pods, chosen)}
-    start = ["python", "-P", "/ray-worth-it/training/launch/their_image.py"]
+    start = ["python", "-P", "/ray-worth-it/training/launch/unpacked_modules.py"]
 
     assert [*start, "training.launch.pod", "wide"] == commands["wide"][:5]
     assert [*start, "training.launch.submit"] == commands["ray"][:4]
@@ -141,7 +141,7 @@ def test_they_are_all_that_a_pod_imports_and_small() -> None:
         "training/launch/pod.py",
         "training/launch/submit.py",
         "training/launch/storage_probe.py",
-        "training/launch/their_image.py",
+        "training/launch/unpacked_modules.py",
         "training/workloads/script/observe/path/sitecustomize.py",
         "training/workloads/script/ranks/under_ray.py",
     } <= names

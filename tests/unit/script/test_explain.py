@@ -8,7 +8,7 @@ import pytest
 from infra.places.local import guard
 from tools.tryout import explain
 from tools.tryout.run_arm import Outcome
-from training.launch.observed import MOST_PRINTED
+from training.launch.foreign_command import MOST_PRINTED
 from training.workloads.script.recognise import Script
 
 

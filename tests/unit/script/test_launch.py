@@ -10,7 +10,7 @@ import pytest
 
 from training.contract.provenance import PROJECT
 from training.launch import entry
-from training.launch.observed import End
+from training.launch.foreign_command import End
 from training.machine import cgroup
 from training.workloads.script import launch
 
@@ -104,8 +104,9 @@ def test_an_arm_that_there_is_not_is_one_message(tmp_path: Path, arm: str, flags
 
 PROGRAM = """
 import sys
-from training.launch import observed
-end = observed.run([sys.executable, "-c", sys.argv[1]], ".", {"PATH": "/bin"}, 1, lambda out: len(out.read(5)) < 5)
+from training.launch import foreign_command
+command = [sys.executable, "-c", sys.argv[1]]
+end = foreign_command.run(command, ".", {"PATH": "/bin"}, 1, lambda out: len(out.read(5)) < 5)
 print(end.code, end.left)
 """
 

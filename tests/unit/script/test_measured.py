@@ -17,7 +17,7 @@ from tests.unit.results import quiet_machine
 from tests.unit.script.test_facts import rank
 from training.contract import provenance
 from training.contract.result import TrainingResult, summarise
-from training.launch.observed import End
+from training.launch.foreign_command import End
 from training.workloads.script import summary, workload
 from training.workloads.script.observations import Observation, Optimizer
 from training.workloads.script.recipe import ScriptRecipe

@@ -9,7 +9,7 @@ from tools.setup.project import ROOT, ToolError
 from tools.stack import config as stack_config
 from tools.tryout import __main__ as tryout
 from tools.tryout import request, write
-from training.workloads.script import recipe, their_python
+from training.workloads.script import python_environment, recipe
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.recognise import Script
@@ -142,27 +142,27 @@ def test_a_stack_file_in_another_form_is_left_alone(tmp_path: Path, monkeypatch:
 
 def test_an_environment_without_ray_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script that imports Ray; and versions that can't be observed, by name. What uv made has no pip."""
-    monkeypatch.setattr(their_python, "modules", lambda python: frozenset({"pip"} if "pip" in python else ()))
-    monkeypatch.setattr(their_python, "is_environment", lambda _: True)
+    monkeypatch.setattr(python_environment, "modules", lambda python: frozenset({"pip"} if "pip" in python else ()))
+    monkeypatch.setattr(python_environment, "is_environment", lambda _: True)
     script = Script(path=tmp_path / "a.py", kind="ray-torch", modules=frozenset({"ray.train", "torch"}), arguments=())
 
     lacks = "a.py imports ray, which its environment has not: "
-    with pytest.raises(their_python.PythonError, match=rf"{lacks}/pip/python -m pip install 'ray\[train\]>="):
-        their_python.check(script, {"python": "3.11.0"}, "/pip/python")
-    with pytest.raises(their_python.PythonError, match=rf"{lacks}\S*uv\S* pip install --python /x/python 'ray"):
-        their_python.check(script, {"python": "3.11.0"}, "/x/python")
-    with pytest.raises(their_python.PythonError, match=r"ray 2.49.2 .* 2.51 or newer"):
-        their_python.check(script, {"python": "3.11.0", "ray": "2.49.2"}, "/x/python")
-    with pytest.raises(their_python.PythonError, match=r"torch 2.0.1\+cpu .* 2.1 or newer"):
-        their_python.check(script, {"python": "3.11.0", "ray": "2.60.0", "torch": "2.0.1+cpu"}, "/x/python")
-    their_python.check(script, {"python": "3.9.1", "ray": "2.51.0", "torch": "2.1.0"}, "/x/python")
+    with pytest.raises(python_environment.PythonError, match=rf"{lacks}/pip/python -m pip install 'ray\[train\]>="):
+        python_environment.check(script, {"python": "3.11.0"}, "/pip/python")
+    with pytest.raises(python_environment.PythonError, match=rf"{lacks}\S*uv\S* pip install --python /x/python 'ray"):
+        python_environment.check(script, {"python": "3.11.0"}, "/x/python")
+    with pytest.raises(python_environment.PythonError, match=r"ray 2.49.2 .* 2.51 or newer"):
+        python_environment.check(script, {"python": "3.11.0", "ray": "2.49.2"}, "/x/python")
+    with pytest.raises(python_environment.PythonError, match=r"torch 2.0.1\+cpu .* 2.1 or newer"):
+        python_environment.check(script, {"python": "3.11.0", "ray": "2.60.0", "torch": "2.0.1+cpu"}, "/x/python")
+    python_environment.check(script, {"python": "3.9.1", "ray": "2.51.0", "torch": "2.1.0"}, "/x/python")
 
 
 @pytest.mark.parametrize("python", ["/no/such/python", "/bin/ls", "/bin/true"])
 def test_what_is_no_python_is_refused(python: str) -> None:
     """With what it said."""
-    with pytest.raises(their_python.PythonError, match=python):
-        their_python.versions(python)
+    with pytest.raises(python_environment.PythonError, match=python):
+        python_environment.versions(python)
 
 
 def test_a_run_has_the_environment_of_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

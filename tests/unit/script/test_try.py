@@ -18,8 +18,8 @@ from tools.tryout import __main__ as tryout
 from tools.tryout import explain, keep, request, show, write
 from tools.tryout.run_arm import Outcome
 from training.workloads.script.commands import ArmCommand
+from training.workloads.script.python_environment import PythonError
 from training.workloads.script.recognise import Script, recognise
-from training.workloads.script.their_python import PythonError
 
 ARMS = ("baseline", "native", "ray")
 REFUSED = "usage: train.py\ntrain.py: error: unrecognized arguments: --epoch 1\n"
@@ -206,14 +206,14 @@ def test_a_script_without_its_framework_is_told_of_python(tmp_path: Path) -> Non
 
 def test_nothing_is_installed_into_the_systems_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The script gets an environment beside it."""
-    from training.workloads.script import their_python
+    from training.workloads.script import python_environment
 
-    monkeypatch.setattr(their_python, "modules", lambda _: frozenset({"pip"}))
+    monkeypatch.setattr(python_environment, "modules", lambda _: frozenset({"pip"}))
     script = Script(path=tmp_path / "a.py", kind="ray-torch", modules=frozenset({"ray.train"}), arguments=())
     for own in (True, False):
-        monkeypatch.setattr(their_python, "is_environment", lambda _, own=own: own)
+        monkeypatch.setattr(python_environment, "is_environment", lambda _, own=own: own)
         with pytest.raises(PythonError) as refused:
-            their_python.check(script, {"python": "3.11.0"}, "/usr/bin/python3")
+            python_environment.check(script, {"python": "3.11.0"}, "/usr/bin/python3")
 
         assert own == refused.value.fix.startswith("/usr/bin/python3 -m pip install ")
         assert own != bool(re.search(r"venv .*/\.venv && .*install --python .*\.venv/bin/python", refused.value.fix))

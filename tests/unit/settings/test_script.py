@@ -10,7 +10,7 @@ import pytest
 
 from tests.golden import Wording
 from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems, settings
-from training.workloads.script import their_python
+from training.workloads.script import python_environment
 
 RAY = "from ray.train.tensorflow import TensorflowTrainer\nfrom ray.train import ScalingConfig\n"
 TORCHRUN = "def train():\n    import torch.distributed\n"
@@ -118,9 +118,9 @@ def test_an_environment_that_has_not_what_it_takes_is_one_line(
 ) -> None:
     """No Ray, or one that is too old: what installs it."""
     script.write_text(text)
-    monkeypatch.setattr(their_python, "versions", lambda _: installed)
-    monkeypatch.setattr(their_python, "modules", lambda _: frozenset({"pip", "ray", "tensorflow"}))
-    monkeypatch.setattr(their_python, "is_environment", lambda _: True)
+    monkeypatch.setattr(python_environment, "versions", lambda _: installed)
+    monkeypatch.setattr(python_environment, "modules", lambda _: frozenset({"pip", "ray", "tensorflow"}))
+    monkeypatch.setattr(python_environment, "is_environment", lambda _: True)
     (problem,) = problems(**keys(script, scriptArguments="--num-workers {workers}", python="/bin/true"))
 
     assert problem.fixes[0].startswith("/bin/true -m pip install ")  # not prose: a command
@@ -134,7 +134,7 @@ def test_an_environment_that_is_not_there_is_one_line_that_makes_it(wording: Wor
     (script.parent / "requirements.txt").write_text("torch\n")
     (by_file,) = problems(**keys(script, python=str(script.parent / ".venv/bin/python")))
 
-    wording("settings", str(by_imports).replace(their_python.uv(), "uv"))
+    wording("settings", str(by_imports).replace(python_environment.uv(), "uv"))
     made, installed = by_imports.fixes[0].split(" && ")
     assert ["venv", "--python", "3.11", "../mine/.venv"] == shlex.split(made)[1:]
     assert shlex.split(installed)[1:] == [
@@ -149,21 +149,21 @@ def test_an_environment_that_is_not_there_is_one_line_that_makes_it(wording: Wor
             "torch",
         ),
     ]
-    assert by_file.fixes[0].endswith(f" -r {their_python.near(script.parent / 'requirements.txt')}")
+    assert by_file.fixes[0].endswith(f" -r {python_environment.near(script.parent / 'requirements.txt')}")
 
 
 def test_the_projects_own_environment_stays_as_it_is_locked(
     wording: Wording, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it lacks goes into one of the script's own, which is named in the same line."""
-    monkeypatch.setattr(their_python, "modules", lambda _: frozenset({"ray"}))
+    monkeypatch.setattr(python_environment, "modules", lambda _: frozenset({"ray"}))
     script.write_text("import torch.distributed\n")
     (problem,) = problems(**keys(script))
 
     wording("settings", problem.why)
     folder = script.parent / ".venv"
-    assert f" venv --python 3.11 {their_python.near(folder)} && " in problem.fixes[0]  # not prose: a command
-    assert problem.fixes[0].endswith(f" && pulumi config set python {their_python.near(folder / 'bin/python')}")
+    assert f" venv --python 3.11 {python_environment.near(folder)} && " in problem.fixes[0]  # not prose: a command
+    assert problem.fixes[0].endswith(f" && pulumi config set python {python_environment.near(folder / 'bin/python')}")
 
 
 def test_what_is_no_python_is_refused(wording: Wording, script: Path) -> None:
@@ -453,8 +453,8 @@ def test_what_a_script_is_made_of_measures_again(script: Path, monkeypatch: pyte
     imported = measurement(script=script)
     (script.parent / "unrelated.py").write_text("2")
     folder_changed = measurement(script=script, scriptFolder=str(script.parent))
-    versions = their_python.versions("python3")
-    monkeypatch.setattr(their_python, "versions", lambda _: {**versions, "ray": "9.9"})
+    versions = python_environment.versions("python3")
+    monkeypatch.setattr(python_environment, "versions", lambda _: {**versions, "ray": "9.9"})
     upgraded = measurement(script=script)
 
     assert first == beside

@@ -12,7 +12,7 @@ import pytest
 
 from infra.places.cluster import modules_spec
 from infra.places.cluster.modules_spec import KEY, PACKED, UNPACK
-from training.launch import their_image
+from training.launch import unpacked_modules
 from training.launch.environment import IN_OTHER_IMAGE
 
 PRINTS = """import os, sys
@@ -79,8 +79,8 @@ def test_ray_brings_what_nobody_installed(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(os, "environ", os.environ | {"PYTHONPATH": "/mine"})
     monkeypatch.setattr(sys, "path", list(sys.path))
     there = find_spec("ray")
-    monkeypatch.setattr(their_image, "find_spec", {"ray": there}.get)
-    their_image.find_psutil()
+    monkeypatch.setattr(unpacked_modules, "find_spec", {"ray": there}.get)
+    unpacked_modules.find_psutil()
 
     assert Path(sys.path[-1], "psutil").is_dir()
     assert ["/mine", sys.path[-1]] == os.environ["PYTHONPATH"].split(os.pathsep)
@@ -90,6 +90,6 @@ def test_what_is_installed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is added where psutil is there."""
     before = list(sys.path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    their_image.find_psutil()
+    unpacked_modules.find_psutil()
 
     assert before == sys.path

@@ -16,18 +16,18 @@ from training.contract import progress, provenance
 from training.contract.arms import ARMS, NATIVE
 from training.contract.progress import Progress
 from training.contract.result import TrainingResult
-from training.launch import observed
+from training.launch import foreign_command
 from training.launch.entry import Request
 from training.launch.environment import secrets_of, short_folder
-from training.launch.observed import MOST_PRINTED
+from training.launch.foreign_command import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
 from training.workloads.script import commands, left, summary
 from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
+from training.workloads.script.execution_site import Invocation, here
 from training.workloads.script.recipe import ScriptRecipe, patterns, variables
 from training.workloads.script.resolve import resolve, why_not
-from training.workloads.script.where import Invocation, here
 
 
 class ArmError(ValueError):
@@ -67,7 +67,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         environment = place.variables(invocation)
         printed = _Printed({**place.secret, **secrets_of(os.environ)})
         usage, killed, before = Usage(), cgroup.memory_kills(), left.look(commands.folder(resolved.script))
-        end = observed.run(
+        end = foreign_command.run(
             command.command, str(commands.folder(resolved.script)), environment, place.cpus(command), printed.pass_on
         )
     try:
@@ -130,13 +130,13 @@ def _kept(recipe: ScriptRecipe, folder: Path, request: Request) -> list[Artifact
     return kept
 
 
-def _refuse_failure(end: observed.End, printed: "_Printed", arm: str) -> None:
+def _refuse_failure(end: foreign_command.End, printed: "_Printed", arm: str) -> None:
     if printed.count > MOST_PRINTED:
         raise ArmError(
             f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended: a measurement would time its printing"
         )
-    if end.processes > observed.MOST_PROCESSES:
-        raise ArmError(f"it started more than {observed.MOST_PROCESSES} processes, and was ended")
+    if end.processes > foreign_command.MOST_PROCESSES:
+        raise ArmError(f"it started more than {foreign_command.MOST_PROCESSES} processes, and was ended")
     if end.code:
         how = f"exit code {end.code}" if end.code > 0 else f"signal {-end.code}"
         raise ArmError(

@@ -12,7 +12,7 @@ from training.contract.arms import TUNED
 from training.contract.provenance import PROJECT
 from training.contract.workload import Files, Installed, OfOtherImage, OfRayCluster
 from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
-from training.workloads.script import commands, package, source, their_python
+from training.workloads.script import commands, package, python_environment, source
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, ScriptError, recognise
@@ -78,7 +78,7 @@ def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
         raise ScriptError("script", "no script is named: it is the file that trains, as ../mine/train.py")
     python = interpreter(recipe.python) if image is None else "python"
     script = script_of(recipe)
-    versions = their_python.checked(python, script) if image is None else their_python.of_image(image)
+    versions = python_environment.checked(python, script) if image is None else python_environment.of_image(image)
     in_pods = image is not None and not isinstance(image, OfRayCluster)
     return ResolvedScript(recipe=recipe, script=script, python=python, versions=versions, in_pods=in_pods)
 
@@ -133,7 +133,7 @@ def warm_up(recipe: ScriptRecipe) -> list[str]:
 
 def modules(recipe: ScriptRecipe) -> dict[str, str]:
     """What it imports as soon as it is started."""
-    return {name: their_python.NAME_OF.get(name, name) for name in script_of(recipe).loads}
+    return {name: python_environment.NAME_OF.get(name, name) for name in script_of(recipe).loads}
 
 
 def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:

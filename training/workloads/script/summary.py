@@ -26,7 +26,7 @@ from training.contract.result import (
     Worker,
 )
 from training.launch import environment
-from training.launch.observed import End
+from training.launch.foreign_command import End
 from training.machine import topology
 from training.workloads.script import facts
 from training.workloads.script.commands import ArmCommand, folder

@@ -11,7 +11,7 @@ from infra.places.cluster.job_result import INDEX_LABEL
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL, labels
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, pod, serving
-from tools.look import cluster, why
+from tools.look import cluster, failure_reason
 from tools.look.status_view import phase
 
 
@@ -67,7 +67,7 @@ EVICTED = 'Usage of EmptyDir volume "tmp" exceeds the limit "200Mi". '
 )
 def test_what_happened_to_a_pod_is_one_sentence(found: dict[str, Any], said: str) -> None:
     """With the line that mends it, where one does."""
-    (text,) = why.reasons([found])
+    (text,) = failure_reason.reasons([found])
     assert said in text
 
 
@@ -77,7 +77,7 @@ def test_a_container_that_runs_before_the_pod_s_own_may_wait_for_the_image(wordi
     missing = {"name": "modules", "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}
     pod["status"]["initContainerStatuses"] = [missing]
 
-    (reason,) = why.reasons([pod])
+    (reason,) = failure_reason.reasons([pod])
     wording("why", reason)
     assert "Pending (ErrImagePull, PodInitializing)" == phase({**pod, "status": {**pod["status"], "phase": "Pending"}})
 
@@ -88,7 +88,7 @@ def test_of_the_ranks_of_a_run_the_first_that_failed_is_named(wording: Wording) 
         of_run("native-1", "native", "0", state=ended(143, "2025-03-01T12:00:09Z")),
         of_run("native-1", "native", "1", state=ended(3, "2025-03-01T12:00:05Z")),
     ]
-    (reason,) = why.reasons(ranks)
+    (reason,) = failure_reason.reasons(ranks)
     assert re.search(r"^native-1: .*\b1\b.*\b3$", reason)
     wording("why", reason)
 
@@ -97,7 +97,7 @@ def test_a_pod_of_ray_s_that_was_started_again_is_named(wording: Wording) -> Non
     """It runs, and its work is lost."""
     again = pod("worker-x", labels={PROJECT_LABEL: PROJECT})
     again["status"]["containerStatuses"][0]["lastState"] = ended(137, reason="OOMKilled")
-    (reason,) = why.reasons([again])
+    (reason,) = failure_reason.reasons([again])
     assert reason.startswith("worker-x: ")
     assert "workerMemory" in reason
     wording("why", reason)
@@ -108,15 +108,18 @@ def test_of_a_container_that_had_ended_before_nothing_is_said(wording: Wording) 
     again = pod("worker-x", labels={PROJECT_LABEL: PROJECT})
     last = again["status"]["containerStatuses"][0]
     last["lastState"] = {"terminated": ended(255)["terminated"] | {"containerID": "containerd://1"}}
-    assert not why.reasons([again], {"containerd://1"})
-    (reason,) = why.reasons([again], {"containerd://0"})
+    assert not failure_reason.reasons([again], {"containerd://1"})
+    (reason,) = failure_reason.reasons([again], {"containerd://0"})
     assert "255" in reason
     wording("why", reason)
 
 
 def test_what_went_well_is_nothing_to_tell() -> None:
     """Nor what still runs."""
-    assert why.reasons([of_run("baseline-1", state=ended(0)), pod("head", labels={PROJECT_LABEL: PROJECT})]) == []
+    assert (
+        failure_reason.reasons([of_run("baseline-1", state=ended(0)), pod("head", labels={PROJECT_LABEL: PROJECT})])
+        == []
+    )
 
 
 def test_it_is_asked_of_the_stack_s_cluster(
@@ -131,14 +134,14 @@ def test_it_is_asked_of_the_stack_s_cluster(
         api.put("/api/v1", "pods", again, NAMESPACE)
         monkeypatch.setattr(cluster, "ROOT", tmp_path)
         monkeypatch.setattr(kube, "own_path", lambda _: kubeconfig)
-        why.tell("ci", {}, ())
+        failure_reason.tell("ci", {}, ())
         assert "baseline-1: " in "".join(capsys.readouterr())
-        before = why.ended("ci", {})
+        before = failure_reason.ended("ci", {})
         api.put("/api/v1", "pods", of_run("native-1", state=ended(4)), NAMESPACE)
-        why.tell("ci", {}, before)
+        failure_reason.tell("ci", {}, before)
         (line,) = "".join(capsys.readouterr()).splitlines()
         assert re.search(r"^native-1: .*\b4$", line)
-    assert not why.ended("ci", {})
-    why.tell("ci", {}, ())
-    why.tell("local", {}, ())
+    assert not failure_reason.ended("ci", {})
+    failure_reason.tell("ci", {}, ())
+    failure_reason.tell("local", {}, ())
     assert "".join(capsys.readouterr()) == ""

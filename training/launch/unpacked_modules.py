@@ -1,6 +1,6 @@
 """Starts a module of this project in a pod whose image is somebody else's. Standard library only.
 
-    python -P FOLDER/training/launch/their_image.py MODULE ARGUMENTS…
+    python -P FOLDER/training/launch/unpacked_modules.py MODULE ARGUMENTS…
 
 FOLDER is where the project's modules were unpacked. They go before what the image itself names in PYTHONPATH.
 """

@@ -16,9 +16,9 @@ from training.contract.provenance import PROJECT
 from training.launch import entry
 from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET_FILE, SECRET_NAMES
-from training.launch.observed import End
+from training.launch.foreign_command import End
 from training.launch.rendezvous import Rendezvous
-from training.workloads.script import package, where
+from training.workloads.script import execution_site, package
 from training.workloads.script.observe import in_pod, state
 from training.workloads.script.observe.in_pod import STORE
 from training.workloads.script.recipe import ScriptRecipe
@@ -80,10 +80,10 @@ def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Somewhere:
     return made
 
 
-def given_to(found: ResolvedScript, arm: str, own_ray: Path, **needed: str) -> where.Invocation:
+def given_to(found: ResolvedScript, arm: str, own_ray: Path, **needed: str) -> execution_site.Invocation:
     """What an arm is started with."""
     command = found.arms({})[arm]
-    return where.Invocation(
+    return execution_site.Invocation(
         resolved=found, command=command, needed=needed, observer=OBSERVER, own_ray=own_ray, storage=""
     )
 
@@ -92,7 +92,7 @@ def test_on_this_machine_nothing_is_a_pod_s(monkeypatch: pytest.MonkeyPatch, tmp
     """Its script is where it is, and its CPUs are bound."""
     monkeypatch.delenv(entry.POD, raising=False)
 
-    assert type(where.here(Somewhere(tmp_path).request())) is where.Machine
+    assert type(execution_site.here(Somewhere(tmp_path).request())) is execution_site.Machine
 
 
 def test_a_pod_unpacks_its_own_copy(pod: Somewhere) -> None:
@@ -101,7 +101,7 @@ def test_a_pod_unpacks_its_own_copy(pod: Somewhere) -> None:
     there.mkdir(parents=True)
     (there / "old.py").touch()
 
-    path = Path(where.here(pod.request()).recipe(ScriptRecipe(script="train.py")).script)
+    path = Path(execution_site.here(pod.request()).recipe(ScriptRecipe(script="train.py")).script)
 
     assert there / "train.py" == path
     assert pod.text == path.read_text()
@@ -110,13 +110,13 @@ def test_a_pod_unpacks_its_own_copy(pod: Somewhere) -> None:
 
 def test_the_secret_is_known_by_its_names(pod: Somewhere) -> None:
     """So that no log has it."""
-    assert SECRET == where.here(pod.request()).secret
+    assert SECRET == execution_site.here(pod.request()).secret
 
 
 def test_one_process_has_the_pod_s_environment_and_a_ray_of_its_own(pod: Somewhere, tmp_path: Path) -> None:
     """Not the cluster's, which another arm is measured on; of this project's variables and folders the node's alone."""
     found = pod.asked()
-    place = where.here(pod.request())
+    place = execution_site.here(pod.request())
     given = place.variables(given_to(found, "baseline", tmp_path / "ray", A="b"))
 
     assert {"A": "b", "TOKEN": "xyzzy", "TRAINING_NODE": "one", "OMP_NUM_THREADS": "1"}.items() <= given.items()
@@ -145,7 +145,7 @@ def test_a_rank_is_told_of_the_others_as_its_kind_asks(
     """And has no launcher: each rank is a pod, and the only one of its machine."""
     (pod.folder / "train.py").write_text(text)
     found = pod.asked()
-    place = where.RankPod(pod.request(), Rendezvous(["a:2222", "b:2222"], 1))
+    place = execution_site.RankPod(pod.request(), Rendezvous(["a:2222", "b:2222"], 1))
     command = place.command(found, tmp_path, "native")
 
     assert told.items() <= place.variables(replace(given_to(found, "native", tmp_path), command=command)).items()
@@ -158,12 +158,12 @@ def test_the_driver_of_a_job_tells_ray_what_its_workers_get(
     """Observer, threads and variables, beside what the job had; no secret goes through Ray, which shows it."""
     monkeypatch.delenv(FILES)
     given = {"runtime_env": {"working_dir": "gcs://x.zip", "env_vars": {"B": "c"}}, "metadata": {"who": "we"}}
-    monkeypatch.setenv(where.JOB_CONFIG, json.dumps(given))
+    monkeypatch.setenv(execution_site.JOB_CONFIG, json.dumps(given))
     pod.address, found = "auto", pod.asked()
-    place = where.here(pod.request())
+    place = execution_site.here(pod.request())
 
     variables = place.variables(given_to(found, "ray", tmp_path, **SECRET, A="b"))
-    config = json.loads(variables[where.JOB_CONFIG])
+    config = json.loads(variables[execution_site.JOB_CONFIG])
     workers = config["runtime_env"]["env_vars"]
 
     assert "gcs://x.zip" == config["runtime_env"]["working_dir"]
@@ -179,9 +179,9 @@ def test_the_driver_of_a_job_tells_ray_what_its_workers_get(
     assert workers[STORE] == variables[STORE]
     assert workers["HOME"] == variables["HOME"] != os.environ["HOME"]
     assert workers["HOME"] != place.variables(given_to(found, "ray", tmp_path))["HOME"]
-    assert "xyzzy" not in variables[where.JOB_CONFIG]
+    assert "xyzzy" not in variables[execution_site.JOB_CONFIG]
     assert ("xyzzy", "of the cluster", "1") == (
-        variables["TOKEN"], variables["RAY_AUTH_TOKEN"], variables[where.OVERRIDE]
+        variables["TOKEN"], variables["RAY_AUTH_TOKEN"], variables[execution_site.OVERRIDE]
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def test_a_ray_run_begins_with_its_submission(pod: Somewhere) -> None:
     """Less what this process itself took before the script."""
     pod.address = "auto"
     request = pod.request()
-    place = where.HeadPod(request)
+    place = execution_site.HeadPod(request)
     own = process_start()
     place._request = Request(**{**vars(request), "started": own.later(-3.0)})
 
@@ -221,7 +221,7 @@ def test_rank_0_has_what_all_ranks_did(pod: Somewhere) -> None:
         folder = pod.folder / f"rank-{rank}"
         folder.mkdir()
         (folder / f"rank-{rank}-7.json").write_text(json.dumps(did(rank, 3)))
-        seen[rank] = where.RankPod(pod.request(), Rendezvous(addresses, rank)).seen(folder)
+        seen[rank] = execution_site.RankPod(pod.request(), Rendezvous(addresses, rank)).seen(folder)
 
     ranks = [threading.Thread(target=be, args=(rank,)) for rank in (2, 0, 1)]
     for each in ranks:
@@ -250,24 +250,24 @@ def test_a_rank_that_says_nothing_is_named(
     pod: Somewhere, monkeypatch: pytest.MonkeyPatch, stranger_says: bytes
 ) -> None:
     """Whatever somebody else says at that port, and however much."""
-    monkeypatch.setattr(where, "WAIT_SECONDS", 0.5)
-    monkeypatch.setattr(where, "MOST_BYTES", 500)
+    monkeypatch.setattr(execution_site, "WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(execution_site, "MOST_BYTES", 500)
     port = free_port()
-    place = where.RankPod(pod.request(), Rendezvous([f"127.0.0.1:{port - 1}", "x:1"], 0))
+    place = execution_site.RankPod(pod.request(), Rendezvous([f"127.0.0.1:{port - 1}", "x:1"], 0))
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(stranger_says)
 
-    with pytest.raises(where.ApartError, match="rank 1 did not say what it did within"):
+    with pytest.raises(execution_site.ApartError, match="rank 1 did not say what it did within"):
         place.seen(pod.folder)
 
 
 def test_a_rank_that_did_too_much_says_so(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 0 would never take it, and both would wait."""
-    monkeypatch.setattr(where, "MOST_BYTES", 500)
+    monkeypatch.setattr(execution_site, "MOST_BYTES", 500)
     (pod.folder / "rank-1-7.json").write_text(json.dumps(did(1, 2)))
 
-    with pytest.raises(where.ApartError, match="rank 1 did takes"):
-        where.RankPod(pod.request(), Rendezvous(["127.0.0.1:1", "127.0.0.1:2"], 1)).seen(pod.folder)
+    with pytest.raises(execution_site.ApartError, match="rank 1 did takes"):
+        execution_site.RankPod(pod.request(), Rendezvous(["127.0.0.1:1", "127.0.0.1:2"], 1)).seen(pod.folder)
 
 
 @pytest.fixture
@@ -275,7 +275,12 @@ def job(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> Somewhere:
     """An environment as a job of a Ray cluster has it, in its own folder."""
     for name in (FILES, "TRAINING_NODE"):
         monkeypatch.delenv(name)
-    given = {RAY_JOB: "1", SECRET_FILE: "/job/secret.json", where.JOB_CONFIG: "{}", "RAY_ADDRESS": "10.0.0.1:6379"}
+    given = {
+        RAY_JOB: "1",
+        SECRET_FILE: "/job/secret.json",
+        execution_site.JOB_CONFIG: "{}",
+        "RAY_ADDRESS": "10.0.0.1:6379",
+    }
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(pod.folder)
@@ -284,7 +289,7 @@ def job(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> Somewhere:
 
 def test_a_job_of_a_ray_cluster_is_in_its_own_folder(job: Somewhere) -> None:
     """Which Ray unpacked; all ranks of native are started there, by what starts them on this machine."""
-    place = where.here(job.request())
+    place = execution_site.here(job.request())
 
     assert str(job.folder / "train.py") == place.recipe(ScriptRecipe(script="train.py")).script
     found = replace(job.asked(), in_pods=False)
@@ -296,10 +301,10 @@ def test_a_job_of_a_ray_cluster_is_in_its_own_folder(job: Somewhere) -> None:
 
 def test_nothing_leads_another_arm_s_job_to_the_cluster(job: Somewhere, tmp_path: Path) -> None:
     """A script that calls `ray.init()` starts a Ray of its own; its ranks say which node they are on."""
-    place = where.here(job.request())
+    place = execution_site.here(job.request())
     given = place.variables(given_to(job.asked(), "baseline", tmp_path / "ray", A="b"))
 
-    assert not {"RAY_ADDRESS", where.JOB_CONFIG} & given.keys()
+    assert not {"RAY_ADDRESS", execution_site.JOB_CONFIG} & given.keys()
     assert "of the cluster" != given["RAY_AUTH_TOKEN"]
     assert {"A": "b", "TOKEN": "xyzzy", RAY_JOB: "1"}.items() <= given.items()
     assert SECRET_FILE not in given
@@ -307,9 +312,9 @@ def test_nothing_leads_another_arm_s_job_to_the_cluster(job: Somewhere, tmp_path
 
 def test_ray_s_workers_read_secrets_from_a_file(job: Somewhere, tmp_path: Path) -> None:
     """What they are told otherwise Ray logs; HOME is the node's own, which is not ours to change."""
-    place = where.here(replace(job.request(), address="auto"))
+    place = execution_site.here(replace(job.request(), address="auto"))
     given = place.variables(given_to(job.asked(), "ray", tmp_path / "ray", A="b", **SECRET))
-    told = json.loads(given[where.JOB_CONFIG])["runtime_env"]["env_vars"]
+    told = json.loads(given[execution_site.JOB_CONFIG])["runtime_env"]["env_vars"]
 
     assert {"A": "b", RAY_JOB: "1", SECRET_FILE: "/job/secret.json"}.items() <= told.items()
     assert not {"TOKEN", "HOME"} & told.keys()

@@ -26,12 +26,12 @@ from training.contract.workload import Installed, OfRayCluster
 from training.launch import entry, environment, rendezvous
 from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET, SECRET_FILE, SECRET_NAMES
-from training.launch.observed import End
+from training.launch.foreign_command import End
 from training.launch.rendezvous import Rendezvous
-from training.launch.their_image import RAYS_PACKAGES
+from training.launch.unpacked_modules import RAYS_PACKAGES
 from training.launch.usage import container_cpu_since
 from training.machine.ports import held_ports
-from training.workloads.script import commands, observations, package, their_python
+from training.workloads.script import commands, observations, package, python_environment
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
 from training.workloads.script.observations import Observation
@@ -146,7 +146,7 @@ class Pod(Machine):
     def __init__(self, request: Request) -> None:
         names = [name for name in os.environ.get(SECRET_NAMES, "").split(",") if name]
         self.secret = {name: os.environ[name] for name in names}
-        self.image = their_python.versions(sys.executable)
+        self.image = python_environment.versions(sys.executable)
         self._request = request
 
     def recipe(self, recipe: ScriptRecipe) -> ScriptRecipe:

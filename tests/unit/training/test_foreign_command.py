@@ -10,17 +10,18 @@ from typing import Any
 import psutil
 import pytest
 
-from training.launch import observed
+from training.launch import foreign_command
 
 ROOT = Path(__file__).resolve().parents[3]
 CPUS = "import os; print(sorted(os.sched_getaffinity(0)))"
 SUPERVISOR = """
 import json, os, sys, time
-from training.launch import observed
+from training.launch import foreign_command
 before, wall = sorted(os.sched_getaffinity(0)), iter([1_000_000.0, *[0.0] * 1000])
 time.time = lambda: next(wall)
-lines, observed.MOST_PROCESSES, observed.COUNT_EVERY = [], 20, 1
-end = observed.run([sys.executable, "-c", sys.argv[1]], ".", dict(os.environ), 1, lambda out: lines.extend(out) or True)
+lines, foreign_command.MOST_PROCESSES, foreign_command.COUNT_EVERY = [], 20, 1
+command = [sys.executable, "-c", sys.argv[1]]
+end = foreign_command.run(command, ".", dict(os.environ), 1, lambda out: lines.extend(out) or True)
 after = sorted(os.sched_getaffinity(0))
 print(json.dumps([end.code, end.began, end.ended, before, after, b"".join(lines).decode(), end.left]))
 """
@@ -97,14 +98,14 @@ def test_processes_are_counted_where_they_became_more(monkeypatch: pytest.Monkey
         counted.append(self.pid)
         return real(self, **given)
 
-    monkeypatch.setattr(observed, "COUNT_EVERY", 1)
-    monkeypatch.setattr(observed, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(foreign_command, "COUNT_EVERY", 1)
+    monkeypatch.setattr(foreign_command, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(psutil, "pids", lambda: [1, 2, 3])
     monkeypatch.setattr(psutil.Process, "children", children)
     of_other_tests = len(real(psutil.Process(), recursive=True))
     running = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
 
-    most = observed._wait(running)
+    most = foreign_command._wait(running)
 
     assert of_other_tests + 1 == most
     assert 1 == len(counted)

@@ -1,6 +1,6 @@
 """Runs one command that is not ours: in a network of its own, on its own CPUs, and with nothing of it left afterwards.
 
-    python -m training.launch.observed PLAN
+    python -m training.launch.foreign_command PLAN
 
 PLAN is a JSON file: command, folder, variables (the whole environment), cpus, ends (the file that is written at the
 end). Processes may leave the session, as daemons do: this one adopts them and ends them.
