@@ -31,24 +31,24 @@ class Held:
 
     @property
     def is_won(self) -> bool:
-        """Whether Ray surely takes less, start to end."""
+        """Whether Ray takes less from start to result, with 95 % confidence."""
         return _lower(self.now) > 1
 
     @property
     def is_lost(self) -> bool:
-        """Whether Ray surely gains less than what would matter."""
+        """Whether Ray gains less than what would matter, with 95 % confidence."""
         return self.now is not None and self.now.upper is not None and self.now.upper < MARGIN
 
     @property
     def won_from(self) -> int | None:
-        """From how many epochs on Ray surely takes less; None: from none, or not known."""
+        """From how many epochs on Ray takes less, with 95 % confidence; None: from none, or not known."""
         if _lower(self.per_epoch) <= 1 or self.meets is None:
             return None
         return self.meets.surely
 
     @property
     def longer_cannot_win(self) -> bool:
-        """Whether an epoch alone surely gains less than what would matter, too."""
+        """Whether an epoch alone gains less than what would matter, too, with 95 % confidence."""
         return self.per_epoch is not None and self.per_epoch.upper is not None and self.per_epoch.upper < MARGIN
 
 
@@ -104,7 +104,7 @@ def answer(held: Sequence[Held], claim: Claim | None) -> Answer:
 
 
 def won_from(held: Sequence[Held]) -> int | None:
-    """From how many epochs on Ray surely takes less than each alternative; None: from none, or not known."""
+    """From how many epochs on that holds for each alternative; None: from none, or not known."""
     epochs = [each.won_from for each in held]
     known = [number for number in epochs if number is not None]
     return max(known) if known and len(known) == len(epochs) else None

@@ -10,7 +10,8 @@ from dataclasses import replace
 from compare import fairness, measures
 from compare.answer import Held, answer, hold, won_from
 from compare.claims import as_claimed, claim_of
-from compare.clock import counted_alike
+from compare.clock import MOST_EPOCHS, counted_alike
+from compare.compared import sides
 from compare.cost import reserved
 from compare.curve import at, curve, split, workers_of
 from compare.idle import idle_ray_cpus
@@ -19,7 +20,7 @@ from compare.projection import project
 from compare.qualifiers import qualifiers
 from compare.ratios import link, measures_of, ratios_of, spread
 from compare.schema import SCHEMA_VERSION, ArmSummary, Comparison, Estimate
-from compare.verdict import Findings, factor, first_words, verdict
+from compare.verdict import Findings, details, first_words, verdict
 from training.contract.arms import ARMS
 
 NO_REPEAT = "no repeat has a run of every arm"
@@ -45,7 +46,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
     items = fairness.work_items(measurement.workload, repeats)
     reasons |= {f"work.{name}": why for name, (known, why) in items.items() if known is not True}
     findings = _findings(measurement, checks, reasons)
-    reasons |= {f"verdict.{name}": text for name, text in findings.qualifiers.items()}
+    reasons |= {f"verdict.{name}": text for name, text in {**findings.qualifiers, **details(findings)}.items()}
     return Comparison(
         schema_version=SCHEMA_VERSION,
         answer=first_words(findings.answer, list(findings.held.values()), measurement),
@@ -125,7 +126,7 @@ def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repea
 
 
 def _break_even_epochs(findings: Findings, reasons: dict[str, str]) -> int | None:
-    """From so many epochs on Ray surely takes less than each alternative; None, with a reason, where it never does."""
+    """From so many epochs on Ray takes less than each alternative, with 95 % confidence; else None, and why."""
     held = findings.held
     epochs = won_from(list(held.values()))
     if findings.claim != "same work" and held:
@@ -141,7 +142,10 @@ def _why_not_ahead(held: Held) -> str:
         return ONE_EPOCH
     if held.per_epoch.lower is None:
         return "one repeat has no interval"
-    return f"an epoch of Ray is {factor(held.per_epoch)} as fast as {held.against}, which is not surely above 1"
+    text = f"without start-up, one epoch of Ray {sides([(held.per_epoch, held.against)])}"
+    if held.per_epoch.lower > 1:
+        return f"{text}: too little to make up for its start within {MOST_EPOCHS:,} epochs, with 95 % confidence"
+    return f"{text}: it is not proven faster, so no number of epochs can be given"
 
 
 def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -> ArmSummary:

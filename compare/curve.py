@@ -146,26 +146,30 @@ def _projected(number: int, projection: Projection | None, measurement: Measurem
 
 
 def _stops_paying_at(points: Sequence[CurvePoint], reasons: dict[str, str]) -> int | None:
-    """The first whose gain over the one before is not surely above 1."""
+    """The first whose gain over the one before is not above 1 with 95 % confidence."""
     for point in points[1:]:
         if point.gain is None or point.gain.lower is None:
             reasons["stopsPayingAt"] = ONE_REPEAT if point.gain else "no time was measured"
             return None
         if point.gain.lower <= 1:
             return point.workers
-    reasons["stopsPayingAt"] = "each number of workers is surely faster, start to end, than the one before"
+    reasons["stopsPayingAt"] = (
+        "each number of workers is faster from start to result than the one before, with 95 % confidence"
+    )
     return None
 
 
 def _costs_more_from(points: Sequence[CurvePoint], reasons: dict[str, str]) -> int | None:
-    """The first after which a run surely costs more."""
+    """The first after which a run costs more, with 95 % confidence."""
     for before, point in pairwise(points):
         if point.cost_ratio is None or point.cost_ratio.lower is None:
             reasons["costsMoreFrom"] = ONE_REPEAT if point.cost_ratio else ZERO
             return None
         if point.cost_ratio.lower > 1:
             return before.workers
-    reasons["costsMoreFrom"] = "a run with no number of workers surely costs more than one with the number before"
+    reasons["costsMoreFrom"] = (
+        "with no number of workers a run costs more than with the number before, with 95 % confidence"
+    )
     return None
 
 

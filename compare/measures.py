@@ -86,7 +86,7 @@ class Ratio:
     factor: float = 1
     per_worker: bool = False
     words: tuple[str, str] | None = ("slower", "faster")
-    """What it says of Ray when it surely is below 1, and above; None: 1 means nothing special."""
+    """What it says of Ray when it is below 1 with 95 % confidence, and above; None: 1 means nothing special."""
     because: str = "seconds.train"
     otherwise: str = "not measured in every repeat"
     detail: str = ""

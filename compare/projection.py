@@ -18,7 +18,7 @@ What is assumed and not measured stands in the output beside the prediction. Sta
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compare.clock import step_seconds
@@ -108,6 +108,13 @@ def project(measurement: Measurement, reasons: dict[str, str]) -> Projection | N
         links=[_predict(model, *link, measurement.context) for link in _links(ring)],
         assumptions=_assumptions(ring, repeats[0][NATIVE.name].result.amount.unit),
     )
+
+
+def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:
+    """Why a projection may be far off: it is fitted to runs that others disturbed; "" where none is known to be."""
+    if {"otherPrograms", "stolen"} & qualifiers.keys():
+        return "from runs that other programs disturbed, so it may be far off"
+    return "" if machine_quiet else "from runs of a machine that may not have been quiet, so it may be far off"
 
 
 def fit_ring(probe: dict[str, float], workers: int) -> Ring:

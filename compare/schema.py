@@ -34,7 +34,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate(Spread):
-    """A ratio over the repeats, and how sure it is."""
+    """A ratio over the repeats, and how certain it is."""
 
     lower: Annotated[float | None, "lower end of the 95 % t interval of the mean (of logarithms); null: one repeat"]
     upper: Annotated[float | None, "its upper end"]
@@ -144,10 +144,12 @@ class WorkersCurve:
     """Ray with the numbers of workers of the setting `workersCurve`, the last of them `workers`."""
 
     points: Annotated[list[CurvePoint], "ascending"]
-    stops_paying_at: Annotated[int | None, "the first number whose gain over the one before is not surely above 1"]
+    stops_paying_at: Annotated[
+        int | None, "the first number whose gain over the one before is not above 1 with 95 % confidence"
+    ]
     costs_more_from: Annotated[
         int | None,
-        "the first number beyond which more workers surely cost more than they save: what a run costs rises with them",
+        "the first number beyond which more workers cost more than they save, with 95 % confidence",
     ]
 
 
@@ -157,7 +159,7 @@ class Comparison:
 
     schema_version: Annotated[int, "of this schema"]
     answer: Annotated[str, "how the verdict begins: `Worth it`, `Worth it from 12 epochs on`, `Not worth it here`, …"]
-    verdict: Annotated[str, "the answer, why, how sure, and what qualifies it"]
+    verdict: Annotated[str, "the answer, why, how certain, and what qualifies it"]
     claim: Annotated[
         str | None,
         "`same work`, `same result`, `same script` or `it finished`: how much may be said; null: not comparable",
@@ -166,7 +168,9 @@ class Comparison:
     absent: Annotated[dict[str, str], "the arms that were not, and why"]
     ratios: Annotated[dict[str, Estimate | None], "by name, see below"]
     break_even: Annotated[dict[str, BreakEven | None], "by the arm that Ray is held against"]
-    break_even_epochs: Annotated[int | None, "from so many epochs on Ray surely takes less than each alternative"]
+    break_even_epochs: Annotated[
+        int | None, "from so many epochs on Ray takes less than each alternative, with 95 % confidence"
+    ]
     idle_ray_cpus: Annotated[
         Spread | None,
         "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included; "
@@ -176,7 +180,10 @@ class Comparison:
     recipe: Annotated[dict[str, Any], "its settings, of repeat 1"]
     settings: Annotated[dict[str, str], "settings that are not their defaults, as `SET` takes them; no secret ones"]
     checks: Annotated[dict[str, bool | None], "fairness checks; null: not verified, false: the arms are not comparable"]
-    reasons: Annotated[dict[str, str], "why a value is null, a check false, a repeat dropped or the verdict qualified"]
+    reasons: Annotated[
+        dict[str, str],
+        "why a value is null, a check false or a repeat dropped; `verdict.…`: the verdict's qualifiers and details",
+    ]
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
     workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
     passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""

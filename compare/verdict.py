@@ -1,5 +1,5 @@
 """The verdict: the answer in its first words, then compared with what, how sure, where the time goes, and what would
-change it. Pure: numbers in, words out; it computes no ratio.
+change it; and the details that stand below it. Pure: numbers in, words out; it computes no ratio.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,22 @@ from itertools import pairwise
 
 from compare.answer import DECIDES, Held, repeats_to_decide, won_from
 from compare.claims import WORDS
+from compare.compared import inverse, sides
 from compare.fairness import Check
 from compare.intervals import ENOUGH_TO_ESTIMATE
 from compare.measurement import Measurement, why_absent
+from compare.projection import doubt_of
 from compare.qualifiers import ACCURACY_POINTS
 from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread, WorkersCurve
 from training.contract.arms import ARMS, NATIVE, WIDE
+
+DETAILS = (
+    "epoch", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
+)  # fmt: skip
+"""What stands below the verdict and not in it, in this order; every other qualifier stands in it."""
+
+LONGER = 5
+"""Times as many epochs, where longer training may change the answer."""
 
 WORTH_SAYING = 1.1
 """A predicted speedup is said where it is so many times what the model gives for today's workers."""
@@ -44,18 +54,31 @@ def first_words(answer: Answer, held: Sequence[Held], measurement: Measurement) 
 
 
 def verdict(findings: Findings) -> str:
-    """The whole text."""
+    """The text that is read first: a paragraph of some eight lines where nothing is unusual."""
     first = first_words(findings.answer, list(findings.held.values()), findings.measurement)
     if findings.answer == "Not comparable":
         failed = "; ".join(
             f"{name} failed: {why}" for name, (passed, why) in findings.checks.items() if passed is False
         )
         return f"{first}: {failed}. No ratio is given, because the arms did not do the same work."
-    parts = [f"{first}: {_reason(findings)}.", _claim(findings)]
-    parts += [_an_epoch(findings), _whats_next(findings), _time(findings), _over_native(findings)]
-    parts += [_curve(findings.workers_curve), _model(findings)]
-    parts += [_accuracy(findings.ratios.get("accuracyGap")), _not_measured(findings)]
-    return " ".join(part for part in [*parts, *(f"{text}." for text in findings.qualifiers.values())] if part)
+    qualifiers = [f"{text}." for name, text in findings.qualifiers.items() if name not in DETAILS]
+    parts = [f"{first}: {_reason(findings)}.", _claim(findings), _whats_next(findings), _time(findings), *qualifiers]
+    return " ".join(part for part in parts if part)
+
+
+def details(findings: Findings) -> dict[str, str]:
+    """What stands below the verdict, by name, each a sentence without its full stop; `qualifiers` has others of it."""
+    if findings.answer == "Not comparable":
+        return {}
+    texts = {
+        "epoch": _an_epoch(findings),
+        "native": _over_native(findings),
+        "curve": _curve(findings.workers_curve),
+        "model": _model(findings),
+        "accuracyGap": _accuracy(findings.ratios.get("accuracyGap")),
+        "wide": _not_measured(findings),
+    }
+    return {name: text for name, text in texts.items() if text}
 
 
 def factor(value: Estimate, label: str = "") -> str:
@@ -68,23 +91,16 @@ def factor(value: Estimate, label: str = "") -> str:
 def _reason(findings: Findings) -> str:
     """What was compared, over how many epochs, and how sure."""
     measurement = findings.measurement
-    known = [each for each in findings.held.values() if each.now]
+    known = [(each.now, each.against) for each in findings.held.values() if each.now]
     if not measurement.repeats or not known:
         return "no repeat has a run of every arm" if not measurement.repeats else "no time was measured"
     if findings.claim not in DECIDES:
         return _as_written(findings)
-    labels = ["95 % interval ", *[""] * len(known)]
-    sides = " and ".join(
-        f"{factor(each.now, label)} as fast as {each.against}"
-        for each, label in zip(known, labels, strict=False)
-        if each.now
-    )
     if findings.claim == "same result" and measurement.target:
-        text = f"until {measurement.target.name} reached {measurement.target.value:g}, start-up included"
-        text += f", {_subject(measurement)} is {sides}{_in_repeats(measurement)}"
-        return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else "")
-    text = f"over {measurement.passes(measurement.epochs_trained[0])}, start to end, {_subject(measurement)} is {sides}"
-    text += _in_repeats(measurement)
+        over = f"until {measurement.target.name} reaches {measurement.target.value:g}, start-up included,"
+    else:
+        over = f"over {measurement.passes(measurement.epochs_trained[0])}, from start to result,"
+    text = f"{over} {_subject(measurement)} {sides(known)}{_certainty(measurement)}"
     return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else "")
 
 
@@ -94,27 +110,35 @@ def _as_written(findings: Findings) -> str:
     arms = [measurement.subject or "", *findings.held]
     seconds = {name: findings.arms[name].median("wallSeconds") for name in arms}
     took = " and ".join(
-        f"{ARMS[name].words(measurement.recipe)} {value:.1f} s" for name, value in seconds.items() if value is not None
+        f"{ARMS[name].words(measurement.recipe)} takes {value:.1f} s"
+        for name, value in seconds.items()
+        if value is not None
     )
     rates = [
         f"{factor(ratio)} as many {measurement.unit} a second as {findings.held[name].against}"
         for name, key in (("baseline", "throughputRatio"), ("wide", "wideThroughputRatio"))
         if name in findings.held and (ratio := findings.ratios.get(key))
     ]
-    text = f"that the arms did the same work is not known; as written, start to end, {took}{_in_repeats(measurement)}"
-    return text + (f"; in its timed steps Ray goes through {' and '.join(rates)}" if rates else "")
+    text = f"it is not known whether the arms did the same work. As written, from start to result, {took}"
+    text += _in_repeats(measurement)
+    return text + (f". In its timed steps Ray goes through {' and '.join(rates)}" if rates else "")
+
+
+def _certainty(measurement: Measurement) -> str:
+    confidence = ", with 95 % confidence" if len(measurement.repeats) > 1 else ""
+    return f"{confidence}{_in_repeats(measurement)}"
 
 
 def _in_repeats(measurement: Measurement) -> str:
     repeats = len(measurement.repeats)
-    return f", in {repeats} repeats" if repeats > 1 else ", in one repeat, so how sure that is cannot be told"
+    return f", in {repeats} repeats" if repeats > 1 else ", in one repeat, which cannot show how certain that is"
 
 
 def _would_decide(findings: Findings) -> str:
     repeats = repeats_to_decide(list(findings.held.values()))
     if len(findings.measurement.repeats) < ENOUGH_TO_ESTIMATE:
         return f"measure at least {repeats} repeats"
-    return f"{repeats} repeats would probably decide" if repeats else "not even 100 repeats would probably decide"
+    return f"{repeats} repeats would probably decide" if repeats else "even 100 repeats would probably not decide"
 
 
 def _subject(measurement: Measurement) -> str:
@@ -129,49 +153,48 @@ def _claim(findings: Findings) -> str:
 
 def _an_epoch(findings: Findings) -> str:
     known = [(each.per_epoch, each.against) for each in findings.held.values() if each.per_epoch]
-    what = "An epoch by itself, without start-up, is"
-    if not known:  # what follows an epoch's steps was not seen
-        steps = {"baseline": "speedup", "wide": "wideSpeedup"}
-        found = [(findings.ratios.get(steps.get(name, "")), held.against) for name, held in findings.held.items()]
-        known = [(ratio, against) for ratio, against in found if ratio]
-        what = "The steps by themselves, without start-up, are"
-    sides = " and ".join(f"{factor(value)} as fast as {against}" for value, against in known)
-    return f"{what} {sides}." if known else ""
+    if known:
+        return f"Without start-up, one epoch of Ray {sides(known)}"
+    # What follows an epoch's steps was not seen.
+    steps = {"baseline": "speedup", "wide": "wideSpeedup"}
+    ratios = [(findings.ratios.get(steps.get(name, "")), held.against) for name, held in findings.held.items()]
+    known = [(ratio, against) for ratio, against in ratios if ratio]
+    return f"Without start-up, a step of Ray {sides(known)}" if known else ""
 
 
 def _whats_next(findings: Findings) -> str:
     """Whether longer training could change a no."""
     if findings.answer != "Not worth it here":
         return ""
-    never = [each.against for each in findings.held.values() if each.longer_cannot_win]
-    if never:
-        return f"Longer training does not change that: against {' and '.join(never)} an epoch gains nothing either."
-    more = "epochs" if findings.measurement.has_whole_epochs else "steps"
-    return f"Longer training might change that: more {more} or more repeats would tell."
+    slower = [(each.per_epoch, each.against) for each in findings.held.values() if each.longer_cannot_win]
+    slower_epochs = [(per_epoch, against) for per_epoch, against in slower if per_epoch]
+    if slower_epochs:
+        return f"Longer training does not change that: without start-up, one epoch of Ray {sides(slower_epochs)}."
+    epochs = getattr(findings.measurement.recipe, "epochs", 0)
+    if not findings.measurement.has_whole_epochs or not epochs:
+        return "Longer training might change that: try more steps or more repeats."
+    return f'Longer training might change that: try `SET="epochs={LONGER * epochs}"`, or more repeats.'
 
 
 def _time(findings: Findings) -> str:
-    """Where the subject's time goes, beside the start-up of what it is held against."""
+    """How much of the subject's time is start-up, beside that of what it is compared with."""
     ray = findings.arms.get(findings.measurement.subject or "")
-    if ray is None:
-        return ""
-    whole, start, steps = (ray.median(name) for name in ("wallSeconds", "startupSeconds", "trainSeconds"))
-    if whole is None or start is None or steps is None:
+    whole, start = (ray.median(name) if ray else None for name in ("wallSeconds", "startupSeconds"))
+    if whole is None or start is None:
         return ""
     others = []
     for name, held in findings.held.items():
         before, total = (findings.arms[name].median(key) or 0.0 for key in ("startupSeconds", "wallSeconds"))
-        others.append(f"{before:.1f} s of {total:.1f} s in {held.against}")
-    text = f"Of its {whole:.1f} s, {start:.1f} s pass before the first step ({', '.join(others)}) and {steps:.1f} s are"
-    evaluation = ray.median("evaluationSeconds")
-    return f"{text} timed steps" + (f"; evaluation takes {evaluation:.1f} s." if evaluation is not None else ".")
+        others.append(f"{held.against} {before:.1f} of {total:.1f}")
+    return f"Ray spends {start:.1f} of its {whole:.1f} s starting" + "".join(f", {text}" for text in others) + "."
 
 
 def _over_native(findings: Findings) -> str:
     overhead = findings.ratios.get("rayOverhead")
     if overhead is None:
         return ""
-    return f"Its steps take {factor(overhead)} the time of {NATIVE.words(findings.measurement.recipe)}."
+    native = NATIVE.words(findings.measurement.recipe)
+    return f"Without start-up, a step of Ray {sides([(inverse(overhead), native)])}"
 
 
 def _curve(curve: WorkersCurve | None) -> str:
@@ -183,12 +206,12 @@ def _curve(curve: WorkersCurve | None) -> str:
         for before, point in pairwise(curve.points)
         if point.gain
     ]
-    text = f"Start to end, {' and '.join(gains)}" if gains else ""
+    text = f"From start to result, {' and '.join(gains)}" if gains else ""
     if text and curve.stops_paying_at is not None:
-        text += f", so with {curve.stops_paying_at} a gain is not sure any more"
+        text += f", so the gain of {curve.stops_paying_at} is not certain any more"
     number = curve.costs_more_from
-    dearer = f"Beyond {number}, what one more costs is surely more than what it saves" if number else ""
-    return " ".join(f"{part}." for part in (text, dearer) if part)
+    dearer = f"Beyond {number}, one more costs more than it saves, with 95 % confidence" if number else ""
+    return ". ".join(part for part in (text, dearer) if part)
 
 
 def _model(findings: Findings) -> str:
@@ -198,18 +221,20 @@ def _model(findings: Findings) -> str:
         return ""
     link = model.links[0]
     today = link.speedup.get(str(model.workers), 1.0)
+    doubt = doubt_of(findings.checks.get("machineQuiet", (None, ""))[0], findings.qualifiers)
+    estimate = f"Estimate, {doubt}" if doubt else "Estimate, not measured"
     if link.best_workers <= model.workers or link.best_speedup < WORTH_SAYING * today:
-        return f"By the model, not measured, more than {model.workers} workers gain less than 10 % on this link."
+        return f"{estimate}: more than {model.workers} workers would gain less than 10 % here"
     return (
-        f"By the model, not measured, {link.best_workers} workers on this link, each with CPUs of its own, would train "
-        f"{link.best_speedup:.1f}× as fast as one process, but for what Ray adds."
+        f"{estimate}: {link.best_workers} workers, each with CPUs of its own, would train "
+        f"{link.best_speedup:.1f} times as fast as one process, before what Ray adds"
     )
 
 
 def _accuracy(gap: Estimate | None) -> str:
     if gap is None or abs(gap.median) > ACCURACY_POINTS:
         return ""  # a large gap is a qualifier
-    return f"The accuracy gap is {gap.median:+.1f} percentage points."
+    return f"The accuracy gap is {gap.median:+.1f} percentage points"
 
 
 def _not_measured(findings: Findings) -> str:
@@ -218,4 +243,4 @@ def _not_measured(findings: Findings) -> str:
     if WIDE.name in measurement.arms or not measurement.repeats or measurement.recipe.workers == 1:
         return ""
     why = why_absent(WIDE.name, measurement.context)
-    return f"A bigger single process ({WIDE.words(measurement.recipe)}) was not measured: {why}."
+    return f"A bigger single process ({WIDE.words(measurement.recipe)}) was not measured: {why}"

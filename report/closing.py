@@ -8,13 +8,12 @@ from pathlib import Path
 
 from compare.in_short import in_short, machine_in_short
 from compare.schema import Comparison
+from compare.verdict import LONGER
 from report.commands import settings_text
 from report.table import wrap
 
 FIRST_REPEATS = 4
 """So many decide what lies clearly apart."""
-LONGER = 5
-"""Times as many epochs, where longer training may change the answer."""
 
 
 def render(comparison: Comparison, stack: str, page: Path | None, given: Mapping[str, str]) -> str:

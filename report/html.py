@@ -10,9 +10,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from compare import measures
-from compare.in_short import RATIOS, in_short, machine_in_short, shown_times
-from compare.schema import BreakEven, Comparison
-from report import curve
+from compare.compared import compared
+from compare.in_short import RATIOS, in_short, machine_in_short
+from compare.schema import Comparison
+from report import curve, words
 from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
@@ -71,7 +72,11 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
                 for each in measures.ratios_of(comparison.workload)
                 if each.name not in deciding(comparison) and _is_shown(comparison, each)
             ],
+            details=words.details(comparison),
             break_even=_break_even_rows(comparison),
+            break_even_summary=words.break_even(comparison),
+            doubt=words.doubt(comparison),
+            projected=words.projected,
             curve=curve.rows(comparison),
             curve_headings=curve.HEADINGS,
             curve_summary=curve.summary(comparison),
@@ -120,15 +125,13 @@ def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
     row = {"name": name, "what": f"From start to {end}, against {alternative}, Ray"}
     if value is None:
         return row | {"times": "", "why": comparison.reasons.get(name, "")}
-    ends = [value.median, value.lower, value.upper]
-    if is_longer := value.median < 1:
-        ends = [1 / end if end else None for end in (value.median, value.upper, value.lower)]
-    times, low, high = (shown_times(end) if end else "" for end in ends)
+    text = compared(value)
+    certain = f"{text.low} to {text.high} with 95 % confidence" if text.low else "one repeat: how certain is not known"
     return row | {
-        "what": f"{row['what']} {'takes' if is_longer else 'is'}",
-        "times": times,
-        "compared": "times as long" if is_longer else "times as fast",
-        "range": f"{low} to {high} with 95 % confidence" if low and high else "one repeat: how certain is not known",
+        "what": f"{row['what']} {text.verb}",
+        "times": text.times,
+        "compared": text.unit,
+        "range": certain,
         "decision": value.decision,
         "shown": figure(value, each),
     }
@@ -178,22 +181,9 @@ def _ratio_row(comparison: Comparison, each: measures.Ratio) -> dict[str, Any]:
 def _break_even_rows(comparison: Comparison) -> list[str]:
     """From which epoch on Ray is ahead of each arm that it is held against, in words."""
     return [
-        f"{comparison.arms[name].title}: "
-        + (
-            f"about {meets.probably:,} epochs ({_ends(meets, comparison.repeats)})"
-            if meets and meets.probably
-            else "never"
-        )
+        f"{comparison.arms[name].title}: {words.break_even_against(meets, comparison.repeats)}"
         for name, meets in comparison.break_even.items()
     ]
-
-
-def _ends(meets: BreakEven, repeats: int) -> str:
-    return "one repeat" if repeats == 1 else f"{_or_never(meets.possibly)} to {_or_never(meets.surely)}"
-
-
-def _or_never(epochs: int | None) -> str:
-    return "never" if epochs is None else f"{epochs:,}"
 
 
 def _provenance(comparison: Comparison) -> list[tuple[str, str]]:

@@ -7,8 +7,8 @@ from compare import measures
 from compare.curve import NOT_ASKED
 from compare.idle import NO_RAY_PODS, ONE_RAY_RUN
 from compare.scalars import OF_CURVE
-from compare.schema import ArmSummary, Comparison, Link
-from report import curve
+from compare.schema import ArmSummary, Comparison
+from report import curve, words
 from report.figures import MISSING, figure, is_shown
 from training.contract.arms import ARMS
 from training.contract.workload import named
@@ -19,7 +19,8 @@ WIDTH = 80
 def render(comparison: Comparison) -> str:
     """The whole text, without a last newline."""
     parts = [wrap(comparison.answer), _arms(comparison), _ratios(comparison), wrap(comparison.verdict)]
-    parts += [_curve(comparison), _checks(comparison), _projection(comparison), _remarks(comparison)]
+    parts += [_details(comparison), _curve(comparison), _checks(comparison), _projection(comparison)]
+    parts += [_remarks(comparison)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -68,8 +69,12 @@ def _ratios(comparison: Comparison) -> str:
         elif not {each.above, each.below} & set(comparison.absent) and each.otherwise not in measures.NOT_ASKED:
             rows.append([each.name, MISSING, "", each.meaning])
     epochs = comparison.break_even_epochs
-    meaning = "from there on Ray takes less"
+    meaning = "from there on Ray takes less" if epochs else f"break-even: {words.break_even(comparison)}"
     return aligned([*rows, ["breakEvenEpochs", MISSING if epochs is None else str(epochs), "", meaning]], (0, 3))
+
+
+def _details(comparison: Comparison) -> str:
+    return "\n".join(wrap(f"- {text}", indent="  ") for text in words.details(comparison))
 
 
 def _curve(comparison: Comparison) -> str:
@@ -93,12 +98,10 @@ def _projection(comparison: Comparison) -> str:
     projection = comparison.projection
     if projection is None:
         return ""
-    links = "; ".join(_best(link) for link in projection.links)
-    return wrap(f"Projection (up to {projection.max_workers} workers; model, not measured): {links}.")
-
-
-def _best(link: Link) -> str:
-    return f"{link.name} {link.best_speedup:.1f}× with {link.best_workers}"
+    doubt = words.doubt(comparison)
+    most = projection.max_workers
+    about = f"Estimate by a model, {doubt or 'not measured'}; for up to {most} workers, each with CPUs of its own:"
+    return "\n".join([wrap(about), *(wrap(f"- {words.projected(link)}", "  ") for link in projection.links)])
 
 
 def _remarks(comparison: Comparison) -> str:

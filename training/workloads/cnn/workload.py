@@ -27,8 +27,9 @@ def remarks(recipe: CnnRecipe) -> Mapping[str, str]:
     """With one worker there is nothing to say."""
     if recipe.workers == 1:
         return {}
-    how = "synchronised over the workers" if recipe.sync_batch_norm else "those of each replica"
-    return {"batchStatistics": f"Batch statistics are {how}"}
+    if recipe.sync_batch_norm:
+        return {"batchStatistics": "The workers share their batch-norm statistics"}
+    return {"batchStatistics": "Each worker computes its own batch-norm statistics (`syncBatchNorm` changes this)"}
 
 
 MODULES = {"numpy": "numpy", "sklearn": "scikit-learn", "tensorflow": "tensorflow", "tf_keras": "tf-keras"}

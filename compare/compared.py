@@ -1,0 +1,84 @@
+"""A ratio of two times in the words that people use: how many times as long, or as fast. Pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from compare.in_short import shown_times
+from compare.schema import Estimate
+
+WIDE = 2.0
+"""An interval whose ends differ by more than this factor comes from runs that differed a lot."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How many times as long something takes, or, where it is the faster one, as fast it is."""
+
+    times: str
+    low: str
+    """Lower end of the 95 % interval; "" with one repeat."""
+    high: str
+    """Its upper end."""
+    is_longer: bool
+    differed: bool
+    """Whether the runs differed a lot."""
+
+    @property
+    def unit(self) -> str:
+        """What follows the number."""
+        return "times as long" if self.is_longer else "times as fast"
+
+    def words(self) -> str:
+        """`4.2 times as long (3.9 to 4.5)`."""
+        if not self.low:
+            return f"{self.times} {self.unit}"
+        return f"{self.times} {self.unit} ({self.low} to {self.high}{', the runs differed a lot' * self.differed})"
+
+    @property
+    def verb(self) -> str:
+        """What stands before the words."""
+        return "takes" if self.is_longer else "is"
+
+
+def compared(ratio: Estimate) -> Compared:
+    """The time below the line against that above it: a `ratio` above 1 favours the one below."""
+    is_certain, is_longer = ratio.lower is not None and ratio.upper is not None, ratio.median < 1
+    low, high = ratio.lower or 0.0, ratio.upper or 0.0
+    ends = (_inverse(high), _inverse(low)) if is_longer else (low, high)
+    return Compared(
+        times=shown_times(_inverse(ratio.median) if is_longer else ratio.median),
+        low=shown_times(ends[0]) if is_certain else "",
+        high=shown_times(ends[1]) if is_certain else "",
+        is_longer=is_longer,
+        differed=is_certain and ends[1] > WIDE * ends[0],
+    )
+
+
+def sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
+    """Ray's time against several others: `takes 3.0 times as long (2.9 to 3.1) as one process on 1 CPU and …`."""
+    texts, verb = [], ""
+    for ratio, against in ratios:
+        text = compared(ratio)
+        texts.append(f"{text.verb if text.verb != verb else ''} {text.words()} as {against}".strip())
+        verb = text.verb
+    return " and ".join(texts)
+
+
+def inverse(ratio: Estimate) -> Estimate:
+    """The ratio with its sides exchanged; what it decides is not said any more."""
+    return replace(
+        ratio,
+        median=_inverse(ratio.median),
+        low=_inverse(ratio.high),
+        high=_inverse(ratio.low),
+        values=[_inverse(value) for value in ratio.values],
+        lower=None if ratio.upper is None else _inverse(ratio.upper),
+        upper=None if ratio.lower is None else _inverse(ratio.lower),
+        decision="",
+        repeats_to_decide=None,
+    )
+
+
+def _inverse(value: float) -> float:
+    return 1 / value if value else math.inf

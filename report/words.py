@@ -1,0 +1,62 @@
+"""What the table and the page say in the same words: break-even, the projection, the verdict's details. Pure."""
+
+from compare.clock import MOST_EPOCHS
+from compare.projection import doubt_of
+from compare.schema import BreakEven, Comparison, Link
+from compare.verdict import DETAILS
+
+NOT_KNOWN = "not known"
+NONE = f"none up to {MOST_EPOCHS:,} epochs"
+"""Said only where the whole interval stays behind: what a few runs do not show is not known."""
+HARDLY = 1.05
+"""A predicted speedup below this is no gain that anybody would see."""
+
+
+def break_even(comparison: Comparison) -> str:
+    """From when on Ray takes less than each alternative: a number of epochs, none, or not known."""
+    epochs = comparison.break_even_epochs
+    if epochs is not None:
+        return f"{epochs:,} epoch{'s' if epochs != 1 else ''}"
+    is_behind = any(_is_never(meets, comparison.repeats) for meets in comparison.break_even.values())
+    return NONE if is_behind else NOT_KNOWN
+
+
+def break_even_against(meets: BreakEven | None, repeats: int) -> str:
+    """The same against one alternative, with the ends of the 95 % interval."""
+    if _is_never(meets, repeats):
+        return NONE
+    if meets is None or (meets.probably is None and repeats == 1):
+        return NOT_KNOWN
+    if meets.probably is None:
+        return f"{NOT_KNOWN}, {meets.possibly:,} epochs or more"
+    if repeats == 1:
+        return f"about {meets.probably:,} epochs (one repeat)"
+    if meets.surely is None:
+        return f"about {meets.probably:,} epochs ({meets.possibly:,} or more; the upper end is {NOT_KNOWN})"
+    return f"about {meets.probably:,} epochs ({meets.possibly:,} to {meets.surely:,})"
+
+
+def _is_never(meets: BreakEven | None, repeats: int) -> bool:
+    """One repeat has no interval, and so no end that could stay behind."""
+    return repeats > 1 and meets is not None and meets.possibly is None
+
+
+def doubt(comparison: Comparison) -> str:
+    """Why the projection may be far off; "" where nothing says so."""
+    names = {name.removeprefix("verdict."): why for name, why in comparison.reasons.items()}
+    return doubt_of(comparison.checks.get("machineQuiet"), names)
+
+
+def projected(link: Link) -> str:
+    """`between these workers: at most 2.3 times as fast as one process, with 6 workers`."""
+    where = "between these workers" if link.measured else f"over {link.name} (assumed)"
+    number = f"{link.best_workers} worker{'s' if link.best_workers != 1 else ''}"
+    if link.best_speedup < HARDLY:
+        return f"{where}: hardly faster than one process ({link.best_speedup:.1f} times, with {number})"
+    return f"{where}: at most {link.best_speedup:.1f} times as fast as one process, with {number}"
+
+
+def details(comparison: Comparison) -> list[str]:
+    """What stands below the verdict, each a sentence."""
+    texts = [comparison.reasons.get(f"verdict.{name}") for name in DETAILS]
+    return [f"{text}." for text in texts if text]

@@ -1,0 +1,52 @@
+"""Ratios of times in words: the slower side is named, and an interval turns round with it."""
+
+import pytest
+
+from compare.compared import compared, inverse, sides
+from compare.schema import Estimate
+
+
+def ratio(median: float, lower: float | None = None, upper: float | None = None) -> Estimate:
+    """An alternative's time by Ray's."""
+    return Estimate(
+        median=median, low=median, high=median, n=2 if lower else 1, values=[median], lower=lower, upper=upper,
+        decision="faster", repeats_to_decide=7,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "is_longer", "numbers", "differed"),
+    [
+        (ratio(2.0, 1.6, 2.5), False, ("2.0", "1.60", "2.5"), False),
+        (ratio(0.5, 0.4, 0.625), True, ("2.0", "1.60", "2.5"), False),
+        (ratio(0.95, 0.8, 1.25), True, ("1.05", "0.80", "1.25"), False),
+        (ratio(0.5), True, ("2.0", "", ""), False),
+        (ratio(0.3, 0.0001, 42.28), True, ("3.3", "0.02", "10,000"), True),
+        (ratio(0.5, 0.0, 1.0), True, ("2.0", "1.00", "inf"), True),
+    ],
+)
+def test_the_slower_side_is_named(
+    value: Estimate, is_longer: bool, numbers: tuple[str, str, str], differed: bool
+) -> None:
+    """Above 1 Ray is as many times as fast, below it takes as many times as long; far ends are said to be far."""
+    text = compared(value)
+
+    assert (text.is_longer, (text.times, text.low, text.high), text.differed) == (is_longer, numbers, differed)
+    assert all(number in text.words() for number in numbers)
+
+
+def test_several_are_joined_with_each_verb_once() -> None:
+    """`takes … and …`, `is … and takes …`."""
+    slow, fast = (ratio(0.5, 0.4, 0.6), "one"), (ratio(2.0, 1.9, 2.1), "another")
+
+    assert [sides(pairs).split().count("takes") for pairs in ([slow, slow], [fast, slow], [fast])] == [1, 1, 0]
+    assert [sides(pairs).split().count("is") for pairs in ([slow, slow], [fast, slow], [fast])] == [0, 1, 1]
+
+
+def test_the_inverse_of_a_ratio_decides_nothing() -> None:
+    """What was decided is said of the other side."""
+    turned = inverse(ratio(2.0, 1.6, 2.5))
+
+    assert (turned.median, turned.lower, turned.upper) == (0.5, 0.4, 0.625)
+    assert (turned.decision, turned.repeats_to_decide) == ("", None)
+    assert inverse(ratio(2.0)).lower is None
