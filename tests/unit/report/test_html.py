@@ -48,11 +48,22 @@ def _written(project: Path, result: TrainingResult, repeat: int) -> Run:
     return Run.from_summary(f"{result.arm}-{repeat}", repeat, json.loads(summarise(path, project)))
 
 
+def whole(project: Path) -> Comparison:
+    """A plain, whole measurement, with two settings."""
+    return measured(project, make_recipe(epochs=5), settings={"epochs": "5", "model": "cnn"})
+
+
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The report of a plain, whole measurement: rendering takes a second."""
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, Path]:
+    """That one, and the project in which its files lie."""
     project = tmp_path_factory.mktemp("project")
-    return render(measured(project), "local", project)
+    return whole(project), project
+
+
+@pytest.fixture(scope="module")
+def page(comparison: tuple[Comparison, Path]) -> str:
+    """Its report: rendering takes a second and more, and most tests of this file look at this one."""
+    return render(comparison[0], "local", comparison[1])
 
 
 def svgs(page: str) -> dict[str, str]:
@@ -176,10 +187,8 @@ def _contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_verdict_table_checks_recipe_and_commands_are_there(tmp_path: Path) -> None:
+def test_verdict_table_checks_recipe_and_commands_are_there(comparison: tuple[Comparison, Path], page: str) -> None:
     """What the pictures do not say: in words, top down."""
-    comparison = measured(tmp_path, make_recipe(epochs=5), settings={"epochs": "5", "model": "cnn"})
-    page = render(comparison, "local", tmp_path)
     places = [
         page.index(text)
         for text in (
@@ -193,8 +202,8 @@ def test_verdict_table_checks_recipe_and_commands_are_there(tmp_path: Path) -> N
     ]
 
     assert places == sorted(places)
-    assert comparison.verdict.partition(": ")[2][1:] in html.unescape(page)
-    assert page.count("✓ verified") == len(comparison.checks)
+    assert comparison[0].verdict.partition(": ")[2][1:] in html.unescape(page)
+    assert page.count("✓ verified") == len(comparison[0].checks)
     assert "epochs=5" in page
     again = "STACK=local SET=&#34;epochs=5 model=cnn&#34; make "
     assert f"{again}destroy\n{again}up" in page
@@ -256,43 +265,56 @@ def test_native_off_and_nothing_measured_still_render(tmp_path: Path) -> None:
     assert nothing.verdict.partition(": ")[2].partition(".")[0] in html.unescape(empty)
 
 
-def test_text_from_runs_is_escaped(tmp_path: Path) -> None:
+EVIL = "<script>alert(1)</script> & co"
+NAMES = [
+    r"$x^{$",
+    r"\$\frac{$",
+    "$$",
+    "#010500",
+    'id="a"',
+    "<!-- b -->",
+    "]]>&lt;",
+    "c\x00\x1b\n",
+    "\ud800",
+    "d" * 999,
+    EVIL,
+]
+"""Names that look like formulas, colours, ids or markup, that no SVG may hold, or that are far too long."""
+
+
+@pytest.fixture(scope="module")
+def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of runs on a CPU with such a model, and of classes with such names."""
+    classes = range(len(NAMES))
+    changes: dict[str, Any] = {
+        "provenance": make_provenance(cpu_model=EVIL),
+        "class_names": NAMES,
+        "class_accuracy": [0.9 for _ in classes],
+        "confusion_matrix": [[9 if row == column else 1 for column in classes] for row in classes],
+    }
+    project = tmp_path_factory.mktemp("hostile")
+    return render(measured(project, **changes), "local", project)
+
+
+def test_text_from_runs_is_escaped(hostile_page: str) -> None:
     """A CPU model or a class name is text and never markup."""
-    evil = "<script>alert(1)</script> & co"
-    comparison = measured(tmp_path, provenance=make_provenance(cpu_model=evil), class_names=[evil, *"123456789"])
-
-    page = render(comparison, "local", tmp_path)
-
-    assert "<script" not in page
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in page
+    assert "<script" not in hostile_page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in hostile_page
 
 
-def test_hostile_class_names_are_drawn_as_they_are(tmp_path: Path) -> None:
-    """Names that look like formulas, colours, ids or markup, that no SVG may hold, or that are far too long."""
-    names = [
-        r"$x^{$",
-        r"\$\frac{$",
-        "$$",
-        "#010500",
-        'id="a"',
-        "<!-- b -->",
-        "]]>&lt;",
-        "c\x00\x1b\n",
-        "\ud800",
-        "d" * 999,
-    ]
-    page = render(measured(tmp_path, class_names=names), "local", tmp_path)
-    page.encode()  # can be written
-    shown = [*names[:7], "c\ufffd\ufffd\ufffd", "\ufffd", "d" * 23 + "…"]
+def test_hostile_class_names_are_drawn_as_they_are(hostile_page: str) -> None:
+    """Those of `NAMES`."""
+    hostile_page.encode()  # can be written
+    shown = [*NAMES[:7], "c\ufffd\ufffd\ufffd", "\ufffd", "d" * 23 + "…"]
 
     for picture in ("class-accuracy", "confusion-ray"):
-        texts = [text.text for text in ET.fromstring(svgs(page)[picture]).iter("text")]  # noqa: S314 - drawn by this program
+        texts = [text.text for text in ET.fromstring(svgs(hostile_page)[picture]).iter("text")]  # noqa: S314 - drawn by this program
         assert [name for name in shown if name not in texts] == []
 
 
 def test_rendering_is_deterministic(page: str, tmp_path: Path) -> None:
     """The same comparison gives the same bytes, wherever its files lie: a report can be compared and cached."""
-    assert page == render(measured(tmp_path), "local", tmp_path)
+    assert page == render(whole(tmp_path), "local", tmp_path)
 
 
 def test_classes_without_images_and_runs_without_samples(tmp_path: Path) -> None:
