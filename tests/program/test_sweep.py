@@ -87,6 +87,7 @@ def test_a_sweep_measures_reports_and_leaves_no_stack(sweeping: Project) -> None
     assert "setting 2 of" in again
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
     """Ctrl-C lets the run finish, keeps it and the stack; the same command makes what is missing, then destroys."""
     sweeping.control("ray-1", "wait")

@@ -35,7 +35,7 @@ def second_machine(first: Project, new_project: NewProject, backend: dict[str, s
     return second
 
 
-@pytest.mark.parametrize("kept", ["in a folder", "in a bucket"])
+@pytest.mark.parametrize("kept", ["in a folder", pytest.param("in a bucket", marks=pytest.mark.slow)])
 def test_another_machine_destroys_and_harms_nothing(
     kept: str, new_project: NewProject, request: pytest.FixtureRequest
 ) -> None:

@@ -18,7 +18,7 @@ from report.sweep import numbers
 from report.sweep_page import render as render_sweep
 from tests.unit.report.test_html import measured
 from tests.unit.results import make_recipe
-from tests.unit.tools.test_sweep import FakeStack, begun, project, run  # noqa: F401 (project is a fixture)
+from tests.unit.tools.test_sweep import FakeStack, begun, in_project, run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
@@ -112,11 +112,14 @@ def probed(page: str, folder: Path, theme: str) -> tuple[list[dict[str, Any]], l
     return json.loads(unescape(title[1])), [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
 
 
-@pytest.fixture
-def sweep_page(project: Path) -> str:  # noqa: F811
+@pytest.fixture(scope="module")
+def sweep_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A sweep over workers 1 to 4, of which 3 failed."""
-    done = run(begun({"workers": ["1", "2", "3", "4"]}), project / "sweep", FakeStack(project, failing="3"))
-    return render_sweep(done, numbers(done, project))
+    folder = tmp_path_factory.mktemp("swept")
+    with pytest.MonkeyPatch.context() as patch:
+        in_project(folder, patch)
+        done = run(begun({"workers": ["1", "2", "3", "4"]}), folder / "sweep", FakeStack(folder, failing="3"))
+    return render_sweep(done, numbers(done, folder))
 
 
 @pytest.mark.parametrize("kind", ["page", "sweep_page"])

@@ -130,11 +130,16 @@ def measured(project: Path, workers: int, ray_step_seconds: float) -> str:
     return compare(runs, make_context(recipe, repeats=2)).to_json()
 
 
+def in_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a sweep write into a project of its own; drawing the points' pages is tested elsewhere."""
+    monkeypatch.setattr("report.html.render", lambda comparison, stack, project: "")
+    monkeypatch.setattr(sweeping, "ROOT", folder)
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of its own for what a sweep writes; drawing the points' pages is tested elsewhere."""
-    monkeypatch.setattr("report.html.render", lambda comparison, stack, project: "")
-    monkeypatch.setattr(sweeping, "ROOT", tmp_path)
+    """A project of its own for what a sweep writes."""
+    in_project(tmp_path, monkeypatch)
     return tmp_path
 
 
