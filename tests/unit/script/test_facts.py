@@ -53,7 +53,7 @@ def rank(
     work: dict[str, Any] = {
         "optimizers": [one_optimizer(steps=steps)], "digests": {}, "parameters": "100 float32", "trained": ["100"],
         "inputs": entered(10 * batch * steps), "varies": False, "evaluates": False, "noInput": "",
-        "given": None, "rounds": None,
+        "boosterParameters": None, "rounds": None,
     }  # fmt: skip
     values: dict[str, Any] = {
         "rank": number, "world": world, "framework": "torch", "threads": 1, "ray": False, "clockOffset": 0.0,
@@ -325,7 +325,11 @@ def test_boosters_over_other_rows_are_not_the_same_work(rows: tuple[int, int, in
     """A round goes over all rows, so that no other number of them is padding, but that which makes ranks equal."""
 
     def booster(number: int, world: int, of_rank: int) -> Observation:
-        told: dict[str, Any] = {"given": "max_depth=6", "rounds": 4, "inputs": entered(28, types=["features"])}
+        told: dict[str, Any] = {
+            "boosterParameters": "max_depth=6",
+            "rounds": 4,
+            "inputs": entered(28, types=["features"]),
+        }
         more: dict[str, Any] = {
             "framework": "xgboost",
             "markedPasses": None,

@@ -97,7 +97,7 @@ class RankWork:
     """What entered the first module that has parameters; None where that was not seen."""
     no_input: str
     """Why."""
-    given: str | None
+    booster_parameters: str | None
     """Parameters of a booster."""
     rounds: int | None
     """That a booster was told to make."""
@@ -219,7 +219,7 @@ def cpus_at_work(thread_cpus: Sequence[tuple[Sequence[int], float]]) -> tuple[in
     A thread that OpenMP bound to one CPU computes there, and that others which hardly work may use more says nothing.
     """
     total, done, cpus = sum(seconds for _, seconds in thread_cpus), 0.0, set[int]()
-    for allowed, seconds in sorted(thread_cpus, key=lambda one: -one[1]):
+    for allowed, seconds in sorted(thread_cpus, key=lambda cpus_and_seconds: -cpus_and_seconds[1]):
         if cpus and done >= MOST_WORK * total:
             break
         cpus.update(allowed)
@@ -237,8 +237,8 @@ def settled_step_seconds(step_ends: Sequence[float]) -> float | None:
 def read(folder: Path) -> list[Observation]:
     """The observations in `folder`, by rank; none where no step was seen."""
     files = sorted(folder.glob("rank-*.json"))
-    found = [parse(json.loads(path.read_text(encoding="utf-8"))) for path in files]
-    return sorted(found, key=lambda one: one.rank)
+    observations = [parse(json.loads(path.read_text(encoding="utf-8"))) for path in files]
+    return sorted(observations, key=lambda observation: observation.rank)
 
 
 def parse(data: dict[str, Any]) -> Observation:
@@ -303,19 +303,19 @@ def _work(data: dict[str, Any]) -> RankWork:
     return RankWork(
         optimizers=tuple(
             Optimizer(
-                steps=one["steps"],
-                most_between=one["mostBetween"],
-                rates=tuple((highest, mean) for highest, mean in one["rates"]),
-                settings=tuple(one["settings"]),
+                steps=optimizer["steps"],
+                most_between=optimizer["mostBetween"],
+                rates=tuple((highest, mean) for highest, mean in optimizer["rates"]),
+                settings=tuple(optimizer["settings"]),
             )
-            for one in data["optimizers"]
+            for optimizer in data["optimizers"]
         ),
         digests={int(steps): digest for steps, digest in data["digests"].items()},
         parameters=data["parameters"],
         trained=tuple(data["trained"]),
         inputs=_inputs(data) if data["inputs"] else None,
         no_input=data["noInput"],
-        given=data["given"],
+        booster_parameters=data["boosterParameters"],
         rounds=data["rounds"],
     )
 

@@ -20,7 +20,7 @@ def together(seen: Sequence[Observation]) -> ArmWork:
     """Of one run; `seen` has its ranks, at least one."""
     items: dict[str, str] = {}
     unknown: dict[str, str] = {}
-    for part in (_steps, _rows, _which_rows, _model, _weights, _learning, _told):
+    for part in (_steps, _rows, _which_rows, _model, _weights, _learning, _training_arguments):
         known, missing = part(seen)
         items |= known
         unknown |= missing
@@ -35,7 +35,7 @@ def _steps(seen: Sequence[Observation]) -> Part:
     first = seen[0]
     if first.framework == RLLIB:
         return {}, {"steps": "how many iterations a run takes follows from what its runners sampled"}
-    items = {"steps": str(min(len(one.step_ends) for one in seen))}
+    items = {"steps": str(min(len(observation.step_ends) for observation in seen))}
     if first.ended_early:
         items["endedEarly"] = "yes"
     elif first.has_whole_epochs:
@@ -44,13 +44,13 @@ def _steps(seen: Sequence[Observation]) -> Part:
         items["stepOfAllRows"] = "yes"
     if first.framework != "torch":
         return items, {}
-    items["optimizers"] = " + ".join(str(one.steps) for one in first.work.optimizers)
+    items["optimizers"] = " + ".join(str(observation.steps) for observation in first.work.optimizers)
     return items, {"optimizers": why} if (why := _apart(first)) else {}
 
 
-def _apart(one: Observation) -> str:
+def _apart(observation: Observation) -> str:
     """Where another optimizer steps while the first does not: the clock does not see that time."""
-    clock, *others = one.work.optimizers
+    clock, *others = observation.work.optimizers
     for number, other in enumerate(others, 2):
         if other.most_between > APART + 2 * max(1.0, other.steps / clock.steps):
             return f"optimizer {number} made {other.most_between} steps between two of the first one"
@@ -58,14 +58,18 @@ def _apart(one: Observation) -> str:
 
 
 def _rows(seen: Sequence[Observation]) -> Part:
-    counted = [one.rows_per_step for one in seen]
+    counted = [observation.rows_per_step for observation in seen]
     if None in counted:
         reported = seen[0].reported_rows
         why = f"{reported} as the script says, not counted" if reported else "no DataLoader delivered them step by step"
-        why = "a thread beside the training read them ahead" if any(one.rows_ahead for one in seen) else why
+        why = (
+            "a thread beside the training read them ahead"
+            if any(observation.rows_ahead for observation in seen)
+            else why
+        )
         return {}, {"rowsPerStep": why, "rows": why}
     items = {"rowsPerStep": _text(sum(rows for rows in counted if rows))}
-    in_all, of_epoch = [one.rows for one in seen], [one.epoch_rows for one in seen]
+    in_all, of_epoch = [observation.rows for observation in seen], [observation.epoch_rows for observation in seen]
     unknown = {} if None not in in_all else {"rows": SEVERAL}
     if not unknown:
         items["rows"] = _text(sum(rows for rows in in_all if rows))
@@ -78,39 +82,42 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
     """How many rows two ranks had in the same pass, beyond those with which a sampler pads: the most of any pass."""
     if len(seen) == 1:
         return {}, {}
-    of_ranks = [one.marked or () for one in seen]
+    of_ranks = [observation.marked or () for observation in seen]
     together = list(zip(*of_ranks, strict=False))
     if not together or any(len({len(each.rows) for each in ranks}) > 1 for ranks in together):
         return {}, {"rowsDisjoint": "rows have no numbers that all ranks share"}
-    if not all(one.rows_of_all_steps for one in seen):
+    if not all(observation.rows_of_all_steps for observation in seen):
         return {}, {"rowsDisjoint": SEVERAL}
     if len({tuple(each.start for each in marked) for marked in of_ranks}) > 1:
         return {}, {"rowsDisjoint": "ranks begin their passes over the data set at different steps"}
     items = dict[str, str]()
-    contents = {one.dataset_identity for one in seen}
+    contents = {observation.dataset_identity for observation in seen}
     if None not in contents:
         items["sameDataSet"] = "yes" if len(contents) == 1 else "no"
-    there, batch = max(one.dataset_rows or 0 for one in seen), sum(one.rows_per_step or 0 for one in seen)
-    items["sharedRows"] = str(max(_shared_of_pass(ranks, there, batch) for ranks in together))
+    dataset_rows, batch = (
+        max(observation.dataset_rows or 0 for observation in seen),
+        sum(observation.rows_per_step or 0 for observation in seen),
+    )
+    items["sharedRows"] = str(max(_shared_of_pass(ranks, dataset_rows, batch) for ranks in together))
     if any(each.drawn - each.delivered > DRAWN_AGAIN * each.drawn for ranks in together for each in ranks):
         items["drawnAgain"] = "yes"
     return items, {}
 
 
-def _shared_of_pass(ranks: Sequence[MarkedPass], there: int, batch: float) -> int:
+def _shared_of_pass(ranks: Sequence[MarkedPass], dataset_rows: int, batch: float) -> int:
     """Of one pass of all ranks over a data set with so many rows.
 
     Padding is as many as all ranks drew beyond what there is to draw, and always less than a batch.
     """
-    shared, padding = _shared([each.rows for each in ranks]), sum(each.drawn for each in ranks) - there
+    shared, padding = _shared([each.rows for each in ranks]), sum(each.drawn for each in ranks) - dataset_rows
     least = min(each.delivered for each in ranks)
     return 0 if shared <= max(0, padding) and shared < batch and 2 * shared < least else shared
 
 
 def _shared(marks: Sequence[bytes]) -> int:
     shared = 0
-    for one, other in itertools.combinations(marks, 2):
-        shared += (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big").count(1)
+    for first, second in itertools.combinations(marks, 2):
+        shared += (int.from_bytes(first, "big") & int.from_bytes(second, "big")).to_bytes(len(first), "big").count(1)
     return shared
 
 
@@ -118,7 +125,7 @@ def _model(seen: Sequence[Observation]) -> Part:
     """Parameters, which of them were trained, and what entered the first module."""
     items, unknown = dict[str, str](), dict[str, str]()
     if seen[0].framework not in (*BOOSTERS, RLLIB):
-        of_ranks = {(one.work.parameters, one.work.trained) for one in seen}
+        of_ranks = {(observation.work.parameters, observation.work.trained) for observation in seen}
         parameters, trained = of_ranks.pop()
         if of_ranks or parameters is None:
             unknown |= dict.fromkeys(("parameters", "trained"), "ranks hold parts of the weights")
@@ -131,9 +138,9 @@ def _model(seen: Sequence[Observation]) -> Part:
 
 
 def _inputs(seen: Sequence[Observation]) -> Part:
-    inputs = [one.work.inputs for one in seen if one.work.inputs]
+    inputs = [observation.work.inputs for observation in seen if observation.work.inputs]
     if len(inputs) < len(seen):
-        why = next(one.work.no_input for one in seen if not one.work.inputs)
+        why = next(observation.work.no_input for observation in seen if not observation.work.inputs)
         return {}, dict.fromkeys(("input", "autocast"), why)
     items = {"input": " + ".join(sorted({kind for each in inputs for kind in each.types}))}
     if seen[0].framework == "torch":
@@ -152,31 +159,36 @@ def _weights(seen: Sequence[Observation]) -> Part:
 
 def _learning(seen: Sequence[Observation]) -> Part:
     """Learning rates to six digits: what a schedule computes in another order is the same."""
-    rates = dict.fromkeys(_rates(one) for one in seen)
+    rates = dict.fromkeys(_rates(observation) for observation in seen)
     items = {"learningRate": " and ".join(rates)} if all(rates) else {}
     if seen[0].framework == "torch":
         items["hyperparameters"] = " and ".join(
-            dict.fromkeys(" | ".join(", then ".join(each.settings) for each in one.work.optimizers) for one in seen)
+            dict.fromkeys(
+                " | ".join(", then ".join(each.settings) for each in observation.work.optimizers)
+                for observation in seen
+            )
         )
     if seen[0].framework not in (*BOOSTERS, RLLIB):
-        items["validation"] = str(max(one.validations for one in seen))
+        items["validation"] = str(max(observation.validations for observation in seen))
     return items, {}
 
 
-def _rates(one: Observation) -> str:
-    groups = [rate for each in one.work.optimizers for rate in each.rates]
+def _rates(observation: Observation) -> str:
+    groups = [rate for each in observation.work.optimizers for rate in each.rates]
     return ", ".join(
         f"{highest:.6g}" if f"{highest:.6g}" == f"{mean:.6g}" else f"{highest:.6g} (mean {mean:.6g})"
         for highest, mean in groups
     )
 
 
-def _told(seen: Sequence[Observation]) -> Part:
+def _training_arguments(seen: Sequence[Observation]) -> Part:
     """What `train` was given; of Keras the epochs that `fit` was."""
     items = {} if seen[0].work.rounds is None else {"rounds": str(seen[0].work.rounds)}
     if seen[0].framework not in BOOSTERS:
         return items, {}
-    items["boosterParameters"] = " and ".join(dict.fromkeys(one.work.given or "" for one in seen))
+    items["boosterParameters"] = " and ".join(
+        dict.fromkeys(observation.work.booster_parameters or "" for observation in seen)
+    )
     unknown = {"rowsDisjoint": "a DMatrix or Dataset has no numbers of its rows"} if len(seen) > 1 else {}
     return items, unknown
 
@@ -185,13 +197,16 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
     """On all ranks, after each step at which all looked, and at the end."""
     if len(seen) == 1:
         return True, ""
-    common = set.intersection(*(set(one.work.digests) for one in seen))
-    apart = [step for step in sorted(common) if len({one.work.digests[step] for one in seen}) > 1]
+    common = set.intersection(*(set(observation.work.digests) for observation in seen))
+    apart = [step for step in sorted(common) if len({observation.work.digests[step] for observation in seen}) > 1]
     if apart:
         return False, f"weights DIFFER between ranks after step {apart[0]}: gradients are not synchronised"
-    last = [one.weights for one in seen]
+    last = [observation.weights for observation in seen]
     if None in last:
-        return None, next((note for one in seen for note in one.notes if "weights" in note), "no digest of the weights")
+        return None, next(
+            (note for observation in seen for note in observation.notes if "weights" in note),
+            "no digest of the weights",
+        )
     if len(set(last)) > 1:
         return False, "weights DIFFER between ranks: gradients are not synchronised"
     return True, EQUAL

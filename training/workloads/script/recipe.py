@@ -18,9 +18,9 @@ PATTERN_WORDS = "patterns of paths in {storage}, as `*.pt` or `**/*.pt`, with bl
 """What artifacts may be."""
 
 
-def variables(given: str) -> dict[str, str]:
+def variables(text: str) -> dict[str, str]:
     """Environment variables by name, of a text as `DATA=/data HF_HOME=/models`. Raises ValueError naming the word."""
-    return dict(_variable(word) for word in shlex.split(given))
+    return dict(_variable(word) for word in shlex.split(text))
 
 
 def _variable(word: str) -> tuple[str, str]:
@@ -35,18 +35,18 @@ def _variable(word: str) -> tuple[str, str]:
 def _readable_by(read: Any, allowed: str) -> Rule:
     """A text that `read` takes."""
 
-    def parse(given: str) -> str:
-        read(given)
-        return given.strip()
+    def parse(text: str) -> str:
+        read(text)
+        return text.strip()
 
     return Rule(parse, allowed)
 
 
-def patterns(given: str) -> list[str]:
+def patterns(text: str) -> list[str]:
     """Of a text as `*.pt 'run 1/*.json'`. Raises ValueError for one that leads out of a folder or is no pattern."""
-    words = shlex.split(given)
+    words = shlex.split(text)
     if not all(map(_is_pattern, words)):
-        raise ValueError(given)
+        raise ValueError(text)
     return words
 
 
@@ -57,9 +57,9 @@ def _is_pattern(word: str) -> bool:
     return names_some and parts[0] != "" and all(part == "**" or (part != ".." and "**" not in part) for part in parts)
 
 
-def _word(given: str) -> None:
-    if not _UNIT.fullmatch(given.strip()):
-        raise ValueError(given)
+def _word(text: str) -> None:
+    if not _UNIT.fullmatch(text.strip()):
+        raise ValueError(text)
 
 
 def environment_rule() -> Rule:

@@ -115,17 +115,17 @@ def parsed(path: Path) -> ast.Module:
         raise ScriptError("script", f"{path} is a folder: name the file in it that trains")
     if not path.is_file():
         beside = sorted(file.name for file in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
-        there = f"there are {', '.join(beside)}" if beside else "its folder holds no Python file"
-        raise ScriptError("script", f"{path}: there is no such file; {there}")
+        neighbours = f"there are {', '.join(beside)}" if beside else "its folder holds no Python file"
+        raise ScriptError("script", f"{path}: there is no such file; {neighbours}")
     try:
         return ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
         raise ScriptError("script", f"{path} is no Python: {error}") from None
 
 
-def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, ...], given: str) -> Kind:
-    if given != "auto":
-        return next(kind for kind in KINDS if kind == given)
+def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, ...], chosen: str) -> Kind:
+    if chosen != "auto":
+        return next(kind for kind in KINDS if kind == chosen)
     trainers = [kind for module, kind in TRAINERS.items() if any(_is_in(name, module) for name in modules)]
     if trainers:  # of several the one that the arguments name
         return next((kind for kind in trainers if kind.removeprefix("ray-") in arguments), trainers[0])
@@ -183,8 +183,8 @@ def _check_arguments(script: Script) -> None:
 
 
 def _asks_one_cpu(tree: ast.Module) -> bool:
-    made = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) == "ScalingConfig"]
-    return any({None, "resources_per_worker"}.isdisjoint(word.arg for word in call.keywords) for call in made)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) == "ScalingConfig"]
+    return any({None, "resources_per_worker"}.isdisjoint(word.arg for word in call.keywords) for call in calls)
 
 
 def _check_text(script: Script, tree: ast.Module) -> None:
@@ -217,9 +217,9 @@ def _imports(path: Path, tree: ast.Module, files: set[Path]) -> set[str]:
         for neighbour, package in _neighbours(path.parent, todo.pop(), files):
             if neighbour not in followed:
                 followed.add(neighbour)
-                found = _of_file(parsed(neighbour), package) - names
-                names |= found
-                todo += sorted(found)
+                new_names = _of_file(parsed(neighbour), package) - names
+                names |= new_names
+                todo += sorted(new_names)
     return names
 
 

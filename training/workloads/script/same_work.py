@@ -165,15 +165,15 @@ class ArmWork:
 def compare(arms: Mapping[str, ArmWork]) -> dict[str, Known]:
     """Every item that concerns these arms, by name."""
     weak = is_weak(arms)
-    found: dict[str, Known] = {}
+    known_items: dict[str, Known] = {}
     for item in ITEMS:
         if not any({item.name, *item.facts} & {*arm.items, *arm.unknown} for arm in arms.values()):
             continue
-        if item.name in FOLLOW_STEPS and found["steps"][0] is not True:
+        if item.name in FOLLOW_STEPS and known_items["steps"][0] is not True:
             continue
         if not (weak and item.name in FOLLOW_BATCH):
-            found[item.name] = _compared(item, arms, weak)
-    return found
+            known_items[item.name] = _compared(item, arms, weak)
+    return known_items
 
 
 def is_weak(arms: Mapping[str, ArmWork]) -> bool:
@@ -207,16 +207,16 @@ def _equal(item: Item, arms: Mapping[str, ArmWork], but: str = "") -> Known:
 
 
 def _differ(item: Item, arms: Mapping[str, ArmWork], fact: str = "", because: str = "") -> Known:
-    said = ", ".join(f"{name} {arm.items.get(fact or item.name, 'unknown')}" for name, arm in arms.items())
-    return False, f"{item.title} DIFFER: {said}{because}"
+    by_arm = ", ".join(f"{name} {arm.items.get(fact or item.name, 'unknown')}" for name, arm in arms.items())
+    return False, f"{item.title} DIFFER: {by_arm}{because}"
 
 
 def _steps(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
     """Of whole epochs these count: how many steps one has follows from its rows, which are an item of their own."""
     epochs = {arm.epochs for arm in arms.values()}
     if None not in epochs and len(epochs) > 1:
-        asked = {arm.items.get("rounds") for arm in arms.values()}  # another number that was asked for is another item
-        what = "rounds" if None not in asked else "epochs"
+        rounds = {arm.items.get("rounds") for arm in arms.values()}  # another number that was asked for is another item
+        what = "rounds" if None not in rounds else "epochs"
         return (
             None,
             f"the arms trained different numbers of {what}: {_differ(item, arms, 'epochs')[1].partition(': ')[2]}",

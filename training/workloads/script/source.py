@@ -64,12 +64,12 @@ def _by_git(folder: Path) -> list[Path] | None:
     """What is tracked and what is not ignored; None where there is no git or no repository."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        asked = subprocess.run(command, capture_output=True, check=False, timeout=60)
+        listing = subprocess.run(command, capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if asked.returncode:
+    if listing.returncode:
         return None
-    return [folder / os.fsdecode(name) for name in asked.stdout.split(b"\0") if name]
+    return [folder / os.fsdecode(name) for name in listing.stdout.split(b"\0") if name]
 
 
 def _visible(folder: Path) -> Iterator[Path]:

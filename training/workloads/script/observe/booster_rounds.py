@@ -115,7 +115,7 @@ def _note_work(params: dict[str, Any], rounds: int, columns: int) -> None:
     """What decides the trees: all parameters but those that say where and with what they are made."""
     work = state.current().work
     parameters = {key: value for key, value in params.items() if key not in OF_A_PLACE and not callable(value)}
-    work.given = " ".join(f"{key}={value}" for key, value in sorted(parameters.items()))
+    work.booster_parameters = " ".join(f"{key}={value}" for key, value in sorted(parameters.items()))
     work.rounds = rounds
     work.training.enter(columns, "features", "off")
 

@@ -170,9 +170,9 @@ class Loader:
         except (TypeError, OverflowError, IndexError, ValueError):  # a sampler that draws something else
             self.numbered = False
 
-    def told_passes(self) -> list[list[Any]] | None:
+    def pass_pairs(self) -> list[list[Any]] | None:
         """Those that were begun; None where they are too many to tell, or begin before the step that they are for."""
-        return told(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
+        return pairs(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
 
     def packed(self, steps: int) -> list[list[Any]] | None:
         """[steps before it, rows that it delivered, which these are] of each pass that was marked and had a step, of so
@@ -193,9 +193,9 @@ def _first_and_last(marks: list[Marks], steps: int) -> list[Marks]:
     return [each for each, number in stepped.items() if number in ends]
 
 
-def told(passes: Iterable[Pass]) -> list[list[Any]]:
+def pairs(passes: Iterable[Pass]) -> list[list[Any]]:
     """[steps before it, whether it was finished] of each."""
-    return [[one.start, one.finished] for one in passes]
+    return [[each_pass.start, each_pass.finished] for each_pass in passes]
 
 
 def _mark(marks: bytearray, numbers: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import in_pod
 from .live import EPOCHS, Live
-from .loaders import Loader, Pass, told
+from .loaders import Loader, Pass, pairs
 from .usage import Usage, peak_memory_bytes, thread_cpus
 from .work import Model, Work, is_looked_at
 
@@ -198,15 +198,17 @@ class State:
     def training(self) -> Loader | None:
         """The data set that is trained on: of those that do not validate, that of the most steps; None: none is."""
         in_training = bool(self.work.training.types)  # else the model is in evaluation all the time
-        read = [one for one in self.loaders.values() if one.rows_at_step and not (in_training and one.validates)]
-        return max(read, key=lambda one: (one.in_training > 0, len(one.rows_at_step)), default=None)
+        read = [
+            loader for loader in self.loaders.values() if loader.rows_at_step and not (in_training and loader.validates)
+        ]
+        return max(read, key=lambda loader: (loader.in_training > 0, len(loader.rows_at_step)), default=None)
 
     def _learns_from_others(self, loader: Loader | None) -> bool:
         """Whether steps were made within passes over another data set: one that validates is read between two."""
         return any(
-            len(one.rows_at_step) > len(one.passes) + one.validations
-            for one in self.loaders.values()
-            if one is not loader and not one.validates
+            len(other.rows_at_step) > len(other.passes) + other.validations
+            for other in self.loaders.values()
+            if other is not loader and not other.validates
         )
 
     def _steps_per_epoch(self) -> int | None:
@@ -271,8 +273,8 @@ class State:
             "rowsAhead": bool(loader and loader.is_ahead),
             "datasetRows": loader.own_rows if loader else None,
             "datasetIdentity": loader.identity if loader else None,
-            "passes": (loader.told_passes() if alone else None) if loader else told(self.own_passes),
-            "validations": self.other_validations + sum(one.validations for one in self.loaders.values()),
+            "passes": (loader.pass_pairs() if alone else None) if loader else pairs(self.own_passes),
+            "validations": self.other_validations + sum(other.validations for other in self.loaders.values()),
             "work": self.work.to_dict(),
             "weights": weights,
             "metrics": self.metrics,
@@ -302,9 +304,9 @@ def rank_of_environment() -> tuple[int, int]:
             return int(config["task"]["index"]), len(config["cluster"]["worker"])
         except (ValueError, KeyError, TypeError):
             return 0, 1
-    told = cluster()
-    if told:
-        return told["rank"], len(told["addresses"])
+    by_cluster = cluster()
+    if by_cluster:
+        return by_cluster["rank"], len(by_cluster["addresses"])
     return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
 
 

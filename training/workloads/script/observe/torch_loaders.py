@@ -85,10 +85,10 @@ def _delivering(deliver: Callable[..., Any]) -> Callable[..., Any]:
     return deliver_observed
 
 
-def _observe(look: Callable[..., None], *given: Any) -> None:
+def _observe(look: Callable[..., None], *arguments: Any) -> None:
     with state.current().hook():
         try:
-            look(*given)
+            look(*arguments)
         except Exception as error:  # noqa: BLE001 (the script has its batch)
             state.note(f"rows could not be counted: {error!r}")
 
@@ -193,10 +193,10 @@ def _identity(dataset: Any, depth: int = 0) -> str | None:
         return None if None in inner else _digest([str(each) for each in inner])
     length = _length(dataset)
     columns = [column for column in _columns(dataset) if length and _length(column) == length]
-    said = [
+    digests = [
         _sample(column, length or 0) or (depth < DEPTH and _identity(column, depth + 1)) or "" for column in columns
     ]
-    return _digest([*said, *_numbers(dataset)]) if any(said) else None
+    return _digest([*digests, *_numbers(dataset)]) if any(digests) else None
 
 
 def _numbers(dataset: Any) -> Iterator[str]:

@@ -117,7 +117,7 @@ class Work:
         self.varies = False
         """A step calls the model as often as it finds best."""
         self.no_input = "no input of a module was seen"
-        self.given: str | None = None
+        self.booster_parameters: str | None = None
         """Parameters of a booster that decide what it learns."""
         self.rounds: int | None = None
         """That it was told to make."""
@@ -144,6 +144,6 @@ class Work:
             "varies": self.varies or bool(inputs and len(inputs.sizes) > FIXED_SIZES),
             "evaluates": inputs is self.evaluation,
             "noInput": self.no_input,
-            "given": self.given,
+            "boosterParameters": self.booster_parameters,
             "rounds": self.rounds,
         }
