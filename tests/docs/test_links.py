@@ -1,5 +1,6 @@
 """Every link of the documents leads somewhere, and the official documentation is linked from where people learn."""
 
+import re
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
@@ -66,6 +67,21 @@ def test_a_broken_link_is_found(target: str) -> None:
     (link,) = markdown.links("README.md", f"a [link]({target})")
 
     assert dead_end(link)
+
+
+def test_every_document_that_the_code_names_is_there() -> None:
+    """In comments, messages, `make help` and stack files; a decision may be named by its number alone."""
+    folders = ("bench", "compare", "infra", "policy", "report", "stacks", "tools", "training")
+    files = [path for name in folders for kind in ("*.py", "*.yaml", "*.j2") for path in (ROOT / name).rglob(kind)]
+    texts = {path: path.read_text(encoding="utf-8") for path in [*files, ROOT / "Makefile", ROOT / "Pulumi.yaml"]}
+    absent = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in texts.items()
+        for name in re.findall(r"(?<![\w./-])docs/[\w./-]*\w", text)
+        if not (ROOT / name).exists() and not list(ROOT.glob(f"{name}-*.md"))
+    ]
+
+    assert [] == absent
 
 
 def test_anchors_are_those_of_github() -> None:

@@ -34,7 +34,7 @@ GENERAL = (
     ("STACK=mine make up", "stacks/Pulumi.mine.yaml"),
 )
 _SAID_ABOVE = ("STACK", "SET")
-MORE = "More: README.md, docs/quick-reference.md; a script of yours: docs/own-script.md"
+MORE = "More: README.md, docs/settings.md; a script of yours: docs/own-script.md"
 _GROUP = re.compile(r"^##@ (?P<name>.+)$")
 _TARGET = re.compile(r"^(?P<name>[a-z][a-z-]*):.*?## (?P<text>.*?)(?: \[(?P<variables>[^\]]*)\])?$")
 _PLAIN = re.compile(r"[\w@%+=:,./{} -]*")
