@@ -1,7 +1,8 @@
 """The golden files of wording; and which tests may run beside which, for `pytest -n 4`.
 
 A group stays in one process and in its order. What trains for real is one group, so that no training runs beside
-another, and comes first, because it is the longest; unit tests are the shortest and come last, to fill what is left.
+another, and comes first, because it is the longest; unit tests are the shortest and come last, to fill what is left,
+those first of which a group has many seconds.
 Groups are told by where a test is: pytest-xdist's own mark adds them to names, and pytest shows names without them.
 One after another tests need no groups.
 
@@ -58,7 +59,9 @@ def group_of(name: str) -> str:
 def _place(item: pytest.Item) -> int:
     if item.nodeid.startswith(TRAIN):
         return 0
-    return 2 if item.nodeid.startswith("tests/unit/") else 1
+    if not item.nodeid.startswith("tests/unit/"):
+        return 1
+    return 2 if group_of(item.nodeid) == "unit" else 3
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
