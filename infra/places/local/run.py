@@ -38,6 +38,8 @@ SHORTEST_REPORT_SECONDS = 2.0
 LONGEST_REPORT_SECONDS = 30.0
 """Between two lines that a run prints: the longer it has run, the more. Pulumi shows them all again at the end."""
 LOG_LINES = 15
+HOW_TO_STOP = "Ctrl-C: finish it, keep it and stop there; twice: stop now, and lose it"
+"""Of any run; printed with the first of an update."""
 
 _guards: set[subprocess.Popen[bytes]] = set()
 """Guards of the runs that this process is making."""
@@ -45,6 +47,8 @@ _guards: set[subprocess.Popen[bytes]] = set()
 
 _runs_begun = itertools.count()
 """Of this process, which lives as long as the update: only its first run finds files that nobody has read."""
+_runs_reported = itertools.count()
+"""Likewise: the first alone says how to stop."""
 
 
 class RunFailed(Exception):  # noqa: N818  (the name is what the user reads before the message)
@@ -213,7 +217,8 @@ class _Reporter:
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._path = name, folder / progress.NAME
         self._offset, self._waiting_text, self._began, self._last_time = 0, "", time.monotonic(), 0.0
-        self._print("starts (Ctrl-C: finish it, keep it and stop there; twice: stop now, and lose it)")
+        is_first = next(_runs_reported) == 0
+        self._print("starts" + (f" ({HOW_TO_STOP})" if is_first else ""))
 
     def news(self, *, last: bool = False) -> None:
         """Print the latest line if the one before is old enough, the last line always, and notes always."""

@@ -116,6 +116,7 @@ def test_a_run_prints_its_first_and_its_last_line_and_few_between(
     """A hundred quick epochs are no hundred lines."""
     printed: list[str] = []
     monkeypatch.setattr("os.write", lambda _, line: printed.append(line.decode()))
+    monkeypatch.setattr(local_run, "_runs_reported", itertools.count())
     say, progress = local_run._Reporter("ray-1", tmp_path), Progress(tmp_path)
     values = {"loss": 1.0, "accuracy": 0.5, "imagesPerSecond": 10.0, "secondsLeft": 1.0}
     for epoch in range(1, 101):
@@ -131,3 +132,14 @@ def test_a_run_prints_its_first_and_its_last_line_and_few_between(
     assert "ray-1: a note\n" in printed
     assert printed[-1].startswith("ray-1: epoch 100/100")
     assert 5 > len(printed)
+
+
+def test_how_to_stop_is_said_once_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the first of its runs, and not with each."""
+    printed: list[str] = []
+    monkeypatch.setattr("os.write", lambda _, line: printed.append(line.decode()))
+    monkeypatch.setattr(local_run, "_runs_reported", itertools.count())
+    for name in ("baseline-1", "ray-1"):
+        local_run._Reporter(name, tmp_path)
+
+    assert [local_run.HOW_TO_STOP in line for line in printed] == [True, False]
