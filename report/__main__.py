@@ -46,8 +46,8 @@ def _closing(options: argparse.Namespace) -> int:
 
     comparison = Comparison.from_json(sys.stdin.read())
     page = options.folder / PAGE if options.folder else None
-    given = dict(text.partition("=")[::2] for text in options.given)
-    terminal.write(render(comparison, options.stack, page if page and page.is_file() else None, given))
+    settings = dict(text.partition("=")[::2] for text in options.setting)
+    terminal.write(render(comparison, options.stack, page if page and page.is_file() else None, settings))
     return 0
 
 
@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     closing = _add(commands, "closing", _closing, "print the answer, the report and the next step: how `make up` ends")
     closing.add_argument("--folder", type=Path, help="where it was published")
-    closing.add_argument("--given", action="append", default=[], metavar="KEY=VALUE", help="a setting of this call")
+    closing.add_argument("--setting", action="append", default=[], metavar="KEY=VALUE", help="a setting of this call")
     commands.add_parser("smoke", help="print what a smoke test has shown").set_defaults(run=_smoke)
     history = _add(commands, "history", _history, "list the results of a stack, or compare two of them")
     history.add_argument(

@@ -16,20 +16,20 @@ FIRST_REPEATS = 4
 """So many decide what lies clearly apart."""
 
 
-def render(comparison: Comparison, stack: str, page: Path | None, given: Mapping[str, str]) -> str:
+def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapping[str, str]) -> str:
     """The lines, without a last newline.
 
     Args:
         comparison: What was measured.
         stack: Its stack's name.
         page: The report, or None where there is none.
-        given: Settings of this call, as `SET` has them.
+        settings: Those of this call, as `SET` has them.
     """
     machine = machine_in_short(comparison)
     lines = [comparison.answer, wrap(in_short(comparison).sentence), *([wrap(machine)] if machine else [])]
     if page:
         lines.append(f"report: {page.resolve().as_uri()}")
-    return "\n".join([*lines, f"next: {next_step(comparison, stack, given)}"])
+    return "\n".join([*lines, f"next: {next_step(comparison, stack, settings)}"])
 
 
 def smoke(comparison: Comparison) -> str:
@@ -41,21 +41,21 @@ def smoke(comparison: Comparison) -> str:
     )
 
 
-def next_step(comparison: Comparison, stack: str, given: Mapping[str, str]) -> str:
+def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     """The line to type, and what it is for."""
     if machine_in_short(comparison):
-        return f"{make(stack, 'destroy')} && {make(stack, 'up', given)}    # once the other programs have ended"
+        return f"{make(stack, 'destroy')} && {make(stack, 'up', settings)}    # once the other programs have ended"
     if comparison.answer == "Not comparable":
         return f"{make(stack, 'report')}    # what differs, check by check"
     if comparison.answer == "Not decided":
-        return _to_decide(comparison, stack, given)
+        return _to_decide(comparison, stack, settings)
     if comparison.answer == "Not worth it here" and _may_change(comparison):
         epochs = LONGER * int(comparison.recipe["epochs"])
-        return f"{make(stack, 'up', {**given, 'epochs': str(epochs)})}    # longer training might change it"
+        return f"{make(stack, 'up', {**settings, 'epochs': str(epochs)})}    # longer training might change it"
     return f"{make(stack, 'report')}    # where the time goes"
 
 
-def _to_decide(comparison: Comparison, stack: str, given: Mapping[str, str]) -> str:
+def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     if comparison.claim in ("same script", "it finished"):
         return f"{make(stack, 'report')}    # what is not known of the runs"
     needed = [ratio.repeats_to_decide for name in ("endToEndSpeedup", "endToEndWideSpeedup", "timeToTargetSpeedup")
@@ -63,7 +63,7 @@ def _to_decide(comparison: Comparison, stack: str, given: Mapping[str, str]) -> 
     repeats = max([FIRST_REPEATS, *needed])
     if repeats <= comparison.repeats:
         return f"{make(stack, 'report')}    # how far the runs lie apart"
-    return f"{make(stack, 'up', {**given, 'repeats': str(repeats)})}    # runs that are there are kept"
+    return f"{make(stack, 'up', {**settings, 'repeats': str(repeats)})}    # runs that are there are kept"
 
 
 def _may_change(comparison: Comparison) -> bool:
@@ -72,7 +72,7 @@ def _may_change(comparison: Comparison) -> bool:
     return "epochs" in comparison.recipe and bool(known) and all(meets and meets.possibly for meets in known)
 
 
-def make(stack: str, target: str, given: Mapping[str, str] | None = None) -> str:
+def make(stack: str, target: str, settings: Mapping[str, str] | None = None) -> str:
     """A line that can be pasted."""
     prefix = "" if stack == "local" else f"STACK={stack} "
-    return f"{prefix}make {target}" + (f" SET={settings_text(given)}" if given else "")
+    return f"{prefix}make {target}" + (f" SET={settings_text(settings)}" if settings else "")

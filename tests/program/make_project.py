@@ -59,7 +59,7 @@ class Sleeper(ResourceProvider):
         return DiffResult(changes=bool(changed), replaces=changed, delete_before_replace=True)
 
 
-class Sleep(Resource):
+class Sleep(Resource, module="training", name="Run"):
     def __init__(self, name, seconds, opts=None):
         inputs = {"label": name, "seconds": seconds, "workers": config.require("workers")}
         super().__init__(Sleeper(), name, inputs, opts)
@@ -88,6 +88,12 @@ config:
 SETTINGS = """
 def load(_stack, _overrides):
     '''The settings of this program are its own: there are no rules for them.'''
+"""
+
+EXPECTED = """
+def seconds_of_arms(_stack, _overrides):
+    '''Nothing is known of what sleeps.'''
+    return {}
 """
 
 REPORT = """
@@ -159,7 +165,8 @@ def made(tmp_path: Path) -> Project:
     if cli is None:
         pytest.skip("no pulumi on PATH: run through `make test`")
     folder = tmp_path / "a project"
-    shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("tools", "report", "compare", "training"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Makefile", folder)
     for name, text in {
         "Pulumi.yaml": PROJECT,
@@ -167,6 +174,7 @@ def made(tmp_path: Path) -> Project:
         "report/__main__.py": REPORT,
         "stacks/Pulumi.local.yaml": "config: {}\n",
         "tools/stack/settings.py": SETTINGS,
+        "tools/stack/expected.py": EXPECTED,
         "training/image/uv.txt": (ROOT / "training/image/uv.txt").read_text(encoding="utf-8"),
         ".tools/cli-in-use.json": json.dumps({"folder": str(Path(cli).parent)}),
     }.items():

@@ -42,6 +42,9 @@ def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project
         status = shown.process.wait(timeout=60)
 
     assert status != 0
+    assert "1 of 2" in shown.output
+    assert '`make up SET="seconds=300"`' in shown.output
+    assert shown.output.count("creating") == 0  # pulumi's own display is not drawn beside
     assert project.marks() == {"first-began", "first-ended"}
     assert project.locks() == []
     assert not project.deployment().get("pending_operations")
@@ -59,6 +62,8 @@ def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
         wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
 
     assert "first-ended" not in project.marks()
+    assert "0 of 2" in shown.output
+    assert "first was ended" in shown.output
 
     again = project.make("up")
 
@@ -83,6 +88,7 @@ def test_a_signal_to_make_alone_reaches_pulumi(project: Project, number: signal.
     process.wait(timeout=60)
     wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
 
+    assert "1 of 2" in shown.read_text()
     assert project.marks() == {"first-began", "first-ended"}
     assert project.locks() == []
     assert not project.deployment().get("pending_operations")

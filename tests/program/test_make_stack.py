@@ -71,6 +71,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     (told.project.folder / "unpublishable").touch()
     told.make("unpublished", "up")
     (told.project.folder / "unpublishable").unlink()
+    told.make("preview", "preview")
     told.make("outputs", "outputs", JSON="1")
     told.make("failed", "up", SET="seconds=abc")
     told.make("with SET", "up", SET="workers=3")
@@ -103,7 +104,7 @@ def test_the_answer_is_last_and_knows_where_it_was_published(story: Story) -> No
 
     last = first.stdout.splitlines()[-1]
     assert last.startswith("report closing --stack local --folder report publish")  # not prose: a command
-    assert "--given=workers=3" in with_set.stdout.splitlines()[-1]
+    assert "--setting=workers=3" in with_set.stdout.splitlines()[-1]
 
 
 def test_up_fails_where_nothing_could_be_published(story: Story) -> None:
@@ -154,14 +155,31 @@ def test_results_of_a_destroyed_stack_are_named(story: Story) -> None:
     )
 
 
-def test_a_failed_update_shows_the_last_complete_measurement_and_fails(story: Story) -> None:
-    """The table is that of the outputs, said to be so, published nowhere, and make's status is not zero."""
+def test_a_failed_update_ends_with_what_failed_what_is_kept_and_what_to_type(story: Story) -> None:
+    """And shows no table: that of the measurement before would be taken for the answer. Make's status is not zero."""
     failed = story.done["failed"]
+    ending = failed.stderr[failed.stderr.index("The update failed") :]
 
     assert failed.returncode != 0
-    assert "last complete measurement" in failed.stderr
-    assert 'report table {"workers": 2}' in failed.stdout  # not prose: a command
-    assert "report publish" not in failed.stdout
+    assert "first" in ending
+    assert "abc" in ending
+    assert "1 of 2" in ending
+    assert '`make up SET="seconds=abc"`' in ending
+    assert "`make outputs`" in ending
+    assert "report" not in failed.stdout
+    assert "previously" not in ending
+
+
+def test_up_and_preview_say_in_words_what_they_are_about(story: Story) -> None:
+    """Before what the engine says: of an update before it begins, of a preview before its first line."""
+    first, again, with_set = (story.done[step] for step in ("up", "again", "with SET"))
+    preview = story.done["preview"].stdout
+
+    assert first.stdout.index("2 runs") < first.stdout.index("Updating (local)")
+    assert "all 2 runs" in again.stdout
+    assert "2 runs repeated" in with_set.stdout
+    assert "results/local" in with_set.stdout
+    assert preview.index("all 2 runs") < preview.index("Previewing update (local)")
 
 
 def test_destroy_leaves_nothing_and_clean_waits_for_it(story: Story) -> None:

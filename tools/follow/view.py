@@ -58,12 +58,19 @@ class Board:
         view.state, view.log = its.state, its.log
         return lines
 
-    def render(self, status: str) -> RenderableType:
-        """The table, with a line below it that says what is going on."""
+    def render(self, status: str, most_rows: int | None = None) -> RenderableType:
+        """The table, with a line below it that says what is going on; the newest runs, where there is no room for all.
+
+        Args:
+            status: What is going on.
+            most_rows: Runs that there is room for, but for what is remarked of them; None: for all.
+        """
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
         for title in ("run", "", "epoch", "loss", "accuracy", "validation", "images/s", "left"):
             table.add_column(title, justify="left" if title in ("run", "") else "right", no_wrap=True)
-        for view in self._views.values():
+        views = list(self._views.values())
+        room = len(views) if most_rows is None else max(1, most_rows - len(self._remarks()))
+        for view in views[-room:]:
             table.add_row(*_row(view))
         lines = [Text(text, style="red" if failed else "dim", overflow="fold") for text, failed in self._remarks()]
         return Group(table, *lines, Text(status, style="dim"))
@@ -74,6 +81,11 @@ class Board:
         ]
         running = [view for view in self._views.values() if view.state == "running" and view.note]
         return failed + [(f"{view.run}: {view.note}", False) for view in running]
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self._views)
 
     @property
     def is_running(self) -> bool:

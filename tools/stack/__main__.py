@@ -6,12 +6,12 @@ Adds nothing that a measurement depends on: the same runs come from a plain `pul
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tools.setup.project import (
@@ -27,8 +27,9 @@ from tools.setup.project import (
     target_of,
 )
 from tools.stack import config as stack_config
-from tools.stack import environment, session
+from tools.stack import environment, followed, preview_words, session
 from tools.stack.recovery import Recovery
+from tools.stack.update import Update, ending
 
 _SMOKE_SETTINGS = {"epochs": "1", "repeats": "1", "trainImages": "256", "warmupSteps": "1"}
 
@@ -44,13 +45,13 @@ class Stack:
         self.environment = environment.for_pulumi(os.environ, self.target)
         self._recovery = Recovery(stack=self.name, target=self.target, environment=self.environment)
         self._pulumi = self._recovery.pulumi
+        self._followed = Update()
 
     def up(self) -> int:
-        """Update, then show and publish the comparison; after a failure the last complete one."""
+        """Update, then show and publish the comparison; after a failure say what is kept and what to type."""
         if self.target in CLUSTER_TARGETS:
             return self._up_in_cluster()
-        status = self.update()
-        return self.show(self.comparison(), failed=status != 0) or status
+        return self._close(self.update())
 
     def _up_in_cluster(self) -> int:
         """With this machine to itself and a cluster that was stopped started first, where the place needs it."""
@@ -59,11 +60,28 @@ class Stack:
         with update.ready(self.target, self.name, self.overrides):
             before = failure_reason.ended(self.name, self.overrides)
             status = self.update()
-        not_shown = self.show(self.comparison(), failed=status != 0)
         if status != 0:
             failure_reason.tell(self.name, self.overrides, before)
             say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
-        return status or not_shown
+        return self._close(status)
+
+    def _close(self, status: int) -> int:
+        """End with the comparison, or with what is kept of an update that did not end well; the exit status."""
+        if status == 0:
+            return self.show(self.comparison())
+        from report.closing import make
+
+        outputs = make(self.name, "outputs") if self._has_comparison() else ""
+        print(flush=True)
+        for line in ending(self._followed, status, make(self.name, "up", self.overrides), outputs):
+            say(line)
+        return status
+
+    def _has_comparison(self) -> bool:
+        try:
+            return self.comparison() is not None
+        except ToolError:  # the state can't be read, which the update has said
+            return False
 
     def update(self) -> int:
         """`pulumi up`, after what a killed one left was cleared."""
@@ -73,10 +91,22 @@ class Stack:
         return self._run("up", "--yes", config=config)
 
     def preview(self) -> int:
-        """What `up` would do. It makes nothing: a cluster that does not answer is not waited for as by an update."""
+        """What `up` would do, first in words. It makes nothing: a cluster that does not answer is not waited for as by
+        an update."""
         self.select()
         self.environment.setdefault("PULUMI_K8S_CLIENT_TIMEOUT", "4")
-        return self._run("preview", config=self._write_config())
+        config = self._write_config()
+        if followed.may_ask(config.read_text(encoding="utf-8"), self.environment):
+            return session.run(self._command("preview", config=config), self.environment, ROOT)
+        colour = ["--suppress-progress", "--color", "always" if sys.stdout.isatty() else "never"]
+        command = [*self._command("preview", config=config), *colour]
+        status, previewed = followed.run_quietly(command, self.environment, self.name)
+        if status == 0 and (text := preview_words.words(previewed, self.name, self._seconds_of_arms())):
+            print(f"{text}\n", flush=True)
+        followed.print_output(self.name)
+        if status:
+            self._recovery.restore_state()
+        return status
 
     def destroy(self) -> int:
         """Delete what the stack holds; its runs and results stay. Refused while somebody's job runs on its cluster."""
@@ -88,6 +118,10 @@ class Stack:
             from tools.look import update
 
             update.refuse_to_end_others(self.name, namespace, pinned_as)
+        say(
+            f"stack {self.name}: what it holds goes; its runs and results stay, in"
+            f" runs/{self.name} and results/{self.name}"
+        )
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
         return self._run("destroy", "--yes", config=config)
@@ -145,23 +179,19 @@ class Stack:
             self._pulumi(*stack_config.overrides_command(self.overrides), "--config-file", str(config))
         return config
 
-    def show(self, comparison: str | None, *, failed: bool) -> int:
-        """The table, then the answer and where the report is; for a failed update the table of the one before it.
+    def show(self, comparison: str | None) -> int:
+        """The table, then the answer and where the report is.
 
         The status of publishing: a result that is on the screen alone is soon lost.
         """
         if comparison is None:
             return 0
-        if failed:
-            say("The update failed. The last complete measurement:")
         _report_command(["table"], comparison)
-        if failed:
-            return 0
         published = _publish(self.name, comparison)
         folder = ["--folder", last_line(published.stdout)] if published.stdout.strip() else []
-        given = [f"--given={key}={value}" for key, value in self.overrides.items()]
+        settings = [f"--setting={key}={value}" for key, value in self.overrides.items()]
         print(flush=True)
-        _report_command(["closing", "--stack", self.name, *folder, *given], comparison)
+        _report_command(["closing", "--stack", self.name, *folder, *settings], comparison)
         return published.returncode
 
     def comparison(self) -> str | None:
@@ -171,15 +201,48 @@ class Stack:
         return comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
 
     def _run(self, *arguments: str, config: Path) -> int:
-        """A command that runs the program: live on the terminal, in a session of its own."""
-        # The comparison among the outputs is hundreds of lines, and the table that follows says it in ten.
-        command = ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
-        changes = contextlib.nullcontext() if arguments[0] == "preview" else self._recovery.begun()
-        with changes:
-            status = session.run(command, self.environment, ROOT)
+        """A command that changes the stack: live on the terminal, in a session of its own."""
+        command = self._command(*arguments, config=config)
+        with self._recovery.begun():
+            if arguments[0] == "up":
+                status = self._run_followed(command, config)
+            else:
+                status = session.run(command, self.environment, ROOT)
         if status:
             self._recovery.restore_state()
         return status
+
+    def _command(self, *arguments: str, config: Path) -> list[str]:
+        # The comparison among the outputs is hundreds of lines, and the table that follows says it in ten.
+        return ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
+
+    def _run_followed(self, command: Sequence[str], config: Path) -> int:
+        """An update, which says in words what it is about to do, and on a terminal shows its runs."""
+        new_screen = None
+        known = self._seconds_of_arms()
+        settings = config.read_text(encoding="utf-8")
+        if followed.is_on_terminal() and not followed.may_ask(settings, self.environment):
+            new_screen = partial(followed.new_screen, self.target, self.name, known)
+
+        def tell(update: Update) -> None:
+            if text := preview_words.words(update, self.name, known):
+                print(text, flush=True)
+
+        status, self._followed = followed.run(
+            command, self.environment, self.name, new_screen=new_screen, previewed=tell
+        )
+        if status and new_screen and not self._followed.is_stopped:
+            say(f"All that pulumi printed: {followed.folder_of(self.name).relative_to(ROOT) / followed.PRINTED}")
+        return status
+
+    def _seconds_of_arms(self) -> dict[str, float]:
+        """Nothing where that can't be told: no command depends on it."""
+        from tools.stack.expected import seconds_of_arms
+
+        try:
+            return seconds_of_arms(self.name, self.overrides)
+        except (ToolError, OSError):
+            return {}
 
 
 def smoke(overrides: dict[str, str]) -> int:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from tools.setup.project import capture, say
 
@@ -27,15 +28,22 @@ _GRACE_SECONDS = 2
 _HAS_PROC = Path("/proc/self").exists()
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
+Output = tuple[IO[bytes], IO[bytes]]
+"""Files for stdout and stderr of a command that shows nothing itself, and so can ask nothing."""
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], folder: Path, output: Output | None = None) -> int:
     """The command's exit status (128 + n for signal n), after the last process of its session has ended.
 
     The first signal is for pulumi to wait for what runs; after a second it has 10 seconds to end by itself.
     """
-    terminal = _in_foreground()
-    stdin = None if terminal or not sys.stdin.isatty() else subprocess.DEVNULL
+    terminal = is_in_foreground()
+    stdin = None if not output and (terminal or not sys.stdin.isatty()) else subprocess.DEVNULL
+    stdout, stderr = output or (None, None)
     with _terminal_kept() if terminal else nullcontext(), _Signals() as signals:
-        process = subprocess.Popen(command, env=environment, cwd=folder, stdin=stdin, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=environment, cwd=folder, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+        )
         try:
             signals.deliver_to(process)
             status = process.wait()
@@ -86,7 +94,7 @@ class _Signals:
             self._process.send_signal(number)
 
 
-def _in_foreground() -> bool:
+def is_in_foreground() -> bool:
     """Whether the terminal is ours to use; `make up &` must leave it to the shell, and pulumi would make it raw."""
     try:
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()

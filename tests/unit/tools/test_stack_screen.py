@@ -1,0 +1,215 @@
+"""The screen of an update: which run of how many, what else the engine says, each thing once; and who follows it."""
+
+import io
+import json
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.unit.tools.test_stack_update import CANCELLING, FIRST, JOB, began, ended, error, planned, step
+from tools.follow.source import News
+from tools.stack import followed, session
+from tools.stack.screen import HINT, Screen
+from tools.stack.update import Update
+
+EPOCH = {
+    "event": "epoch",
+    "epoch": 2,
+    "epochs": 4,
+    "loss": 0.5,
+    "accuracy": 0.8,
+    "imagesPerSecond": 99.0,
+    "secondsLeft": 7.0,
+}
+
+
+class Runs:
+    """A source with one run, beside one that was there before."""
+
+    trouble = ""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._polls = 0
+
+    def poll(self) -> list[News]:
+        """The old one at first; then both."""
+        self._polls += 1
+        old = News("old", "baseline-9", "finished", "log")
+        return [old] if self._polls == 1 else [old, News("new", self._run, "running", "log", [EPOCH])]
+
+    def is_over(self) -> bool:
+        """Never."""
+        return False
+
+
+def shown(
+    events: list[dict[str, Any]], run: str = "ray-1", width: int = 80, known: Mapping[str, float] | None = None
+) -> str:
+    """What was drawn after these events."""
+    out, update = io.StringIO(), Update()
+    screen = Screen(update, Runs(run), known or {}, Console(file=out, force_terminal=True, width=width, height=24))
+    with screen:
+        for event in events:
+            update.take(event)
+            screen.take(event)
+        screen.draw()
+        return out.getvalue()
+
+
+RUNNING = [*FIRST, began("baseline-1"), ended("baseline-1"), began("ray-1")]
+
+
+def test_it_says_which_run_of_how_many_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """And how to stop, once in the whole table; epochs as `make watch` has them, and nothing of earlier runs."""
+    drawn = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0}).rpartition("run ")[0]
+    last = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0})
+
+    assert all(text in last for text in ("2 of 3", "ray-1", "4 min"))
+    assert "2/4" in drawn
+    assert "baseline-9" not in last
+    assert last.rpartition("loss")[2].count(HINT) == 1
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_longer_than_the_terminal(width: int) -> None:
+    """Of a line that wrapped, the next drawing would leave a part."""
+    plain = shown(RUNNING, width=width).replace("\r", "\n")
+    lines = [_visible(line) for line in plain.splitlines()]
+
+    assert max(map(len, lines)) <= width
+    assert any("ray-1" in line and "2/4" in line for line in lines)
+
+
+def _visible(line: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
+
+
+def test_what_the_engine_says_is_printed_once_and_no_progress_of_runs() -> None:
+    """Errors, warnings, notes, stops, downloads and what is made beside runs; not what the table shows."""
+    warning = {"diagnosticEvent": {"message": "too little memory\n", "prefix": "warning: ", "severity": "warning"}}
+    note = {"diagnosticEvent": {"message": "command: python train.py", "severity": "info"}}
+    progress = {"diagnosticEvent": {"message": "ray-1: epoch 2/4  loss 0.5", "severity": "info"}}
+    download = {"progressEvent": {"message": "kubernetes plugin downloaded", "done": True}}
+    policy = {"policyEvent": {"message": "no such pod"}}
+    cluster = [
+        step(kind, "cluster", "create", of="command:local:Command", new={"x": 1})
+        for kind in ("resourcePreEvent", "resOutputsEvent")
+    ]
+    job = step("resOutputsEvent", "ray-1", "create", of=JOB)
+    drawn = _visible(
+        shown(
+            [*FIRST, warning, warning, note, progress, download, policy, error("it broke"), CANCELLING, *cluster, job]
+        )
+    )
+
+    for text in (
+        "warning: too little memory",
+        "command: python",
+        "plugin downloaded",
+        "no such pod",
+        "error: it broke",
+    ):
+        assert drawn.count(text) == 1
+    assert drawn.count("^C received; cancelling") == 1
+    assert len(re.findall(r"cluster \(\d+ s\)", drawn)) == 1
+    assert "loss 0.5" not in drawn
+    assert "created ray-1" not in drawn
+
+
+def test_a_run_that_pulumi_did_not_take_over_is_lost() -> None:
+    """Its own files may say that it finished; the next update makes it again."""
+    out, update = io.StringIO(), Update()
+    with Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24)):
+        for event in (*RUNNING, CANCELLING):
+            update.take(event)
+
+    assert "failed" in out.getvalue().rpartition("run ")[2]
+
+
+PULUMI = """
+import json, sys
+events = sys.argv[sys.argv.index("--event-log") + 1]
+def phase(*lines):
+    with open(events, "w") as log:
+        for line in lines:
+            print(json.dumps(line), file=log, flush=True)
+            __import__("time").sleep(0.4)
+print("printed")
+print("said on stderr", file=sys.stderr)
+phase(*json.loads(sys.argv[1]))
+phase(*json.loads(sys.argv[2]))
+sys.exit(3)
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A stand-in for pulumi: two phases, each in an empty log."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    phases = ([*planned("ray-1"), FIRST[-1]], [began("ray-1"), ended("ray-1")])
+    return [sys.executable, "-c", PULUMI, *map(json.dumps, phases)]
+
+
+def test_both_phases_are_followed_without_a_screen(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """What pulumi prints goes where it always went; its preview is announced once."""
+    previews: list[list[str]] = []
+    status, update = followed.run(command, {}, "local", previewed=lambda update: previews.append(update.to_make))
+    captured = capfd.readouterr()
+
+    assert (3, 1, [["ray-1"]]) == (status, update.kept_runs, previews)
+    assert ("printed\n", "said on stderr\n") == (captured.out, captured.err)
+
+
+def test_with_a_screen_what_pulumi_prints_is_kept_and_its_errors_are_shown(command: list[str]) -> None:
+    """Nothing is swallowed: stdout lies in a file, stderr stands above the table."""
+    out = io.StringIO()
+
+    def new_screen(update: Update) -> Screen:
+        return Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24))
+
+    status, update = followed.run(command, {}, "local", new_screen=new_screen)
+
+    assert (3, 1) == (status, update.kept_runs)
+    assert "said on stderr" in out.getvalue()
+    assert (followed.folder_of("local") / followed.PRINTED).read_text() == "printed\n"
+    assert not (followed.folder_of("local") / followed.EVENTS).exists()
+
+
+def test_a_screen_that_fails_ends_no_update(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """It is said once."""
+
+    def fail(_: Update) -> None:
+        raise ValueError("cannot draw")
+
+    status, update = followed.run(command, {}, "local", previewed=fail)
+
+    assert (3, 1) == (status, update.kept_runs)
+    assert capfd.readouterr().err.count("cannot draw") == 1
+
+
+def test_a_passphrase_is_asked_for_by_pulumis_own_display() -> None:
+    """Nobody else could: only where the settings need one and the environment has none."""
+    salted = "encryptionsalt: v1:x\n"
+
+    assert followed.may_ask(salted, {})
+    assert not followed.may_ask(salted, {"PULUMI_CONFIG_PASSPHRASE_FILE": "x"})
+    assert not followed.may_ask(salted, {"PULUMI_CONFIG_PASSPHRASE": ""})
+    assert not followed.may_ask("config: {}\n", {})
+
+
+def test_signals_reach_a_followed_command() -> None:
+    """As without files for its output."""
+    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
+    with tempfile.TemporaryFile() as out:
+        status = session.run([sys.executable, "-c", program], {}, Path("/"), (out, out))
+
+    assert status in (128 + signal.SIGINT, 1)

@@ -1,0 +1,246 @@
+"""What an update does with its runs: from pulumi's log of events to words beforehand, and to the lines at its end."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.stack.preview_words import words
+from tools.stack.remaining import Remaining, in_words, side_of
+from tools.stack.update import EventLog, Update, ending
+
+RUN, RESULT, JOB = (
+    "pulumi-python:dynamic/training:Run",
+    "pulumi-python:dynamic/cluster:JobResult",
+    "kubernetes:batch/v1:Job",
+)
+CANCELLING = {"stdoutEvent": {"message": "^C received; cancelling. If you would like …", "color": "always"}}
+PREVIEWED = {"summaryEvent": {"isPreview": True, "resourceChanges": {}}}
+
+
+def step(kind: str, name: str, op: str, *, planning: bool = False, of: str = RUN, **recipes: Any) -> dict[str, Any]:
+    """An event of a resource; `old` and `new` are the recipes of a run."""
+    inputs = {
+        when: {"custom": True, "inputs": {"recipe": json.dumps(recipe)} if recipe else {}}
+        for when, recipe in ({"old": None, "new": None} | recipes).items()
+    }
+    metadata = {"op": op, "urn": f"urn:pulumi:local::p::{of}::{name}", "type": of, **inputs}
+    return {kind: {"metadata": metadata, **({"planning": True} if planning else {})}}
+
+
+def planned(*runs: str, op: str = "create", **recipes: Any) -> list[dict[str, Any]]:
+    """The preview's events of these runs."""
+    return [step("resourcePreEvent", run, op, planning=True, **recipes) for run in runs]
+
+
+def began(run: str, op: str = "create", **more: Any) -> dict[str, Any]:
+    """It is being made."""
+    return step("resourcePreEvent", run, op, **more)
+
+
+def ended(run: str, op: str = "create", **more: Any) -> dict[str, Any]:
+    """It was made, and is in the state."""
+    return step("resOutputsEvent", run, op, **more)
+
+
+def error(text: str) -> dict[str, Any]:
+    """What pulumi says of an error."""
+    return {"diagnosticEvent": {"message": text, "prefix": "error: ", "severity": "error"}}
+
+
+def update_after(events: Iterable[dict[str, Any]]) -> Update:
+    """What is known after these events."""
+    update = Update()
+    for event in events:
+        update.take(event)
+    return update
+
+
+FIRST = [*planned("baseline-1", "ray-1", "ray-2"), PREVIEWED]
+
+
+def test_runs_are_counted_from_preview_to_end() -> None:
+    """Which are to be made, which goes on, which are kept."""
+    update = update_after([*FIRST, began("baseline-1"), ended("baseline-1"), began("ray-1")])
+
+    assert (["baseline-1", "ray-1", "ray-2"], "ray-1", 1) == (update.to_make, update.current, update.kept_runs)
+
+
+def test_runs_that_were_there_are_kept_though_the_update_never_came_to_them() -> None:
+    """The engine meets resources in their order: after a stop the rest is as it was."""
+    update = update_after(
+        [*planned("baseline-1"), *planned("ray-1", "ray-2", op="same"), PREVIEWED, began("baseline-1")]
+    )
+
+    assert 2 == update.kept_runs
+
+
+def test_a_replaced_run_counts_once_made_anew() -> None:
+    """Its three operations are one run, and what is deleted afterwards is none."""
+    update = update_after(
+        [
+            *planned("ray-1", op="create-replacement"),
+            *planned("ray-1", op="replace"),
+            *planned("ray-1", op="delete-replaced"),
+            *planned("ray-9", op="delete"),
+            PREVIEWED,
+            ended("ray-1", "delete-replaced"),
+            began("ray-1", "replace"),
+            ended("ray-1", "replace"),
+        ]
+    )
+    before = update.kept_runs
+    for event in (began("ray-1", "create-replacement"), ended("ray-1", "create-replacement"), ended("ray-9", "delete")):
+        update.take(event)
+
+    assert (["ray-1"], 0, 1, {"ray-1"}) == (update.to_make, before, update.kept_runs, update.replaced)
+    assert list(update.planned) == ["ray-1"]
+
+
+def test_a_run_of_a_cluster_is_kept_with_its_result() -> None:
+    """Its Job begins it; other resources are no runs."""
+    update = update_after(
+        [
+            *planned("ray-1-result", of=RESULT),
+            *planned("ray-1", of=JOB),
+            *planned("minikube", of="command:local:Command"),
+            PREVIEWED,
+            began("ray-1", of=JOB),
+        ]
+    )
+    before = update.kept_runs
+    update.take(ended("ray-1", of=JOB))
+    update.take(began("ray-1-result", of=RESULT))
+    update.take(ended("ray-1-result", of=RESULT))
+
+    assert (0, 1, 1) == (before, update.kept_runs, update.others)
+    assert list(update.planned) == ["ray-1"]
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "expected"),
+    [
+        ([*FIRST, began("baseline-1"), CANCELLING, ended("baseline-1")], 255, ("Stopped", "1 of 3")),
+        ([*FIRST, began("baseline-1"), CANCELLING, error("update failed")], 255, ("Stopped", "baseline-1", "0 of 3")),
+        ([*FIRST, began("baseline-1")], 137, ("signal 9", "baseline-1", "0 of 3")),
+        ([CANCELLING], 255, ("Stopped", "No run")),
+        ([], 130, ("Stopped", "No run")),
+        ([error("no such thing")], 255, ("no such thing", "No run")),
+        ([], 1, ("failed", "No run")),
+    ],
+)
+def test_an_end_says_what_happened_and_what_is_kept(
+    events: list[dict[str, Any]], status: int, expected: tuple[str, ...]
+) -> None:
+    """Whoever stopped or killed it, and however far it came; with the lines to type, and no old number."""
+    lines = ending(update_after(events), status, 'make up SET="repeats=3"', "make outputs")
+
+    assert all(text in "\n".join(lines) for text in expected)
+    assert '`make up SET="repeats=3"`' in "\n".join(lines)
+    assert "`make outputs`" in lines[-1]
+
+
+def test_without_an_earlier_measurement_none_is_named() -> None:
+    """Of a first update that was stopped."""
+    lines = ending(update_after([*FIRST, CANCELLING]), 255, "make up", "")
+
+    assert not any("outputs" in line for line in lines)
+    assert "0 of 3" in lines[-1]
+
+
+def test_the_run_that_failed_is_named_with_its_cause_and_log() -> None:
+    """Of all errors that of the run; without the exception's class."""
+    message = (
+        "infra.places.local.run.RunFailed: ray-1 failed: it ended with exit code 3\n"
+        "The end of its log, runs/local/ray-1-x/log.txt:\n  | told to fail\n"
+    )
+    failed = {"resOpFailedEvent": {"metadata": began("ray-1")["resourcePreEvent"]["metadata"]}}
+    update = update_after([*FIRST, error("something before"), error(message), failed, error("update failed\n")])
+    lines = ending(update, 255, "make up", "")
+
+    assert "ray-1" == update.failed
+    assert all(text in lines[0] for text in ("ray-1", "code 3", "runs/local/ray-1-x/log.txt"))
+    assert "RunFailed" not in lines[0]
+    assert "something before" not in lines[0]
+
+
+def test_of_a_traceback_the_last_line_is_the_cause() -> None:
+    """And where it names no run, the run that failed stands before it."""
+    failed = {"resOpFailedEvent": {"metadata": began("ray-1")["resourcePreEvent"]["metadata"]}}
+    update = update_after([*FIRST, error("Traceback (most recent call last):\n  File x\nValueError: abc"), failed])
+
+    first = ending(update, 255, "make up", "")[0]
+
+    assert first.endswith("ray-1: ValueError: abc")
+    assert "Traceback" not in first
+
+
+def test_a_log_is_read_once_and_again_when_a_phase_begins(tmp_path: Path) -> None:
+    """pulumi empties it before the update; a half-written line waits for its end, and debugging is nobody's news."""
+    path = tmp_path / "events.json"
+    log = EventLog(path)
+    absent = list(log.read())
+    debugging = {"diagnosticEvent": {"message": "x", "severity": "debug"}}
+    path.write_text(f'{json.dumps(PREVIEWED)}\n{json.dumps(debugging)}\n{{"stdout')
+    first, again = list(log.read()), list(log.read())
+    path.write_text(json.dumps(CANCELLING) + "\n")
+
+    assert ([], [PREVIEWED], []) == (absent, first, again)
+    assert [CANCELLING] == list(log.read())
+
+
+KNOWN = {"baseline": 10.0, "ray": 30.0}
+
+
+def test_the_time_left_is_learned_from_the_runs_that_ended() -> None:
+    """First by what is known from earlier, then by what this update took; what goes on counts for its rest."""
+    remaining, update = Remaining(KNOWN), update_after(FIRST)
+    at_first = remaining.seconds(update, 0.0)
+    update.take(began("baseline-1"))
+    remaining.follow(update, 0.0)
+    meanwhile = remaining.seconds(update, 4.0)
+    update.take(ended("baseline-1"))
+    update.take(began("ray-1"))
+    remaining.follow(update, 20.0)
+    update.take(ended("ray-1"))
+    remaining.follow(update, 80.0)
+
+    assert (10 + 30 + 30 + 3 * 2, 6 + 30 + 30 + 3 * 2) == (at_first, meanwhile)
+    assert remaining.seconds(update, 80.0) == 60 + 2
+
+
+def test_of_what_nobody_knows_no_time_is_told() -> None:
+    """And of an arm that is new, as long as the others take."""
+    assert Remaining({}).seconds(update_after(FIRST), 0.0) is None
+    assert Remaining({"baseline": 10.0}).seconds(update_after(FIRST), 0.0) == 3 * 12
+    assert ("ray-w1", "ray") == (side_of("ray-w1-2"), side_of("ray-2"))
+    assert ("about 5 s", "about 40 s", "about 3 min", "about 2.0 h") == tuple(map(in_words, (1, 41, 170, 7200)))
+
+
+CHANGED = {"old": {"epochs": 2, "seed": 1, "model": "cnn"}, "new": {"epochs": 3, "seed": 2, "model": "cnn"}}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        (FIRST, ("new", "3 runs", "about 75 s")),
+        (
+            [*planned("baseline-1", op="same"), *planned("ray-1", "ray-2")],
+            ("2 runs missing", "1 run kept", "about 65 s"),
+        ),
+        (planned("baseline-1", "ray-1", op="same"), ("all 2 runs are there",)),
+        (planned("baseline-1", "ray-1", op="replace", **CHANGED), ("epochs 2 → 3:", "2 runs repeated", "results/mine")),
+        (planned("baseline-1", op="replace"), ("versions", "1 run repeated", "results/mine")),
+        ([*FIRST, *planned("operator", of="kubernetes:helm.sh/v3:Release")], ("3 runs", "1 other resource")),
+        (planned("operator", of="kubernetes:helm.sh/v3:Release"), ()),
+    ],
+)
+def test_a_preview_in_words(events: list[dict[str, Any]], expected: tuple[str, ...]) -> None:
+    """How many runs and why, how long, what stays; nothing where there are no runs."""
+    text = words(update_after(events), "mine", KNOWN)
+
+    assert all(part in text for part in expected)
+    assert bool(text) == bool(expected)
+    assert "seed" not in text

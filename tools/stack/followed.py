@@ -1,0 +1,176 @@
+"""Runs a pulumi command that runs the program, and follows its events: on a terminal with a screen of its own.
+
+Whatever goes wrong in following it is said, and changes nothing of the command: it ends as if nobody had followed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.setup.project import ROOT, STATE, ToolError, say
+from tools.stack import session
+from tools.stack.update import SWITCH, EventLog, Update
+
+if TYPE_CHECKING:
+    from tools.stack.screen import Screen
+
+LOOK_SECONDS = 0.3
+"""Between two looks at the log of events."""
+PRINTED, ERRORS, EVENTS = "printed.txt", "errors.txt", "events.json"
+
+NewScreen = Callable[[Update], "Screen"]
+
+
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    stack: str,
+    *,
+    new_screen: NewScreen | None = None,
+    previewed: Callable[[Update], None] = lambda _: None,
+) -> tuple[int, Update]:
+    """The command's exit status, and what it did.
+
+    Args:
+        command: A command of pulumi that takes `--event-log`.
+        environment: Its environment.
+        stack: Name of the stack.
+        new_screen: Makes what a terminal shows instead of pulumi's own display; None: that.
+        previewed: Called once, when the preview before an update has ended.
+    """
+    folder = folder_of(stack)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in (PRINTED, ERRORS, EVENTS):
+        (folder / name).unlink(missing_ok=True)
+    update = Update()
+    command = [*command, "--event-log", str(folder / EVENTS)]
+    with ExitStack() as stack_of:
+        screen = stack_of.enter_context(new_screen(update)) if new_screen else None
+        output = stack_of.enter_context(_files(folder)) if screen else None
+        stack_of.enter_context(_following(Follower(folder, update, screen, previewed)))
+        status = session.run(command, {**environment, **SWITCH}, ROOT, output)
+    (folder / EVENTS).unlink(missing_ok=True)
+    return status, update
+
+
+def run_quietly(command: Sequence[str], environment: Mapping[str, str], stack: str) -> tuple[int, Update]:
+    """Likewise of a preview, whose output waits in files for `print_output`."""
+    folder = folder_of(stack)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    update, log = Update(), folder / EVENTS
+    log.unlink(missing_ok=True)
+    with _files(folder) as output:
+        status = session.run([*command, "--event-log", str(log)], {**environment, **SWITCH}, ROOT, output)
+    for event in EventLog(log).read():
+        update.take(event)
+    log.unlink(missing_ok=True)
+    return status, update
+
+
+def print_output(stack: str) -> None:
+    """What the last command of a stack has printed, each to where it belongs."""
+    folder = folder_of(stack)
+    for name, out in ((PRINTED, sys.stdout), (ERRORS, sys.stderr)):
+        out.write((folder / name).read_text(encoding="utf-8", errors="replace"))
+        out.flush()
+
+
+def new_screen(target: str, stack: str, known: Mapping[str, float], update: Update) -> Screen:
+    """A screen with the runs of the stack, without them where they can't be followed from here."""
+    from report.errors import ShowError
+    from tools.follow.watch import source_of
+    from tools.stack.screen import Screen
+
+    try:
+        source = source_of(target, ROOT, stack)
+    except (ShowError, ToolError):
+        source = None
+    return Screen(update, source, known)
+
+
+def folder_of(stack: str) -> Path:
+    """Where pulumi's last output of a stack is kept, if a screen was shown in its place."""
+    return STATE / "shown" / stack
+
+
+@contextmanager
+def _files(folder: Path) -> Iterator[session.Output]:
+    with (folder / PRINTED).open("wb") as printed, (folder / ERRORS).open("wb") as errors:
+        yield printed, errors
+
+
+class Follower:
+    """Reads events and errors as they come, for as long as it is wanted."""
+
+    def __init__(
+        self, folder: Path, update: Update, screen: Screen | None, previewed: Callable[[Update], None]
+    ) -> None:
+        self._log = EventLog(folder / EVENTS)
+        self._update, self._screen, self._previewed = update, screen, previewed
+        self._tail: Callable[[], None] = lambda: None
+        self._is_previewed = False
+        if screen:
+            from tools.stack.screen import Tail
+
+            self._tail = Tail(folder / ERRORS, screen.print).read
+
+    def step(self) -> None:
+        """Take what is new."""
+        events = list(self._log.read())
+        for event in events:  # all of them, before anything is shown that might fail
+            self._update.take(event)
+        if self._update.is_previewed and not self._is_previewed:
+            self._is_previewed = True
+            self._previewed(self._update)
+        if self._screen:
+            for event in events:
+                self._screen.take(event)
+        self._tail()
+        if self._screen:
+            self._screen.tick()
+
+
+@contextmanager
+def _following(follower: Follower) -> Iterator[None]:
+    """In a thread, because signals reach the first one, which waits for pulumi."""
+    is_over = threading.Event()
+
+    def follow() -> None:
+        troubles = set[str]()
+        while True:
+            was_over = is_over.wait(LOOK_SECONDS)
+            try:
+                follower.step()
+            except Exception as error:  # noqa: BLE001 - a display that fails must end no update
+                if (text := f"{type(error).__name__}: {error}") not in troubles:
+                    troubles.add(text)
+                    say(f"the update goes on, but can't be followed: {text}")
+            if was_over:
+                return
+
+    thread = threading.Thread(target=follow, name="follower")
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def is_on_terminal() -> bool:
+    """Whether this process may draw on its terminal."""
+    return sys.stdout.isatty() and session.is_in_foreground() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def may_ask(settings: str, environment: Mapping[str, str]) -> bool:
+    """Whether pulumi would ask for the passphrase of these settings: only its own display can."""
+    return "encryptionsalt:" in settings and not {
+        "PULUMI_CONFIG_PASSPHRASE",
+        "PULUMI_CONFIG_PASSPHRASE_FILE",
+    } & set(environment)

@@ -1,0 +1,58 @@
+"""How long the runs of an update will probably still take: by its own runs so far, else by earlier ones. Pure."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping
+
+from tools.stack.update import Update
+
+BETWEEN_SECONDS = 2.0
+"""From the end of a run to the start of the next."""
+_SIDE = re.compile(r"(.+)-\d+")
+
+
+class Remaining:
+    """Knows what a run of each arm takes, and learns it from those that end."""
+
+    def __init__(self, known: Mapping[str, float]) -> None:
+        self._known = known
+        self._own: dict[str, list[float]] = {}
+        self._started: dict[str, float] = {}
+
+    def follow(self, update: Update, now: float) -> None:
+        """Note which runs began and ended; called as often as the update changes."""
+        if update.current:
+            self._started.setdefault(update.current, now)
+        for run in update.kept & self._started.keys():
+            self._own.setdefault(side_of(run), []).append(now - self._started.pop(run))
+
+    def seconds(self, update: Update, now: float) -> float | None:
+        """Of all runs that are still to be made; None where nothing is known of any."""
+        left = [run for run in update.to_make if run not in update.kept]
+        whole = {run: self._of(side_of(run)) for run in left}
+        if not left or any(seconds is None for seconds in whole.values()):
+            return None
+        elapsed = {run: now - self._started.get(run, now) for run in left}
+        return sum(max(0.0, (whole[run] or 0.0) - elapsed[run]) + BETWEEN_SECONDS for run in left)
+
+    def _of(self, side: str) -> float | None:
+        """A run of an arm; where none is known, as long as one of the others."""
+        if own := self._own.get(side):
+            return statistics.fmean(own)
+        others = [statistics.fmean(values) for values in self._own.values()] or list(self._known.values())
+        return self._known.get(side) or (statistics.fmean(others) if others else None)
+
+
+def side_of(run: str) -> str:
+    """The arm of a run, of a workers' curve with its workers: `ray-w1` of `ray-w1-2`."""
+    parts = _SIDE.fullmatch(run)
+    return parts[1] if parts else run
+
+
+def in_words(seconds: float) -> str:
+    """`about 3 min`, or `about 40 s` of less than a minute and a half."""
+    if seconds < 90:
+        return f"about {max(5, 5 * round(seconds / 5))} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

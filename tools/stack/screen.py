@@ -1,0 +1,193 @@
+"""What a terminal shows while pulumi updates a stack: the runs as `make watch` has them, which of how many, and all
+that the engine says beside them.
+
+pulumi's own display stays where it may ask something, and everywhere but on a terminal. What it prints goes to files
+beside its log of events: nothing of it waits for anybody here, should this process be killed.
+"""
+
+from __future__ import annotations
+
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from tools.follow.view import Board
+from tools.setup.project import printable
+from tools.stack.remaining import Remaining, in_words
+from tools.stack.update import Event, Update, plain
+
+if TYPE_CHECKING:
+    from tools.follow.source import News, Source
+
+DRAW_SECONDS = 1.0
+"""Between two looks at the runs: each takes some milliseconds of a CPU that a run may want."""
+HINT = "Ctrl-C finishes this run, keeps it and stops; pressed twice, it ends the run now"
+STYLES = {"error": "red", "warning": "yellow"}
+_DONE = {"create": "created", "delete": "deleted", "update": "updated", "replace": "replaced", "read": "read"}
+_OWN = ("pulumi:pulumi:Stack", "pulumi:providers:")
+
+
+class Screen:
+    """Draws on a terminal while it is entered."""
+
+    def __init__(
+        self, update: Update, source: Source | None, known: Mapping[str, float], console: Console | None = None
+    ) -> None:
+        self._update, self._source, self._board = update, source, Board()
+        self._console = console or Console(highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+        self._old = {news.key for news in source.poll()} if source else set()
+        self._drawn = 0.0
+        self._steps: dict[str, float] = {}
+        self._printed: set[str] = set()
+        self._note = ""
+        self._modes: list[Any] | None = None
+        self._remaining = Remaining(known)
+
+    def __enter__(self) -> Screen:
+        self._modes = _without_echo()
+        self._live.start()
+        self.draw()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.draw(is_over=True)
+        self._live.stop()
+        if self._modes:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._modes)
+
+    def take(self, event: Event) -> None:
+        """Print what stays of an event above the table."""
+        self._remaining.follow(self._update, time.monotonic())
+        for text, style in self._lines(event):
+            self.print(text, style)
+
+    def print(self, text: str, style: str = "") -> None:
+        """A line above the table, which scrolls away with the others."""
+        self._console.print(Text(printable(text), style=style))
+
+    def tick(self) -> None:
+        """Draw again, where it is time to."""
+        if time.monotonic() - self._drawn >= DRAW_SECONDS:
+            self.draw()
+
+    def draw(self, *, is_over: bool = False) -> None:
+        """Draw the table as it is now."""
+        self._drawn = time.monotonic()
+        self._board.take(self._news(is_over=is_over))
+        status = [] if is_over else self._status()
+        rows = self._console.size.height - len(status) - 4
+        table = self._board.render("\n".join(status), rows)
+        self._live.update(table if self._board.has_runs else Group(*map(Text, status)), refresh=True)
+
+    def _news(self, *, is_over: bool) -> list[News]:
+        """Of the runs that this update began; those before it are of another one, or kept. In the end what pulumi did
+        not take over is lost, whatever its files say."""
+        if not self._source:
+            return []
+        news = [each for each in self._source.poll() if each.key not in self._old]
+        return [
+            replace(each, state="failed") if is_over and each.run == self._update.current else each for each in news
+        ]
+
+    def _lines(self, event: Event) -> Iterator[tuple[str, str]]:
+        """What an event says beside the runs, each text once."""
+        for text, style in _texts(event, self._update, follows_runs=self._source is not None):
+            if text and text not in self._printed:
+                self._printed.add(text)
+                yield text, style
+        if diagnostic := event.get("diagnosticEvent"):
+            self._note = plain(diagnostic["message"]) if diagnostic.get("ephemeral") else self._note
+        if progress := event.get("progressEvent"):
+            self._note = "" if progress.get("done") else plain(progress["message"])
+        yield from self._steps_of(event)
+
+    def _steps_of(self, event: Event) -> Iterator[tuple[str, str]]:
+        """What is made beside the runs, and how long it took: a cluster, its operator, an image."""
+        start = event.get("resourcePreEvent")
+        step = start or event.get("resOutputsEvent")
+        if not step or step.get("planning") or not _is_shown(step["metadata"], self._update):
+            return
+        name, operation = step["metadata"]["urn"].rpartition("::")[2], step["metadata"]["op"]
+        if start:
+            self._steps[name] = time.monotonic()
+        elif name in self._steps:
+            seconds = time.monotonic() - self._steps.pop(name)
+            yield f"{_DONE.get(operation, operation)} {name} ({seconds:.0f} s)", ""
+
+    def _status(self) -> list[str]:
+        update, now = self._update, time.monotonic()
+        if not update.is_previewed:
+            return ["looks at what there is to do" + (f": {self._note}" if self._note else "")]
+        if update.current and update.to_make:
+            number = 1 + sum(run in update.kept for run in update.to_make)
+            left = self._remaining.seconds(update, now)
+            about = f", {in_words(left)} left" if left is not None else ""
+            note = [self._source.trouble] if self._source and self._source.trouble else []
+            if update.is_stopped:
+                return [f"stops when {update.current} has ended", *note, "Ctrl-C once more ends it now, and loses it"]
+            return [f"run {number} of {len(update.to_make)}: {update.current}{about}", *note, HINT]
+        steps = [f"{name} ({now - started:.0f} s)" for name, started in self._steps.items()]
+        return [f"works on {', '.join(steps)}" if steps else "works", *([self._note] if self._note else [])]
+
+
+def _without_echo() -> list[Any] | None:
+    """Keep what is typed from moving the table; the modes to put back, None where there is no terminal."""
+    try:
+        modes = termios.tcgetattr(sys.stdin)
+    except (termios.error, OSError, ValueError):
+        return None
+    local_modes = 3
+    quiet = [*modes[:local_modes], modes[local_modes] & ~termios.ECHO, *modes[local_modes + 1 :]]
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
+    return modes
+
+
+def _is_shown(metadata: Mapping[str, object], update: Update) -> bool:
+    """Whether a step is worth a line: something real that changes, and no run."""
+    name, kind = str(metadata["urn"]).rpartition("::")[2], str(metadata["type"])
+    custom = any((metadata.get(state) or {}).get("custom") for state in ("new", "old"))  # type: ignore[attr-defined]
+    is_run = name.removesuffix("-result") in update.planned
+    return bool(custom) and not is_run and metadata["op"] != "same" and not kind.startswith(_OWN)
+
+
+def _texts(event: Event, update: Update, *, follows_runs: bool) -> Iterator[tuple[str, str]]:
+    if diagnostic := event.get("diagnosticEvent"):
+        text, severity = plain(diagnostic["message"]), diagnostic.get("severity", "")
+        is_of_run = follows_runs and severity == "info" and text.partition(": ")[0] in update.planned
+        if not diagnostic.get("ephemeral") and not is_of_run:
+            yield (
+                plain(diagnostic.get("prefix") or "") + (" " if diagnostic.get("prefix") else "") + text,
+                STYLES.get(severity, ""),
+            )
+    for name in ("stdoutEvent", "policyEvent", "errorEvent"):
+        if payload := event.get(name):
+            yield plain(payload.get("message") or payload.get("error") or ""), "yellow"
+    progress = event.get("progressEvent") or {}
+    if progress.get("done"):
+        yield plain(progress["message"]), ""
+
+
+class Tail:
+    """What a file has got since the last look, by lines."""
+
+    def __init__(self, path: Path, hand_on: Callable[[str], None]) -> None:
+        self._path, self._hand_on, self._offset = path, hand_on, 0
+
+    def read(self, *, last: bool = False) -> None:
+        """Hand on the whole lines that are new, in the end what follows them, too."""
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            new = file.read()
+        whole = new if last else new[: new.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in whole.decode(errors="replace").splitlines():
+            self._hand_on(line)
