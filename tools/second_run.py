@@ -43,8 +43,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.second_run", description=__doc__)
     parser.add_argument("first", type=Path, help="pytest's JUnit file of all tests")
     parser.add_argument("second", type=Path, help="that of those which had failed")
-    given = parser.parse_args()
-    if lines := problems(given.first, given.second):
+    options = parser.parse_args()
+    if lines := problems(options.first, options.second):
         raise ToolError("\n".join(lines))
     return 0
 

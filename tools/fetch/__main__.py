@@ -75,9 +75,9 @@ def chosen(names: Mapping[str, int], wanted: str, where: str, mine: Container[st
     fitting = [run for run in runs if wanted and (_name(run) == wanted or _name(run).startswith(f"{wanted}-"))]
     if fitting:
         return ([run for run in fitting if _name(run) in mine] or fitting)[-1]
-    there = "\n".join(f"  {_name(run)}  {counts[run]} files" for run in runs) or "  none"
-    asked = f"RUN={wanted}: there is no such run" if wanted else "RUN is missing"
-    raise ToolError(f"{asked}; in {where} there are\n{there}")
+    listed = "\n".join(f"  {_name(run)}  {counts[run]} files" for run in runs) or "  none"
+    problem = f"RUN={wanted}: there is no such run" if wanted else "RUN is missing"
+    raise ToolError(f"{problem}; in {where} there are\n{listed}")
 
 
 def _also(names: Iterable[str], wanted: str, run: str) -> list[str]:

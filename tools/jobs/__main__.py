@@ -40,102 +40,105 @@ POLL_SECONDS = 0.5
 NAMES_TRIED = 5
 
 
-Found = StackCluster | StackRay
+RayPlace = StackCluster | StackRay
 
 
 @dataclass(frozen=True)
 class Ray:
     """The Ray cluster of a stack, and how it is asked."""
 
-    found: Found
+    place: RayPlace
     kube: Any
     """None where it is in no cluster of Kubernetes."""
     jobs: JobsApi
 
     def make(self, rest: str) -> str:
         """A line to type."""
-        return f"STACK={self.found.stack} make {rest}"
+        return f"STACK={self.place.stack} make {rest}"
 
 
-def reach(found: Found) -> Ray:
+def reach(place: RayPlace) -> Ray:
     """The Ray cluster, whose head runs. Raises ToolError."""
-    if isinstance(found, StackRay):
-        return Ray(found, None, found.jobs)
-    api = cluster.connect(found)
+    if isinstance(place, StackRay):
+        return Ray(place, None, place.jobs)
+    api = cluster.connect(place)
     try:
-        ray_api.head(api, found.namespace)
+        ray_api.head(api, place.namespace)
     except (KubeError, OSError) as error:
-        raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
-    return Ray(found, api, ForwardedJobs(api, found.namespace))
+        raise ToolError(f"stack {place.stack}: {error}:  STACK={place.stack} make status") from None
+    return Ray(place, api, ForwardedJobs(api, place.namespace))
 
 
 @contextmanager
-def asking(found: Found) -> Iterator[None]:
+def asking(place: RayPlace) -> Iterator[None]:
     """What the cluster, Ray or the way to it refuse, as a ToolError."""
     try:
         yield
     except urllib.error.HTTPError as error:
-        advice = _start_again(found) if error.code in (401, 403) else ""
-        raise ToolError(f"stack {found.stack}: {explained(error)}{advice}") from None
+        advice = _start_again(place) if error.code in (401, 403) else ""
+        raise ToolError(f"stack {place.stack}: {explained(error)}{advice}") from None
     except (KubeError, OSError) as error:
-        raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
+        raise ToolError(f"stack {place.stack}: {error}:  STACK={place.stack} make status") from None
 
 
-def _start_again(found: Found) -> str:
+def _start_again(place: RayPlace) -> str:
     """KubeRay makes the pods again, and each finds the Secret's token then; of another cluster it is the user's."""
-    if isinstance(found, StackRay):
+    if isinstance(place, StackRay):
         return f"; the right one is asked for by\n  pulumi config set --secret {ray_cluster.KEY}"
     selector = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
     return (
         "; its Secret was changed after Ray had started. To start Ray with what it holds now:\n"
-        f"  {found.kubectl} delete pods --selector={selector}"
+        f"  {place.kubectl} delete pods --selector={selector}"
     )
 
 
-def submit(found: Found) -> int:
+def submit(place: RayPlace) -> int:
     """Send the folder, start the script, and follow it."""
-    asked = request.read(found.settings.recipe.workers)
-    package = asked.package()
-    ray = reach(found)
-    with asking(found):
+    submission = request.read(place.settings.recipe.workers)
+    package = submission.package()
+    ray = reach(place)
+    with asking(place):
         refuse_beside_measurement(ray, "nothing was submitted")
         try:
             working_dir = ray.jobs.upload(package)
         except SubmitError as error:
-            raise ToolError(f"FOLDER={asked.folder}: {error}") from None
-        more: dict[str, Any] = {"pip": list(asked.packages)} if asked.packages else {}
-        name = _start(ray, asked, working_dir=working_dir, **more)
+            raise ToolError(f"FOLDER={submission.folder}: {error}") from None
+        more: dict[str, Any] = {"pip": list(submission.packages)} if submission.packages else {}
+        name = _start(ray, submission, working_dir=working_dir, **more)
         _give_way(ray, name)
-    say(f"{name}: submitted to the Ray cluster of stack {found.stack}, {len(package) / 1024:.0f} KiB of {asked.folder}")
-    if asked.packages:
+    say(
+        f"{name}: submitted to the Ray cluster of stack {place.stack},"
+        f" {len(package) / 1024:.0f} KiB of {submission.folder}"
+    )
+    if submission.packages:
         say("Ray installs PIP's packages first; pods reach an index only where a NetworkPolicy of yours lets them")
     return 0 if os.environ.get("DETACH") == "1" else _follow(ray, name)
 
 
-def _start(ray: Ray, asked: request.Request, **runtime_env: Any) -> str:
+def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
     """Submit it under the script's name and the next number; another `make submit` may have taken that meanwhile."""
     taken = {job_name(job) for job in ray.jobs.jobs()}
-    names = (name for number in count(1) if (name := f"{asked.name}-{number}") not in taken)
+    names = (name for number in count(1) if (name := f"{submission.name}-{number}") not in taken)
     for _ in range(NAMES_TRIED):
         name = next(names)
         try:
-            ray.jobs.submit(name, asked.command, asked.variables, **runtime_env)
+            ray.jobs.submit(name, submission.command, submission.variables, **runtime_env)
         except urllib.error.HTTPError as error:
-            said = explained(error)
-            if "already exists" not in said:
-                raise ToolError(f"stack {ray.found.stack}: {said}") from None
+            explanation = explained(error)
+            if "already exists" not in explanation:
+                raise ToolError(f"stack {ray.place.stack}: {explanation}") from None
             continue
         return name
-    raise ToolError(f"others submit {asked.name} just now: {ray.make('jobs')}, and then again")
+    raise ToolError(f"others submit {submission.name} just now: {ray.make('jobs')}, and then again")
 
 
 def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[str, Any]] | None = None) -> None:
     """Raises ToolError where a measurement or a recovery has the cluster; `known`: its jobs, where they were asked."""
     jobs = ray.jobs.jobs() if known is None else known
-    reason = measuring.update_or_run(ray.found, ray.kube) or measuring.ray_job(ray.found, jobs)
+    reason = measuring.update_or_run(ray.place, ray.kube) or measuring.ray_job(ray.place, jobs)
     if reason:
         raise ToolError(
-            f"stack {ray.found.stack} is measured, and a job would share the CPUs that are: {otherwise}; {reason}"
+            f"stack {ray.place.stack} is measured, and a job would share the CPUs that are: {otherwise}; {reason}"
         )
 
 
@@ -148,13 +151,13 @@ def _give_way(ray: Ray, name: str) -> None:
         raise
 
 
-def jobs(found: Found) -> int:
+def jobs(place: RayPlace) -> int:
     """Print all jobs, the newest last."""
-    ray = reach(found)
-    with asking(found):
+    ray = reach(place)
+    with asking(place):
         listed = sorted(ray.jobs.jobs(), key=lambda job: job.get("start_time") or 0)
     if not listed:
-        say(f"no job yet on the Ray cluster of stack {found.stack}: {ray.make('submit SCRIPT=…')}")
+        say(f"no job yet on the Ray cluster of stack {place.stack}: {ray.make('submit SCRIPT=…')}")
         return 0
     now = datetime.now(UTC)
     terminal.write("\n".join(columns(("job", "state", "began", "took", "whose", "command"),
@@ -176,13 +179,13 @@ def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     )
 
 
-def logs(found: Found) -> int:
+def logs(place: RayPlace) -> int:
     """Print the log of JOB as it grows, to the job's end."""
-    ray = reach(found)
+    ray = reach(place)
     job = _chosen(ray, "logs")
     if not job.get("submission_id"):
         raise ToolError(f"JOB={job_name(job)}: Ray keeps the output of submitted jobs alone; this one is to be seen"
-                        f" {end_line(job, found.stack)}")  # fmt: skip
+                        f" {end_line(job, place.stack)}")  # fmt: skip
     return _follow(ray, job_name(job))
 
 
@@ -196,22 +199,22 @@ def _follow(ray: Ray, name: str) -> int:
         )
         raise
     except SubmitError as error:
-        raise ToolError(f"stack {ray.found.stack}: {error}") from None
+        raise ToolError(f"stack {ray.place.stack}: {error}") from None
     return 0
 
 
-def stop(found: Found) -> int:
+def stop(place: RayPlace) -> int:
     """End JOB."""
-    ray = reach(found)
+    ray = reach(place)
     job = _chosen(ray, "stop")
     name = job_name(job)
     if not is_unfinished(job):
         say(f"{name} has ended already, as {job['status']}")
         return 0
     if not job.get("submission_id"):
-        raise ToolError(f"JOB={name} is ended {end_line(job, found.stack)}")
-    with asking(found):
-        if is_of_measurement(job) and (reason := measuring.update_or_run(found, ray.kube)):
+        raise ToolError(f"JOB={name} is ended {end_line(job, place.stack)}")
+    with asking(place):
+        if is_of_measurement(job) and (reason := measuring.update_or_run(place, ray.kube)):
             raise ToolError(
                 f"JOB={name} is a run that is measured, and ends with its measurement (Ctrl-C where `make up` runs):"
                 f" it was left alone; {reason}"
@@ -228,15 +231,15 @@ def stop(found: Found) -> int:
 
 def _chosen(ray: Ray, verb: str) -> Mapping[str, Any]:
     """The job that JOB names. Raises ToolError."""
-    with asking(ray.found):
+    with asking(ray.place):
         known = {job_name(job): job for job in ray.jobs.jobs()}
     name = os.environ.get("JOB", "")
     if name in known:
         return known[name]
-    there = f"there are {', '.join(known)}" if known else "there is no job at all"
-    given = f"JOB={name}: Ray knows no such job" if name else "JOB is missing"
+    listed = f"there are {', '.join(known)}" if known else "there is no job at all"
+    problem = f"JOB={name}: Ray knows no such job" if name else "JOB is missing"
     example = ray.make(f"{verb} JOB={next(reversed(known), '…')}")
-    raise ToolError(f"stack {ray.found.stack}: {given}; {there}:  {example}")
+    raise ToolError(f"stack {ray.place.stack}: {problem}; {listed}:  {example}")
 
 
 VERBS = {"submit": submit, "jobs": jobs, "logs": logs, "stop": stop}
@@ -248,18 +251,18 @@ def main() -> int:
     parser.add_argument("verb", choices=VERBS)
     parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    given = parser.parse_args()
-    overrides = stack_config.parse_overrides(given.set)
-    target = stack_settings.load(given.stack, overrides).target
-    if ray := ray_cluster.find(given.stack, overrides):
-        return VERBS[given.verb](ray)
+    options = parser.parse_args()
+    overrides = stack_config.parse_overrides(options.set)
+    target = stack_settings.load(options.stack, overrides).target
+    if ray := ray_cluster.find(options.stack, overrides):
+        return VERBS[options.verb](ray)
     if target not in CLUSTER_TARGETS:
         raise ToolError(
-            f"stack {given.stack} has target {target}, where a Ray starts with each run and ends with it: there is none"
-            f" to submit to. A stack with target {' or '.join(CLUSTER_TARGETS)} has one:"
-            f"  STACK=minikube make {given.verb}"
+            f"stack {options.stack} has target {target}, where a Ray starts with each run and ends with it: there is"
+            f" none to submit to. A stack with target {' or '.join(CLUSTER_TARGETS)} has one:"
+            f"  STACK=minikube make {options.verb}"
         )
-    return VERBS[given.verb](cluster.find(given.stack, overrides))
+    return VERBS[options.verb](cluster.find(options.stack, overrides))
 
 
 if __name__ == "__main__":

@@ -15,35 +15,35 @@ from tools.stack import environment, state
 from training.launch.other_jobs import end_line, is_of, is_of_measurement, is_unfinished, job_name
 
 
-def update_or_run(found: StackCluster | StackRay, api: Any) -> str:
+def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
     """What says that a measurement goes on: pulumi on this machine, or a Job of a run; "" where nothing does.
 
     A run on a Ray cluster of others is a job of Ray's, see `ray_job`. Raises KubeError.
     """
     variables = {**os.environ, **environment.state_variables(os.environ)}
     backend = state.file_backend(variables.get("PULUMI_BACKEND_URL", ""))
-    if backend and (process := state.running(backend, project_name(), found.stack)):
+    if backend and (process := state.running(backend, project_name(), ray_cluster.stack)):
         return (
-            f"pulumi works on the stack, process {process}: wait for its end, which `STACK={found.stack} make watch`"
-            " shows"
+            f"pulumi works on the stack, process {process}: wait for its end, which"
+            f" `STACK={ray_cluster.stack} make watch` shows"
         )
-    if isinstance(found, StackRay):
+    if isinstance(ray_cluster, StackRay):
         return ""
-    for name, stack in leftover_jobs.unfinished(api, found.namespace).items():
+    for name, stack in leftover_jobs.unfinished(api, ray_cluster.namespace).items():
         return (
             f"the run {name} of stack {stack or 'unknown'} goes on: wait for its end. Where an interrupted update left"
-            f" it, `STACK={found.stack} make up` ends it, or says how"
+            f" it, `STACK={ray_cluster.stack} make up` ends it, or says how"
         )
     return ""
 
 
-def ray_job(found: StackCluster | StackRay, jobs: Sequence[Mapping[str, Any]]) -> str:
+def ray_job(ray_cluster: StackCluster | StackRay, jobs: Sequence[Mapping[str, Any]]) -> str:
     """What says that a measurement's Ray job runs: left by an interrupted one of the stack, or somebody's; or ""."""
-    mine = owner.known_mark(found.stack) if isinstance(found, StackRay) else found.stack
+    mine = owner.known_mark(ray_cluster.stack) if isinstance(ray_cluster, StackRay) else ray_cluster.stack
     for job in filter(is_unfinished, jobs):
         name = job_name(job)
         if is_of(mine, job):
-            return f"an interrupted one left its Ray job {name}: STACK={found.stack} make stop JOB={name}"
+            return f"an interrupted one left its Ray job {name}: STACK={ray_cluster.stack} make stop JOB={name}"
         if is_of_measurement(job):
-            return end_line(job, found.stack)
+            return end_line(job, ray_cluster.stack)
     return ""

@@ -53,24 +53,24 @@ def read(workers: int, environment: Mapping[str, str] = os.environ) -> Request:
 
 
 def _script(environment: Mapping[str, str]) -> Path:
-    given = environment.get("SCRIPT", "")
-    if not given:
+    text = environment.get("SCRIPT", "")
+    if not text:
         raise ToolError(f"SCRIPT is missing: the file that is to run, as in\n  {USAGE}")
-    path = _path(given)
+    path = _path(text)
     try:
         parsed(path)
     except ScriptError as error:
-        raise ToolError(f"SCRIPT={given}: {error}") from None
+        raise ToolError(f"SCRIPT={text}: {error}") from None
     return path
 
 
 def _folder(environment: Mapping[str, str], script: Path) -> Path:
-    given = environment.get("FOLDER", "")
-    folder = _path(given) if given else script.parent
+    text = environment.get("FOLDER", "")
+    folder = _path(text) if text else script.parent
     if not folder.is_dir():
-        raise ToolError(f"FOLDER={given}: there is no such folder; without FOLDER it is the script's, {script.parent}")
+        raise ToolError(f"FOLDER={text}: there is no such folder; without FOLDER it is the script's, {script.parent}")
     if not script.is_relative_to(folder):
-        raise ToolError(f"FOLDER={given}: {script} is not in it, and what is sent has to hold the script")
+        raise ToolError(f"FOLDER={text}: {script} is not in it, and what is sent has to hold the script")
     try:
         if script not in files_of(folder):
             raise ToolError(
@@ -111,18 +111,18 @@ def _variables(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 def _packages(environment: Mapping[str, str]) -> tuple[str, ...]:
     """PIP's words, or the lines of the requirements file that it names."""
-    given = environment.get("PIP", "")
-    words = _words("PIP", given)
+    text = environment.get("PIP", "")
+    words = _words("PIP", text)
     if len(words) == 1 and words[0].endswith(".txt"):
         try:
             lines = _path(words[0]).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise ToolError(f"PIP={given} can't be read ({error}): a requirements file, or packages") from None
+            raise ToolError(f"PIP={text} can't be read ({error}): a requirements file, or packages") from None
         words = [word for line in lines if (word := re.sub(r"(^|\s)#.*", "", line).strip())]
     for word in words:
         if word.startswith(("-r", "-c", "-e", "--requirement", "--constraint", "--editable", ".", "/")):
             raise ToolError(
-                f"PIP={given}: {word!r} names a file of this machine, which the cluster does not have: packages as pip"
+                f"PIP={text}: {word!r} names a file of this machine, which the cluster does not have: packages as pip"
                 ' takes them are allowed, as in PIP="rich==14.1.0 tqdm"'
             )
     return tuple(words)

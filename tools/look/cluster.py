@@ -53,24 +53,27 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
     return StackCluster(stack, settings, settings.cluster, cluster_of(settings.target), kube.own_path(stack))
 
 
-def client_of_made(found: StackCluster) -> Any:
+def client_of_made(stack_cluster: StackCluster) -> Any:
     """A client, before any question; None before the first `up`. ToolError for a bad kubeconfig."""
-    if not (ROOT / found.kubeconfig).is_file():
+    if not (ROOT / stack_cluster.kubeconfig).is_file():
         return None
     try:
-        return kube.connect(found.kubeconfig)
+        return kube.connect(stack_cluster.kubeconfig)
     except KubeError as error:
-        raise ToolError(f"stack {found.stack}: {error}") from None
+        raise ToolError(f"stack {stack_cluster.stack}: {error}") from None
 
 
-def connect(found: StackCluster) -> Any:
+def connect(stack_cluster: StackCluster) -> Any:
     """A client of a cluster that answers; ToolError that says what is the matter with it, and what to type."""
-    api = client_of_made(found)
+    api = client_of_made(stack_cluster)
     if api is None:
-        raise ToolError(f"stack {found.stack}: there is no {found.kubeconfig} yet:  STACK={found.stack} make up")
+        raise ToolError(
+            f"stack {stack_cluster.stack}: there is no {stack_cluster.kubeconfig} yet:"
+            f"  STACK={stack_cluster.stack} make up"
+        )
     try:
         kube.get(api, "/version")
     except KubeError as error:
-        why = found.place.why_down(found.settings)
-        raise ToolError(f"stack {found.stack}: " + "\n".join(filter(None, [why, str(error)]))) from None
+        why = stack_cluster.place.why_down(stack_cluster.settings)
+        raise ToolError(f"stack {stack_cluster.stack}: " + "\n".join(filter(None, [why, str(error)]))) from None
     return api

@@ -55,14 +55,14 @@ def main() -> int:
     if ray := ray_cluster.find(stack, overrides):
         print(ray.dashboard)
         return 0
-    found = cluster.find(stack, overrides)
-    api = cluster.connect(found)
-    token = dashboard_spec.token_command(found.kubeconfig, found.namespace)
+    stack_cluster = cluster.find(stack, overrides)
+    api = cluster.connect(stack_cluster)
+    token = dashboard_spec.token_command(stack_cluster.kubeconfig, stack_cluster.namespace)
     try:
-        ray_api.head(api, found.namespace)
-        node_port = node_port_of(found, kube.items(api, "/api/v1/nodes"))
+        ray_api.head(api, stack_cluster.namespace)
+        node_port = node_port_of(stack_cluster, kube.items(api, "/api/v1/nodes"))
     except (KubeError, RayError) as error:
-        raise ToolError(f"stack {found.stack}: {error}:  STACK={found.stack} make status") from None
+        raise ToolError(f"stack {stack_cluster.stack}: {error}:  STACK={stack_cluster.stack} make status") from None
     if node_port and is_reachable(*node_port):
         print(f"dashboard: {dashboard_spec.node_port_url(*node_port)}\nits token: {token}")
         return 0
@@ -72,7 +72,7 @@ def main() -> int:
         raise ToolError(f"port {DASHBOARD_PORT} of {LOOPBACK} can't be used ({error}): end what uses it") from None
     print(f"dashboard: {dashboard_spec.FORWARDED_URL}, until Ctrl-C\nits token: {token}", flush=True)
     with listener:
-        forward(api, found.namespace, listener)
+        forward(api, stack_cluster.namespace, listener)
     return 0
 
 

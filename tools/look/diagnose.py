@@ -48,15 +48,15 @@ Dump = Callable[[Sequence[Any]], str]
 """Objects as YAML, without secrets."""
 
 
-def collect(found: StackCluster, api: Any, add: Callable[[str, str], None], scrubber: Scrubber) -> None:
+def collect(stack_cluster: StackCluster, api: Any, add: Callable[[str, str], None], scrubber: Scrubber) -> None:
     """Pass everything on as (name, text), one file after another; what can't be had is the text `not there: …`."""
-    here, ours = f"/namespaces/{found.namespace}", Ours(found.settings.cluster)
+    here, ours = f"/namespaces/{stack_cluster.namespace}", Ours(stack_cluster.settings.cluster)
 
     def dump(items: Sequence[Any]) -> str:
         return yaml.safe_dump_all(map(scrubber.clean_object, items), sort_keys=False, width=math.inf)
 
     steps: dict[str, Callable[[], Texts]] = {
-        "cluster/nodes.yaml": lambda: _nodes(found, api, dump),
+        "cluster/nodes.yaml": lambda: _nodes(stack_cluster, api, dump),
         "cluster/namespace.yaml": lambda: _namespace(api, f"/api/v1{here}", dump),
         **{
             f"objects/{kind}.yaml": lambda group=group, kind=kind: _objects(  # type: ignore[misc]
@@ -66,8 +66,8 @@ def collect(found: StackCluster, api: Any, add: Callable[[str, str], None], scru
             for kind in kinds
         },
         "events.txt": lambda: _events(api, f"/api/v1{here}/events", ours, scrubber),
-        "logs": lambda: _logs(api, found.namespace, ours),
-        "ray-session": lambda: session_logs(api, found.namespace),
+        "logs": lambda: _logs(api, stack_cluster.namespace, ours),
+        "ray-session": lambda: session_logs(api, stack_cluster.namespace),
     }
     for name, step in steps.items():
         try:
@@ -81,10 +81,10 @@ def _objects(api: Any, path: str, kind: str, ours: Ours, dump: Dump) -> Texts:
     yield f"objects/{kind}.yaml", dump([without_data(kind, item) for item in ours.of(kind, kube.items(api, path))])
 
 
-def _nodes(found: StackCluster, api: Any, dump: Dump) -> Texts:
+def _nodes(stack_cluster: StackCluster, api: Any, dump: Dump) -> Texts:
     """Size, taints and state; on a cluster of others not which images they hold, nor what is annotated."""
     shown = [without_data("nodes", item) for item in kube.items(api, "/api/v1/nodes")]
-    if not found.place.traits.owned:
+    if not stack_cluster.place.traits.owned:
         for node in shown:
             node["metadata"].pop("annotations", None)
             node["status"] = {key: value for key, value in node["status"].items() if key != "images"}
@@ -124,9 +124,9 @@ def _logs(api: Any, namespace: str, ours: Ours) -> Texts:
                     yield path, f"not there: {error}\n"
 
 
-def node_logs(found: StackCluster) -> Texts:
+def node_logs(stack_cluster: StackCluster) -> Texts:
     """What a program of this machine knows of the nodes, where the cluster is ours."""
-    command = found.place.log_command(found.settings)
+    command = stack_cluster.place.log_command(stack_cluster.settings)
     if command:
         program = command[0]
         say(f"asking {program} for its logs: half a minute")
@@ -138,14 +138,14 @@ def node_logs(found: StackCluster) -> Texts:
         yield f"{program}.txt", done.stdout + done.stderr
 
 
-def write(found: StackCluster, folder: Path) -> Path:
+def write(stack_cluster: StackCluster, folder: Path) -> Path:
     """Make the archive in `folder`, for its owner alone to read; its path."""
     path = folder / f"diagnose-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
     folder.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.unlink(missing_ok=True)
-    api, why = _connected(found)
-    scrubber = scrubber_of(found, api)
+    api, why = _connected(stack_cluster)
+    scrubber = scrubber_of(stack_cluster, api)
     with (
         os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
         tarfile.open(fileobj=file, mode="w:gz") as archive,
@@ -157,15 +157,15 @@ def write(found: StackCluster, folder: Path) -> Path:
             member.size, member.mtime = len(content), int(time.time())
             archive.addfile(member, io.BytesIO(content))
 
-        add("versions.txt", versions(found))
-        settings = json.loads(json.dumps(found.settings, default=_plain))
+        add("versions.txt", versions(stack_cluster))
+        settings = json.loads(json.dumps(stack_cluster.settings, default=_plain))
         add("settings.json", json.dumps(scrubber.clean_object(settings), indent=2))
-        for name, text in node_logs(found):
+        for name, text in node_logs(stack_cluster):
             add(name, text)
         if api is None:
             add("cluster.missing.txt", why)
         else:
-            collect(found, api, add, scrubber)
+            collect(stack_cluster, api, add, scrubber)
     partial.replace(path)
     return path
 
@@ -174,9 +174,9 @@ def _plain(value: Any) -> Any:
     return vars(value) if hasattr(value, "__dict__") else str(value)
 
 
-def _connected(found: StackCluster) -> tuple[Any, str]:
+def _connected(stack_cluster: StackCluster) -> tuple[Any, str]:
     try:
-        return cluster.connect(found), ""
+        return cluster.connect(stack_cluster), ""
     except ToolError as error:
         say(str(error))
         return None, f"{error}\n"
@@ -184,8 +184,8 @@ def _connected(found: StackCluster) -> tuple[Any, str]:
 
 def main() -> int:
     """Write the archive of the stack of STACK and print its path."""
-    found = cluster.find(*stack_settings.asked("diagnose", __doc__))
-    print(write(found, ROOT / "runs" / found.stack))
+    stack_cluster = cluster.find(*stack_settings.asked("diagnose", __doc__))
+    print(write(stack_cluster, ROOT / "runs" / stack_cluster.stack))
     return 0
 
 

@@ -17,12 +17,12 @@ from tools.look.scrub_forms import is_secret_name
 from tools.setup.project import ROOT, say
 
 
-def scrubber_of(found: StackCluster, api: Any) -> Scrubber:
+def scrubber_of(stack_cluster: StackCluster, api: Any) -> Scrubber:
     """One that knows those values; where the cluster keeps them from us, one that removes what looks random too."""
-    own = [*_environment(os.environ), *_kubeconfig(found)]
+    own = [*_environment(os.environ), *_kubeconfig(stack_cluster)]
     if api is None:
         return Scrubber([], own)
-    path = f"/api/v1/namespaces/{found.namespace}/secrets"
+    path = f"/api/v1/namespaces/{stack_cluster.namespace}/secrets"
     try:
         return Scrubber(kube.items(api, path), own)
     except KubeError as error:
@@ -38,12 +38,12 @@ def _environment(variables: Mapping[str, str]) -> Iterator[str]:
     return (value for name, value in variables.items() if is_secret_name(name) and name not in ("PWD", "OLDPWD"))
 
 
-def _kubeconfig(found: StackCluster) -> Iterator[str]:
+def _kubeconfig(stack_cluster: StackCluster) -> Iterator[str]:
     """What the kubeconfig of the stack logs in with."""
-    if not found.kubeconfig:
+    if not stack_cluster.kubeconfig:
         return
     try:
-        users = yaml.safe_load((ROOT / found.kubeconfig).expanduser().read_text(encoding="utf-8"))["users"]
+        users = yaml.safe_load((ROOT / stack_cluster.kubeconfig).expanduser().read_text(encoding="utf-8"))["users"]
         for user in users:
             yield from (
                 value for name, value in user["user"].items() if isinstance(value, str) and is_secret_name(name)

@@ -20,11 +20,11 @@ PROGRAMS = {
 PACKAGES = ("pulumi", "pulumi-command", "pulumi-kubernetes", "kubernetes", "ray", "tensorflow", "tensorflow-cpu")
 
 
-def versions(found: StackCluster) -> str:
+def versions(stack_cluster: StackCluster) -> str:
     """A line for each."""
     lines = [f"{platform.platform()}, Python {platform.python_version()}", *map(_program, PROGRAMS)]
     lines += [f"{name} {_package(name)}" for name in PACKAGES]
-    cluster = found.cluster
+    cluster = stack_cluster.cluster
     lines += [f"wanted: Kubernetes {cluster.kubernetes_version}, KubeRay {cluster.kuberay_version}"]
     return "\n".join([*lines, ""])
 
@@ -36,8 +36,8 @@ def _program(name: str) -> str:
         done = capture(PROGRAMS[name], timeout_seconds=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{name}: {error}"
-    said = ", ".join(done.stdout.split("\n")).strip(", ")
-    return f"{name}: {said if done.returncode == 0 else last_line(done.stderr)}"
+    text = ", ".join(done.stdout.split("\n")).strip(", ")
+    return f"{name}: {text if done.returncode == 0 else last_line(done.stderr)}"
 
 
 def _package(name: str) -> str:

@@ -48,9 +48,9 @@ def pulumi() -> Finding:
     """The CLI that make uses."""
     needed = f"{'.'.join(map(str, pulumi_cli.MINIMUM))} or newer"
     program = shutil.which("pulumi", path=os.pathsep.join([*path_additions(), os.environ.get("PATH", "")]))
-    found = capture([program, "version"]).stdout.strip() if program else ""
-    ok = pulumi_cli.parse_version(found) >= pulumi_cli.MINIMUM
-    return Finding("Pulumi CLI", found or "none", needed, ok, "Install it: https://www.pulumi.com/docs/install/")
+    version = capture([program, "version"]).stdout.strip() if program else ""
+    ok = pulumi_cli.parse_version(version) >= pulumi_cli.MINIMUM
+    return Finding("Pulumi CLI", version or "none", needed, ok, "Install it: https://www.pulumi.com/docs/install/")
 
 
 def plugin(name: str) -> Finding:
@@ -60,8 +60,8 @@ def plugin(name: str) -> Finding:
     path = shutil.which(f"pulumi-resource-{name}")
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     cached = home / "plugins" / f"resource-{name}-v{version}"
-    found = path or (str(cached) if cached.is_dir() else "not here: Pulumi downloads it")
-    return Finding(f"plugin {name}", found, f"{version}, or a way to download it", True, fix)
+    where = path or (str(cached) if cached.is_dir() else "not here: Pulumi downloads it")
+    return Finding(f"plugin {name}", where, f"{version}, or a way to download it", True, fix)
 
 
 def busy(interval_seconds: float = 1.0) -> str:
@@ -73,11 +73,11 @@ def busy(interval_seconds: float = 1.0) -> str:
     return f"busy: programs use {used:.1f} of {cpus} CPUs now. End them first: they change what is measured"
 
 
-def table(found: list[Finding]) -> str:
+def table(all_findings: list[Finding]) -> str:
     """A line for each, and below them the fix of each that is not as it must be."""
-    rows = [("ok" if one.ok else "NO", one.name, one.present, one.needed) for one in found]
+    rows = [("ok" if finding.ok else "NO", finding.name, finding.present, finding.needed) for finding in all_findings]
     lines = columns(("", "what", "found", "needed"), rows)
-    fixes = [f"\n{one.name}: {one.fix}" for one in found if not one.ok]
+    fixes = [f"\n{finding.name}: {finding.fix}" for finding in all_findings if not finding.ok]
     return "\n".join([*lines, *fixes])
 
 
@@ -90,12 +90,12 @@ def main() -> int:
     except ToolError:
         terminal.write(table([python(), pulumi()]))
         raise
-    found = list(findings(settings))
-    terminal.write(table(found))
+    all_findings = list(findings(settings))
+    terminal.write(table(all_findings))
     place = choose(settings.target)
     if (place.trains_here or place.holds_machine) and (others := busy()):
         terminal.write(f"\n{others}")
-    return 0 if all(one.ok for one in found) else 1
+    return 0 if all(finding.ok for finding in all_findings) else 1
 
 
 if __name__ == "__main__":

@@ -48,10 +48,10 @@ def tell(stack: str, overrides: Mapping[str, str], before: Collection[str]) -> N
 def _pods(stack: str, overrides: Mapping[str, str]) -> Sequence[Pod]:
     """Ours; none where the cluster can't be asked: an update may fail because of that."""
     try:
-        found = cluster.find(stack, overrides)
-        api = cluster.client_of_made(found)
+        stack_cluster = cluster.find(stack, overrides)
+        api = cluster.client_of_made(stack_cluster)
         chosen = {"labelSelector": f"{PROJECT_LABEL}={PROJECT}"}
-        return kube.items(api, f"/api/v1/namespaces/{found.namespace}/pods", **chosen) if api else []
+        return kube.items(api, f"/api/v1/namespaces/{stack_cluster.namespace}/pods", **chosen) if api else []
     except (KubeError, ToolError):
         return []
 
@@ -98,10 +98,10 @@ def _ends(pod: Pod) -> Iterator[Mapping[str, Any]]:
 
 
 def _evicted(message: str) -> str:
-    if found := _LIMIT.search(message):
-        more = f"{2 * quantity('1').parse(found[2]).bytes // 2**20}Mi"
+    if match := _LIMIT.search(message):
+        more = f"{2 * quantity('1').parse(match[2]).bytes // 2**20}Mi"
         return (
-            f"its pod was ended, because it wrote more than scratch allows ({found[2]}):  {set_line('scratch', more)}"
+            f"its pod was ended, because it wrote more than scratch allows ({match[2]}):  {set_line('scratch', more)}"
         )
     return f"the node ended its pod: {message}"
 
@@ -113,9 +113,9 @@ def _ended(labels: Mapping[str, str], ended: Mapping[str, Any]) -> str:
     if _TOO_SLOW in str(ended.get("message", "")):
         key = CPU_KEY.get(labels.get(COMPONENT_LABEL, ""), "workerCpus")
         return f"Ray did not start within the 30 s that it gives itself: a larger {key}, or fewer pods on its node"
-    if found := _READ_ONLY.search(str(ended.get("message", ""))):
+    if match := _READ_ONLY.search(str(ended.get("message", ""))):
         return (
-            f"it wrote to {found[1]}, and a pod's files are read-only but for a script's own copy, /tmp and the folder"
+            f"it wrote to {match[1]}, and a pod's files are read-only but for a script's own copy, /tmp and the folder"
             " {storage}: name that in scriptArguments"
         )
     rank = f"rank {labels[INDEX_LABEL]} of it ended first" if INDEX_LABEL in labels else "it ended"

@@ -40,14 +40,14 @@ class StackRay:
     def status(self) -> str:
         """Its nodes and jobs as they are now, as text. Raises ToolError."""
         try:
-            version, nodes, jobs = patiently(self._asked, "ask Ray")
+            version, nodes, jobs = patiently(self._state, "ask Ray")
         except SubmitError as error:
             raise ToolError(f"stack {self.stack}: {error}") from None
         address = self.settings.of_ray.ray_address
         lines = [f"stack {self.stack}: Ray {version} at {address}", "", *ray_lines(nodes, jobs), "", self.dashboard]
         return "\n".join(lines)
 
-    def _asked(self) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
+    def _state(self) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
         return self.jobs.version(), self.jobs.nodes(), self.jobs.jobs()
 
     @property
@@ -61,11 +61,11 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
     settings = stack_settings.load(stack, overrides)
     if not settings.ray:
         return None
-    found = StackRay(stack, with_token(settings, stack))
+    stack_ray = StackRay(stack, with_token(settings, stack))
     address = settings.of_ray.ray_address
-    if found.settings.of_ray.ray_token and is_readable_on_the_way(address):
+    if stack_ray.settings.of_ray.ray_token and is_readable_on_the_way(address):
         say(f"{KEY}: {readable(address)}")
-    return found
+    return stack_ray
 
 
 def with_token(settings: Settings, stack: str) -> Settings:

@@ -40,31 +40,31 @@ def read(api: Any, namespace: str) -> Status:
 
 def _ray(api: Any, namespace: str) -> Ray:
     try:
-        found = kube.get(api, f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters/{RAY_CLUSTER}")
+        ray_cluster_object = kube.get(api, f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters/{RAY_CLUSTER}")
     except KubeError as error:
         if error.status != 404:
             raise
         return Ray(None, [], [], "there is no RayCluster yet")
     try:
-        asked = ForwardedJobs(api, namespace)
-        return Ray(found, asked.nodes(), asked.jobs(), "")
+        dashboard = ForwardedJobs(api, namespace)
+        return Ray(ray_cluster_object, dashboard.nodes(), dashboard.jobs(), "")
     except OSError as error:
-        return Ray(found, [], [], str(error))
+        return Ray(ray_cluster_object, [], [], str(error))
 
 
-def node_port_of(found: StackCluster, nodes: list[dict[str, Any]]) -> tuple[str, int] | None:
+def node_port_of(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> tuple[str, int] | None:
     """Address and port of a node at which Ray's dashboard answers; None where it is reached by forwarding alone."""
-    addresses = [one["address"] for node in nodes for one in node["status"].get("addresses") or []
-                 if one["type"] == "InternalIP"]  # fmt: skip
-    return found.place.dashboard_address(found.settings, addresses[0]) if addresses else None
+    addresses = [address["address"] for node in nodes for address in node["status"].get("addresses") or []
+                 if address["type"] == "InternalIP"]  # fmt: skip
+    return stack_cluster.place.dashboard_address(stack_cluster.settings, addresses[0]) if addresses else None
 
 
-def endpoint(found: StackCluster, nodes: list[dict[str, Any]]) -> str:
+def endpoint(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> str:
     """Where Ray's dashboard answers, for people."""
-    node_port = node_port_of(found, nodes)
+    node_port = node_port_of(stack_cluster, nodes)
     if node_port:
         return dashboard_spec.node_port_url(*node_port)
-    return f"{dashboard_spec.FORWARDED_URL} while `STACK={found.stack} make dashboard` runs"
+    return f"{dashboard_spec.FORWARDED_URL} while `STACK={stack_cluster.stack} make dashboard` runs"
 
 
 def main() -> int:
@@ -73,19 +73,19 @@ def main() -> int:
     if ray := ray_cluster.find(stack, overrides):
         terminal.write(ray.status())
         return 0
-    found = cluster.find(stack, overrides)
-    api = cluster.connect(found)
+    stack_cluster = cluster.find(stack, overrides)
+    api = cluster.connect(stack_cluster)
     try:
-        status = read(api, found.namespace)
+        status = read(api, stack_cluster.namespace)
     except KubeError as error:
-        raise ToolError(f"stack {found.stack}: {error}") from None
-    name = f"{found.name} at {api.configuration.host}, namespace {found.namespace}"
-    token = dashboard_spec.token_command(found.kubeconfig, found.namespace)
+        raise ToolError(f"stack {stack_cluster.stack}: {error}") from None
+    name = f"{stack_cluster.name} at {api.configuration.host}, namespace {stack_cluster.namespace}"
+    token = dashboard_spec.token_command(stack_cluster.kubeconfig, stack_cluster.namespace)
     lines = [
-        f"stack {found.stack}: {name}",
+        f"stack {stack_cluster.stack}: {name}",
         *render(status.nodes, status.pods, status.jobs, status.ray),
         "",
-        f"dashboard: {endpoint(found, status.nodes)}",
+        f"dashboard: {endpoint(stack_cluster, status.nodes)}",
         f"its token: {token}",
     ]
     terminal.write("\n".join(lines))

@@ -31,8 +31,8 @@ def render(nodes: Objects, pods: Objects, jobs: Objects, ray: Ray, now: datetime
     """The lines, from the nodes up to the runs."""
     now = now or datetime.now(UTC)
     parts = [
-        columns(("node", "state", "CPUs", "memory", "Kubernetes"), [_node(one) for one in nodes]),
-        columns(("pod", "node", "phase", "restarts", "age"), [_pod(one, now) for one in pods]),
+        columns(("node", "state", "CPUs", "memory", "Kubernetes"), [_node(item) for item in nodes]),
+        columns(("pod", "node", "phase", "restarts", "age"), [_pod(item, now) for item in pods]),
         _ray(ray),
         [_current_job(jobs, now)],
     ]
@@ -48,7 +48,7 @@ def _node(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _pod(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     containers = pod["status"].get("containerStatuses") or []
-    restarts = sum(one["restartCount"] for one in containers)
+    restarts = sum(status["restartCount"] for status in containers)
     node = pod["spec"].get("nodeName", "–")
     return pod["metadata"]["name"], node, phase(pod), str(restarts), age(pod["metadata"]["creationTimestamp"], now)
 
@@ -62,10 +62,14 @@ def phase(pod: Mapping[str, Any]) -> str:
         reasons += [reason] if reason and reason != "Completed" else []
     if not reasons:
         conditions = pod["status"].get("conditions") or []
-        reasons = [one["reason"] for one in conditions if one["type"] == "PodScheduled" and one.get("reason")]
+        reasons = [
+            condition["reason"]
+            for condition in conditions
+            if condition["type"] == "PodScheduled" and condition.get("reason")
+        ]
     deleted = pod["metadata"].get("deletionTimestamp")
-    found = "Terminating" if deleted else pod["status"].get("phase", "Unknown")
-    return f"{found} ({', '.join(dict.fromkeys(reasons))})" if reasons else str(found)
+    word = "Terminating" if deleted else pod["status"].get("phase", "Unknown")
+    return f"{word} ({', '.join(dict.fromkeys(reasons))})" if reasons else str(word)
 
 
 def _ray(ray: Ray) -> list[str]:
@@ -84,7 +88,7 @@ def _ray(ray: Ray) -> list[str]:
 
 def ray_lines(nodes: Objects, jobs: Objects) -> list[str]:
     """Ray's nodes, and what runs on them."""
-    lines = columns(("Ray node", "kind", "state", "CPUs", "memory"), [_ray_node(one) for one in nodes])
+    lines = columns(("Ray node", "kind", "state", "CPUs", "memory"), [_ray_node(node) for node in nodes])
     running = [job_name(job) for job in jobs if is_unfinished(job)]
     return [*lines, f"Ray job: {', '.join(running) or 'none runs'}"]
 
@@ -103,8 +107,8 @@ def _current_job(jobs: Objects, now: datetime) -> str:
             run = job["spec"]["template"]["metadata"]["labels"].get(RUN_LABEL, "not a run of this project")
             name, since = job["metadata"]["name"], age(job["metadata"]["creationTimestamp"], now)
             return f"current job: {name} ({run}), for {since}"
-    done = [one for one in jobs if (one.get("status") or {}).get("succeeded")]
-    failed = [one for one in jobs if (one.get("status") or {}).get("failed")]
+    done = [job for job in jobs if (job.get("status") or {}).get("succeeded")]
+    failed = [job for job in jobs if (job.get("status") or {}).get("failed")]
     return f"current job: none ({len(done)} succeeded, {len(failed)} failed)"
 
 

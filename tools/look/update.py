@@ -55,18 +55,18 @@ def mark_interrupted_release(stack: str, overrides: dict[str, str]) -> None:
 
     The next `up` then installs it again.
     """
-    found = cluster.find(stack, overrides)
-    if not found.place.traits.owned:
+    stack_cluster = cluster.find(stack, overrides)
+    if not stack_cluster.place.traits.owned:
         return
     with suppress(ToolError, KubeError):  # without a cluster there is no release either
-        helm_release.mark_failed(cluster.connect(found), found.namespace, operator_spec.RELEASE, _ANY)
+        helm_release.mark_failed(cluster.connect(stack_cluster), stack_cluster.namespace, operator_spec.RELEASE, _ANY)
 
 
 def resume(stack: str, overrides: dict[str, str]) -> None:
     """Start the stack's cluster if it was stopped; what was never made is `up`'s to make. Raises ToolError."""
-    found = cluster.find(stack, overrides)
+    stack_cluster = cluster.find(stack, overrides)
     try:
-        found.place.resume(found.settings)
+        stack_cluster.place.resume(stack_cluster.settings)
     except Failure as failure:
         raise ToolError(f"stack {stack}: {failure}") from None
 

@@ -29,37 +29,37 @@ def main() -> int:
     """Print it, or that nothing is known."""
     stack, overrides = stack_settings.asked("plan", __doc__)
     settings = stack_settings.load(stack, overrides)
-    asked = estimate.wanted(settings)
-    basis = run_history.known(settings, asked)
-    found = estimate.estimate(asked, basis.runs)
-    runs = _count(asked.runs, "run")
-    terminal.write(f"stack {stack}: {_count(asked.repeats, 'repeat')} of {_count(len(asked.sides), 'arm')}, {runs}")
-    if found is None:
-        terminal.write(unknown(settings, asked, basis))
+    request = estimate.wanted(settings)
+    basis = run_history.known(settings, request)
+    estimated = estimate.estimate(request, basis.runs)
+    runs = _count(request.runs, "run")
+    terminal.write(f"stack {stack}: {_count(request.repeats, 'repeat')} of {_count(len(request.sides), 'arm')}, {runs}")
+    if estimated is None:
+        terminal.write(unknown(settings, request, basis))
         return 0
-    terminal.write(f"by {basis.words}\n\n{shown(asked, found)}")
+    terminal.write(f"by {basis.words}\n\n{shown(request, estimated)}")
     if settings.target not in LOCAL:
         terminal.write("not in it: what the cluster, its image and its pods take to come up")
     if settings.budget_minutes:
-        terminal.write("\n" + "\n".join(budget.advice(settings, asked, basis.runs, found)))
+        terminal.write("\n" + "\n".join(budget.advice(settings, request, basis.runs, estimated)))
     return 0
 
 
-def shown(asked: Wanted, found: Estimate) -> str:
+def shown(request: Wanted, estimated: Estimate) -> str:
     """Phase by phase, and in all."""
     rows = [
         (
             each.side.name,
-            str(asked.repeats),
+            str(request.repeats),
             *map(duration, (each.startup, each.rest, each.whole)),
             _known(each.known_runs),
         )
-        for each in found.sides
+        for each in estimated.sides
     ]
     title = ("arm", "runs", "start-up", "after it", "a run", "from")
     lines = [f"  {line}" for line in columns(title, rows)]
-    lines.append(f"  before the first run: {duration(found.once)}; between runs: {found.between:.1f} s")
-    return "\n".join([*lines, f"in all {duration(found.total)}"])
+    lines.append(f"  before the first run: {duration(estimated.once)}; between runs: {estimated.between:.1f} s")
+    return "\n".join([*lines, f"in all {duration(estimated.total)}"])
 
 
 def _known(runs: int) -> str:
@@ -70,24 +70,24 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def unknown(settings: Settings, asked: Wanted, basis: Basis) -> str:
+def unknown(settings: Settings, request: Wanted, basis: Basis) -> str:
     """Why there is no estimate, and what to run."""
-    lacking = estimate.missing(asked, basis.runs)
-    what = "nothing" if len(lacking) == len(asked.sides) else "not everything"
+    lacking = estimate.missing(request, basis.runs)
+    what = "nothing" if len(lacking) == len(request.sides) else "not everything"
     first = f"no estimate: {what} was run yet with these settings; {_list(lacking)} would be new"
     other = _otherwise(settings, [each for each in basis.runs if each.arm in lacking])
     again = any(key not in VARIABLES.values() for key in other)  # `make try` would be as it was
-    return "\n".join([first, *_told(settings, other), _one_repeat(settings) if again else _to_run(settings)])
+    return "\n".join([first, *_to_measure(settings, other), _one_repeat(settings) if again else _to_run(settings)])
 
 
 def _otherwise(settings: Settings, known: Sequence[Timed]) -> dict[str, object]:
     """By what the run that is most like these differs: its values by key."""
     differing = [(timed.differences(each, settings.recipe), each) for each in known]
-    keys, nearest = min(differing, key=lambda one: len(one[0]), default=([], None))
+    keys, nearest = min(differing, key=lambda keys_and_run: len(keys_and_run[0]), default=([], None))
     return {key: nearest.recipe[key] for key in keys} if nearest else {}
 
 
-def _told(settings: Settings, other: Mapping[str, object]) -> list[str]:
+def _to_measure(settings: Settings, other: Mapping[str, object]) -> list[str]:
     if not other:
         return []
     own = settings.recipe.to_dict()
@@ -106,8 +106,8 @@ def _to_run(settings: Settings) -> str:
     recipe = settings.recipe.to_dict()
     if "script" not in recipe:
         return _one_repeat(settings)
-    given = {name: settings.explicit[key] for name, key in VARIABLES.items() if key in settings.explicit}
-    words = " ".join(f"{name}={shlex.quote(text)}" for name, text in given.items())
+    variables = {name: settings.explicit[key] for name, key in VARIABLES.items() if key in settings.explicit}
+    words = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())
     bounded = "" if "{epochs}" in recipe["scriptArguments"] else (
         "\nIt ends every arm after some 20 steps: how many a whole training makes is known then where it makes fewer "
         "(STEPS=1000), or where measureSteps says it"

@@ -53,11 +53,11 @@ def _preview(stack: str, settings: Path, project: Path) -> str:
             "PULUMI_CONFIG_PASSPHRASE": "nothing is kept",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
-        made = capture(
+        init = capture(
             ["pulumi", "stack", "init", stack, "--no-select", "--non-interactive"], Path(folder), environment
         )
         command = ["pulumi", "preview", "--json", "--non-interactive", "--stack", stack, "--config-file", str(copy)]
-        done = capture(command, project, environment) if made.returncode == 0 else made
+        done = capture(command, project, environment) if init.returncode == 0 else init
     text = done.stdout.replace(str(project), ".")
     if done.returncode != 0 and not _has_error(text):
         failed = {
@@ -151,8 +151,8 @@ def _measured(out: Path) -> str:
             sides.append(Comparison.from_json((out / f"{name}.json").read_text(encoding="utf-8")))
         except (OSError, CompareError) as error:
             sides.append(None)
-            said = out / f"{name}.txt"
-            why.append(said.read_text(encoding="utf-8") if said.is_file() else f"{name}: {error}")
+            error_file = out / f"{name}.txt"
+            why.append(error_file.read_text(encoding="utf-8") if error_file.is_file() else f"{name}: {error}")
     return measure_comment(sides[0], sides[1], "\n".join(why))
 
 
@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     posting = verbs.add_parser("post")
     posting.add_argument("what", choices=("preview", "measure"))
     posting.add_argument("folder", type=Path)
-    given = vars(parser.parse_args(arguments))
+    arguments_by_name = vars(parser.parse_args(arguments))
     run: dict[str, Callable[..., int]] = {
         "preview": preview,
         "diff": diff,
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "compare": compare,
         "post": post,
     }
-    return run[given.pop("verb")](**given)
+    return run[arguments_by_name.pop("verb")](**arguments_by_name)
 
 
 if __name__ == "__main__":

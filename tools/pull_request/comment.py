@@ -47,8 +47,8 @@ def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, lis
     if base is None or base.error:
         why = "the preview of the base fails" if base else "the base has no such stack"
         return f"{why}; the head makes {len(head.resources)} resources", _blocks(difference(Preview({}), head))
-    found = difference(base, head)
-    return _counts(found, len(head.resources)), _blocks(found)
+    changed = difference(base, head)
+    return _counts(changed, len(head.resources)), _blocks(changed)
 
 
 def _why(error: str) -> str:
@@ -57,17 +57,17 @@ def _why(error: str) -> str:
     return next((line.removeprefix("why:").strip() for line in lines if line.startswith("why:")), lines[0])
 
 
-def _counts(found: Difference, resources: int) -> str:
-    counts = {"added": found.added, "removed": found.removed, "changed": found.changed}
-    said = [f"{len(of)} {what}" for what, of in counts.items() if of]
-    return f"{', '.join(said)}, of {resources} resources" if said else f"no difference in {resources} resources"
+def _counts(changed: Difference, resources: int) -> str:
+    counts = {"added": changed.added, "removed": changed.removed, "changed": changed.changed}
+    counted = [f"{len(of)} {what}" for what, of in counts.items() if of]
+    return f"{', '.join(counted)}, of {resources} resources" if counted else f"no difference in {resources} resources"
 
 
-def _blocks(found: Difference) -> list[list[str]]:
+def _blocks(delta: Difference) -> list[list[str]]:
     """What changed, then what is new, property by property; of what is gone the name alone."""
-    changed = [[f"  {name}", *_indented(lines)] for name, lines in found.changed.items()]
-    added = [[f"+ {name} (new)", *_indented(lines)] for name, lines in found.added.items()]
-    return changed + added + [[f"- {name} (gone)"] for name in found.removed]
+    changed = [[f"  {name}", *_indented(lines)] for name, lines in delta.changed.items()]
+    added = [[f"+ {name} (new)", *_indented(lines)] for name, lines in delta.added.items()]
+    return changed + added + [[f"- {name} (gone)"] for name in delta.removed]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -79,12 +79,12 @@ def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]],
     frames = {stack: _details(stack, said, [], len(blocks)) for stack, (said, blocks) in sections.items()}
     room = limit_bytes - len("\n".join([*lines, *frames.values(), ""]).encode()) - 1
     parts = []
-    for left, (stack, (said, blocks)) in zip(range(len(sections), 0, -1), sections.items(), strict=True):
+    for left, (stack, (summary, blocks)) in zip(range(len(sections), 0, -1), sections.items(), strict=True):
         fences = 2 * len(_fence(_text(blocks))) + len("diff\n\n\n\n")
         shown, used = _that_fit(blocks, room // left - fences)
         used += fences
         room -= used
-        parts.append(_details(stack, said, shown, len(blocks) - len(shown)))
+        parts.append(_details(stack, summary, shown, len(blocks) - len(shown)))
     return "\n".join([*lines, *parts]) + "\n"
 
 
@@ -103,11 +103,11 @@ def _that_fit(blocks: Sequence[list[str]], room: int) -> tuple[list[list[str]], 
     return shown, used
 
 
-def _details(stack: str, said: str, blocks: Sequence[list[str]], left_out: int) -> str:
+def _details(stack: str, summary: str, blocks: Sequence[list[str]], left_out: int) -> str:
     text, fence = _text(blocks), _fence(_text(blocks))
     diff = f"{fence}diff\n{text}\n{fence}\n\n" if blocks else ""
     more = f"{left_out} more not shown: a comment has room for so much. {_MORE}\n\n" if left_out else ""
-    return f"<details><summary><b>{_name(stack)}</b>: {said}</summary>\n\n{diff}{more}</details>\n"
+    return f"<details><summary><b>{_name(stack)}</b>: {summary}</summary>\n\n{diff}{more}</details>\n"
 
 
 def measure_comment(base: Comparison | None, head: Comparison | None, why_not: str = "") -> str:
@@ -116,16 +116,16 @@ def measure_comment(base: Comparison | None, head: Comparison | None, why_not: s
     if base is None or head is None:
         missing = " and ".join(name for name, side in (("base", base), ("head", head)) if side is None)
         return "\n".join([*lines, f"No comparison: {missing} could not be measured.", "", *_quoted(why_not)]) + "\n"
-    found = changes(base, head)
-    lines += [_headline(found), "", _how(head), "", "| | | base | head | change | |", "|---|---|---|---|---|---|"]
-    lines += [_row(change) for change in found]
+    all_changes = changes(base, head)
+    lines += [_headline(all_changes), "", _how(head), "", "| | | base | head | change | |", "|---|---|---|---|---|---|"]
+    lines += [_row(change) for change in all_changes]
     lines += ["", _safe(how_decided(base, head)), ""]
-    made = made_differently(base, head)
-    if made:
+    differences = made_differently(base, head)
+    if differences:
         lines += [
             "<details><summary>Made with other</summary>",
             "",
-            *(f"- {_safe(text)}" for text in made),
+            *(f"- {_safe(text)}" for text in differences),
             "",
             "</details>",
             "",
@@ -135,13 +135,13 @@ def measure_comment(base: Comparison | None, head: Comparison | None, why_not: s
     return "\n".join(lines) + "\n"
 
 
-def _headline(found: Sequence[Change]) -> str:
+def _headline(all_changes: Sequence[Change]) -> str:
     """What the three values say that decide."""
-    decided = [change for change in found if change.is_decided]
+    decided = [change for change in all_changes if change.is_decided]
     if decided:
-        said = ", ".join(f"{change.arm} {change.title} {change.decision}".strip() for change in decided)
-        return f"**Changed: {_safe(said)}.**"
-    decisions = {change.decision for change in found if change.decides}
+        listed = ", ".join(f"{change.arm} {change.title} {change.decision}".strip() for change in decided)
+        return f"**Changed: {_safe(listed)}.**"
+    decisions = {change.decision for change in all_changes if change.decides}
     return "**No measurable difference.**" if decisions == {UNCHANGED} else "**Not decided.**"
 
 
@@ -158,8 +158,8 @@ def _how(head: Comparison) -> str:
 def _row(change: Change) -> str:
     sides = (figures.text(side, change.entry) for side in (change.before, change.after))
     decision = f"**{change.decision}**" if change.is_decided else change.decision
-    told = map(_safe, (change.title, change.arm, *sides, show_difference(change)))
-    return f"| {' | '.join([*told, decision])} |"
+    cells = map(_safe, (change.title, change.arm, *sides, show_difference(change)))
+    return f"| {' | '.join([*cells, decision])} |"
 
 
 def _quoted(text: str) -> list[str]:

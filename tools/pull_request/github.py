@@ -71,9 +71,9 @@ def keep_comment(where: PullRequest, text: str) -> str:
 def _comments(where: PullRequest) -> Iterator[dict[str, Any]]:
     page = 1
     while True:
-        found = _call(where, "GET", f"issues/{where.number}/comments?per_page={_PAGE}&page={page}")
-        yield from found
-        if len(found) < _PAGE:
+        comments = _call(where, "GET", f"issues/{where.number}/comments?per_page={_PAGE}&page={page}")
+        yield from comments
+        if len(comments) < _PAGE:
             return
         page += 1
 
@@ -101,5 +101,5 @@ def _call(where: PullRequest, method: str, path: str, body: Mapping[str, str] | 
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT_SECONDS) as answer:
             return json.loads(answer.read())
     except (urllib.error.URLError, ValueError) as error:
-        said = error.read().decode(errors="replace")[:300] if isinstance(error, urllib.error.HTTPError) else ""
-        raise ToolError(f"GitHub refused {method} {path}: {error} {said}".strip()) from error
+        answer_text = error.read().decode(errors="replace")[:300] if isinstance(error, urllib.error.HTTPError) else ""
+        raise ToolError(f"GitHub refused {method} {path}: {error} {answer_text}".strip()) from error

@@ -91,12 +91,12 @@ def _lose(of: Victim, train: Runs, undisturbed: Ended) -> Recovery:
     return seen
 
 
-def _victims(given: str) -> list[Victim]:
+def _victims(text: str) -> list[Victim]:
     """What OF names. Raises ToolError."""
-    names = given.split()
+    names = text.split()
     if not names or set(names) - set(Victim) or len(set(names)) < len(names):
         raise ToolError(
-            f"OF={given}: allowed are {' and '.join(Victim)}, or both, as in:  make recovery OF={Victim.HEAD}"
+            f"OF={text}: allowed are {' and '.join(Victim)}, or both, as in:  make recovery OF={Victim.HEAD}"
         )
     return [Victim(name) for name in names]
 
@@ -121,8 +121,8 @@ def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder:
     if settings.target in CLUSTER:
         from tools.recovery.on_cluster import OnCluster
 
-        there = OnCluster.of(settings.stack, overrides)
-        return lambda name, kill: there.run(named(name), kill=kill)
+        on_cluster = OnCluster.of(settings.stack, overrides)
+        return lambda name, kill: on_cluster.run(named(name), kill=kill)
     return lambda name, kill: run(named(name), folder / name, kill=kill)
 
 
@@ -169,13 +169,15 @@ def judge(undisturbed: Ended, killed: Ended) -> Recovery:
 
 def _largest_difference(undisturbed: Ended, killed: Ended) -> float:
     """Of an epoch's loss. Raises ToolError where the runs have unlike many epochs."""
-    one, other = ([epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed))
-    if len(one) != len(other):
+    losses, losses_of_killed = (
+        [epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed)
+    )
+    if len(losses) != len(losses_of_killed):
         raise ToolError(
-            f"the undisturbed run says the loss of {len(one)} epochs, the killed one of {len(other)}: what it said"
-            " before the kill is not in its checkpoint, or it did not train to its end"
+            f"the undisturbed run has the loss of {len(losses)} epochs, the killed one of {len(losses_of_killed)}:"
+            " what it wrote before the kill is not in its checkpoint, or it did not train to its end"
         )
-    return max(abs(each - same) for each, same in zip(one, other, strict=True))
+    return max(abs(each - same) for each, same in zip(losses, losses_of_killed, strict=True))
 
 
 def show(seen: Recovery, killed: Ended) -> str:

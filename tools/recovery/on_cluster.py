@@ -46,17 +46,17 @@ class OnCluster:
     @classmethod
     def of(cls, stack: str, overrides: dict[str, str]) -> "OnCluster":
         """That of a stack that is up. Raises ToolError."""
-        found = cluster.find(stack, overrides)
-        ray = reach(found)
-        there = cls(ray, pods_of(found.settings).jobs.dataset_flags)
-        with asking(found), _explained():
-            there._refuse_beside_others()
-        return there
+        stack_cluster = cluster.find(stack, overrides)
+        ray = reach(stack_cluster)
+        on_cluster = cls(ray, pods_of(stack_cluster.settings).jobs.dataset_flags)
+        with asking(stack_cluster), _explained():
+            on_cluster._refuse_beside_others()
+        return on_cluster
 
     def run(self, wanted: Wanted, *, kill: Victim | None) -> Ended:
         """Run it; its data is the image's. Raises ToolError with the end of its log."""
         name, events = "-".join(wanted.storage.rsplit("/", 2)[1:]).lower(), list[Seen]()
-        with asking(self.ray.found), _explained():
+        with asking(self.ray.place), _explained():
             self._refuse_beside_others()
             heads, nodes = self._names(HEAD_LABELS), self._nodes()
             killed_at = self._follow(name, wanted, events, kill)
@@ -73,7 +73,7 @@ class OnCluster:
         killed_at, shown = None, 0
         self._let_in(wanted.minutes)
         command += [*wanted.recipe.flags(), *self.dataset_flags]
-        owner = mark(owner_of(self.ray.found.stack))
+        owner = mark(owner_of(self.ray.place.stack))
         patiently(lambda: self.ray.jobs.submit(name, command, variables, owner), "submit the run")
         with _stopped_at_an_error(self.ray.jobs, name):
             for log in _as_it_grows(self.ray.jobs, name, wanted.minutes):
@@ -92,19 +92,19 @@ class OnCluster:
         others = [job for job in jobs if is_unfinished(job) and job_name(job) != own]
         refuse_beside_measurement(self.ray, "nothing was killed", others)
         if others:
-            raise ToolError(f"stack {self.ray.found.stack}: {refusal(others, self.ray.found.stack, KILLS)}")
+            raise ToolError(f"stack {self.ray.place.stack}: {refusal(others, self.ray.place.stack, KILLS)}")
 
     def _let_in(self, minutes: float) -> None:
         """Assume the role by which pods are let in to storage, where there is one: what they have may end before."""
-        settings = self.ray.found.settings
+        settings = self.ray.place.settings
         if not (settings.storage and settings.storage.role):
             return
         from infra.places.cluster import run_credentials  # of what most stacks do without
 
         namespace, role = settings.of_cluster.namespace, settings.storage.role
-        asked = {"namespace": namespace, "stack": settings.stack, "role": role, "timeoutMinutes": minutes}
+        properties = {"namespace": namespace, "stack": settings.stack, "role": role, "timeoutMinutes": minutes}
         try:
-            run_credentials.make_there(self.ray.kube, asked | {"name": "recovery"})
+            run_credentials.make_there(self.ray.kube, properties | {"name": "recovery"})
         except (Failure, run_credentials.ForeignSecret) as error:
             raise ToolError(str(error)) from None
 
@@ -153,7 +153,7 @@ class OnCluster:
 
     @property
     def _folder(self) -> str:
-        return f"/api/v1/namespaces/{self.ray.found.settings.of_cluster.namespace}/pods"
+        return f"/api/v1/namespaces/{self.ray.place.settings.of_cluster.namespace}/pods"
 
 
 def owner_of(stack: str) -> str:
@@ -202,4 +202,6 @@ def _ended(jobs: JobsApi, name: str, storage: str, events: list[Seen], killed_at
         last = "\n".join(f"  | {line}" for line in log.splitlines()[-LOG_LINES:])
         raise ToolError(f"{error}; the end of its log:\n{last}") from None
     kept = manifests(Storage.at(storage)).values()
-    return Ended(events=events, killed_at=killed_at, result=result, newest=max(kept, key=lambda one: one.epoch))
+    return Ended(
+        events=events, killed_at=killed_at, result=result, newest=max(kept, key=lambda manifest: manifest.epoch)
+    )

@@ -103,8 +103,8 @@ def run(wanted: Wanted, folder: Path, *, kill: Victim | None) -> Ended:
         _train(wanted, followed, None)
     kept = manifests(Storage.at(wanted.storage)).values()
     newest = max(kept, key=lambda manifest: manifest.epoch)
-    made = result.read(folder / result.NAME)
-    return Ended(events=followed.events, killed_at=killed_at, result=made, newest=newest)
+    run_result = result.read(folder / result.NAME)
+    return Ended(events=followed.events, killed_at=killed_at, result=run_result, newest=newest)
 
 
 def _train(wanted: Wanted, followed: _Followed, kill: Victim | None) -> float | None:

@@ -14,8 +14,12 @@ from importlib.metadata import distributions
 def installed() -> list[dict[str, str]]:
     """Name, version and folder of each distribution that this Python imports from."""
     return [
-        {"name": found.metadata["Name"], "version": found.version, "location": str(found.locate_file(""))}
-        for found in distributions()
+        {
+            "name": distribution.metadata["Name"],
+            "version": distribution.version,
+            "location": str(distribution.locate_file("")),
+        }
+        for distribution in distributions()
     ]
 
 

@@ -51,8 +51,8 @@ def sync(parts: Iterable[str]) -> None:
 
 def find_uv() -> Path:
     """uv on PATH if it is new enough, else the one under .tools, installed first where it is missing."""
-    if (found := _on_path()) is not None:
-        return found
+    if (on_path := _on_path()) is not None:
+        return on_path
     ours = _ours()
     if not ours.is_file():
         say(f"uv: installing {UV_VERSION} from PyPI into .tools/")
@@ -69,8 +69,8 @@ def folder_for_path() -> str | None:
 
 
 def _on_path() -> Path | None:
-    found = shutil.which("uv")
-    return Path(found) if found and _version(found) >= MINIMUM_UV else None
+    program = shutil.which("uv")
+    return Path(program) if program and _version(program) >= MINIMUM_UV else None
 
 
 def _ours() -> Path:
@@ -98,8 +98,8 @@ def _pip(folder: Path) -> list[str]:
     if capture([sys.executable, "-m", "pip", "--version"]).returncode == 0:
         return [sys.executable, "-m", "pip"]
     environment = folder / "pip"
-    made = capture([sys.executable, "-m", "venv", str(environment)])
-    if made.returncode != 0:
+    venv = capture([sys.executable, "-m", "venv", str(environment)])
+    if venv.returncode != 0:
         raise ToolError(
             f"{sys.executable} has neither pip nor venv: install one (Debian and Ubuntu: `apt install python3-venv`), "
             f"or put uv {'.'.join(map(str, MINIMUM_UV))} or newer on PATH"

@@ -45,10 +45,10 @@ def main() -> int:
     settings = stack_text(arguments.stack)
     base = stack_config.parse_overrides(arguments.set)
     target = base.get("target", target_of(settings))
-    asked = _asked(arguments, settings, base, target)
-    for point in asked.points:  # before anything is made: the last of them would fail after hours
-        stack_settings.load(asked.stack, {**base, **point.settings})
-    folder, sweep = _find_or_begin(arguments.stack, asked)
+    requested = _requested(arguments, settings, base, target)
+    for point in requested.points:  # before anything is made: the last of them would fail after hours
+        stack_settings.load(requested.stack, {**base, **point.settings})
+    folder, sweep = _find_or_begin(arguments.stack, requested)
     stack = SweepStack(sweep.stack, settings, target)
     try:
         with alone(target):
@@ -75,7 +75,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _asked(arguments: argparse.Namespace, settings: str, base: Mapping[str, str], target: str) -> Sweep:
+def _requested(arguments: argparse.Namespace, settings: str, base: Mapping[str, str], target: str) -> Sweep:
     axes = parse_axes(arguments.axes, os.environ)
     both = sorted(axes.keys() & base.keys())
     if both:
@@ -96,19 +96,19 @@ def _asked(arguments: argparse.Namespace, settings: str, base: Mapping[str, str]
     )
 
 
-def _find_or_begin(stack: str, asked: Sweep) -> tuple[Path, Sweep]:
+def _find_or_begin(stack: str, requested: Sweep) -> tuple[Path, Sweep]:
     """An unfinished sweep that asks for the same and measured with the same code here, or a new one."""
-    sweeps = ROOT / "results" / asked.stack / FOLDER
-    for folder in sorted(sweeps.glob(f"*-{asked.key[:8]}"), reverse=True):
+    sweeps = ROOT / "results" / requested.stack / FOLDER
+    for folder in sorted(sweeps.glob(f"*-{requested.key[:8]}"), reverse=True):
         earlier = Sweep.read(folder)
-        if earlier.key == asked.key and not earlier.is_complete:
+        if earlier.key == requested.key and not earlier.is_complete:
             done = sum(point.result is not None for point in earlier.points)
             say(f"sweep of {stack}: goes on, {done} of {len(earlier.points)} settings are measured")
             return folder, earlier
-    folder = sweeps / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.key[:8]}"
-    asked.write(folder)
-    say(f"sweep of {stack}: {len(asked.points)} settings, in stack {asked.stack}")
-    return folder, asked
+    folder = sweeps / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{requested.key[:8]}"
+    requested.write(folder)
+    say(f"sweep of {stack}: {len(requested.points)} settings, in stack {requested.stack}")
+    return folder, requested
 
 
 def _measure_all(sweep: Sweep, folder: Path, stack: SweepStack) -> Sweep:

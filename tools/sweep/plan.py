@@ -28,11 +28,11 @@ _EXAMPLE = 'make sweep WORKERS="1 2 3", or with any other key: make sweep learni
 
 def parse_axes(words: Sequence[str], environment: Mapping[str, str]) -> dict[str, list[str]]:
     """The keys to vary and their values: from assignments given as words, from make's command line, or from ALIASES."""
-    given = {name: environment[name] for name in ALIASES if environment.get(name)}
-    given |= _assignments(_words_of_make(environment.get("MAKEFLAGS", "")))
-    given = {name: values for name, values in given.items() if name not in MAKES_OWN} | _assignments(words)
+    texts = {name: environment[name] for name in ALIASES if environment.get(name)}
+    texts |= _assignments(_words_of_make(environment.get("MAKEFLAGS", "")))
+    texts = {name: values for name, values in texts.items() if name not in MAKES_OWN} | _assignments(words)
     axes: dict[str, list[str]] = {}
-    for name, values in given.items():
+    for name, values in texts.items():
         key = _key(name)
         if key in axes:
             raise ToolError(f"{key} is given twice")

@@ -15,10 +15,10 @@ def main() -> int:
     """Into the folder of TO."""
     parser = argparse.ArgumentParser(prog="python -m tools.template", description=__doc__)
     parser.add_argument("--to", default=os.environ.get("TO", ""), metavar="FOLDER")
-    given = parser.parse_args().to
-    if not given:
+    target = parser.parse_args().to
+    if not target:
         raise ToolError("where to? `make template TO=../ray-worth-it-template`")
-    folder = Path(given).expanduser()
+    folder = Path(target).expanduser()
     cut.make(folder)
     say(f"a template is in {folder}. In an empty folder:  pulumi new {shlex.quote(str(folder.resolve()))}")
     return 0

@@ -161,7 +161,7 @@ def test_a_role_is_assumed_for_each_job(
     """Its credentials of the last measurement may have ended; a Secret that is another stack's stays as it is."""
     runs, api = there
     given = {"storage": "s3://bucket/prefix", "storageRole": "arn:aws:iam::123456789012:role/training"}
-    runs = replace(runs, ray=replace(runs.ray, found=cluster.find("ci", given)))
+    runs = replace(runs, ray=replace(runs.ray, place=cluster.find("ci", given)))
     later = datetime.now(UTC) + timedelta(hours=1)
     asked, there_by_then, answer = list[tuple[Any, ...]](), list[str](), ray.answer
 
