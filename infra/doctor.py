@@ -4,7 +4,7 @@ import re
 import shutil
 from dataclasses import dataclass
 
-from infra.programs import Failure, run
+from infra.programs import ProgramError, run
 
 MINIMUM_DOCKER = (20, 10)
 GIB = 2**30
@@ -28,7 +28,7 @@ def docker() -> Finding:
         return Finding("docker", "not installed", needed, False, "Install it: https://docs.docker.com/engine/install/")
     try:
         version = run("docker", "version", "--format", "{{.Server.Version}}", quiet=True, seconds=30).strip()
-    except Failure as failure:
+    except ProgramError as failure:
         return _refused_docker(str(failure), needed)
     fix = "Update it: https://docs.docker.com/engine/install/"
     return Finding("docker", version, needed, parsed(version) >= MINIMUM_DOCKER, fix)

@@ -10,7 +10,7 @@ from typing import NoReturn
 ATTEMPTS = 3
 
 
-class Failure(Exception):  # noqa: N818  (what the user reads after it is the failure)
+class ProgramError(Exception):
     """Something the user has to know or do; the message is all that is shown."""
 
 
@@ -26,7 +26,7 @@ def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """The command's stdout; what it says is shown as it comes, unless `quiet`. Raises Failure with its last lines."""
+    """Run the command and return its stdout; its output is shown unless `quiet`. Raises ProgramError with its end."""
     lines: list[str] = []
     try:
         if quiet:
@@ -38,11 +38,11 @@ def run(
         else:
             code, output = _shown(command, lines, seconds, cwd, environment), ""
     except FileNotFoundError:
-        raise Failure(f"{command[0]} is not installed, or not on PATH") from None
+        raise ProgramError(f"{command[0]} is not installed, or not on PATH") from None
     except subprocess.TimeoutExpired:
-        raise Failure(f"`{' '.join(command[:4])} …` took longer than {seconds:.0f} s and was stopped") from None
+        raise ProgramError(f"`{' '.join(command[:4])} …` took longer than {seconds:.0f} s and was stopped") from None
     if code != 0:
-        raise Failure(f"`{' '.join(command[:4])} …` ended with code {code}:\n" + "\n".join(lines[-15:]))
+        raise ProgramError(f"`{' '.join(command[:4])} …` ended with code {code}:\n" + "\n".join(lines[-15:]))
     return output
 
 
@@ -72,7 +72,7 @@ def succeeds(*command: str) -> bool:
     """Whether the command ends well; what it says is nobody's concern."""
     try:
         run(*command, quiet=True)
-    except Failure:
+    except ProgramError:
         return False
     return True
 
@@ -82,7 +82,7 @@ def with_retries(what: str, action: Callable[[], object]) -> None:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             action()
-        except Failure as failure:
+        except ProgramError as failure:
             if attempt == ATTEMPTS:
                 raise
             say(f"{what}: attempt {attempt} of {ATTEMPTS} failed ({str(failure).splitlines()[-1]}); trying again")
@@ -98,6 +98,6 @@ def run_main(actions: Mapping[str, Callable[[], object]]) -> NoReturn:
         sys.exit(f"error: one of {', '.join(actions)} is allowed, not {' '.join(sys.argv[1:]) or 'nothing'}")
     try:
         chosen()
-    except Failure as failure:
+    except ProgramError as failure:
         sys.exit(f"error: {failure}")
     sys.exit(0)

@@ -9,7 +9,7 @@ import sys
 
 import pulumi
 
-from infra.programs import Failure
+from infra.programs import ProgramError
 from infra.settings.settings import Settings, Storage
 from training.contract.provenance import PROJECT
 from training.launch import environment
@@ -23,7 +23,7 @@ def refuse_unusable(settings: Settings) -> None:
     assert settings.storage is not None  # noqa: S101 (who calls this knows)
     try:
         known = ask(settings.storage, settings.run_timeout_minutes, data_of(settings))
-    except Failure as failure:
+    except ProgramError as failure:
         raise pulumi.RunError(f"nothing was changed: {failure}") from None
     if known:
         pulumi.log.warn(known)
@@ -35,7 +35,7 @@ def data_of(settings: Settings) -> str:
 
 
 def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
-    """What is to be known of it; whether there is anything at `data`. Raises Failure."""
+    """What is to be known of it; whether there is anything at `data`. Raises ProgramError."""
     command = [sys.executable, "-m", "training.launch.storage_probe", storage.address, "--way", way_of(storage)]
     command += ["--data", data] if data else []
     variables = _variables(storage, timeout_minutes)
@@ -44,13 +44,13 @@ def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
             command, cwd=PROJECT, env=variables, timeout=SECONDS, capture_output=True, text=True, check=False
         )
     except subprocess.TimeoutExpired:
-        raise Failure(
+        raise ProgramError(
             f"storage {storage.address} did not answer within {SECONDS:.0f} s; to name another server:\n"
             "  pulumi config set storageEndpoint …"
         ) from None
     if done.returncode:
         message = done.stderr.strip()
-        raise Failure(message[message.rfind("error: ") + len("error: ") :] if "error: " in message else message)
+        raise ProgramError(message[message.rfind("error: ") + len("error: ") :] if "error: " in message else message)
     return done.stdout.strip()
 
 

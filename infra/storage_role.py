@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from typing import Any
 
-from infra.programs import Failure
+from infra.programs import ProgramError
 from infra.settings.storage import MARGIN_SECONDS
 
 SHORTEST_SECONDS = 15 * 60
@@ -44,16 +44,18 @@ class Assumed:
 
 
 def assumed(role: str, timeout_minutes: float, run: str) -> Assumed:
-    """The role's, for a run with that deadline. Raises Failure with STS' own answer, and what mends it."""
+    """The role's, for a run with that deadline. Raises ProgramError with STS' own answer, and what mends it."""
     if find_spec("boto3") is None:
-        raise Failure("storageRole needs the package boto3, which is not installed:\n  uv sync --inexact --extra role")
+        raise ProgramError(
+            "storageRole needs the package boto3, which is not installed:\n  uv sync --inexact --extra role"
+        )
     from botocore.exceptions import BotoCoreError, ClientError
 
     seconds = seconds_of(timeout_minutes)
     try:
         response = _client().assume_role(RoleArn=role, RoleSessionName=_session(run), DurationSeconds=seconds)
     except (BotoCoreError, ClientError) as error:
-        raise Failure(_explained(str(error), role, seconds)) from None
+        raise ProgramError(_explained(str(error), role, seconds)) from None
     keys: Mapping[str, Any] = response["Credentials"]
     return Assumed(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], keys["Expiration"])
 

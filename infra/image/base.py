@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pulumi
 
-from infra.programs import Failure, run
+from infra.programs import ProgramError, run
 from infra.settings.settings import Settings
 
 ENGINE_SECONDS = 20.0
@@ -28,7 +28,7 @@ def pinned(settings: Settings) -> Settings:
         return settings
     try:
         base = identity(cluster.base_image, pull=not pulumi.runtime.is_dry_run())
-    except Failure as failure:
+    except ProgramError as failure:
         problem = f"which image {cluster.base_image} is now could not be found out ({failure})."
         advice = (
             "With its digest that is known without an engine:\n"
@@ -42,7 +42,7 @@ def pinned(settings: Settings) -> Settings:
 
 
 def identity(name: str, *, pull: bool) -> str:
-    """`NAME@sha256:…`, or `NAME#sha256:…` for an image that came from no registry; raises Failure.
+    """`NAME@sha256:…`, or `NAME#sha256:…` for an image that came from no registry; raises ProgramError.
 
     What the engine has counts, because a build takes it; else what the registry has, pulled where `pull` says so.
     """
@@ -50,7 +50,7 @@ def identity(name: str, *, pull: bool) -> str:
         return name
     try:
         return _identity_here(name)
-    except Failure:
+    except ProgramError:
         if not pull:
             return f"{name}@{_digest_in_registry(name)}"
     run("docker", "pull", "--quiet", name, quiet=True)
@@ -58,10 +58,10 @@ def identity(name: str, *, pull: bool) -> str:
 
 
 def built_from(base: str) -> str:
-    """What a build names as its base; raises Failure when an image with an ID is no longer the one under its name."""
+    """Return the base that a build names. Raises ProgramError if the image of that name has another ID now."""
     name, _, image_id = base.partition(ID)
     if image_id and _identity_here(name) != base:
-        raise Failure(f"{name} is another image than when this update began ({image_id}): run it again")
+        raise ProgramError(f"{name} is another image than when this update began ({image_id}): run it again")
     return name
 
 

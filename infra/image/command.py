@@ -18,7 +18,7 @@ from pathlib import Path
 from infra.image import base as image_base
 from infra.image import package_index as image_index
 from infra.image.spec import BUILD_FILES, CIFAR10, DOCKERFILE, Content, modules
-from infra.programs import Failure, run, run_main, say, succeeds, with_retries
+from infra.programs import ProgramError, run, run_main, say, succeeds, with_retries
 from training.contract.provenance import PROJECT
 
 CHUNK_BYTES = 2**20
@@ -152,7 +152,7 @@ def _import(into: list[str], images: list[str]) -> None:
         _copy_to_all(save, takers)
     failed = [node for node, taker in zip(into, takers, strict=True) if taker.returncode]
     if save.returncode or failed:
-        raise Failure(f"{', '.join(images)} could not be loaded into {', '.join(failed) or 'any node'}")
+        raise ProgramError(f"{', '.join(images)} could not be loaded into {', '.join(failed) or 'any node'}")
 
 
 def _copy_to_all(source: "subprocess.Popen[bytes]", takers: list["subprocess.Popen[bytes]"]) -> None:

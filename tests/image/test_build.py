@@ -19,7 +19,7 @@ import pytest
 
 from infra.image import command as image
 from infra.image.base import identity
-from infra.programs import Failure, succeeds
+from infra.programs import ProgramError, succeeds
 from infra.settings.table import every_key
 from tests.cluster.place import BASE
 from training.contract.provenance import PROJECT
@@ -201,7 +201,7 @@ def test_a_package_that_the_lock_does_not_vouch_for_is_not_installed(small_proje
     new = r'hash = "sha256:' + "0" * 64 + '"' if tampered == "another hash" else "size = 1"
     lock.write_text(re.sub(r'hash = "sha256:[0-9a-f]{64}"', new, lock.read_text()).replace("size = 1, size", "size"))
 
-    with pytest.raises(Failure, match=r"(?i)hash"):
+    with pytest.raises(ProgramError, match=r"(?i)hash"):
         image.build()
     assert not succeeds("docker", "image", "inspect", TAG)
     assert "" == docker(

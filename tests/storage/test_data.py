@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infra.programs import Failure
+from infra.programs import ProgramError
 from infra.settings.settings import Storage
 from infra.storage import ask
 from tests.storage.cloud import PREFIX, Cloud
@@ -87,5 +87,5 @@ def test_data_that_is_not_there_is_refused_before_anything_is_made(
 
     assert "" == ask(storage, 1.0, f"{DATA}/there")
     for address in (f"{DATA}/nowhere", "s3://nowhere/images"):
-        with pytest.raises(Failure, match=f"datasetPath = {address}"):
+        with pytest.raises(ProgramError, match=f"datasetPath = {address}"):
             ask(storage, 1.0, address)

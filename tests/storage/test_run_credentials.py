@@ -14,9 +14,9 @@ from infra.places.cluster.pod_spec import STACK_ANNOTATION
 from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
 from infra.places.cluster.run_credentials import RunCredentialsProvider
 from infra.places.cluster.short_job import ShortJobError
-from infra.places.cluster.storage_probe import StorageProbeProvider, UnusableStorage
+from infra.places.cluster.storage_probe import StorageProbeProvider, UnusableStorageError
 from infra.places.cluster.storage_spec import ROLE_SECRET
-from infra.programs import Failure
+from infra.programs import ProgramError
 from tests.storage.cloud import PREFIX, ROLE, Cloud
 from tests.unit.kube_api import NAMESPACE, Api, job, serving
 from training.launch import storage as storing
@@ -136,9 +136,9 @@ def test_a_secret_of_others_is_neither_written_nor_deleted(
         there.put("/api/v1", "secrets", theirs, NAMESPACE)
         before = str(there.objects)
 
-        with pytest.raises(run_credentials.ForeignSecret, match=f"is of {whose}"):
+        with pytest.raises(run_credentials.ForeignSecretError, match=f"is of {whose}"):
             RunCredentialsProvider().create(props)
-        with pytest.raises(UnusableStorage, match=f"is of {whose}"):
+        with pytest.raises(UnusableStorageError, match=f"is of {whose}"):
             probe.create(given)
         probe.delete("", given)
 
@@ -155,7 +155,7 @@ def test_a_probe_that_failed_leaves_no_secret(api: tuple[Api, dict[str, Any]], m
         raise ShortJobError("no node takes its pod")
 
     monkeypatch.setattr(short_job, "run", fails)
-    with pytest.raises(UnusableStorage, match="no node"):
+    with pytest.raises(UnusableStorageError, match="no node"):
         StorageProbeProvider().create({**props, "name": "storage-probe", "address": PREFIX, "pod": "{}"})
 
     assert SECRETS not in there.objects
@@ -169,7 +169,7 @@ def test_a_refusal_makes_nothing(
     for name, value in cloud.variables(cloud.caller).items():
         monkeypatch.setenv(name, value)
 
-    with pytest.raises(Failure, match="can't be assumed"):
+    with pytest.raises(ProgramError, match="can't be assumed"):
         RunCredentialsProvider().create({**props, "role": f"{ROLE}s"})
     assert SECRETS not in there.objects
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from infra.programs import Failure
+from infra.programs import ProgramError
 from infra.settings.settings import Storage
 from infra.storage import ask
 from infra.storage_role import assumed
@@ -33,7 +33,7 @@ def own_words(said: str) -> str:
 
 def refusal(storage: Storage) -> str:
     """Why it can't be used."""
-    with pytest.raises(Failure) as refused:
+    with pytest.raises(ProgramError) as refused:
         ask(storage, MINUTES)
     return str(refused.value)
 

@@ -14,7 +14,7 @@ from infra.places.cluster import helm_release, kube, operator_spec, ray_api
 from infra.places.cluster.kube import KubeError
 from infra.places.kubernetes import pinned_cluster
 from infra.places.place import choose, cluster_of
-from infra.programs import Failure
+from infra.programs import ProgramError
 from tools.look import cluster
 from tools.setup.project import ToolError, say
 from training.launch import other_jobs
@@ -67,7 +67,7 @@ def resume(stack: str, overrides: dict[str, str]) -> None:
     stack_cluster = cluster.find(stack, overrides)
     try:
         stack_cluster.place.resume(stack_cluster.settings)
-    except Failure as failure:
+    except ProgramError as failure:
         raise ToolError(f"stack {stack}: {failure}") from None
 
 

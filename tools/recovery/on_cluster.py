@@ -17,7 +17,7 @@ from infra.places.cluster.kube import KubeError
 from infra.places.cluster.pods import pods_of
 from infra.places.cluster.ray_api import is_ready
 from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
-from infra.programs import Failure
+from infra.programs import ProgramError
 from tools.jobs.__main__ import Ray, asking, reach, refuse_beside_measurement
 from tools.look import cluster
 from tools.recovery.run import Ended, Seen, Victim, Wanted, is_beyond_a_checkpoint
@@ -105,7 +105,7 @@ class OnCluster:
         properties = {"namespace": namespace, "stack": settings.stack, "role": role, "timeoutMinutes": minutes}
         try:
             run_credentials.make_there(self.ray.kube, properties | {"name": "recovery"})
-        except (Failure, run_credentials.ForeignSecret) as error:
+        except (ProgramError, run_credentials.ForeignSecretError) as error:
             raise ToolError(str(error)) from None
 
     def _delete_one(self, kind: Victim) -> float:

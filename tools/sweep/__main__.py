@@ -28,7 +28,7 @@ from tools.look.update import alone
 from tools.setup.project import ROOT, ToolError, run_main, say, stack_text, target_of
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
-from tools.sweep.engine import Interrupted, SweepStack, UpdateFailed
+from tools.sweep.engine import SweepStack, UpdateFailedError, UpdateInterruptedError
 from tools.sweep.plan import key_of, parse_axes, points_of
 from training.contract import provenance
 from training.contract.arms import ARMS
@@ -53,7 +53,7 @@ def main() -> int:
     try:
         with alone(target):
             sweep = _measure_all(sweep, folder, stack)
-    except Interrupted:
+    except UpdateInterruptedError:
         say(f"interrupted. The same command goes on where this stopped; stack {sweep.stack} is kept until then")
         return 130
     finally:
@@ -120,7 +120,7 @@ def _measure_all(sweep: Sweep, folder: Path, stack: SweepStack) -> Sweep:
         try:
             comparison = Comparison.from_json(stack.measure({**sweep.base, **point.settings}))
             measured = replace(point, result=_published(comparison, sweep.stack), error=None)
-        except (UpdateFailed, CompareError, PublishError) as error:
+        except (UpdateFailedError, CompareError, PublishError) as error:
             say(f"{point.label} failed: {error}")
             measured = replace(point, error=str(error))
         sweep = sweep.with_point(index, measured)
@@ -152,7 +152,7 @@ def write_report(sweep: Sweep, folder: Path) -> Path:
 def _remove(stack: SweepStack) -> None:
     try:
         stack.remove()
-    except (UpdateFailed, Interrupted) as error:
+    except (UpdateFailedError, UpdateInterruptedError) as error:
         say(str(error) or "interrupted while destroying")
         _say_how_to_destroy(stack.name)
 

@@ -25,11 +25,11 @@ from tools.stack.recovery import Recovery
 _LIVE = ("up", "destroy")
 
 
-class Interrupted(Exception):  # noqa: N818 - nothing went wrong
+class UpdateInterruptedError(Exception):
     """The user pressed Ctrl-C, or this was told to end."""
 
 
-class UpdateFailed(Exception):  # noqa: N818 - the message is what is shown
+class UpdateFailedError(Exception):
     """An update ended with an error, which pulumi has shown."""
 
 
@@ -47,13 +47,13 @@ class SessionCommand(PulumiCommand):
         on_output: OnOutput | None = None,
         on_error: OnOutput | None = None,
     ) -> CommandResult:
-        """Raises CommandError when the command fails, and Interrupted when it was told to stop."""
+        """Raises CommandError when the command fails, and UpdateInterruptedError when it was told to stop."""
         if args[0] not in _LIVE:
             return super().run(args, cwd, additional_env, on_output, on_error)
         with _interruptions() as interrupted:
             code = session.run([self.command, *args], {**os.environ, **additional_env}, ROOT)
             if code != 0 and interrupted():
-                raise Interrupted
+                raise UpdateInterruptedError
         result = CommandResult(stdout="", stderr="", code=code)
         if code != 0:
             raise CommandError(result)
@@ -105,7 +105,7 @@ class SweepStack:
     def measure(self, overrides: Mapping[str, str]) -> str:
         """Update to the stack file's settings with these in addition; the comparison as JSON.
 
-        Raises UpdateFailed and Interrupted.
+        Raises UpdateFailedError and UpdateInterruptedError.
         """
         config = self._write_config(overrides)
         self._recovery.clear(config, dict(overrides))
@@ -113,20 +113,20 @@ class SweepStack:
             outputs = self._stack.up(config_file=str(config), suppress_outputs=True).outputs
         except CommandError as error:
             self._recovery.restore_state()
-            raise UpdateFailed(self._why_failed()) from error
+            raise UpdateFailedError(self._why_failed()) from error
         comparison = outputs.get("comparison")
         if comparison is None:
-            raise UpdateFailed("the update gave no comparison")
+            raise UpdateFailedError("the update gave no comparison")
         return comparison.value if isinstance(comparison.value, str) else json.dumps(comparison.value)
 
     def remove(self) -> None:
-        """Destroy what the stack holds and forget it; raises UpdateFailed."""
+        """Destroy what the stack holds and forget it; raises UpdateFailedError."""
         config = self._write_config({})
         self._recovery.clear(config, {})
         try:
             self._stack.destroy(config_file=str(config), suppress_outputs=True)
         except CommandError as error:
-            raise UpdateFailed(f"stack {self.name} could not be destroyed") from error
+            raise UpdateFailedError(f"stack {self.name} could not be destroyed") from error
         self._stack.workspace.remove_stack(self.name)
 
     def _write_config(self, overrides: Mapping[str, str]) -> Path:

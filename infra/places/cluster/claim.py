@@ -41,7 +41,7 @@ SINGLE_NODE = {
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-class ClaimRefused(Exception):  # noqa: N818  (the name is what the user reads before the message)
+class ClaimRefusedError(Exception):
     """A claim that can't be had as it is wanted."""
 
 
@@ -104,7 +104,7 @@ def _apply(props: dict[str, Any]) -> None:
     )
     api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
     for why, ways in refusals(api, wanted, props["stack"], namespace):
-        raise ClaimRefused("\n  ".join([f"{why}:", *ways]))
+        raise ClaimRefusedError("\n  ".join([f"{why}:", *ways]))
     claim = claim_object(wanted, props["stack"], namespace)
     if current := existing(api, namespace):  # its class was chosen when it was made, by the cluster or by the setting
         claim["spec"] = {**claim["spec"], "accessModes": current["spec"]["accessModes"]}

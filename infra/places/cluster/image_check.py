@@ -33,7 +33,7 @@ NO_PYTHON = "\nPods run `python` as user 1000: it has to be on PATH, and in no f
 FOLDERS = ("/tmp", "/results")  # noqa: S108 (of the pod)
 
 
-class BadImage(Exception):  # noqa: N818  (the name is what the user reads before the message)
+class BadImageError(Exception):
     """An image that the pods can't have."""
 
 
@@ -61,14 +61,14 @@ class ImageCheckProvider(ResourceProvider):
         return DiffResult(changes=changed, replaces=["pod"] if changed else [])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ask it; raises BadImage with what to change."""
+        """Ask it; raises BadImageError with what to change."""
         try:
             api = kube.connect(props["kubeconfig"])
             log = short_job.run(api, props["namespace"], NAME, json.loads(props["pod"]), SECONDS)
         except KubeError as error:
-            raise BadImage(f"{props['image']} can't be looked at: {error}") from None
+            raise BadImageError(f"{props['image']} can't be looked at: {error}") from None
         except ShortJobError as error:
-            raise BadImage(_failure(props["image"], error)) from None
+            raise BadImageError(_failure(props["image"], error)) from None
         return CreateResult(props["image"], props | {"found": log.strip().splitlines()[-1]})
 
 

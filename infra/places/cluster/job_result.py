@@ -31,7 +31,7 @@ LOG_SECONDS = 60.0
 """Without a byte of a log: the kubelet of a busy node takes its time."""
 
 
-class NoResult(Exception):  # noqa: N818  (the name is what the user reads before the message)
+class NoResultError(Exception):
     """A Job whose result can't be read."""
 
 
@@ -59,7 +59,7 @@ class JobResultProvider(ResourceProvider):
         return DiffResult(changes=changed, replaces=["uid"] if changed else [])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Read the log, write the folder, keep the summary; raises NoResult."""
+        """Read the log, write the folder, keep the summary; raises NoResultError."""
         log = _read_log(props)
         folder = _new_folder(props["stack"], props["name"])
         (folder / "log.txt").write_text(log_result.without_result(log), encoding="utf-8")
@@ -71,7 +71,7 @@ class JobResultProvider(ResourceProvider):
             run_result.write(folder / result.NAME)
             summary = result.summarise(folder / result.NAME, PROJECT)
         except result.ResultError as error:
-            raise NoResult(
+            raise NoResultError(
                 f"{error}\nIts log is kept: {(folder / 'log.txt').relative_to(PROJECT)}\n{_again(props)}"
             ) from None
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
@@ -119,16 +119,18 @@ def _read_log(props: dict[str, Any]) -> str:
     try:
         pods = core.list_namespaced_pod(props["namespace"], label_selector=selector, **limits).items
         if not pods:
-            raise NoResult(f"{props['name']} has ended, but its pod is gone, and its log with it.\n{_again(props)}")
+            raise NoResultError(
+                f"{props['name']} has ended, but its pod is gone, and its log with it.\n{_again(props)}"
+            )
         name = pods[0].metadata.name
         answer = core.read_namespaced_pod_log(name, props["namespace"], _preload_content=False, **limits)
         log = bytes(answer.data).decode(errors="replace")
     except ApiException as error:
-        raise NoResult(
+        raise NoResultError(
             f"the log of {props['name']} can't be read: {error.reason} ({error.status}).\n{_again(props)}"
         ) from None
     except HTTPError as error:
-        raise NoResult(
+        raise NoResultError(
             f"{props['name']} has ended, and its log can't be read: {kube.no_answer(api, error)}\n"
             "The next `up` reads it, and does not make the run again."
         ) from None

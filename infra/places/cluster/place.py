@@ -134,7 +134,7 @@ class ClusterPlace(ABC):
 
     @abstractmethod
     def resume(self, settings: Settings) -> None:
-        """Start a cluster of ours that was stopped; raises Failure."""
+        """Start a cluster of ours that was stopped; raises ProgramError."""
 
     def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int] | None:  # noqa: ARG002
         """Where Ray's dashboard answers; `node` is a node's address. None: only while it is forwarded."""

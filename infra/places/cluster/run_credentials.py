@@ -70,12 +70,12 @@ class RunCredentialsProvider(ResourceProvider):
         return ReadResult(id_ if _ended_well(props) is not None else None, props)
 
 
-class ForeignSecret(Exception):  # noqa: N818  (the name is what the user reads before the message)
+class ForeignSecretError(Exception):
     """A Secret of the same name that is somebody else's."""
 
 
 def make(props: Mapping[str, Any]) -> Assumed:
-    """Assume a role, into the Secret of a namespace. Raises Failure, ForeignSecret and KubeError."""
+    """Assume a role, into the Secret of a namespace. Raises ProgramError, ForeignSecretError and KubeError."""
     return make_there(kube.connect(props["kubeconfig"]), props)
 
 
@@ -83,7 +83,7 @@ def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
     """The same, of an API server that is connected."""
     namespace, stack = props["namespace"], props["stack"]
     if whose := of_others(api, stack, namespace):
-        raise ForeignSecret(whose)
+        raise ForeignSecretError(whose)
     credentials = assumed(props["role"], props["timeoutMinutes"], props["name"])
     text = f"{UNTIL}{credentials.expires.isoformat()}\n{credentials_file(credentials.variables())}"
     wanted = {

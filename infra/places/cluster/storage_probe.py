@@ -16,7 +16,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 
 from infra.places.cluster import kube, run_credentials, short_job
 from infra.places.cluster.kube import KubeError
-from infra.places.cluster.run_credentials import ForeignSecret
+from infra.places.cluster.run_credentials import ForeignSecretError
 from infra.places.cluster.short_job import ShortJobError
 
 NAME = "storage-probe"
@@ -25,7 +25,7 @@ SECONDS = 300.0
 _ERROR = "error: "
 
 
-class UnusableStorage(Exception):  # noqa: N818  (the name is what the user reads before the message)
+class UnusableStorageError(Exception):
     """Storage that pods can't use."""
 
 
@@ -53,17 +53,17 @@ class StorageProbeProvider(ResourceProvider):
         return DiffResult(changes=changed, replaces=["pod"] if changed else [], delete_before_replace=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Try it; raises UnusableStorage, and Failure where the role can't be assumed. What failed leaves nothing."""
+        """Try the storage. Raises UnusableStorageError; ProgramError if the role can't be assumed. Leaves nothing."""
         try:
             if props["role"]:
                 run_credentials.make(props)
             log = short_job.run(
                 kube.connect(props["kubeconfig"]), props["namespace"], NAME, json.loads(props["pod"]), SECONDS
             )
-        except (KubeError, ShortJobError, ForeignSecret) as error:
+        except (KubeError, ShortJobError, ForeignSecretError) as error:
             with suppress(KubeError):
                 self.delete("", props)
-            raise UnusableStorage(_failure(error)) from None
+            raise UnusableStorageError(_failure(error)) from None
         return CreateResult(props["address"], props | {"known": log.strip()})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:

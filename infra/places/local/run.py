@@ -51,7 +51,7 @@ _runs_reported = itertools.count()
 """Likewise: the first alone says how to stop."""
 
 
-class RunFailed(Exception):  # noqa: N818  (the name is what the user reads before the message)
+class RunFailedError(Exception):
     """A run ended without a result."""
 
 
@@ -85,7 +85,7 @@ class TrainingRunProvider(ResourceProvider):
         return DiffResult(changes=bool(changed), replaces=changed)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Make the run, and print its progress; raises RunFailed."""
+        """Make the run, and print its progress; raises RunFailedError."""
         folder = _new_folder(props["stack"], props["name"])
         say = _Reporter(props["name"], folder)
         with _guarded(self.command(props, folder), folder, self.variables(props)) as running:
@@ -95,10 +95,10 @@ class TrainingRunProvider(ResourceProvider):
         say.news(last=True)
         try:
             if running.returncode != 0:
-                raise RunFailed(_cause(running.returncode, props))
+                raise RunFailedError(_cause(running.returncode, props))
             summary = result.summarise(folder / result.NAME, PROJECT)
-        except (RunFailed, result.ResultError) as error:
-            raise RunFailed(_failure(props["name"], str(error), folder / "log.txt")) from None
+        except (RunFailedError, result.ResultError) as error:
+            raise RunFailedError(_failure(props["name"], str(error), folder / "log.txt")) from None
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
 
     def command(self, props: dict[str, Any], folder: Path) -> list[str]:
@@ -153,17 +153,17 @@ def _variables(props: dict[str, Any]) -> dict[str, str]:
 
 
 def _credentials(props: dict[str, Any]) -> dict[str, str]:
-    """For its storage, where the run has others than its caller. Raises RunFailed."""
+    """For its storage, where the run has others than its caller. Raises RunFailedError."""
     if not props.get("storageRole"):
         credentials: dict[str, str] = json.loads(props.get("storageCredentials") or "{}")
         return credentials
-    from infra.programs import Failure
+    from infra.programs import ProgramError
     from infra.storage_role import assumed
 
     try:
         return assumed(props["storageRole"], props["timeoutMinutes"], props["name"]).variables()
-    except Failure as failure:
-        raise RunFailed(f"{props['name']} was not begun: {failure}") from None
+    except ProgramError as failure:
+        raise RunFailedError(f"{props['name']} was not begun: {failure}") from None
 
 
 @contextmanager

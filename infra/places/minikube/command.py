@@ -15,7 +15,7 @@ from infra.image.command import load_images, nodes
 from infra.places.cluster.kube import own_folder
 from infra.places.minikube import doctor
 from infra.places.minikube.spec import Cluster, unchangeable
-from infra.programs import Failure, run, run_main, say, with_retries
+from infra.programs import ProgramError, run, run_main, say, with_retries
 from training.contract.provenance import PROJECT
 from training.contract.result import write_whole
 
@@ -49,7 +49,7 @@ def update() -> None:
     if _exists(cluster.profile):
         recorded = _recorded(cluster.profile)
     if recorded is None:
-        raise Failure(lost(cluster.profile))
+        raise ProgramError(lost(cluster.profile))
     _refuse_change(recorded, cluster)
     _start(replace(cluster, nodes=recorded.nodes))
     _add_nodes(cluster)
@@ -57,13 +57,13 @@ def update() -> None:
 
 
 def delete() -> None:
-    """Delete the cluster, if it is still there, and what is kept about it. Failure where it is another machine's."""
+    """Delete the cluster, if it exists, and what is kept about it. Raises ProgramError if it is another machine's."""
     cluster = _wanted()
     if _exists(cluster.profile):
         _refuse_foreign(cluster, exists=True)
         _delete(cluster)
     elif not _marker(cluster.profile).exists():
-        raise Failure(elsewhere(cluster.profile))
+        raise ProgramError(elsewhere(cluster.profile))
     elif _recorded(cluster.profile):
         _delete_network(cluster.profile)
     _marker(cluster.profile).unlink(missing_ok=True)
@@ -130,8 +130,8 @@ def _start_again(cluster: Cluster) -> None:
         _refuse_change(recorded, cluster)
     try:
         _start(cluster)
-    except Failure as failure:
-        raise Failure(
+    except ProgramError as failure:
+        raise ProgramError(
             f"{failure}\n{cluster.profile} was made whole and does not start; it stays as it is, with what runs kept.\n"
             "`make up` tries again; or, if nobody needs what is in it:  "
             f"minikube delete --profile {cluster.profile}"
@@ -180,7 +180,7 @@ def _delete_network(profile: str) -> None:
 def _refuse_change(recorded: Cluster, wanted: Cluster) -> None:
     changes = unchangeable(recorded, wanted)
     if changes:
-        raise Failure(
+        raise ProgramError(
             f"Minikube can't change this of a cluster that exists: {'; '.join(changes)}.\n"
             "To make it anew:  make destroy up    (or: pulumi destroy && pulumi up); or set the value back"
         )
@@ -191,7 +191,7 @@ def _refuse_foreign(cluster: Cluster, exists: bool) -> None:
     if not exists or (marker and marker["stack"] == cluster.stack):
         return
     owner = f"is the stack {marker['stack']}'s" if marker else "was not made by this stack"
-    raise Failure(
+    raise ProgramError(
         f"a Minikube profile {cluster.profile} exists, and it {owner}: it is left as it is.\n"
         "Choose another name:  pulumi config set minikubeProfile NAME\n"
         f"or, if nobody needs it:  minikube delete --profile {cluster.profile}"

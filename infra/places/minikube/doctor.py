@@ -12,7 +12,7 @@ import psutil
 
 from infra.doctor import GIB, Finding, docker, dotted, parsed
 from infra.places.minikube.spec import Cluster
-from infra.programs import Failure, run
+from infra.programs import ProgramError, run
 
 MINIMUM_MINIKUBE = (1, 37)
 DISK_BYTES = 12 * 10**9
@@ -29,10 +29,10 @@ def findings(cluster: Cluster) -> Iterator[Finding]:
 
 
 def refuse(cluster: Cluster) -> None:
-    """Raises Failure at the first finding that is not as it must be."""
+    """Raises ProgramError at the first finding that is not as it must be."""
     for finding in findings(cluster):
         if not finding.ok:
-            raise Failure(f"{finding.name}: {finding.present}; needed is {finding.needed}.\n{finding.fix}")
+            raise ProgramError(f"{finding.name}: {finding.present}; needed is {finding.needed}.\n{finding.fix}")
 
 
 def minikube() -> Finding:
@@ -72,5 +72,5 @@ def disk() -> Finding:
 def _docker_root() -> Path:
     try:
         return Path(run("docker", "info", "--format", "{{.DockerRootDir}}", quiet=True, seconds=30).strip())
-    except Failure:
+    except ProgramError:
         return Path.cwd()  # that Docker does not answer is another finding

@@ -39,7 +39,7 @@ from infra.places.cluster.place import (
 from infra.places.cluster.ray_api import RayError
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import wanted_cluster
-from infra.programs import Failure
+from infra.programs import ProgramError
 from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.rules import CLAIM
@@ -129,7 +129,7 @@ class MinikubePlace(ClusterPlace):
         try:
             images = [self.pods(settings).placement.image, *cluster.preload_images]
             image_command.bring_back(cluster.minikube_profile, images)
-        except Failure as failure:
+        except ProgramError as failure:
             raise pulumi.RunError(str(failure)) from None
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
@@ -166,7 +166,7 @@ class MinikubePlace(ClusterPlace):
         """What Minikube knows of it."""
         try:
             return command.trouble(settings.of_cluster.minikube_profile)
-        except Failure as failure:
+        except ProgramError as failure:
             return str(failure)
 
     def resume(self, settings: Settings) -> None:
@@ -198,7 +198,7 @@ def _refuse_and_clear(settings: Settings) -> None:
     profile, own = settings.of_cluster.minikube_profile, kube.own_path(settings.stack)
     try:
         trouble = command.trouble(profile)
-    except Failure as failure:
+    except ProgramError as failure:
         raise pulumi.RunError(str(failure)) from None
     if trouble:
         raise pulumi.RunError(trouble)

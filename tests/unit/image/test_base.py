@@ -11,7 +11,7 @@ import pytest
 from infra.image import base as image_base
 from infra.image.base import built_from, identity, pinned
 from infra.image.spec import Content
-from infra.programs import Failure
+from infra.programs import ProgramError
 from infra.settings.settings import Settings
 from infra.settings.table import every_key
 from tests.unit.settings_machine import settings
@@ -119,7 +119,7 @@ def test_a_build_takes_the_image_that_its_tag_says(docker: Docker) -> None:
 
     assert "mine:1" == built_from(base)
     docker.has({"Id": NEW, "RepoDigests": []})
-    with pytest.raises(Failure, match="mine:1 is another image than when this update began"):
+    with pytest.raises(ProgramError, match="mine:1 is another image than when this update began"):
         built_from(base)
 
 

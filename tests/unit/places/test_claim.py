@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.places.cluster import claim, kube
-from infra.places.cluster.claim import ClaimProvider, ClaimRefused
+from infra.places.cluster.claim import ClaimProvider, ClaimRefusedError
 from infra.places.cluster.storage_spec import CLAIM, claim_object
 from infra.settings.settings import Claim
 from tests.golden import Wording
@@ -106,7 +106,7 @@ def test_one_that_can_t_be_had_so_is_refused(
 
     assert why in said
     assert any(way in line for line in ways)
-    with pytest.raises(ClaimRefused, match="pulumi config set"):
+    with pytest.raises(ClaimRefusedError, match="pulumi config set"):
         ClaimProvider().create(cluster.properties(asked))
     assert before == str(cluster.api.objects)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.places.cluster import short_job
-from infra.places.cluster.image_check import BadImage, ImageCheckProvider, pod_of
+from infra.places.cluster.image_check import BadImageError, ImageCheckProvider, pod_of
 from infra.places.cluster.pod_spec import Placement
 from infra.places.cluster.short_job import ShortJobError
 from tests.unit.kube_api import write_kubeconfig
@@ -112,5 +112,5 @@ def test_an_image_that_will_not_do_is_one_message(
         raise error
 
     monkeypatch.setattr(short_job, "run", fails)
-    with pytest.raises(BadImage, match=said):
+    with pytest.raises(BadImageError, match=said):
         ImageCheckProvider().create(props)

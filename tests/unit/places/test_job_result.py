@@ -13,7 +13,7 @@ from pulumi.output import Unknown
 from infra.places.cluster import job_result
 from infra.places.cluster.crds import CrdsProvider
 from infra.places.cluster.image_check import ImageCheckProvider
-from infra.places.cluster.job_result import JobResultProvider, NoResult
+from infra.places.cluster.job_result import JobResultProvider, NoResultError
 from infra.places.cluster.ray_api import ForwardedJobs
 from infra.places.kubernetes.pinned_cluster import DestroyCheckProvider, PinnedClusterProvider
 from tests.golden import Wording
@@ -63,7 +63,7 @@ def test_a_log_without_a_result_says_how_to_run_again(project: Path, monkeypatch
     """With one command, and where the log is kept."""
     monkeypatch.setattr(job_result, "_read_log", lambda _: "killed\n")
 
-    with pytest.raises(NoResult, match=r"(?s)log\.txt.*--target-replace 'urn:.*ray-1'"):
+    with pytest.raises(NoResultError, match=r"(?s)log\.txt.*--target-replace 'urn:.*ray-1'"):
         JobResultProvider().create(PROPS)
 
 
@@ -71,7 +71,7 @@ def test_the_result_of_another_recipe_is_refused(project: Path) -> None:
     """An image made elsewhere may hold other code."""
     other = PROPS | {"recipe": canonical(CnnRecipe(epochs=7).for_arm("ray"))}
 
-    with pytest.raises(NoResult, match="epochs"):
+    with pytest.raises(NoResultError, match="epochs"):
         JobResultProvider().create(other)
 
 
@@ -122,7 +122,7 @@ def test_a_run_beside_which_others_ran_does_not_count(
         api.put("/apis/batch/v1", "jobs", {"metadata": {"name": "native-1-x", "uid": "1"}, "status": times}, NAMESPACE)
         props = PROPS | {"kubeconfig": kubeconfig}
         if refused:
-            with pytest.raises(NoResult, match=r"(?s)train-1\. .*--target-replace 'urn:") as error:
+            with pytest.raises(NoResultError, match=r"(?s)train-1\. .*--target-replace 'urn:") as error:
                 JobResultProvider().create(props)
             if "metadata" not in job and job["status"] == "RUNNING":  # one of those that are refused in the same words
                 wording("cluster", re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{6}", "-TIME", str(error.value)))

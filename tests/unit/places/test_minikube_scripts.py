@@ -12,7 +12,7 @@ from infra import doctor as machine_doctor
 from infra.places.minikube import command as minikube
 from infra.places.minikube import doctor
 from infra.places.minikube.spec import Cluster, unchangeable
-from infra.programs import Failure
+from infra.programs import ProgramError
 from tests.golden import Wording
 
 CLUSTER = Cluster(
@@ -68,7 +68,7 @@ class Machine:
             self.nodes.append(f"{profile}-m{len(self.nodes) + 1:02}")
         if self.broken_starts:
             self.broken_starts -= 1
-            raise Failure("half made")
+            raise ProgramError("half made")
         path = self._folder / CLUSTER.kubeconfig
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("keys")
@@ -107,7 +107,7 @@ def test_the_environment_carries_the_whole_cluster() -> None:
 def test_a_cluster_is_marked_before_it_is_started(machine: Machine, tmp_path: Path) -> None:
     """An `up` that is killed in the start must know its own profile again."""
     machine.broken_starts = 2
-    with pytest.raises(Failure):
+    with pytest.raises(ProgramError):
         minikube.create()
 
     marker = json.loads((tmp_path / ".state/minikube/ray-worth-it-minikube.json").read_text())
@@ -130,7 +130,7 @@ def test_a_profile_of_another_is_never_touched(machine: Machine, wording: Wordin
 
     refusals = []
     for change in (minikube.create, minikube.delete):
-        with pytest.raises(Failure) as error:
+        with pytest.raises(ProgramError) as error:
             change()
         refusals.append(str(error.value))
 
@@ -143,7 +143,7 @@ def test_a_profile_of_another_is_never_touched(machine: Machine, wording: Wordin
 def test_a_half_made_cluster_is_made_anew(machine: Machine) -> None:
     """Started again, Minikube keeps the nodes there are and makes no others, or waits for one for minutes."""
     machine.broken_starts = machine.nodes_of_a_start = 1
-    with pytest.raises(Failure):
+    with pytest.raises(ProgramError):
         minikube.create()
     machine.nodes_of_a_start = 2
     minikube.create()
@@ -155,7 +155,7 @@ def test_a_cluster_that_was_whole_is_taken_up_and_never_deleted(machine: Machine
     """As when the stack's state was lost: a start that fails, or is killed, says nothing of what is kept in it."""
     minikube.create()
     machine.broken_starts = 1
-    with pytest.raises(Failure, match=f"minikube delete --profile {CLUSTER.profile}"):
+    with pytest.raises(ProgramError, match=f"minikube delete --profile {CLUSTER.profile}"):
         minikube.create()
     assert minikube.started(CLUSTER.profile)
     minikube.create()
@@ -169,7 +169,7 @@ def test_a_cluster_that_is_taken_up_is_changed_no_more_than_by_update(
     minikube.create()
     before = list(machine.commands)
     want(replace(CLUSTER, cpus=2), monkeypatch)
-    with pytest.raises(Failure, match=r"minikubeCpus 4\b.* 2\b"):
+    with pytest.raises(ProgramError, match=r"minikubeCpus 4\b.* 2\b"):
         minikube.create()
 
     assert before == machine.commands
@@ -208,7 +208,7 @@ def test_what_minikube_can_t_change_is_refused(
     before = list(machine.commands)
     want(replace(CLUSTER, **change), monkeypatch)  # type: ignore[arg-type]
 
-    with pytest.raises(Failure, match=f"(?s){key}.*make destroy up"):
+    with pytest.raises(ProgramError, match=f"(?s){key}.*make destroy up"):
         minikube.update()
 
     assert before == machine.commands
@@ -221,7 +221,7 @@ def test_a_cluster_deleted_by_other_means_is_named(machine: Machine) -> None:
     machine.profiles.clear()
 
     assert "make destroy up" in minikube.trouble(CLUSTER.profile)
-    with pytest.raises(Failure, match="make destroy up"):
+    with pytest.raises(ProgramError, match="make destroy up"):
         minikube.update()
 
 
@@ -245,7 +245,7 @@ def test_deleting_what_is_gone_is_no_error(machine: Machine, tmp_path: Path) -> 
 
 def test_a_cluster_of_another_machine_is_not_forgotten(machine: Machine, tmp_path: Path) -> None:
     """`destroy` elsewhere, on the same backend, says what to do: with the line that it shows the state is cleared."""
-    with pytest.raises(Failure, match="nothing was deleted") as refused:
+    with pytest.raises(ProgramError, match="nothing was deleted") as refused:
         minikube.delete()
     subprocess.run(["sh", "-euc", str(refused.value).splitlines()[-1]], cwd=tmp_path, check=True)
     minikube.delete()
@@ -263,7 +263,7 @@ def test_a_check_that_fails_is_said_with_its_fix(monkeypatch: pytest.MonkeyPatch
     """The first one, before anything is started."""
     monkeypatch.setattr("shutil.which", lambda _: None)
 
-    with pytest.raises(Failure, match=r"(?s)docker: not installed.*docs\.docker\.com"):
+    with pytest.raises(ProgramError, match=r"(?s)docker: not installed.*docs\.docker\.com"):
         doctor.refuse(CLUSTER)
 
 
@@ -278,7 +278,7 @@ def test_docker_s_refusals_have_different_fixes(monkeypatch: pytest.MonkeyPatch,
     """A daemon that is stopped and one that refuses this user look alike to a script."""
 
     def fail(*_: object, **__: object) -> str:
-        raise Failure(said)
+        raise ProgramError(said)
 
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(machine_doctor, "run", fail)

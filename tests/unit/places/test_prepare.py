@@ -13,7 +13,7 @@ from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
 from infra.places.kubernetes.place import ExistingCluster
 from infra.places.minikube import command, place
 from infra.places.minikube.place import MinikubePlace
-from infra.programs import Failure
+from infra.programs import ProgramError
 from infra.settings.settings import ClusterSettings, Settings
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, trust_without_certificate, write_kubeconfig
@@ -177,7 +177,7 @@ def test_a_minikube_in_trouble_is_refused(said: list[str], monkeypatch: pytest.M
         MinikubePlace().prepare(minikube())
 
     def fail(_: str) -> str:
-        raise Failure("no daemon")
+        raise ProgramError("no daemon")
 
     monkeypatch.setattr(command, "trouble", fail)
     with pytest.raises(pulumi.RunError, match="no daemon"):

@@ -7,7 +7,7 @@ import pytest
 
 from infra.places.cluster import short_job
 from infra.places.cluster.short_job import ShortJobError
-from infra.places.cluster.storage_probe import StorageProbeProvider, UnusableStorage
+from infra.places.cluster.storage_probe import StorageProbeProvider, UnusableStorageError
 from tests.unit.kube_api import write_kubeconfig
 
 
@@ -51,7 +51,7 @@ def test_why_it_can_t_be_used_is_the_message(
         raise error
 
     monkeypatch.setattr(short_job, "run", fails)
-    with pytest.raises(UnusableStorage) as refused:
+    with pytest.raises(UnusableStorageError) as refused:
         StorageProbeProvider().create(props)
     assert str(refused.value).startswith(said)
 

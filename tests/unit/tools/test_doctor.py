@@ -7,7 +7,7 @@ import pytest
 
 from infra.doctor import Finding
 from infra.places.local import doctor as local_doctor
-from infra.programs import Failure
+from infra.programs import ProgramError
 from tests.golden import Wording
 from tests.unit.kube_api import node, serving, trust_without_certificate
 from tools.look import doctor
@@ -69,7 +69,7 @@ def test_a_minikube_stack_needs_all_of_it_whatever_is_missing(monkeypatch: pytes
     """Each has its line, also when the first one is not there."""
 
     def fail(*_: object, **__: object) -> str:
-        raise Failure("docker is not installed, or not on PATH")
+        raise ProgramError("docker is not installed, or not on PATH")
 
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     monkeypatch.setattr("infra.places.minikube.doctor.run", fail)

@@ -153,7 +153,7 @@ def test_without_an_earlier_measurement_none_is_named() -> None:
 def test_the_run_that_failed_is_named_with_its_cause_and_log() -> None:
     """Of all errors that of the run; without the exception's class."""
     message = (
-        "infra.places.local.run.RunFailed: ray-1 failed: it ended with exit code 3\n"
+        "infra.places.local.run.RunFailedError: ray-1 failed: it ended with exit code 3\n"
         "The end of its log, runs/local/ray-1-x/log.txt:\n  | told to fail\n"
     )
     failed = {"resOpFailedEvent": {"metadata": began("ray-1")["resourcePreEvent"]["metadata"]}}
@@ -162,7 +162,7 @@ def test_the_run_that_failed_is_named_with_its_cause_and_log() -> None:
 
     assert "ray-1" == update.failed
     assert all(text in lines[0] for text in ("ray-1", "code 3", "runs/local/ray-1-x/log.txt"))
-    assert "RunFailed" not in lines[0]
+    assert "RunFailedError" not in lines[0]
     assert "something before" not in lines[0]
 
 

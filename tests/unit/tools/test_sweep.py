@@ -21,7 +21,7 @@ from tools.look.update import alone
 from tools.setup.project import ToolError
 from tools.stack.config import parse_overrides
 from tools.sweep import __main__ as sweeping
-from tools.sweep.engine import Interrupted, UpdateFailed
+from tools.sweep.engine import UpdateFailedError, UpdateInterruptedError
 from tools.sweep.plan import key_of, parse_axes, points_of
 from training.contract.result import TrainingResult, summarise
 from training.machine import machine_lock
@@ -156,9 +156,9 @@ class FakeStack:
         """The comparison of a measurement with these settings."""
         self.asked.append(overrides)
         if overrides["workers"] == self._interrupting:
-            raise Interrupted
+            raise UpdateInterruptedError
         if overrides["workers"] == self._failing:
-            raise UpdateFailed("it broke")
+            raise UpdateFailedError("it broke")
         workers = int(overrides["workers"])
         return measured(self._project, workers, 0.1 / workers)
 
@@ -205,7 +205,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(project: Path) -> None:
     """The interrupted point is measured again, those before it are not."""
     asked = begun({"workers": ["1", "2", "4"]})
     folder, sweep = sweeping._find_or_begin("local", asked)
-    with pytest.raises(Interrupted):
+    with pytest.raises(UpdateInterruptedError):
         run(sweep, folder, FakeStack(project, interrupting="2"))
 
     same, earlier = sweeping._find_or_begin("local", asked)

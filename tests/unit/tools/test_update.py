@@ -10,7 +10,7 @@ import pytest
 from infra.places.cluster import kube, ray_api
 from infra.places.cluster.kube import KubeError
 from infra.places.minikube import command as scripts
-from infra.programs import Failure
+from infra.programs import ProgramError
 from tests.golden import Wording
 from tools.look import update
 from tools.setup.project import ToolError
@@ -86,7 +86,7 @@ def test_the_cluster_of_the_settings_is_resumed(monkeypatch: pytest.MonkeyPatch)
     assert ["ray-worth-it-ci", "mine"] == resumed
 
     def fail(_: str) -> None:
-        raise Failure("no daemon")
+        raise ProgramError("no daemon")
 
     monkeypatch.setattr(scripts, "resume", fail)
     with pytest.raises(ToolError, match="ci: no daemon"):
