@@ -145,6 +145,8 @@ def _why_not_ahead(held: Held) -> str:
     text = f"without start-up, one epoch of Ray {sides([(held.per_epoch, held.against)])}"
     if held.per_epoch.lower > 1:
         return f"{text}: too little to make up for its start within {MOST_EPOCHS:,} epochs, with 95 % confidence"
+    if held.per_epoch.upper is not None and held.per_epoch.upper < 1:
+        return f"{text}, so no number of epochs makes up for the start-up"
     return f"{text}: it is not proven faster, so no number of epochs can be given"
 
 

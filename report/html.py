@@ -3,11 +3,13 @@
 What needs a run's histories is drawn from the run's file where it still lies unchanged; the page names what is missing.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from compare import measures
 from compare.compared import compared
@@ -74,7 +76,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             ],
             details=words.details(comparison),
             break_even=_break_even_rows(comparison),
-            break_even_summary=words.break_even(comparison),
+            break_even_summary="none" if words.is_never(comparison) else words.break_even(comparison),
             doubt=words.doubt(comparison),
             projected=words.projected,
             curve=curve.rows(comparison),
@@ -90,14 +92,16 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
 
 
 def templates() -> Environment:
-    """The pages, beside this file; what is put into them is escaped."""
-    return Environment(
+    """The pages, beside this file; what is put into them is escaped, and `code` marks what stands in backticks."""
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704
+    return environment
 
 
 def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:

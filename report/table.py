@@ -74,7 +74,8 @@ def _ratios(comparison: Comparison) -> str:
 
 
 def _details(comparison: Comparison) -> str:
-    return "\n".join(wrap(f"- {text}", indent="  ") for text in words.details(comparison))
+    """But for the estimate, which has lines of its own below."""
+    return "\n".join(wrap(f"- {text}", indent="  ") for text in words.details(comparison, "model"))
 
 
 def _curve(comparison: Comparison) -> str:

@@ -17,8 +17,12 @@ def break_even(comparison: Comparison) -> str:
     epochs = comparison.break_even_epochs
     if epochs is not None:
         return f"{epochs:,} epoch{'s' if epochs != 1 else ''}"
-    is_behind = any(_is_never(meets, comparison.repeats) for meets in comparison.break_even.values())
-    return NONE if is_behind else NOT_KNOWN
+    return NONE if is_never(comparison) else NOT_KNOWN
+
+
+def is_never(comparison: Comparison) -> bool:
+    """Whether Ray stays behind one of the alternatives, with 95 % confidence, for as many epochs as can be set."""
+    return any(_is_never(meets, comparison.repeats) for meets in comparison.break_even.values())
 
 
 def break_even_against(meets: BreakEven | None, repeats: int) -> str:
@@ -56,7 +60,7 @@ def projected(link: Link) -> str:
     return f"{where}: at most {link.best_speedup:.1f} times as fast as one process, with {number}"
 
 
-def details(comparison: Comparison) -> list[str]:
-    """What stands below the verdict, each a sentence."""
-    texts = [comparison.reasons.get(f"verdict.{name}") for name in DETAILS]
+def details(comparison: Comparison, without: str = "") -> list[str]:
+    """What stands below the verdict, each a sentence; but for the one that is said elsewhere."""
+    texts = [comparison.reasons.get(f"verdict.{name}") for name in DETAILS if name != without]
     return [f"{text}." for text in texts if text]

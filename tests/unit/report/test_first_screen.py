@@ -9,7 +9,8 @@ import pytest
 
 from compare.comparison import compare
 from compare.in_short import in_short, machine_in_short
-from compare.schema import Comparison, Estimate
+from compare.schema import BreakEven, Comparison, Estimate
+from report import words
 from report.html import render
 from report.pictures import PHASES, clock, clock_parts
 from tests.unit.report.test_html import svgs
@@ -157,6 +158,32 @@ def test_every_colour_stands_for_one_thing(page: str) -> None:
         assert len(colours) == len(set(colours))
     used = {name: set(re.findall(r"var\(--(arm|series)", svg)) for name, svg in svgs(page).items()}
     assert used["time"] == used["start-up"] == {"arm"}
+
+
+def test_what_stands_in_backticks_is_code_and_the_rest_is_text(comparison: Comparison, tmp_path: Path) -> None:
+    """A detail with markup in it stays text."""
+    detail = {"verdict.batchStatistics": "set `syncBatchNorm` <b>now</b>"}
+    page = render(replace(comparison, reasons=comparison.reasons | detail), "local", tmp_path)
+
+    assert "set <code>syncBatchNorm</code> &lt;b&gt;now&lt;/b&gt;." in page
+
+
+def test_a_break_even_that_never_comes_is_none_and_says_why(comparison: Comparison, tmp_path: Path) -> None:
+    """In its card one word; against whom and why stand below the cards."""
+    behind = BreakEven(probably=None, possibly=None, surely=None)
+    page = render(
+        replace(
+            comparison,
+            break_even={"wide": behind},
+            break_even_epochs=None,
+            reasons=comparison.reasons | {"breakEvenEpochs": "because"},
+        ),
+        "local",
+        tmp_path,
+    )
+
+    assert "<b>none</b>" in page
+    assert f"against {comparison.arms['wide'].title}: {words.NONE}. Why: because." in page
 
 
 def test_nothing_measured_has_no_clock() -> None:
