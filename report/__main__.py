@@ -15,7 +15,7 @@ from compare.schema import Comparison
 from report import terminal
 from report.errors import HistoryError, PageError, PublishError, ShowError
 from report.stored import LATEST, PAGE
-from tools.setup.project import ToolError, checked_stack_name
+from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name
 from training.contract.provenance import PROJECT
 
 
@@ -134,7 +134,7 @@ def _add(
 ) -> argparse.ArgumentParser:
     """A command about a stack."""
     command = commands.add_parser(name, help=help_text)
-    command.add_argument("--stack", default=os.environ.get("STACK") or "local", help="name of the stack")
+    command.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK, help="name of the stack")
     command.add_argument("--project", type=Path, default=PROJECT, help="folder that holds runs/ and results/")
     command.set_defaults(run=run)
     return command

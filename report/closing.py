@@ -11,6 +11,7 @@ from compare.schema import Comparison
 from compare.verdict import LONGER
 from report.commands import settings_text
 from report.table import wrap
+from tools.setup.project import DEFAULT_STACK
 
 FIRST_REPEATS = 4
 """So many decide what lies clearly apart."""
@@ -74,5 +75,5 @@ def _may_change(comparison: Comparison) -> bool:
 
 def make(stack: str, target: str, settings: Mapping[str, str] | None = None) -> str:
     """A line that can be pasted."""
-    prefix = "" if stack == "local" else f"STACK={stack} "
+    prefix = "" if stack == DEFAULT_STACK else f"STACK={stack} "
     return f"{prefix}make {target}" + (f" SET={settings_text(settings)}" if settings else "")

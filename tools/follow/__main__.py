@@ -10,7 +10,7 @@ from pathlib import Path
 from report import terminal
 from report.errors import HistoryError, ShowError
 from report.stored import LATEST, SWEEP_PREFIX
-from tools.setup.project import ToolError, checked_stack_name, stack_text, target_of
+from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name, stack_text, target_of
 from training.contract.provenance import PROJECT
 
 
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     boards.add_argument("--live", action="store_true", default=live, help="of runs that go on, from storage")
     boards.set_defaults(run=_tensorboard)
     for command in (watching, boards):
-        command.add_argument("--stack", default=os.environ.get("STACK") or "local", help="name of the stack")
+        command.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK, help="name of the stack")
         command.add_argument("--project", type=Path, default=PROJECT, help="folder that holds runs/ and results/")
     return parser
 

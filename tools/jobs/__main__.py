@@ -28,7 +28,7 @@ from tools.look import cluster, ray_cluster
 from tools.look.cluster import StackCluster
 from tools.look.ray_cluster import StackRay
 from tools.look.status_view import duration
-from tools.setup.project import CLUSTER_TARGETS, ToolError, run_main, say
+from tools.setup.project import CLUSTER_TARGETS, DEFAULT_STACK, ToolError, run_main, say
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
 from training.launch.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
@@ -249,7 +249,7 @@ def main() -> int:
     """One verb for the Ray cluster of STACK."""
     parser = argparse.ArgumentParser(prog="python -m tools.jobs", description=__doc__)
     parser.add_argument("verb", choices=VERBS)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
     options = parser.parse_args()
     overrides = stack_config.parse_overrides(options.set)

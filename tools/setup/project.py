@@ -17,6 +17,8 @@ TOOLS = ROOT / ".tools"
 STATE = ROOT / ".state"
 STACKS = ROOT / "stacks"
 
+DEFAULT_STACK = "local"
+"""That make takes without STACK."""
 CLUSTER_TARGETS = ("minikube", "kubernetes")
 SMOKE = "smoke"
 

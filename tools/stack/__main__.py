@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tools.setup.project import (
     CLUSTER_TARGETS,
+    DEFAULT_STACK,
     ROOT,
     SMOKE,
     ToolError,
@@ -292,7 +293,7 @@ def main() -> int:
     """One verb for the stack of STACK, with the values of SET for this call."""
     parser = argparse.ArgumentParser(prog="python -m tools.stack", description=__doc__)
     parser.add_argument("verb", choices=("up", "preview", "select", "destroy", "outputs", "report", "smoke"))
-    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
     parser.add_argument("--json", action="store_true", default=os.environ.get("JSON") == "1")
     arguments = parser.parse_args()

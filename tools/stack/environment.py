@@ -17,6 +17,7 @@ from pathlib import Path
 from tools.setup import pulumi_cli, uv
 from tools.setup.project import (
     CLUSTER_TARGETS,
+    DEFAULT_STACK,
     STATE,
     VENV,
     ToolError,
@@ -118,7 +119,7 @@ def exports(base: Mapping[str, str], target: str) -> str:
 def main() -> int:
     """`print` or `exec`, for the stack of STACK."""
     parser = argparse.ArgumentParser(prog="python -m tools.stack.environment", description=__doc__)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("print")
     execute = verbs.add_parser("exec")

@@ -15,7 +15,7 @@ from infra.places.place import choose
 from infra.settings.draft import InvalidSettingsError
 from infra.settings.settings import Settings, machine_facts, parse
 from report.stored import SWEEP_PREFIX
-from tools.setup.project import ToolError, project_name
+from tools.setup.project import DEFAULT_STACK, ToolError, project_name
 from tools.stack import config as stack_config
 
 
@@ -74,7 +74,7 @@ def _text(value: object) -> str:
 def asked(tool: str, purpose: str | None) -> tuple[str, dict[str, str]]:
     """The stack and the values of this call: from `tool`'s command line, else from make's STACK and SET."""
     parser = argparse.ArgumentParser(prog=f"python -m tools.{tool}", description=purpose)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or "local")
+    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
     arguments = parser.parse_args()
     return arguments.stack, stack_config.parse_overrides(arguments.set)
