@@ -12,13 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tools.setup.project import ToolError
 from tools.stack import __main__ as stack_command
-from tools.stack import recovery, session, state
+from tools.stack import followed, recovery, session, state
+from tools.stack.update import Update
 
 URN = "urn:pulumi:local::p::t::a"
 ROOT = {"type": "pulumi:pulumi:Stack", "urn": "urn:pulumi:local::p::pulumi:pulumi:Stack::p-local"}
@@ -211,14 +213,31 @@ def test_a_preview_takes_no_lock_and_is_not_kept(tmp_path: Path, monkeypatch: py
         yield
 
     monkeypatch.setattr(state, "begun", begun)
-    monkeypatch.setattr(session, "run", lambda *_: 0)
+
+    def plain(*_: object) -> int:
+        seen.append("plain")
+        return 0
+
+    def follow(name: str, *_: object, **__: object) -> tuple[int, Update]:
+        seen.append(name)
+        return 0, Update()
+
+    monkeypatch.setattr(session, "run", plain)
+    for name in ("run", "run_quietly"):
+        monkeypatch.setattr(followed, name, partial(follow, name))
+    monkeypatch.setattr(followed, "print_output", lambda _: None)
+    config = tmp_path / "Pulumi.local.yaml"
+    config.write_text("config: {}\n")
+    monkeypatch.setattr(stack_command.Stack, "select", lambda _: 0)
+    monkeypatch.setattr(stack_command.Stack, "_write_config", lambda _: config)
     stack = object.__new__(stack_command.Stack)
     handled = recovery.Recovery(stack="local", target="local", environment={})
-    vars(stack).update(name="local", environment={}, _recovery=handled)
-    for verb in ("preview", "up"):
-        stack._run(verb, config=tmp_path)
+    vars(stack).update(name="local", target="local", environment={}, overrides={}, _recovery=handled)
+    stack.preview()
+    for verb in ("up", "destroy"):
+        stack._run(verb, config=config)
 
-    assert ["begun"] == seen
+    assert ["run_quietly", "begun", "run", "begun", "plain"] == seen
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists() or os.geteuid() != 0, reason="makes a container's processes")
