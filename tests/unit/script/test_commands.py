@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from training.workloads.script import commands
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recognise import Kind, Script
@@ -65,13 +66,13 @@ def test_boosters_find_each_other_without_ray(kind: Kind) -> None:
     assert (PYTHON, "/mine/train.py", "--n", "0") == found["baseline"].command[:4]
 
 
-def test_rllib_samples_by_itself_where_it_has_no_runners() -> None:
+def test_rllib_samples_by_itself_where_it_has_no_runners(wording: Wording) -> None:
     """Zero runners are the baseline, in which Ray runs, too; there are none without Ray."""
     found = arms("ray-rllib")
 
     assert (PYTHON, "/mine/train.py", "--n", "0") == found["baseline"].command[:4] == found["wide"].command[:4]
     assert (PYTHON, "/mine/train.py", "--n", "3") == found["ray"].command[:4]
-    assert "RLlib has no runners" in found["native"].absent
+    wording("script", found["native"].absent)
     assert not arms("ray-rllib", workers=1)["ray"].absent
 
 
@@ -88,20 +89,23 @@ def test_every_arm_has_the_threads_and_cpus_of_its_role() -> None:
     assert {"-1"} == {arm.variables["CUDA_VISIBLE_DEVICES"] for arm in found.values()}
 
 
-def test_an_absent_arm_says_why() -> None:
+def test_an_absent_arm_says_why(wording: Wording) -> None:
     """Never a command that can't work."""
-    assert "Ray Data" in arms("ray-torch", modules=frozenset({"ray.data"}))["native"].absent
-    assert "with one worker" in arms("torchrun", workers=1)["wide"].absent
-    assert "with one worker" in arms("other", workers=1)["ray"].absent
     assert not arms("torchrun", workers=1)["ray"].absent
-    assert "nothing here knows" in arms("other")["native"].absent
     assert not arms("other")["ray"].absent
-    assert "imports no Ray" in arms("other", modules=frozenset({"torch"}))["ray"].absent
-    assert "has no Ray" in arms("torchrun", modules=frozenset({"torch"}), has_ray=False)["ray"].absent
+    for label, absent in {
+        "Ray Data": arms("ray-torch", modules=frozenset({"ray.data"}))["native"],
+        "one worker, wide": arms("torchrun", workers=1)["wide"],
+        "one worker, ray": arms("other", workers=1)["ray"],
+        "not known, native": arms("other")["native"],
+        "without Ray, ray": arms("other", modules=frozenset({"torch"}))["ray"],
+        "no Ray installed": arms("torchrun", modules=frozenset({"torch"}), has_ray=False)["ray"],
+    }.items():
+        wording("script", absent.absent, label)
 
 
 def test_a_command_can_be_typed_as_it_is_shown() -> None:
     """Variables first, everything quoted that a shell would split."""
     arm = ArmCommand(arm="x", command=("python", "a b.py"), variables={"A": "1 2"})
 
-    assert "A='1 2' python 'a b.py'" == str(arm)
+    assert "A='1 2' python 'a b.py'" == str(arm)  # not prose: a command

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.golden import Wording
 from training.contract.clock import Phases, Stamp, process_start
 from training.contract.provenance import PROJECT
 from training.launch import entry
@@ -247,7 +248,7 @@ def test_rank_0_has_what_all_ranks_did(pod: Somewhere) -> None:
     ],
 )
 def test_a_rank_that_says_nothing_is_named(
-    pod: Somewhere, monkeypatch: pytest.MonkeyPatch, stranger_says: bytes
+    wording: Wording, pod: Somewhere, monkeypatch: pytest.MonkeyPatch, stranger_says: bytes
 ) -> None:
     """Whatever somebody else says at that port, and however much."""
     monkeypatch.setattr(execution_site, "WAIT_SECONDS", 0.5)
@@ -257,8 +258,9 @@ def test_a_rank_that_says_nothing_is_named(
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(stranger_says)
 
-    with pytest.raises(execution_site.ApartError, match="rank 1 did not say what it did within"):
+    with pytest.raises(execution_site.ApartError, match=r"^rank 1 ") as refused:
         place.seen(pod.folder)
+    wording("script", str(refused.value))
 
 
 def test_a_rank_that_did_too_much_says_so(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +268,7 @@ def test_a_rank_that_did_too_much_says_so(pod: Somewhere, monkeypatch: pytest.Mo
     monkeypatch.setattr(execution_site, "MOST_BYTES", 500)
     (pod.folder / "rank-1-7.json").write_text(json.dumps(did(1, 2)))
 
-    with pytest.raises(execution_site.ApartError, match="rank 1 did takes"):
+    with pytest.raises(execution_site.ApartError, match=r"\brank 1 .* 500$"):
         execution_site.RankPod(pod.request(), Rendezvous(["127.0.0.1:1", "127.0.0.1:2"], 1)).seen(pod.folder)
 
 

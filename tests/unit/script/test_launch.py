@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from training.contract.provenance import PROJECT
 from training.launch import entry
 from training.launch.foreign_command import End
@@ -36,29 +37,33 @@ def test_a_secret_of_several_lines_is_in_none(capfdbinary: pytest.CaptureFixture
     assert b"[secret]\n[secret]\n[secret]\nlast" == capfdbinary.readouterr().out
 
 
-def test_a_flood_is_ended(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_flood_is_ended(
+    wording: Wording, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     """And the message says so."""
     monkeypatch.setattr(launch, "MOST_PRINTED", 20)
     printed = launch._Printed({})
 
     assert not printed.pass_on(io.BytesIO(b"0123456789\n" * 3))
     assert b"0123456789\n" == capfdbinary.readouterr().out
-    with pytest.raises(launch.ArmError, match="printed more than"):
+    with pytest.raises(launch.ArmError) as refused:
         launch._refuse_failure(end(-9), printed, "ray")
+    wording("script", str(refused.value))
 
 
 @pytest.mark.parametrize(
-    ("ended", "message"),
+    ("ended", "number"),
     [
-        (end(3), "ended with exit code 3 in the arm ray; its last lines are above"),
-        (end(-11), "ended with signal 11"),
-        (end(-9, 401), "started more than 400 processes"),
+        pytest.param(end(3), "3", id="exit code"),
+        pytest.param(end(-11), "11", id="signal"),
+        pytest.param(end(-9, 401), "400", id="processes"),
     ],
 )
-def test_a_failed_arm_is_one_message(ended: End, message: str) -> None:
+def test_a_failed_arm_is_one_message(wording: Wording, ended: End, number: str) -> None:
     """What came before it in the log says why."""
-    with pytest.raises(launch.ArmError, match=message):
+    with pytest.raises(launch.ArmError, match=rf"\b{number}\b") as refused:
         launch._refuse_failure(ended, launch._Printed({}), "ray")
+    wording("script", str(refused.value))
 
 
 @pytest.mark.parametrize(
@@ -81,25 +86,26 @@ def test_what_the_system_ended_for_its_memory_is_named(
 
 
 @pytest.mark.parametrize(
-    ("arm", "flags", "message"),
+    ("arm", "flags"),
     [
-        ("tuned", ["--script=examples/keras_tf_config.py"], "a script has no arm tuned here: what is tuned is this"),
-        ("baseline", [], "no script is named"),
-        (
+        pytest.param("tuned", ["--script=examples/keras_tf_config.py"], id="tuned"),
+        pytest.param("baseline", [], id="no script"),
+        pytest.param(
             "native",
             ["--script=examples/keras_tf_config.py", "--script-kind=other", "--script-arguments={workers}"],
-            "no arm native",
+            id="native",
         ),
     ],
 )
-def test_an_arm_that_there_is_not_is_one_message(tmp_path: Path, arm: str, flags: list[str], message: str) -> None:
+def test_an_arm_that_there_is_not_is_one_message(wording: Wording, tmp_path: Path, arm: str, flags: list[str]) -> None:
     """By hand, too, where no settings were looked at before."""
     recipe = [f"--result={tmp_path / 'run' / 'result.json'}", "--workload=script", *flags]
     request = entry.parse(arm, None, recipe)
     request.result.parent.mkdir()
 
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="script") as refused:
         launch.launch(request, arm)
+    wording("script", str(refused.value))
 
 
 PROGRAM = """

@@ -382,9 +382,9 @@ def test_what_is_done_at_the_end_is_in_no_step() -> None:
     observed.step(0)
 
     assert 1 == len(probed)
-    assert probed[0] is not None, "memory is what it was before the probe"
+    assert probed[0] is not None  # memory is what it was before the probe
     assert 0.5 == pytest.approx(observed.own_seconds)
-    assert pytest.approx([0.5, 0.5, 1.0]) == between(observed.step_ends), "the end itself looks at the clock twice"
+    assert pytest.approx([0.5, 0.5, 1.0]) == between(observed.step_ends)  # the end itself looks at the clock twice
 
 
 def test_a_probe_that_fails_hurts_nothing() -> None:
@@ -453,7 +453,7 @@ def test_progress_is_told_by_steps_where_no_epoch_is_known(lines: Path) -> None:
         observed.deliver(observed.loaders[0])
         observed.step(0)
 
-    assert ["step 5", "step 9/10  0 s left"] == described(lines)
+    assert ["step 5", "step 9/10  0 s left"] == described(lines)  # not prose: a line of progress
 
 
 @pytest.mark.usefixtures("half_seconds")
