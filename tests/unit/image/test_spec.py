@@ -166,9 +166,8 @@ def test_the_classic_builder_has_the_same_stages() -> None:
     text = image_spec.DOCKERFILE.read_text()
     classic = image_script.classic(text)
 
-    assert (
-        3 == text.count(image_script.INDEX_MOUNT) == classic.count(f"LABEL {image_script.INDEX_LABEL}\nCOPY secret/ ")
-    )
+    stage = f"LABEL {image_script.INDEX_LABEL}\nCOPY secret/ "
+    assert 3 == text.count(image_script.INDEX_MOUNT) == classic.count(stage)
     assert "--mount" not in classic
     assert image_script.INDEX_LABEL not in classic.rpartition("FROM ")[2]
 

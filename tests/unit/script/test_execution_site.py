@@ -268,7 +268,7 @@ def test_a_rank_that_did_too_much_says_so(pod: Somewhere, monkeypatch: pytest.Mo
     monkeypatch.setattr(execution_site, "MOST_BYTES", 500)
     (pod.folder / "rank-1-7.json").write_text(json.dumps(did(1, 2)))
 
-    with pytest.raises(execution_site.ApartError, match=r"\brank 1 .* 500$"):
+    with pytest.raises(execution_site.ApartError, match=r"\brank 1 .* 500$"):  # not prose: a pattern
         execution_site.RankPod(pod.request(), Rendezvous(["127.0.0.1:1", "127.0.0.1:2"], 1)).seen(pod.folder)
 
 

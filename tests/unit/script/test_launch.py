@@ -137,4 +137,4 @@ def test_a_reader_ends_what_it_does_not_want(prints: str, code: str) -> None:
 )
 def test_ray_s_workers_that_the_system_ended_are_named(workers: dict[str, int | None], said: str) -> None:
     """With the line that gives each of them more."""
-    assert re.search(f"(?s)in Ray's workers {said}", launch._workers_without_memory(workers))
+    assert re.search(f"(?s)in Ray's workers {said}", launch._workers_without_memory(workers))  # not prose: a pattern

@@ -120,7 +120,7 @@ def test_a_folder_over_the_limit_is_refused(wording: Wording, folder: Path, monk
     monkeypatch.setattr(source, "MOST_BYTES", 2**20)
     (folder / "parts" / "weights.bin").write_bytes(b"0" * (2**20))
 
-    with pytest.raises(SourceError, match=r"1 MiB.* 4 .*parts/weights\.bin.*1 MiB") as refused:
+    with pytest.raises(SourceError, match=r"1 MiB.* 4 .*parts/weights\.bin.*1 MiB") as refused:  # not prose: a pattern
         package.of_folder(folder)
     wording("script", str(refused.value))
 
@@ -159,6 +159,6 @@ def test_a_script_that_no_object_of_kubernetes_holds_is_refused(
         out.truncate(size)
     script = recognise(folder / "train.py", ("{workers}",))
 
-    with pytest.raises(SourceError, match=rf"{shown}.* 4 .*weights\.bin.*900 KiB") as refused:
+    with pytest.raises(SourceError, match=rf"{shown}.* 4 .*weights\.bin.*900 KiB") as refused:  # not prose: a pattern
         package.of_script(script, folder)
     wording("script", str(refused.value))

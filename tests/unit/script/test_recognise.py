@@ -157,7 +157,7 @@ def test_the_user_has_the_last_word(wording: Wording, tmp_path: Path) -> None:
     path = script(tmp_path, "import torch")
 
     assert "torchrun" == recognise(path, (), "torchrun").kind
-    with pytest.raises(ScriptError, match=r"'mpi'.* auto, ray-torch, torchrun") as refused:
+    with pytest.raises(ScriptError, match=r"'mpi'.* auto, ray-torch, torchrun") as refused:  # not prose: a pattern
         recognise(path, (), "mpi")
     wording("script", str(refused.value))
 

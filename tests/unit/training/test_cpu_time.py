@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from training.machine.cpu_time import CpuTime, most_of_others
 from training.machine.run_queue import RunQueue
 
@@ -149,10 +150,11 @@ def test_a_system_that_does_not_say_it_is_an_error(machine: Machine, absent: str
         reader(machine).read()
 
 
-def test_cpus_that_it_does_not_have_are_an_error(machine: Machine) -> None:
+def test_cpus_that_it_does_not_have_are_an_error(wording: Wording, machine: Machine) -> None:
     """Likewise."""
-    with pytest.raises(ValueError, match="none of the CPUs"):
+    with pytest.raises(ValueError, match="CPUs") as refused:
         reader(machine, [9]).read()
+    wording("run", str(refused.value))
 
 
 def test_the_waiting_of_a_thread_that_ended_is_kept(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.golden import Wording
 from tests.unit.results import make_result
 from training.contract.recipe import canonical
 from training.contract.result import NAME, SCHEMA_VERSION, ResultError, TrainingResult, read, summarise, write_whole
@@ -58,14 +59,16 @@ def test_keys_are_camel_case_everywhere() -> None:
 
 
 @pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1, None, "1"])
-def test_another_version_is_refused(tmp_path: Path, version: Any) -> None:
+def test_another_version_is_refused(wording: Wording, tmp_path: Path, version: Any) -> None:
     """An older or newer file is not guessed at: the message has both versions, the file and what to do."""
     path = written(tmp_path, schemaVersion=version)
 
     with pytest.raises(
-        ResultError, match=rf"{path}.*schemaVersion is {version!r}.*reads {SCHEMA_VERSION}.*run it again"
-    ):
+        ResultError,
+        match=rf"{path}.*schemaVersion .*{version!r}.* {SCHEMA_VERSION}\b",  # not prose: a pattern
+    ) as refused:
         read(path)
+    wording("run", str(refused.value))
 
 
 def test_a_version_that_is_absent_is_refused(tmp_path: Path) -> None:
@@ -74,10 +77,11 @@ def test_a_version_that_is_absent_is_refused(tmp_path: Path) -> None:
         read(written(tmp_path, schemaVersion=...))
 
 
-def test_an_absent_file_is_an_error_and_not_a_zero(tmp_path: Path) -> None:
+def test_an_absent_file_is_an_error_and_not_a_zero(wording: Wording, tmp_path: Path) -> None:
     """A run that left nothing has no result, and its log is where to look."""
-    with pytest.raises(ResultError, match=r"absent.*log is beside it"):
+    with pytest.raises(ResultError, match=NAME) as refused:
         read(tmp_path / NAME)
+    wording("run", str(refused.value))
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"schemaVersion": 1', "\x00\x00", "[]", "3", "null"])

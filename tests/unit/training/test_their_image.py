@@ -71,7 +71,7 @@ def test_a_pod_s_arm_is_refused_as_anywhere(unpacked: Path, tmp_path: Path) -> N
     said = running.communicate(timeout=60)[0]
 
     assert 2 == running.returncode
-    assert "argument --workers: 'x' is not allowed" in said
+    assert "argument --workers: 'x' " in said  # not prose: an argument
 
 
 def test_ray_brings_what_nobody_installed(monkeypatch: pytest.MonkeyPatch) -> None:
