@@ -4,6 +4,7 @@
 PYTHON ?= python3
 TOOLS_PYTHON := $(if $(filter try,$(MAKECMDGOALS)),python3,$(PYTHON))
 STACK ?= local
+export GOALS := $(MAKECMDGOALS)
 export STACK SET JSON ALL KEEP PRINT LIVE RESULT COMPARE QUICK
 
 BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
@@ -44,6 +45,9 @@ smoke: ## the smallest comparison, to see that all works [SET]
 
 sweep: ## the same under several settings: WORKERS="1 2 3" [STACK SET KEEP=1 *]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.sweep
+
+set: ## change a setting for good: workers=3 (workers= undoes it) [STACK *]
+	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.stack.change
 
 destroy: ## delete what the stack holds; runs and results stay [STACK SET]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack destroy

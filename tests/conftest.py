@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Hundreds of processes of the tests would compile the project's modules again, and each of pytest's all test files.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+os.environ.pop("GOALS", None)  # of a `make test` around this
 COLLECTED = ".collected"
 """Of the file that `tools.second_run` reads, instead of .xml."""
 WITHOUT_SLOW = "--without-slow"

@@ -148,6 +148,12 @@ def set_line(key: str, value: object) -> str:
     return f"pulumi config set {key} {'-- ' if text.startswith('-') else ''}{shlex.quote(text)}"
 
 
+def _line_that_works(name: str, key: Key, target: Target) -> str:
+    """The line for a value that works. Back to the default is undoing: nothing of the setting stays in the file."""
+    value = key.value_that_works(target)
+    return f"pulumi config rm {name}" if value == key.default_for(target) else set_line(name, value)
+
+
 def secret_line(key: str) -> str:
     """The one that asks for a value: typed on a line it would be in the shell's history, and in the stack's file."""
     return f"pulumi config set --secret {key}"
@@ -177,7 +183,7 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
         try:
             draft.values[name] = key.rule.parse(text) if text else unset.get(name, key.unset)
         except ValueError:
-            fix = secret_line(name) if key.secret else set_line(name, key.value_that_works(draft.target))
+            fix = secret_line(name) if key.secret else _line_that_works(name, key, draft.target)
             problems.append(Problem(draft.shown(name), key.rule.allowed, (fix,)))
     return draft, problems
 

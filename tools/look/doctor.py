@@ -22,6 +22,7 @@ from tools.setup import pulumi_cli
 from tools.setup.project import ToolError, capture, run_main
 from tools.stack import settings as stack_settings
 from tools.stack.environment import path_additions
+from tools.stack.lines import for_make
 
 PYTHON = (3, 11)
 PLUGINS = ("command", "kubernetes")
@@ -91,7 +92,7 @@ def main() -> int:
         terminal.write(table([python(), pulumi()]))
         raise
     all_findings = list(findings(settings))
-    terminal.write(table(all_findings))
+    terminal.write(for_make(table(all_findings), stack, overrides))
     place = choose(settings.target)
     if (place.trains_here or place.holds_machine) and (others := busy()):
         terminal.write(f"\n{others}")

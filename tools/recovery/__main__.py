@@ -19,6 +19,7 @@ from report import terminal
 from tools.recovery.run import Ended, Victim, Wanted, run
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
+from tools.stack.lines import for_make
 from training.launch.storage import Storage
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
@@ -132,7 +133,8 @@ def _recipe(settings: Settings, victims: list[Victim]) -> CnnRecipe:
     if settings.target not in OWN_PROCESSES:
         raise ToolError(f"target = {settings.target}: allowed are {', '.join(OWN_PROCESSES)}, which keep checkpoints")
     if settings.target in CLUSTER and settings.storage is None:
-        raise ToolError("storage is not set: pods keep nothing else\n  pulumi config set storage s3://bucket/prefix")
+        line = for_make("pulumi config set storage s3://bucket/prefix", settings.stack, {})
+        raise ToolError(f"storage is not set: pods keep nothing else\n  {line}")
     if not isinstance(recipe, CnnRecipe):
         raise ToolError(f"workload = {recipe.workload}: allowed is cnn; a script of your own makes its own checkpoints")
     every = recipe.checkpoint_epochs or 1

@@ -181,6 +181,18 @@ def _elsewhere(name: str, value: str) -> str:
     return f"a variable of the environment stands before make: {name}={quoted(value)} make …"
 
 
+def typed(flags: str) -> dict[str, str]:
+    """The variables of make's command line, by the MAKEFLAGS that a recipe gets.
+
+    GNU make puts a backslash before blanks and backslashes, doubles `$`, and leaves quotes to whoever reads them.
+    What it was given has `$$` for a `$`, too.
+    """
+    words = re.findall(r"(?:\\.|[^\s\\])+", flags, re.DOTALL)
+    texts = [re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL).replace("$$", "$").replace("$$", "$") for word in words]
+    matches = [match for text in texts if (match := re.fullmatch(r"([A-Za-z]\w*)=(.*)", text, re.DOTALL))]
+    return {match[1]: match[2] for match in matches}
+
+
 def main() -> int:
     """`help`, or `check GOAL … NAME=VALUE …`."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.setup.usage", description=__doc__)

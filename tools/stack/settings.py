@@ -17,6 +17,7 @@ from infra.settings.settings import Settings, machine_facts, parse
 from report.stored import SWEEP_PREFIX
 from tools.setup.project import DEFAULT_STACK, ToolError, project_name
 from tools.stack import config as stack_config
+from tools.stack.lines import for_make
 
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
@@ -29,7 +30,7 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     try:
         return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), given), choose)
     except InvalidSettingsError as error:
-        raise ToolError(str(error)) from None
+        raise ToolError(for_make(str(error), stack, overrides)) from None
 
 
 def kept_at(settings: Settings) -> str:
@@ -40,7 +41,8 @@ def kept_at(settings: Settings) -> str:
     """
     stack, storage = settings.stack, settings.storage
     if storage is None:
-        raise ToolError(f"stack {stack} keeps nothing: its key storage is not set, `pulumi config set storage kept`")
+        line = for_make("pulumi config set storage kept", stack, {})
+        raise ToolError(f"stack {stack} keeps nothing: its key storage is not set, `{line}`")
     if storage.claim:
         raise ToolError(f"storage of stack {stack} is a claim of its cluster, which pods alone can read")
     if storage.endpoint:

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from infra.settings.table import every_key
 from report.sweep import Point
 from tools.setup.project import ToolError
-from tools.setup.usage import OF_EVERY_TARGET
+from tools.setup.usage import OF_EVERY_TARGET, typed
 from training.contract.recipe import canonical
 
 ALIASES = {"WORKERS": "workers", "BATCH": "globalBatchSize", "EPOCHS": "epochs", "PRECISION": "precision"}
@@ -29,7 +29,7 @@ _EXAMPLE = 'make sweep WORKERS="1 2 3", or with any other key: make sweep learni
 def parse_axes(words: Sequence[str], environment: Mapping[str, str]) -> dict[str, list[str]]:
     """The keys to vary and their values: from assignments given as words, from make's command line, or from ALIASES."""
     texts = {name: environment[name] for name in ALIASES if environment.get(name)}
-    texts |= _assignments(_words_of_make(environment.get("MAKEFLAGS", "")))
+    texts |= typed(environment.get("MAKEFLAGS", ""))
     texts = {name: values for name, values in texts.items() if name not in MAKES_OWN} | _assignments(words)
     axes: dict[str, list[str]] = {}
     for name, values in texts.items():
@@ -40,15 +40,6 @@ def parse_axes(words: Sequence[str], environment: Mapping[str, str]) -> dict[str
     if not axes:
         raise ToolError(f"nothing to sweep over: {_EXAMPLE}")
     return axes
-
-
-def _words_of_make(flags: str) -> list[str]:
-    """GNU make puts a backslash before blanks and backslashes, doubles `$`, and leaves quotes to whoever reads them.
-
-    What it was given has `$$` for a `$`, too.
-    """
-    words = re.findall(r"(?:\\.|[^\s\\])+", flags, re.DOTALL)
-    return [re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL).replace("$$", "$").replace("$$", "$") for word in words]
 
 
 def _assignments(words: Sequence[str]) -> dict[str, str]:

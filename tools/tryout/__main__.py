@@ -10,6 +10,7 @@ from pathlib import Path
 
 from report import terminal
 from tools.setup.project import ToolError, run_main
+from tools.stack.lines import for_make
 from tools.tryout import explain, keep, request, show, write
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
@@ -109,9 +110,10 @@ def _written(asked: request.Request) -> str:
     written += f"\nto go back: {back or f'remove these keys from stacks/{path.name}'}"
     if not asked.secrets:
         return written
+    line = for_make(f"pulumi config set --secret secretEnvironment --stack {asked.write_to}", asked.write_to, {})
     return (
         f"{written}\nnot written, because git tracks that file: {', '.join(asked.secrets)}. This asks for it,"
-        f" encrypted, as NAME=value:\n  pulumi config set --secret secretEnvironment --stack {asked.write_to}"
+        f" encrypted, as NAME=value:\n  {line}"
     )
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from report.stored import SWEEP_PREFIX
 from tools.look import scrub_forms
 from tools.setup import project
-from tools.setup.project import SMOKE, ToolError, capture, checked_stack_name, project_name, stack_text
+from tools.setup.project import SMOKE, ToolError, capture, checked_stack_name
 from tools.stack import config as stack_config
+from tools.stack import edit
 from training.workloads.script import recipe
 
 _MAY_BE_SECRET = re.compile(r"(?i)(?:key|pass|auth|authorization|webhook(?:_url)?|(?:^|[_.-])(?:pat|pw|sas|dsn))$")
@@ -103,32 +101,4 @@ def write(stack: str, values: Mapping[str, str]) -> Path:
     path = _path(stack)
     if not path.is_file():
         path.write_text(f"# {values['script']}, as `make try` ran it.\nconfig: {{}}\n", encoding="utf-8")
-    before = stack_config.config_of(stack)
-    text = with_values(stack_text(stack), values, {key.removeprefix(f"{project_name()}:") for key in before})
-    named = {f"{project_name()}:{key}" for key in values}
-    wanted = {**{key: value for key, value in before.items() if key not in named}, **values}
-    if (yaml.safe_load(text) or {}).get("config") != wanted:
-        lines = "\n".join(_line(*item) for item in values.items())
-        raise ToolError(f"stacks/{path.name} has a form that is not written into; put these into its config:\n{lines}")
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def _line(key: str, value: str) -> str:
-    return f"  {key}: {json.dumps(value, ensure_ascii=False)}"
-
-
-def with_values(text: str, values: Mapping[str, str], there: set[str]) -> str:
-    """The text of a stack's file with these values: instead of those that are `there`, or first in `config`."""
-    new = []
-    for key, value in values.items():
-        line = _line(key, value)
-        if key in there:
-            pattern = re.compile(rf"^ +(?:{re.escape(project_name())}:)?{key}:.*$", re.MULTILINE)
-            text = pattern.sub(lambda _, line=line: line, text, count=1)  # type: ignore[misc]  # bound now
-        else:
-            new.append(line)
-    head = re.compile(r"^config:.*$", re.MULTILINE)
-    if not head.search(text):
-        text = f"{text.rstrip()}\nconfig:\n".lstrip()
-    return head.sub(lambda _: "\n".join(["config:", *new]), text, count=1)
+    return edit.put(stack, values)

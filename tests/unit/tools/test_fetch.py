@@ -187,7 +187,7 @@ def test_a_stack_without_storage_says_how_it_gets_some(project: Path, monkeypatc
     assert list(Storage.at(str(project / "kept")).names())
     monkeypatch.setenv("SET", "")
 
-    with pytest.raises(ToolError, match="pulumi config set storage kept"):
+    with pytest.raises(ToolError, match="make set storage=kept"):
         tool.main()
 
 

@@ -315,6 +315,6 @@ def test_no_job_is_let_in_while_it_trains(there: tuple[OnCluster, Api], ray: Fak
 
 def test_without_storage_pods_keep_nothing(wording: Wording) -> None:
     """So there is nothing to go on from."""
-    with pytest.raises(ToolError, match="pulumi config set storage s3://") as refused:
+    with pytest.raises(ToolError, match="make set storage=s3://") as refused:
         tool._recipe(stack_settings.load("ci", {"epochs": "4"}), [Victim.WORKER])
     wording("recovery", str(refused.value))

@@ -1,0 +1,122 @@
+"""Lines that can be pasted where they are printed: into SET where the value came from there, else `make set`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.setup import project
+from tools.setup.project import ROOT, ToolError
+from tools.setup.usage import typed
+from tools.stack import change, edit, lines, settings
+from tools.stack import config as stack_config
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of stack files."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    monkeypatch.delenv(lines.GOALS, raising=False)
+    return tmp_path
+
+
+def fixes(stack: str, **overrides: str) -> list[str]:
+    """The lines of a refusal."""
+    with pytest.raises(ToolError) as refused:
+        settings.load(stack, overrides)
+    return [
+        line.partition(":")[2].strip()
+        for line in str(refused.value).splitlines()
+        if line.strip()[:4] in ("fix:", "or: ")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "overrides", "line"),
+    [
+        ("pulumi config set workers 2", {}, "make set workers=2"),
+        ("pulumi config rm workers", {}, "make set workers="),
+        ("pulumi config set scriptArguments -- '--n {workers} $X'", {}, "make set scriptArguments='--n {workers} $$X'"),
+        ("pulumi config set storage …", {}, "make set storage=…"),
+        ("pulumi config set workers 2", {"workers": "9", "epochs": "3"}, 'make up SET="workers=2 epochs=3"'),
+        ("pulumi config set epochs 2", {"workers": "9"}, "make set epochs=2"),
+        ("pulumi config rm workers", {"workers": "9"}, 'make up SET="workers=2"'),
+        ("pulumi config rm datasetPath", {"datasetPath": "/x"}, "make up"),
+        ("pulumi config rm worker && pulumi config set workers 3", {"worker": "3"}, 'make up SET="workers=3"'),
+        ("pulumi config rm worker && pulumi config set workers 3", {}, "make set worker= workers=3"),
+        ("pulumi config set --secret rayToken", {}, 'eval "$(make -s env)" && pulumi config set --secret rayToken'),
+        ("pulumi config rm 'a:b'", {}, "eval \"$(make -s env)\" && pulumi config rm 'a:b'"),
+    ],
+)
+def test_a_line_of_pulumi_is_one_of_make(
+    monkeypatch: pytest.MonkeyPatch, command: str, overrides: dict[str, str], line: str
+) -> None:
+    """Whole, and in the middle of a message."""
+    monkeypatch.setenv(lines.GOALS, "up")
+
+    assert line == lines.for_make(command, "local", overrides)
+    text = f"x: `{command}`, then\n  uv venv && {command}    (or less)\n"
+    expected = f"x: `{line}`, then\n  uv venv && {line}    (or less)\n"
+    assert expected == lines.for_make(text, "local", overrides)  # not prose: a command
+
+
+def test_a_stack_stands_before_the_line() -> None:
+    """But for the default."""
+    assert "STACK=mine make set workers=2" == lines.for_make("pulumi config set workers 2", "mine", {})
+    asks = lines.for_make("pulumi config set --secret rayToken", "ray", {})
+    assert asks == 'eval "$(STACK=ray make -s env)" && pulumi config set --secret rayToken'
+
+
+def test_a_refused_setting_is_fixed_where_it_came_from(stacks: Path) -> None:
+    """SET, or the stack's file; back to its default it is removed."""
+    (stacks / "Pulumi.mine.yaml").write_text("config:\n  workers: '0'\n", encoding="utf-8")
+    (stacks / "Pulumi.local.yaml").write_text("config: {}\n", encoding="utf-8")
+
+    assert ["STACK=mine make set workers="] == fixes("mine")
+    assert ['SET="workers=2 epochs=5"'] == fixes("local", workers="0", epochs="5")
+    assert ['SET="workers=3"'] == fixes("local", worker="3")
+
+
+def test_make_set_changes_the_file_and_keeps_the_rest(stacks: Path) -> None:
+    """Comments, other keys, no salt; nothing after = removes a setting."""
+    file = stacks / "Pulumi.mine.yaml"
+    file.write_text("# mine\nconfig:\n  # why\n  ray-worth-it:epochs: '3' # once\n  seed: '7'\n", encoding="utf-8")
+
+    edit.put("mine", change.checked("mine", {"workers": "3", "epochs": "5"}))
+    assert {"workers": "3", "epochs": "5", "seed": "7"} == stack_config.config_of("mine")
+    edit.put("mine", change.checked("mine", {"workers": "", "epochs": ""}))
+    assert "# mine\nconfig:\n  # why\n  seed: '7'\n" == file.read_text(encoding="utf-8")  # not prose: a command
+    edit.put("mine", change.checked("mine", {"seed": ""}))
+    assert {} == stack_config.config_of("mine")
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({}, "make set workers=3"), ({"wrkers": "3"}, "did you mean workers"), ({"workers": "0"}, "from 1 to 256"),
+        ({"rayToken": "x"}, "pulumi config set --secret rayToken"), ({"wrkers": ""}, "did you mean workers"),
+    ],
+)  # fmt: skip
+def test_make_set_refuses_what_no_stack_can_have(stacks: Path, given: dict[str, str], part: str) -> None:
+    """Before anything is written; a wrong key that stands there can be removed."""
+    (stacks / "Pulumi.mine.yaml").write_text("config:\n  wrong: '1'\n", encoding="utf-8")
+
+    with pytest.raises(ToolError) as refused:
+        change.checked("mine", given)
+    assert part in str(refused.value)
+    assert {"wrong": None} == change.checked("mine", {"wrong": ""})
+
+
+def test_a_fixing_line_reaches_make_set_as_it_was_meant() -> None:
+    """Through the shell and make, with blanks, quotes and dollars."""
+    line = lines.for_make("pulumi config set scriptArguments -- '--a {workers} \"b c\" $HOME'", "local", {})
+    recipe = "IN_VENV=python3 -c \"import os; print(os.environ['MAKEFLAGS'])\" #"
+    names = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    around = {name: value for name, value in os.environ.items() if name not in names} | {"RECIPE": recipe}
+    command = line.replace("make set", 'make -s BOOTSTRAP=true "$RECIPE" set')
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
+
+    assert '--a {workers} "b c" $HOME' == typed(done.stdout.strip())["scriptArguments"]  # not prose: a command

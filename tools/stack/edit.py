@@ -1,0 +1,51 @@
+"""Changes keys in a stack's file, as text: comments and order stay, and nothing else is written there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from tools.setup.project import ToolError, project_name, stack_file, stack_text
+from tools.stack import config as stack_config
+
+
+def put(stack: str, values: Mapping[str, str | None]) -> Path:
+    """Set these keys, or remove those whose value is None; ToolError where there is no file, or none can be changed."""
+    before = stack_config.config_of(stack)
+    path = stack_file(stack)
+    project = project_name()
+    text = with_values(stack_text(stack), values, {key.removeprefix(f"{project}:") for key in before})
+    named = {name for key in values for name in (key, f"{project}:{key}")}
+    kept = {key: value for key, value in before.items() if key not in named}
+    wanted = {**kept, **{key: value for key, value in values.items() if value is not None}}
+    if ((yaml.safe_load(text) or {}).get("config") or {}) != wanted:
+        lines = "\n".join(_line(key, value) for key, value in values.items() if value is not None)
+        removed = ", ".join(key for key, value in values.items() if value is None)
+        what = f"put these into its config:\n{lines}" if lines else f"remove {removed} from it"
+        raise ToolError(f"stacks/{path.name} has a form that is not written into; {what}")
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _line(key: str, value: str) -> str:
+    return f"  {key}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def with_values(text: str, values: Mapping[str, str | None], present: set[str]) -> str:
+    """The text of a stack's file with these values: instead of those that are `present`, or first in `config`."""
+    new = []
+    for key, value in values.items():
+        line = "" if value is None else f"{_line(key, value)}\n"
+        if key in present:
+            pattern = re.compile(rf"^ +(?:{re.escape(project_name())}:)?{re.escape(key)}:.*(?:\n|\Z)", re.MULTILINE)
+            text = pattern.sub(lambda _, line=line: line, text, count=1)  # type: ignore[misc]  # bound now
+        elif line:
+            new.append(line)
+    head = re.compile(r"^config:.*(?:\n|\Z)", re.MULTILINE)
+    if not head.search(text):
+        text = f"{text.rstrip()}\nconfig:\n".lstrip()
+    return head.sub(lambda found: "".join(["config:\n" if new else found[0], *new]), text, count=1)
