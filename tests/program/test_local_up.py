@@ -151,7 +151,7 @@ def test_a_wrong_setting_is_one_message(project: Project) -> None:
 
     shown = project.pulumi("preview", ok=False)
 
-    assert "pulumi config set workers" in shown
+    assert "pulumi config rm workers" in shown
     assert "Traceback" not in shown
     assert [] == project.state().get("resources", [])
 

@@ -49,5 +49,5 @@ def test_the_comment_shows_what_a_changed_stack_file_changes(
     assert 16 == shown[1].count("\n+   recipe.epochs: 5\n")
     assert "<summary><b>local</b>: " in shown[2]
     assert "\n! " in shown[2]
-    assert "pulumi config set workers" in shown[2]
+    assert "pulumi config rm workers" in shown[2]
     assert [] == [text for text in shown if os.fspath(project.folder) in text]
