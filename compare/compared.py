@@ -1,10 +1,9 @@
 """A ratio of two times in the words that people use: how many times as long, or as fast. Pure."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compare.in_short import shown_times
+from compare.in_short import reciprocal, shown_times
 from compare.schema import Estimate
 
 WIDE = 2.0
@@ -45,9 +44,9 @@ def compared(ratio: Estimate) -> Compared:
     """The time below the line against that above it: a `ratio` above 1 favours the one below."""
     is_certain, is_longer = ratio.lower is not None and ratio.upper is not None, ratio.median < 1
     low, high = ratio.lower or 0.0, ratio.upper or 0.0
-    ends = (_inverse(high), _inverse(low)) if is_longer else (low, high)
+    ends = (reciprocal(high), reciprocal(low)) if is_longer else (low, high)
     return Compared(
-        times=shown_times(_inverse(ratio.median) if is_longer else ratio.median),
+        times=shown_times(reciprocal(ratio.median) if is_longer else ratio.median),
         low=shown_times(ends[0]) if is_certain else "",
         high=shown_times(ends[1]) if is_certain else "",
         is_longer=is_longer,
@@ -69,16 +68,12 @@ def inverse(ratio: Estimate) -> Estimate:
     """The ratio with its sides exchanged; what it decides is not said any more."""
     return replace(
         ratio,
-        median=_inverse(ratio.median),
-        low=_inverse(ratio.high),
-        high=_inverse(ratio.low),
-        values=[_inverse(value) for value in ratio.values],
-        lower=None if ratio.upper is None else _inverse(ratio.upper),
-        upper=None if ratio.lower is None else _inverse(ratio.lower),
+        median=reciprocal(ratio.median),
+        low=reciprocal(ratio.high),
+        high=reciprocal(ratio.low),
+        values=[reciprocal(value) for value in ratio.values],
+        lower=None if ratio.upper is None else reciprocal(ratio.upper),
+        upper=None if ratio.lower is None else reciprocal(ratio.lower),
         decision="",
         repeats_to_decide=None,
     )
-
-
-def _inverse(value: float) -> float:
-    return 1 / value if value else math.inf

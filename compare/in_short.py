@@ -3,6 +3,7 @@
 Ray is compared with the fastest of what one would use instead. What decides is in `compare.answer`; this repeats it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -105,8 +106,13 @@ def _ratio(comparison: Comparison, kind: Kind, alternative: str) -> Estimate | N
 
 def _inverse(ratio: Estimate) -> tuple[float, float | None, float | None]:
     if ratio.lower is None or ratio.upper is None:
-        return 1 / ratio.median, None, None
-    return 1 / ratio.median, 1 / ratio.upper, 1 / ratio.lower
+        return reciprocal(ratio.median), None, None
+    return reciprocal(ratio.median), reciprocal(ratio.upper), reciprocal(ratio.lower)
+
+
+def reciprocal(value: float) -> float:
+    """Return 1 / value; infinity for 0, which an interval of runs that differed a lot comes to."""
+    return 1 / value if value else math.inf
 
 
 def _sentence(comparison: Comparison, kind: Kind, other: ArmSummary, ratio: Estimate | None) -> str:

@@ -13,6 +13,7 @@ from report.commands import settings_text
 from report.table import wrap
 from tools.setup.project import DEFAULT_STACK
 
+QUIET = "machineQuiet"
 FIRST_REPEATS = 4
 """So many decide what lies clearly apart."""
 
@@ -44,7 +45,7 @@ def smoke(comparison: Comparison) -> str:
 
 def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     """The line to type, and what it is for."""
-    if machine_in_short(comparison):
+    if comparison.checks.get(QUIET) is not True and machine_in_short(comparison):
         return f"{make(stack, 'destroy')} && {make(stack, 'up', settings)}    # once the other programs have ended"
     if comparison.answer == "Not comparable":
         return f"{make(stack, 'report')}    # what differs, check by check"
@@ -76,4 +77,5 @@ def _may_change(comparison: Comparison) -> bool:
 def make(stack: str, target: str, settings: Mapping[str, str] | None = None) -> str:
     """A line that can be pasted."""
     prefix = "" if stack == DEFAULT_STACK else f"STACK={stack} "
-    return f"{prefix}make {target}" + (f" SET={settings_text(settings)}" if settings else "")
+    setting = settings_text(settings).replace("$", "$$") if settings else ""  # make reads $ as its own
+    return f"{prefix}make {target}" + (f" SET={setting}" if setting else "")

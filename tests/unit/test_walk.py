@@ -79,7 +79,7 @@ def is_of_program(file: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 16, 81), ("minikube", MINIKUBE, 48, 116)]
+    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 16, 83), ("minikube", MINIKUBE, 48, 118)]
 )
 def test_an_update_is_followed_through_few_files(
     stack: str, entries: tuple[str, ...], declares: int, everything: int

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping
 
 from infra.settings.table import every_key
+from tools.setup.project import DEFAULT_STACK
 from tools.setup.usage import quoted
 
 GOALS = "GOALS"
@@ -27,7 +28,7 @@ def for_make(text: str, stack: str, overrides: Mapping[str, str]) -> str:
 
 
 def _line(command: str, stack: str, overrides: Mapping[str, str]) -> str:
-    before = "" if stack == "local" else f"STACK={quoted(stack)} "
+    before = "" if stack == DEFAULT_STACK else f"STACK={quoted(stack)} "
     changes = _changes(command)
     if changes is None:
         return f'eval "$({before}make -s env)" && {command}'

@@ -9,7 +9,7 @@ import pytest
 from compare.comparison import compare
 from compare.in_short import in_short
 from compare.schema import BreakEven, Comparison
-from report.closing import next_step, render, smoke
+from report.closing import make, next_step, render, smoke
 from tests.unit.results import make_context, make_recipe, make_runs
 
 NEVER = BreakEven(probably=None, possibly=None, surely=None)
@@ -41,11 +41,24 @@ def test_without_a_page_there_is_no_link() -> None:
 
 def test_the_machine_stands_before_the_report(tmp_path: Path) -> None:
     """And what helps is to measure again."""
-    busy = replace(compared(), reasons={"verdict.otherPrograms": "Other programs took 0.9 of 2 CPUs while ray-2 ran"})
-    lines = render(busy, "local", tmp_path / "report.html", {"epochs": "2"}).splitlines()
+    busy = replace(
+        compared(),
+        reasons={"verdict.otherPrograms": "Other programs took 0.9 of 2 CPUs while ray-2 ran"},
+        checks={"machineQuiet": None},
+    )
+    page = tmp_path / "report.html"
+    lines = render(busy, "local", page, {"epochs": "2"}).splitlines()
+    quiet_enough = render(replace(busy, checks={"machineQuiet": True}), "local", page, {})
 
     assert "0.9 of 2" in lines[-3]
     assert 'make destroy && make up SET="epochs=2"' in lines[-1]
+    assert "0.9 of 2" in quiet_enough
+    assert "make destroy" not in quiet_enough
+
+
+def test_a_dollar_reaches_the_program() -> None:
+    """Make reads one as the begin of a variable of its own."""
+    assert "$$HOME" in make("mine", "up", {"environment": "A=$HOME"})
 
 
 def answered(answer: str, meets: BreakEven, claim: str | None = "same work", repeats: int = 3) -> Comparison:
