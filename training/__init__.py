@@ -1,1 +1,1 @@
-"""What runs: one entry point an arm, and below it contract, machine, launch, workloads and the image."""
+"""The code that trains: one entry point an arm, and below it contract, machine, launch, workloads and the image."""

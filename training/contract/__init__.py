@@ -1,1 +1,1 @@
-"""What the program, the pods and the comparison agree on about a run. Standard library only."""
+"""The data about a run that program, pods and comparison share. Standard library only."""

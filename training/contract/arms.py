@@ -14,15 +14,15 @@ Role = Literal["reference", "alternative", "control", "subject", "variant"]
 without the subject. subject: what the question is about. variant: the subject in another form."""
 
 Start = Literal["alone", "peers", "ray"]
-"""How an arm's processes come to be: one by itself, N that find each other, N that Ray starts."""
+"""The way an arm's processes start: one by itself, N that find each other, or N that Ray starts."""
 
 
 class Sizes(Protocol):
-    """What an arm has to know of a recipe."""
+    """The fields of a recipe that an arm reads."""
 
     @property
     def workload(self) -> str:
-        """What is trained."""
+        """Name of the workload."""
 
     @property
     def workers(self) -> int:
@@ -41,7 +41,7 @@ class Arm:
     role: Role
     start: Start
     title: str
-    """What runs, as the verdict names it; `{cpus}`, `{workers}`, `{framework}` and `{ray}` are filled in."""
+    """The arm's title in the verdict; `{cpus}`, `{workers}`, `{framework}` and `{ray}` are filled in."""
     all_cpus: bool = False
     """One process alone has the CPUs of all workers instead of one's."""
     switch: str = ""
@@ -50,7 +50,7 @@ class Arm:
     """Keys of the recipe that cannot change its runs."""
 
     def processes(self, sizes: Sizes) -> int:
-        """How many train together."""
+        """Return the number of processes that train together."""
         return 1 if self.start == "alone" else sizes.workers
 
     def process_cpus(self, sizes: Sizes) -> float:
@@ -62,7 +62,7 @@ class Arm:
         return max(1, math.ceil(self.process_cpus(sizes)))
 
     def words(self, sizes: Sizes) -> str:
-        """What runs, in words: `one process on 2 CPUs`."""
+        """Return the arm's title with its numbers: `one process on 2 CPUs`."""
         cpus, workers = self.process_cpus(sizes), sizes.workers
         trained = workload.named(sizes.workload)
         return self.title.format(
@@ -88,7 +88,7 @@ RAY = Arm(name="ray", role="subject", start="ray", title="Ray {ray} with {worker
 TUNED = Arm(name="tuned", role="variant", start="ray", title="tuned Ray with {workers}", switch="tunedRay")
 
 ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, TUNED)}
-"""Every arm by name, in the order in which they are shown."""
+"""All arms by name, in display order."""
 
 
 def with_role(*roles: Role) -> list[Arm]:

@@ -20,11 +20,11 @@ class Stamp:
 
     @classmethod
     def now(cls) -> "Stamp":
-        """This moment."""
+        """Return a stamp of the present moment."""
         return cls(time.monotonic(), time.time(), boot_id())
 
     def later(self, seconds: float) -> "Stamp":
-        """So many seconds after this."""
+        """Return the stamp `seconds` after this one."""
         return Stamp(self.monotonic + seconds, self.wall + seconds, self.boot)
 
     def seconds_until(self, later: "Stamp") -> float:
@@ -43,7 +43,8 @@ def boot_id() -> str:
 
 
 def process_start() -> Stamp:
-    """When this process started: from /proc on Linux (10 ms), elsewhere when this module was imported."""
+    """Return the start time of this process: from /proc on Linux (10 ms), elsewhere the time when this module was
+    imported."""
     now = Stamp.now()
     started = _LOADED
     try:

@@ -1,4 +1,4 @@
-"""What a workload's body is told: which process of which run it is. Data only; standard library only."""
+"""Identifies one process of a run to the body of its workload. Data only; standard library only."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,42 +12,42 @@ from training.contract.result import RayCluster, Software
 
 
 class Checkpoints(Protocol):
-    """Where the checkpoints of a run are kept. Every rank calls."""
+    """Keeps the checkpoints of a run. Every rank calls its methods."""
 
     def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
         """Keep the files of a folder, which rank 0 alone has, with what is reported of the epoch."""
 
     def newest(self) -> AbstractContextManager[Path | None]:
-        """The newest that is whole, as a folder; None where there is none."""
+        """The newest complete checkpoint, as a folder; None if there is none."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """How this process came to be, and what it is to do beside the recipe."""
+    """One training process: its rank, how it was started, and its inputs besides the recipe."""
 
     arm: str
     rank: int
     world: int
     """Processes of this run."""
     host: Host
-    """As it was before the process was bound to its CPUs."""
+    """The host, read before the process was bound to its CPUs."""
     software: Software
-    """As it was before anything of it ran."""
+    """The software, read before any of it was used."""
     started: Stamp
-    """When the arm's first process started."""
+    """Start of the arm's first process."""
     bound: bool = False
-    """This process was bound to the CPUs of its rank."""
+    """True if this process is bound to the CPUs of its rank."""
     phases: Phases = field(default_factory=Phases)
     """Start-up as measured so far."""
     dataset_path: str = ""
     storage: str = ""
     """The address of the run's folder for what outlives it; "": there is none."""
     folder: Path | None = None
-    """Where rank 0 writes progress, and files of its own."""
+    """Folder in which rank 0 writes progress and files of its own."""
     report: Callable[[dict[str, Any]], None] | None = None
     """Called on every rank after each epoch."""
     checkpoints: Checkpoints | None = None
-    """The launcher's own way to keep them, which reports, too; None: it has none."""
+    """The launcher's own checkpoint manager, which also reports; None if the launcher has none."""
     ray: RayCluster | None = None
     container_cpu: list[float] | None = None
-    """What `usage.container_cpu` read at the start; None outside a pod."""
+    """Reading of `usage.container_cpu` at the start; None outside a pod."""

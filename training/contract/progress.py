@@ -24,7 +24,7 @@ NAME = "progress.jsonl"
 ECHO = "TRAINING_ECHO_PROGRESS"
 """Environment variable that has progress printed too: nobody sees a pod's files, and its log can be followed."""
 AS_JSON = "json"
-"""Its value for programs that read it, with `in_log`; any other is for people."""
+"""Value of ECHO for programs, which read the lines by `in_log`; any other value prints for people."""
 MARK = "progress "
 
 EACH_STEP = "TRAINING_EACH_STEP"
@@ -103,7 +103,7 @@ def describe(event: dict[str, Any]) -> str:
 
 
 def epoch_of(event: dict[str, Any]) -> int | None:
-    """Of an event `steps`: which epoch its last step is of, from 1; None where that is not known."""
+    """Return the epoch, from 1, of the last step of an event `steps`; None if that is not known."""
     per_epoch = event.get("stepsPerEpoch")
     return -(-event["step"] // per_epoch) if per_epoch else None
 

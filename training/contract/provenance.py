@@ -1,4 +1,4 @@
-"""What a run is made of and where: hashes of code, dependencies and data, the host's facts. Standard library only.
+"""Records the inputs of a run: hashes of code, dependencies and data, the host's facts. Standard library only.
 
 The program computes these at preview; a run computes them again and records them, so a result can be checked.
 """
@@ -38,7 +38,7 @@ class Host:
     cpus_allowed: int
     memory_bytes: int
     cpu_quota: float | None = None
-    """CPUs that a cgroup's quota allows; None: none does."""
+    """CPUs that a cgroup's quota allows; None if there is no quota."""
 
     def fingerprint(self) -> str:
         """One line that changes when the machine does; memory in whole GiB, because kernels report it unevenly."""
@@ -47,7 +47,7 @@ class Host:
 
 
 def host() -> Host:
-    """This machine."""
+    """Return the facts of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Host(cpu.model(), len(allowed_cpus()), memory, cpu_quota())
 
@@ -70,7 +70,8 @@ def allowed_cpus() -> list[int]:
 
 
 def software(arm: str, workload: Workload, steering: dict[str, str]) -> Software:
-    """What this process of `arm` runs with: to be called before it does anything, with its steering variables."""
+    """Return the software of this process of `arm`. Call it before the process does anything; `steering`: its
+    variables."""
     return Software(
         code_hash=code_hash(arm, workload.name),
         versions=installed_versions(workload),
@@ -127,7 +128,8 @@ def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
 
 @cache
 def _named(source: bytes) -> list[str]:
-    """What a file may load; a plan reads most of them several times, once for each arm and for the image."""
+    """Return the project's modules that a file may load. A plan reads most files several times: for each arm and the
+    image."""
     names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -23,7 +23,7 @@ def setting(default: Any, rule: Rule, help_text: str, *, decides: bool = True) -
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """What a run does so that a failure does not lose it."""
+    """The way a run is kept from being lost by a failure."""
 
     checkpoints_kept: int = 0
     """The best ones, beside the newest; 0: none are made."""
@@ -34,13 +34,13 @@ class Recovery:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything of that."""
+        """Return whether the run makes checkpoints or is retried."""
         return bool(self.checkpoints_kept or self.max_failures)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What changes training. Field names are snake_case here, camelCase in config and JSON, --kebab-case as flags."""
+    """The settings that change training: snake_case names here, camelCase in config and JSON, --kebab-case as flags."""
 
     workload: str = setting(WORKLOADS[0], choice(WORKLOADS), "what is trained")
     workers: int = setting(2, whole(1, 256), "workers of the distributed arms")
@@ -53,7 +53,7 @@ class Recipe:
     seed: int = setting(1, whole(0, 2**31 - 1), "seed of repeat 1; repeat r uses seed + r - 1")
 
     def to_dict(self) -> dict[str, Any]:
-        """This recipe with camelCase keys, as config and JSON have it."""
+        """Return this recipe with camelCase keys, as in config and JSON."""
         return {camel(name): value for name, value in asdict(self).items()}
 
     @classmethod
@@ -67,7 +67,7 @@ class Recipe:
 
     @classmethod
     def settings(cls) -> dict[str, Field[Any]]:
-        """Every field by its camelCase name; `metadata` has its `rule` and `help`."""
+        """Return the fields by their camelCase names; `metadata` has their `rule` and `help`."""
         return {camel(each.name): each for each in fields(cls)}
 
     def for_arm(self, arm: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Recipe:
         }
 
     def flags(self) -> list[str]:
-        """This recipe as the flags that every entry point reads; what is not set is no flag."""
+        """Return this recipe as the flags that every entry point reads, without those that are not set."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         values = ((name, value) for name, value in values if value not in (None, ""))
         return [f"{kebab(name)}={str(v).lower() if isinstance(v, bool) else v}" for name, v in values]
@@ -92,11 +92,11 @@ class Recipe:
         return max(1, -int(-self.worker_cpus // 1))
 
     def recovery(self) -> Recovery:
-        """What a run does so that a failure does not lose it: nothing, where a workload does not say."""
+        """Return the recovery of such a run; a workload overrides it, by default there is none."""
         return Recovery()
 
     def why_not(self, processes: int) -> str:  # noqa: ARG002 (a workload's own may need it)
-        """Why so many processes cannot train this together; "": they can."""
+        """Return the reason why this number of processes cannot train together; "" if they can."""
         return ""
 
 
@@ -117,6 +117,7 @@ def canonical(value: Any) -> str:
 
 
 def batch_split(images: int, workers: int) -> list[int]:
-    """How many of a step's images each rank takes: as even as can be, larger shares first (128 over 3: 43, 43, 42)."""
+    """Return the number of a step's images for each rank, as even as possible, larger first (128 over 3: 43, 43,
+    42)."""
     share, rest = divmod(images, workers)
     return [share + (rank < rest) for rank in range(workers)]

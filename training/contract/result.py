@@ -1,4 +1,4 @@
-"""What a run leaves: one versioned TrainingResult as JSON. Standard library only.
+"""Defines the result of a run: one versioned TrainingResult as JSON. Standard library only.
 
 A number that could not be measured is None, and `reasons` says why under its dotted camelCase name; it is never 0.
 """
@@ -24,11 +24,11 @@ NAME = "result.json"
 
 
 WORKERS = "workers"
-"""Of a result's reasons: why fewer processes report than train together."""
+"""Key in a result's reasons: why fewer processes report than train together."""
 MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
-"""Likewise: why it is not known what others took, and how long ranks waited for a CPU."""
+"""Keys in a result's reasons: why it is not known what other programs took, and how long ranks waited for a CPU."""
 NOTICEABLE_CPUS = 0.1
-"""What others take of a machine is said from here on."""
+"""CPUs that other programs take of a machine, from which on they are reported."""
 
 
 class ResultError(ValueError):
@@ -47,12 +47,12 @@ class StepSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class Software:
-    """What a training process ran with: read in that process before any of it did anything."""
+    """Software of a training process, read in that process before any of it was used."""
 
     code_hash: str
-    """Of the project's modules that the arm can import; see training.contract.provenance."""
+    """Hash of the project's modules that the arm can import; see training.contract.provenance."""
     versions: dict[str, str]
-    """Of Python, and of the packages that are installed where it trained."""
+    """Versions of Python and of the packages that are installed where it trained."""
     platform: str
     """System, machine and C library."""
     kernel: str
@@ -62,42 +62,43 @@ class Software:
 
 @dataclass(frozen=True, kw_only=True)
 class CpuWait:
-    """What became of the threads of a rank that wanted to compute."""
+    """CPU time and waiting time of the threads of a rank."""
 
     seconds: float
-    """Of the clock."""
+    """Wall-clock time."""
     cpu_seconds: float
-    """That its threads had a CPU."""
+    """Time for which its threads had a CPU."""
     waited_seconds: float
-    """That they were ready and waited for one, each by itself: for other programs, a quota, or each other."""
+    """Time for which threads were ready and waited for a CPU, added over them: for other programs, a quota, or each
+    other."""
     pressure_seconds: float | None = None
-    """In a pod: of the clock, in which any process of its container waited; null where that is not counted."""
+    """In a pod: wall-clock time in which any process of its container waited; null where that is not counted."""
 
     @classmethod
     def of(cls, read: Sequence[Any]) -> "CpuWait":
-        """The four, in their order."""
+        """Return the wait of these four numbers, in the order of the fields."""
         seconds, had, waited, pressure = read
         return cls(seconds=seconds, cpu_seconds=had, waited_seconds=waited, pressure_seconds=pressure)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineUse:
-    """Whose the CPU time of this machine was while a run went on."""
+    """Use of this machine's CPU time during a run: by the run, the stack, other programs and the host."""
 
     seconds: float
-    """Of the clock: from the run's first process to the end of its last."""
+    """Wall-clock time from the run's first process to the end of its last."""
     cpus: int
-    """That the run may use; what follows is of these."""
+    """CPUs that the run may use; the numbers below are of these."""
     run_cpu_seconds: float
-    """Of the run's own processes, with those that ended."""
+    """CPU time of the run's own processes, with those that ended."""
     stack_cpu_seconds: float
-    """Of Pulumi and of what started the run."""
+    """CPU time of Pulumi and of the processes that started the run."""
     other_cpu_seconds: float
-    """Of all other programs; 0: less than can be told."""
+    """CPU time of all other programs; 0 if it is below the resolution."""
     stolen_seconds: float
-    """That the host of this virtual machine gave to others."""
+    """CPU time that the host of this virtual machine gave to other guests."""
     resolution_seconds: float
-    """What these may be wrong by: the system counts in ticks, each process in whole ones."""
+    """Largest error of these numbers: the system counts in ticks, each process in whole ones."""
 
     @property
     def other_cpus(self) -> float:
@@ -106,7 +107,7 @@ class MachineUse:
 
     @property
     def stolen_cpus(self) -> float:
-        """Likewise, the host."""
+        """CPUs that the host took, on average."""
         return self.stolen_seconds / self.seconds if self.seconds > 0 else 0.0
 
 
@@ -118,9 +119,10 @@ class Worker:
     node: str
     """Name of the machine; of a cluster's node, and not of the pod."""
     cpu_model: str
-    """Of that machine."""
+    """CPU model of that machine."""
     amount: int | None
-    """Of the work's unit: what this worker itself processed, all epochs; null where that could not be counted."""
+    """Amount that this worker itself processed in all epochs, in the work's unit; null where it could not be
+    counted."""
     compute_threads: int | None
     """Threads that the framework computes with, counted in the process; null where the system does not list them."""
     affinity: list[int] | None
@@ -129,8 +131,8 @@ class Worker:
     bound: bool
     """The run bound it to its own CPUs; in a pod the CPU limit holds it instead."""
     cpus: list[Cpu] | None
-    """Where those CPUs are: core, kind of core, NUMA node. Null where a rank that is bound was not, or the system says
-    nothing."""
+    """Position of those CPUs: core, kind of core, NUMA node. Null where a rank that should be bound was not, or the
+    system does not tell."""
     software: Software
     peak_memory_bytes: int | None
     mean_cpus: float | None
@@ -145,14 +147,14 @@ class Worker:
     pod: str | None = None
     """Null outside a pod."""
     training_wait: CpuWait | None = None
-    """From its first step to its last."""
+    """CPU time and waiting time from its first step to its last."""
     run_wait: CpuWait | None = None
-    """From its start on."""
+    """CPU time and waiting time from its start on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayCluster:
-    """What Ray said of its cluster."""
+    """Ray's own figures of its cluster."""
 
     nodes: int
     cpus: float
@@ -166,19 +168,20 @@ class RayHead:
 
     pod: str
     container_cpu: list[list[float]]
-    """As a worker's."""
+    """Like the field of a worker."""
     cluster_start_seconds: float | None = None
-    """From the RayCluster's creation until all its pods were ready for the first time: in no run, since it is kept."""
+    """Time from the RayCluster's creation until all its pods were ready for the first time. No run contains it, as the
+    cluster is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """What a result was made with."""
+    """The code, packages and data that a result comes from."""
 
     code_hash: str
-    """Of the project's modules that the run can import, before it ran; see training.contract.provenance."""
+    """Hash of the project's modules that the run can import, taken before it ran; see training.contract.provenance."""
     dependencies_hash: str
-    """Of what uv.lock pins; `versions` are those of what is installed."""
+    """Hash of the versions that uv.lock pins; `versions` are the installed ones."""
     dataset_hash: str | None
     """SHA-256 of images and labels as loaded; null where a script reads its data itself."""
     versions: dict[str, str]
@@ -192,14 +195,14 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Seconds:
-    """Where the time of a run went."""
+    """The time of a run, by its parts."""
 
     train: float | None
     """Timed steps, all epochs: the steady state."""
     startup: float | None
     """Start of the process or container to the first optimizer step; null where no step was seen."""
     phases: dict[str, float]
-    """Of the start-up, by name."""
+    """Parts of the start-up, by name."""
     warmup: float | None
     """First steps, which train but are not timed; null where no step was seen, as `validation`."""
     validation: float | None
@@ -207,15 +210,15 @@ class Seconds:
     evaluation: float | None
     """All evaluation: that, and the test at the end; null where it is not told from other work."""
     report: float | None
-    """In ray.train.report, within the epochs' gaps; null for arms that have none."""
+    """Time in ray.train.report, within the epochs' gaps; null for arms that have none."""
     wall: float
     """Start of the process or container to the result."""
     checkpoint: float | None = None
     """Writing and keeping checkpoints, within the epochs' gaps; null where there are none."""
     probe: float = 0.0
-    """Of `wall`, what only this project's own probes took: no training would spend it."""
+    """Part of `wall` that this project's own probes took; a training without them would not spend it."""
     observer: float = 0.0
-    """What observing a script's steps took on the rank where it took most: in no other number."""
+    """Time for observing a script's steps, on the rank where it took most; no other number contains it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,14 +230,14 @@ class Steps:
     """Optimizer steps of one of `epochsCompleted`; 0 where none was seen."""
     seconds: StepSeconds | None
     exchanged_bytes: int | None
-    """What a worker's gradients take, a step; null where that is not known."""
+    """Size of a worker's gradients, a step; null where it is not known."""
     trace: list[float] = field(default_factory=list)
     """Seconds of every timed step of rank 0, in order."""
     whole_epochs: bool = True
     """False: where an epoch ends is not known, or none was finished, and the whole run counts as one."""
     gaps: int | None = None
-    """In how many epochs what follows their steps (validation, report, checkpoint) was measured; null: in all. 0: what
-    another epoch takes is not known."""
+    """Number of epochs in which the time after their steps (validation, report, checkpoint) was measured; null if in
+    all. With 0 it is not known how long another epoch takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +245,7 @@ class Amount:
     """The work that the timed steps did, over all workers."""
 
     unit: str
-    """In the plural: `images`."""
+    """Unit of the work, in the plural: `images`."""
     timed: int | None
     """Null where it is not known."""
     per_second: float | None
@@ -254,12 +257,12 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """How far a run had learned after some training."""
+    """Score of a run after some training."""
 
     seconds: float | None
-    """Of steps so far; warm-up steps count as the mean timed step. Null where no step was timed."""
+    """Time of the steps so far; warm-up steps count as the mean timed step. Null where no step was timed."""
     score: float
-    """Of held-out data: the higher the better."""
+    """Score on held-out data; higher is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,31 +291,30 @@ class TrainingResult:
     steps: Steps
     amount: Amount
     scores: dict[str, float | None]
-    """How well it learned, by the names that its workload gives them."""
+    """Scores by the names that its workload gives them."""
     curve: list[Point]
     """The score that training follows, after each epoch."""
     schedule: list[float]
-    """What training itself chose by that, epoch by epoch (the learning rate): arms may differ in it; empty of a
-    script."""
+    """Learning rate of each epoch, as training chose it by the scores; arms may differ in it. Empty for a script."""
     work: dict[str, float]
-    """What all arms of a repeat must have alike, by name: sizes of model and data."""
+    """Sizes of model and data by name; they must be the same in all arms of a repeat."""
     workers: list[Worker]
     checks: dict[str, bool | None]
-    """What was verified during the run; null: not verified, with a reason."""
+    """Checks during the run, by name; null if not verified, with a reason."""
     detail: Any
     """The workload's own (`Workload.detail`); null in a summary."""
     ray: RayCluster | None = None
     ray_head: RayHead | None = None
     """Null where Ray is not in pods."""
     ray_ran: bool | None = None
-    """Whether a script's own processes had started Ray, or joined one; null where that was not looked at."""
+    """True if a script's own processes had started or joined Ray; null if that was not checked."""
     reported: dict[str, list[Reported]] = field(default_factory=dict)
-    """What a script said of itself on rank 0, by name, in order."""
+    """Numbers that a script reported on rank 0, by name, in order."""
     did: dict[str, str] = field(default_factory=dict)
-    """Of a script: what its work was, item by item, as arms are compared by it; `reasons` says under `work.<item>` why
-    one is missing."""
+    """Work of a script, item by item, by which arms are compared; `reasons` has under `work.<item>` why an item is
+    missing."""
     left_files: list[str] = field(default_factory=list)
-    """What a script made or changed in its own folder, where every later run finds it; the first few, by name."""
+    """Files that a script made or changed in its own folder, where later runs find them; the first few, by name."""
     weights: str | None = None
     """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
     retries: int | None = None
@@ -320,9 +322,9 @@ class TrainingResult:
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
     machine: MachineUse | None = None
-    """What others took of this machine meanwhile; null where nobody could tell."""
+    """Use of this machine's CPU time by other programs during the run; null where it could not be read."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why a value is null, by its dotted name: `seconds.train`."""
+    """Reasons why values are null, by their dotted names: `seconds.train`."""
     schema_version: int = SCHEMA_VERSION
 
     def to_dict(self) -> dict[str, Any]:
@@ -349,7 +351,7 @@ class TrainingResult:
         write_whole(path, json.dumps(self.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n")
 
     def summary(self, path: str, sha256: str) -> dict[str, Any]:
-        """What Pulumi's state keeps: this result without series and detail, with the file's path and its SHA-256."""
+        """Return this result for Pulumi's state: without series and detail, with the file's path and its SHA-256."""
         workers = [dataclasses.replace(worker, samples=[]) for worker in self.workers]
         short = dataclasses.replace(self, detail=None, steps=dataclasses.replace(self.steps, trace=[]), workers=workers)
         return short.to_dict() | {"path": path, "sha256": sha256}
@@ -363,11 +365,12 @@ class Summary:
     path: str
     """Relative to the project."""
     sha256: str
-    """Of the file."""
+    """SHA-256 of the file."""
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Summary":
-        """What `TrainingResult.summary` made. Raises ResultError on another version, a missing key or a wrong type."""
+        """Read the data of `TrainingResult.summary`. Raises ResultError on another version, a missing key or a wrong
+        type."""
         own = {key: _typed(str, data.get(key), f"summary.{key}") for key in ("path", "sha256")}
         return cls(result=TrainingResult.from_dict({key: data[key] for key in data if key not in own}), **own)
 

@@ -8,14 +8,14 @@ from typing import Any
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"-?(?:[0-9]{1,18}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
-"""What every reader takes for the same number: Python alone also reads 1_000, +2 and the digits of all alphabets."""
+"""Numbers that every reader understands alike: Python alone also reads 1_000, +2 and the digits of all alphabets."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How one setting is read from text.
+    """Reads one setting from text.
 
-    `parse` raises ValueError on text that is not allowed; `words` says what is, if need be only when asked.
+    `parse` raises ValueError on text that is not allowed; `words` describe what is, if need be computed when read.
     """
 
     parse: Callable[[str], Any]
@@ -23,7 +23,7 @@ class Rule:
 
     @property
     def allowed(self) -> str:
-        """What is allowed, in words."""
+        """Return a description of the allowed values."""
         return self.words if isinstance(self.words, str) else self.words()
 
 

@@ -1,4 +1,4 @@
-"""What a run took, by its parts: what is known beforehand of runs that are to come. Standard library only.
+"""Durations of a measured run by its parts, from which later runs are predicted. Standard library only.
 
 `make plan` puts them together, from results of earlier runs and from what `make try` keeps. Not here: what they give.
 """
@@ -22,12 +22,12 @@ class Timed:
 
     arm: str
     recipe: Mapping[str, Any]
-    """With camelCase keys; what is not in it may have been anything."""
+    """The recipe with camelCase keys; a key that is missing may have had any value."""
     began: float
     """Seconds since the epoch."""
     wall: float
     startup: float
-    """Until the end of the first step; 0 where no step was seen."""
+    """Time to the end of the first step; 0 where no step was seen."""
     step: float | None
     """A settled one; None where none was timed."""
     steps: int
@@ -36,7 +36,7 @@ class Timed:
     per_epoch: int | None
     """Steps; None where the end of an epoch is not known."""
     is_whole: bool
-    """It ended by itself, and not after the steps that were wanted."""
+    """True if it ended by itself, and not after the number of steps that was set."""
 
     @property
     def ended(self) -> float:
@@ -45,7 +45,7 @@ class Timed:
 
 
 def of_result(result: TrainingResult, began: float) -> Timed:
-    """What a measured run took."""
+    """Return the durations of a measured run."""
     steps, seconds, wanted = result.steps, result.seconds, result.recipe.get("measureSteps") or 0
     steps_done = steps.per_epoch * result.epochs_completed
     return Timed(
@@ -63,7 +63,8 @@ def of_result(result: TrainingResult, began: float) -> Timed:
 
 
 def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
-    """What a run of this recipe would take, by one that differs in its number of steps at most; None: not known."""
+    """Predict a run of this recipe from one that differs at most in its number of steps; None if it can't be
+    predicted."""
     if differences(timed, recipe):
         return None
     steps = _steps_of(timed, recipe)
@@ -87,14 +88,14 @@ def differences(timed: Timed, recipe: Recipe) -> list[str]:
 
 
 def _steps_of(timed: Timed, recipe: Recipe) -> int | None:
-    """How many steps such a run makes; None where only its end would tell."""
+    """Return the number of steps of such a run; None if only its end would show it."""
     wanted, whole = recipe.to_dict(), _whole_steps(timed, recipe)
     enough: int = wanted.get("measureSteps") or 0
     return whole if not enough else enough if whole is None else min(enough, whole)
 
 
 def _whole_steps(timed: Timed, recipe: Recipe) -> int | None:
-    """Of a run that ends by itself."""
+    """Return the number of steps of a run that ends by itself; None if it is not known."""
     takes_epochs = "{epochs}" in recipe.to_dict().get("scriptArguments", "{epochs}")
     if timed.is_whole and (recipe.epochs == timed.recipe["epochs"] or not takes_epochs):
         return timed.steps
@@ -107,5 +108,5 @@ def to_dict(timed: Timed) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> Timed:
-    """Of that data; raises KeyError and TypeError for other data."""
+    """Read a `Timed` from its data. Raises KeyError or TypeError for other data."""
     return Timed(**{name: data[camel(name)] for name in Timed.__dataclass_fields__})

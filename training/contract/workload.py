@@ -1,4 +1,4 @@
-"""What a workload is: what is trained, and all that the rest of the project has to know of it. Standard library only.
+"""Defines a workload: the training, and all that the rest of the project has to know of it. Standard library only.
 
 To add one: its name in `WORKLOADS`, and a folder `training/workloads/<name>` whose `workload.py` has a `WORKLOAD`. It
 is found by its name and imported when it is asked for: so code hash and image of one hold nothing of another.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from training.contract.result import TrainingResult
 
 WORKLOADS = ("cnn", "script")
-"""Every workload by name; the first is the default."""
+"""Names of all workloads; the first is the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +27,13 @@ class Score:
     unit: str = ""
     digits: int = 2
     factor: float = 1
-    """What a value is multiplied by to be shown in `unit`."""
+    """Factor from a value to `unit`."""
     better: Literal["lower", "higher"] = "higher"
     column: str = ""
     """Heading in the text table; "": not there."""
     on_page: bool = True
     in_changes: bool = False
-    """Whether two measurements are compared by it."""
+    """True if two measurements are compared by it."""
     in_sweeps: str = ""
     """Heading in a sweep's table; "": not there."""
 
@@ -45,31 +45,30 @@ class Target:
     name: str
     better: Literal["lower", "higher"]
     value: float | None
-    """What has to be reached; None: nothing is said of that."""
+    """Value to reach; None if none is set."""
     tolerance: float | None
-    """By how much arms may end apart and have learned the same; None: nothing is said of that."""
+    """Largest difference of arms that count as having learned the same; None if none is set."""
 
     def is_reached(self, value: float) -> bool:
-        """Whether this is as good as what has to be reached; nothing is where that is not said."""
+        """Return whether `value` reaches the target; False if no target is set."""
         return self.value is not None and (value >= self.value if self.better == "higher" else value <= self.value)
 
 
 Installed = Mapping[str, str] | None
-"""Versions by package of the image that the pods of a run have; None: it runs on this machine."""
+"""Package versions in the image of a run's pods; None if the run is on this machine."""
 
 
 class OfRayCluster(dict[str, str]):
-    """Likewise, of a Ray cluster that exists: a run is a process of one of its nodes, and what else is installed there
-    nobody knows before."""
+    """Known packages of an existing Ray cluster, whose nodes run the processes; others may be installed."""
 
 
 class OfOtherImage(dict[str, str]):
-    """Likewise, of an image that somebody else made: what it has beside these its pods alone know."""
+    """Packages required of an image that this project did not build; the rest is unknown until a pod runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """What the pods of a run need beside their image."""
+    """Files that the pods of a run need besides their image."""
 
     content: bytes
     digest: str
@@ -88,36 +87,37 @@ def _no_rendezvous(*_: Any) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What is trained. Its processes come to be by an arm's launcher; each then calls `train` of the module `body`."""
+    """A kind of training. An arm's launcher starts its processes; each then calls `train` of the module `body`."""
 
     name: str
     framework: str
-    """As the title of the control names it: `TensorFlow`."""
+    """Name of the framework in the control's title: `TensorFlow`."""
     ray: str = "as documented"
-    """How the arm `ray` uses Ray, as its title says it."""
+    """The way the arm `ray` uses Ray, for its title."""
     recipe: type["Recipe"]
-    """Its settings: those of every recipe, and its own. Each is a config key, a flag, and a key of the results."""
+    """Class of its settings: those of every recipe, and its own. Each is a config key, a flag, and a key of the
+    results."""
     detail: type[Any]
     """Dataclass of what its results have beyond the core: its own pictures are drawn from that."""
     unit: str
-    """Of the work, in the plural: `images`."""
+    """Unit of the work, in the plural: `images`."""
     words: Callable[[Mapping[str, Any]], str]
-    """From a recipe's camelCase dict: what is trained, as the heading of a table."""
+    """Returns a table's heading, which names the training, from a recipe's camelCase dict."""
     scores: tuple[Score, ...]
     """The first is the one whose gap between the arms is shown."""
     body: str = ""
     """Module with `train(recipe, process) -> TrainingResult | None`, imported once the process is set up. Rank 0 gives
-    the result, the others None. "": it has a `launcher`."""
+    the result, the others None. "" if it has a `launcher`."""
     launcher: str = ""
     """Module with `launch(request, arm) -> TrainingResult`, which makes a run of processes that are not the project's.
-    "": the arm's own launcher makes the processes, and `body` is what each does."""
+    "" if the arm's own launcher makes the processes, and `body` is what each does."""
     rendezvous: Callable[[Sequence[str], int], dict[str, str]] = _no_rendezvous
     """Environment by which its framework finds the other ranks: from `host:port` of each, and this process's rank."""
     trainer: str = ""
     """Class of Ray Train for its framework, with its module."""
     packages: tuple[str, ...] = ()
-    """Of uv.lock, what decides beside Ray what it computes: that and what it requires are its dependencies. Empty:
-    it runs in an environment of its own."""
+    """Packages of uv.lock that decide, besides Ray, what it computes; they and their requirements are its dependencies.
+    Empty if it runs in an environment of its own."""
     libraries: tuple[str, ...] = ()
     """More packages whose installed versions every rank reports."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -125,35 +125,36 @@ class Workload:
     imports: tuple[str, ...] = ()
     """Modules beside `body` that a run imports: read once before the first run of a measurement."""
     warm_up: Callable[[Any], Sequence[str]] = _nothing
-    """From a recipe: a command that imports that in an environment of its own; empty: `body` and `imports` are it."""
+    """Returns, from a recipe, a command that imports the packages in the recipe's own environment; empty if importing
+    `body` and `imports` is enough."""
     data: Callable[[Any], str] = lambda _: ""
     """The data set of a recipe, by the name by which an image holds it; "": none."""
     fetch: Callable[[Any, str], Sequence[str]] = _nothing
-    """From a recipe and the folder `--dataset-path`: what python is called with to download what a run needs. A run on
-    this machine reaches no network, so that is called before it."""
+    """Returns, from a recipe and the folder `--dataset-path`, the arguments of a python that downloads what a run
+    needs. A run on this machine reaches no network, so this is called before it."""
     remarks: Callable[[Any], Mapping[str, str]] = lambda _: {}
-    """From a recipe: sentences that qualify the verdict, by name."""
+    """Returns, from a recipe, sentences that qualify the verdict, by name."""
     binds_ranks: bool = True
-    """Each rank is bound to CPUs of its own, in every arm; else its ranks share those that an arm has as a whole."""
+    """True if each rank is bound to CPUs of its own, in every arm; else its ranks share the CPUs of the arm."""
     files: Callable[[Any], Files | None] = lambda _: None
-    """From a recipe: files of the user's that its pods need; None: the image has all."""
+    """Returns, from a recipe, the user's files that its pods need; None if the image has everything."""
     by_path: tuple[str, ...] = ()
     """Folders of the project whose modules its processes load by their path, which no import tells."""
     inputs: Callable[[Any, Installed], Mapping[str, Any]] = lambda *_: {}
-    """From a recipe: what its runs depend on beside the recipe and the project: versions, hashes of files."""
+    """Returns, from a recipe, the inputs of its runs besides recipe and project: versions, hashes of files."""
     modules: Callable[[Any], Mapping[str, str]] = lambda _: {}
-    """From a recipe: modules that its processes import, each with the package that brings it."""
+    """Returns, from a recipe, the modules that its processes import, each with the package that provides it."""
     why_not: Callable[[Any, str, Installed], str] = lambda *_: ""
-    """From a recipe and the name of an arm: why it can't be run so; "": it can."""
+    """Returns, from a recipe and the name of an arm, why that arm can't be run; "" if it can."""
     command: Callable[[Any, str, Installed], str] = lambda *_: ""
-    """From a recipe and the name of an arm: what a preview shows of it, as one would type it; "": nothing."""
+    """Returns, from a recipe and the name of an arm, the command that a preview shows; "" if there is none."""
     target: "Callable[[Any], Target | None]" = lambda _: None
-    """From a recipe: what its training is about; None: the scores say it, or nothing does."""
+    """Returns, from a recipe, the target of its training; None if the scores are the target, or there is none."""
     work_checks: tuple[str, ...] = ("shardsCoverDataSet", "weightsEqual")
     """The checks of a result's `checks` by which arms of several ranks are known to have done the same work."""
     same_work: "Callable[[Sequence[TrainingResult]], Mapping[str, tuple[bool | None, str]]] | None" = None
-    """From the results of a repeat: what makes the work the same, item by item: whether the arms have it in common, and
-    the words for it. None: what they say of it has to be equal."""
+    """Compares the results of a repeat: for each item of the work, whether the arms have it in common, and its
+    description. None if the arms' own descriptions have to be equal."""
 
 
 def named(name: str) -> Workload:

@@ -1,1 +1,1 @@
-"""What the training image is built from."""
+"""The inputs of the training image."""

@@ -1,8 +1,7 @@
-"""Whether an image that was made elsewhere can be that of the pods: `python -c` of this text in it, as a pod's user.
+"""Checks an image built elsewhere for use in the pods: `python -c` of this text in it, as a pod's user.
 
-Python 3.8 and newer, standard library alone: nothing of this project need be in that image. What it has to have stands
-in the environment variable ASKED. Prints what it found in one line, or each problem with what to change, and ends with
-1.
+Python 3.8 and newer, standard library alone: nothing of this project need be in that image. Its requirements are in
+the environment variable ASKED. Prints its versions in one line, or each problem with what to change, and exits with 1.
 """
 
 from __future__ import annotations
@@ -39,7 +38,8 @@ def main() -> None:
 
 
 def version(name: str) -> str | None:
-    """The installed version of a package; `tensorflow` is whichever of its packages there is. None: it is missing."""
+    """Return the installed version of a package, None if it is missing; `tensorflow` is whichever of its packages
+    exists."""
     if name == "python":
         return platform.python_version()
     for package in (name, f"{name}-cpu"):
@@ -51,7 +51,7 @@ def version(name: str) -> str | None:
 
 
 def wrong_versions(least: dict[str, str], exact: dict[str, str], installed: dict[str, str | None]) -> Iterator[str]:
-    """What is missing, too old, or another than it has to be; of Python, major and minor count."""
+    """Yield the packages that are missing, too old, or not the exact version; of Python, major and minor count."""
     for name, wanted in least.items():
         version = installed[name]
         if version is None:
@@ -71,7 +71,7 @@ def numbers(text: str) -> list[int]:
 
 
 def missing_modules(modules: dict[str, str]) -> Iterator[str]:
-    """What is imported, and is not there for this user."""
+    """Yield the imported modules that this user's Python does not find."""
     for name, package in sorted(modules.items()):
         try:
             is_found = importlib.util.find_spec(name) is not None
@@ -84,14 +84,14 @@ def missing_modules(modules: dict[str, str]) -> Iterator[str]:
 
 
 def missing_programs(names: list[str]) -> Iterator[str]:
-    """Of those by which KubeRay starts Ray in a pod."""
+    """Yield the programs missing on PATH by which KubeRay starts Ray in a pod."""
     for name in names:
         if not shutil.which(name):
             yield f"it has no program {name} on PATH, by which Ray is started in its pods"
 
 
 def not_writable(folder: Path) -> Iterator[str]:
-    """Whether the user of the pods may write there."""
+    """Yield a problem if the user of the pods may not write to this folder."""
     try:
         (folder / ".check").write_text("", encoding="utf-8")
         (folder / ".check").unlink()

@@ -16,7 +16,7 @@ MAGIC = b"\x7fELF\x02\x01"
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTIONS_AT, _COUNTS_AT = 40, 60
-"""Where the header says where the table of sections is, and how many there are."""
+"""Positions in the header of the section table's address and of its number of entries."""
 
 
 def strip(path: Path) -> int:

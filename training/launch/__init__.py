@@ -1,1 +1,1 @@
-"""How an arm's processes come to be, on this machine and in pods, and how their result leaves."""
+"""Starts an arm's processes, on this machine and in pods, and collects their result."""

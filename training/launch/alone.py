@@ -4,6 +4,6 @@ from training.launch import entry
 
 
 def main(arm: str, doc: str | None) -> None:
-    """Be that process."""
+    """Run the arm's only training process."""
     request = entry.begin(arm, doc)
     entry.run(lambda: entry.take_part(entry.on_this_machine(request), arm), request.result)

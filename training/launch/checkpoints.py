@@ -19,12 +19,12 @@ from training.launch.storage import Storage
 MANIFEST = "manifest.json"
 """Written last: epoch, score, and the SHA-256 of every other file."""
 FOLDER = "checkpoints"
-"""In the run's folder in storage."""
+"""Folder of the checkpoints, in the run's folder in storage."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint says of itself."""
+    """The description of a checkpoint, stored in it."""
 
     epoch: int
     score: float
@@ -50,7 +50,8 @@ def whole(folder: Path) -> Manifest | None:
 
 
 def manifests(storage: Storage) -> dict[str, Manifest]:
-    """Of the checkpoints in a folder in storage and below, by their folders; one that can't be read is left out."""
+    """Read the manifests of the checkpoints in a folder in storage and below, by their folders, without unreadable
+    ones."""
     read: dict[str, Manifest] = {}
     with tempfile.TemporaryDirectory(prefix="manifests-") as copies:
         for name in [name for name in storage.names() if PurePosixPath(name).name == MANIFEST]:
@@ -76,7 +77,7 @@ def _newest_of(known: dict[str, Manifest], storage: Storage) -> Iterator[Path | 
 class InStorage:
     """The best checkpoints of a run, and the newest, in its folder in storage.
 
-    What is there is asked once, and remembered, as Ray Train's manager does: an arm without Ray pays for no more.
+    Lists storage once and caches the result, as Ray Train's manager does, so that arms without Ray pay the same.
     """
 
     def __init__(self, storage: Storage, most: int) -> None:
@@ -109,7 +110,8 @@ class InStorage:
         return self._scores
 
     def _beyond(self, scores: dict[str, float], newest: str) -> list[str]:
-        """Those that are neither among the best, of equal ones the later, nor the newest."""
+        """Return the names of the checkpoints that are neither the newest nor among the best, of equal ones the
+        later."""
         worst_first = sorted(scores, key=lambda name: (math.isnan(scores[name]), scores[name]), reverse=True)
         return [name for name in worst_first[: -self._most] if name != newest]
 

@@ -1,6 +1,6 @@
-"""What the entry points have in common: the recipe as flags, a process that trains, and a result written whole.
+"""The common part of the entry points: the recipe as flags, a process that trains, and a result written whole.
 
-Not how an arm's processes come to be.
+How an arm's processes are started is not in here.
 """
 
 import argparse
@@ -35,18 +35,18 @@ OF_POD = "a pod, or a job on a node, is not told whose the CPU time of its node 
 NOBODY_LOOKED = "what others take of this machine is counted for the runs of a stack"
 NOT_COUNTED = "no step was seen, or the system does not count how long a process waits for a CPU"
 NO_PRESSURE = "the pod's cgroup does not count it: it is of version 1, or the kernel's PSI is off"
-"""Why a result says nothing of others."""
+"""Reasons why a result does not have the CPU time that other programs took."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What an entry point was asked for."""
+    """The command line of an entry point."""
 
     recipe: Recipe
     result: Path
     dataset_path: str
     storage: str
-    """The address of this run's folder for what outlives it; "": there is none."""
+    """Address of this run's folder for what outlives it; "" if there is none."""
     bind_cpus: bool
     address: str
     dashboard: bool
@@ -55,12 +55,12 @@ class Request:
 
     @property
     def workload(self) -> Workload:
-        """What is trained."""
+        """The workload of the recipe."""
         return workload.named(self.recipe.workload)
 
 
 def begin(arm: str, doc: str | None) -> Request:
-    """What this process's command line asks of `arm`; its environment is from now on what a run may have.
+    """Parse the command line of `arm`, and remove from this process's environment what a run may not have.
 
     A workload with a launcher of its own is run by that, and the process ends with it.
     """
@@ -145,7 +145,7 @@ def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
 
 
 def with_reasons(result: TrainingResult) -> TrainingResult:
-    """With why it says nothing of what others took of its CPUs, as far as this process can know."""
+    """Add the reasons why CPU time that others took is missing from the result, as far as this process knows them."""
     in_pod, waits = POD in os.environ, [worker.training_wait for worker in result.workers]
     reasons = {MACHINE: OF_POD if in_pod else NOBODY_LOOKED}
     if None in waits:
@@ -180,12 +180,12 @@ def on_this_machine(request: Request) -> Request:
 
 
 def _enter_own_network(storage: str) -> str | None:
-    """Why this run has none; None where it has."""
+    """Give this run a network of its own; return the reason if it can't have one, else None."""
     return f"it keeps what outlives it in {storage}" if environment.is_remote(storage) else isolation.enter()
 
 
 def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more: Any) -> TrainingResult | None:
-    """Be rank `rank` of `world` training processes: CPUs and environment first, the framework after them, then train.
+    """Train as rank `rank` of `world`: set CPUs and environment first, then import the framework.
 
     `more`: fields of Process that only this arm has.
     """
@@ -220,15 +220,15 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
 
 
 def _begin_folder(folder: Path) -> None:
-    """On a node of a Ray cluster, where the driver has made none, and an earlier run may have left its progress."""
+    """Create the folder of this rank on a node of a Ray cluster, without the progress of an earlier run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / NAME).unlink(missing_ok=True)
 
 
 def container_cpu_at_start(request: Request) -> list[float] | None:
-    """What the container of this process had used before it; None outside a pod, where the CPUs are bound.
+    """Return the CPU time that this process's container used before it; None outside a pod, where the CPUs are bound.
 
-    And in a Ray job: a node of a cluster that exists has others in it, too.
+    None in a Ray job, too: other processes run on a node of an existing cluster.
     """
     return None if request.bind_cpus or RAY_JOB in os.environ else container_cpu(less=cpu_seconds())
 
@@ -247,7 +247,7 @@ def _workload(arguments: list[str] | None) -> Workload:
 
 
 def _address(text: str) -> str:
-    """Of storage: a folder's absolute path, anything else as it is."""
+    """Return the address of storage: of a folder its absolute path, anything else unchanged."""
     return text if not text or "://" in text else str(Path(text).absolute())
 
 

@@ -1,6 +1,6 @@
-"""What a training process is given before its framework is imported: environment variables, CPUs and threads.
+"""Sets up a training process before its framework is imported: environment variables, CPUs and threads.
 
-The same in every arm. What of the caller's environment reaches a run is a list of what it may have: docs/adr/0011.
+The same in every arm. Only listed variables of the caller's environment reach a run: docs/adr/0011.
 """
 
 import gc
@@ -24,42 +24,43 @@ DOWNLOADING = re.compile("(?i:http|https|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|
 127.0.0.1, and a proxy's address may hold a password."""
 
 TRUSTING = re.compile("SSL_CERT_(FILE|DIR)")
-"""Which of those name authorities of certificates. Arrow reads them: a run has them that keeps something over a
-network."""
+"""Variables of those that name certificate authorities. Arrow reads them: a run that stores something over a network
+has them."""
 
 STORING = re.compile("AWS_[A-Z0-9_]+|GOOGLE_APPLICATION_CREDENTIALS")
 """Variables by which S3 and Google Cloud Storage are reached: of a run that keeps something there alone. They hold
 credentials, and no result has them."""
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-"""Those of them that belong together; all but the first are secret by themselves."""
+"""Credentials among them that belong together; all but the first are secret by themselves."""
 
 OWN = re.compile("TRAINING_[A-Z_]+")
-"""What this project's processes tell each other."""
+"""Variables by which this project's processes pass data to each other."""
 
 SECRET = "TRAINING_SECRET_ENVIRONMENT"  # noqa: S105 (its name)
-"""By which a run is told variables that nobody else may see, as a JSON object."""
+"""Variable that passes secret variables to a run, as a JSON object."""
 
 SECRET_NAMES = "TRAINING_SECRET_NAMES"  # noqa: S105 (its name)
-"""Of a pod, whose specification has each of them: their names, with commas between."""
+"""Variable of a pod with the names of its secret variables, separated by commas; its specification has each of them."""
 
 FILES = "TRAINING_FILES"
-"""Of a pod: the file with what a run needs beside the image."""
+"""Variable of a pod with the path of the file that holds what a run needs besides the image."""
 
 RAY_JOB = "TRAINING_RAY_JOB"
-"""Of a job of a Ray cluster that exists, and of its workers: a process of a node that is nobody's alone."""
+"""Variable of a job of an existing Ray cluster and of its workers, whose processes share a node with others."""
 
 BESIDE_SCRIPT = ".ray-worth-it"
 """The project's modules in the folder of such a job, where a script has come with them."""
 
 IN_OTHER_IMAGE = "/ray-worth-it"
-"""The project's modules in a pod whose image somebody else made. No image has such a folder of its own."""
+"""Folder of the project's modules in a pod whose image this project did not build. No image has such a folder of its
+own."""
 
 SECRET_FILE = "TRAINING_SECRET_FILE"  # noqa: S105 (its name)
-"""Of such a job: the file with variables that nobody else may see, as a JSON object."""
+"""Variable of such a job with the path of the file that holds its secret variables, as a JSON object."""
 
 RESULTS = "TRAINING_RESULTS"
-"""Of such a job: the folder of its result, which a pod has at a place of its own."""
+"""Variable of such a job with the folder of its result, which in a pod is at a fixed place."""
 
 LONGEST_TEMPORARY = 24
 """Characters. A socket's path ends at 107 (103 on macOS), and there follow 15 of ours and up to 64 of Ray's:
@@ -77,23 +78,23 @@ TF_VAR_… and TF_TOKEN_… hold secrets, and these variables are recorded in re
 
 
 def allowed(environment: Mapping[str, str], storage: str = "") -> dict[str, str]:
-    """What of this environment a run with that storage may have, until its data are fetched."""
+    """Return the variables of this environment that a run with that storage may have until its data are fetched."""
     lists = (SYSTEM, OWN, STEERING, DOWNLOADING, *([STORING] if is_remote(storage) else []))
     return {key: value for key, value in environment.items() if any(names.fullmatch(key) for names in lists)}
 
 
 def training(environment: Mapping[str, str], storage: str = "") -> dict[str, str]:
-    """What of this environment a run with that storage may have as it trains."""
+    """Return the variables of this environment that a run with that storage may have as it trains."""
     return {key: value for key, value in allowed(environment, storage).items() if not _is_over(key, storage)}
 
 
 def _is_over(key: str, storage: str) -> bool:
-    """Whether a variable is of no use once data are fetched."""
+    """Return whether a variable is of no use once data are fetched."""
     return bool(DOWNLOADING.fullmatch(key)) and not (is_remote(storage) and TRUSTING.fullmatch(key))
 
 
 SECRET_NAME = re.compile("(?i)(token|secret|password|passwd|credentials?|(api|access|private)_?key)(_|$)")
-"""Of what is in no result, whatever a framework's variables begin with."""
+"""Names of variables that are in no result, whatever a framework's variables begin with."""
 
 
 def steering(environment: Mapping[str, str]) -> dict[str, str]:
@@ -104,17 +105,17 @@ def steering(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_remote(storage: str) -> bool:
-    """Whether storage is an address that is reached over a network, and no folder."""
+    """Return whether storage is an address that is reached over a network, and no folder."""
     return "://" in storage
 
 
 def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """What in this environment lets somebody into storage, and nobody else may see."""
+    """Return the secret part of this environment's credentials for storage."""
     return {key: environment[key] for key in CREDENTIALS[1:] if key in environment}
 
 
 def let_in(environment: Mapping[str, str], credentials: Mapping[str, str]) -> dict[str, str]:
-    """This environment with other credentials for its storage, none: with its own."""
+    """Return this environment with these credentials for its storage; with its own if `credentials` is empty."""
     replaced = CREDENTIALS if credentials else ()
     return {key: value for key, value in environment.items() if key not in replaced} | dict(credentials)
 

@@ -37,10 +37,10 @@ GRACE_SECONDS = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
-    """Its exit code; negative: the signal that ended it."""
+    """Exit code; negative if a signal ended it."""
     began: float
     """Seconds since the epoch."""
     ended: float
@@ -102,10 +102,10 @@ def _read_or_end(read: Callable[[IO[bytes]], bool] | None, running: subprocess.P
 
 
 def _wait(running: subprocess.Popen[bytes]) -> int:
-    """Until the command ends, or starts processes without end; gives the most that were counted.
+    """Wait until the command ends, or starts processes without end; return the largest number of processes counted.
 
     Its own processes are counted only where the machine has more than ever before: that takes 3 ms of CPU with 120
-    processes, and each time anew would be time of the arm's.
+    processes, and a count every time would cost the arm time.
     """
     most = polls = most_of_all = 0
     while running.poll() is None:
@@ -121,7 +121,7 @@ def _wait(running: subprocess.Popen[bytes]) -> int:
 
 @contextmanager
 def _bound(cpus: int) -> Iterator[None]:
-    """What is started meanwhile has the first CPUs in the order in which workers get them; 0: those of this process.
+    """Bind what is started meanwhile to the first CPUs in the workers' order; with 0, to those of this process.
 
     Not this process itself, which would share the baseline's only CPU with it.
     """

@@ -1,4 +1,4 @@
-"""How the pods of an Indexed Job find each other: by a pod's own name and index. Standard library only.
+"""Addresses of the pods of an Indexed Job, from a pod's own name and index. Standard library only.
 
 Kubernetes names such a pod JOB-INDEX, and a headless Service gives it the address JOB-INDEX.SERVICE.
 """
@@ -18,7 +18,7 @@ WORKERS = "TRAINING_WORKERS"
 """Environment variable with how many pods there are."""
 PORT = 2222
 WAIT_SECONDS = 600.0
-"""Until all names resolve: the slowest pod may have to wait for a place."""
+"""Time limit until all names resolve: the slowest pod may have to wait for a place."""
 POLL_SECONDS = 0.5
 
 

@@ -1,4 +1,4 @@
-"""What a run in a pod prints, kept in its storage: the log of a pod goes with it. Standard library until it is kept.
+"""Keeps the output of a run's pod in storage, as its log is deleted with the pod. Standard library until it is kept.
 
 The run becomes a child of this process, which hands on all that it prints as it comes, and keeps it when the run has
 ended: well, by a failure, or by SIGTERM. Nothing is kept of a container that is ended as a whole, for its memory say.
@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 FOLDER = "logs"
-"""Of a run's folder in storage."""
+"""Folder of the logs, in a run's folder in storage."""
 _CHUNK = 65536
 _SILENCE_SECONDS = 1.0
-"""For which what a run left behind may hold its output after the run's own end."""
+"""Time for which the run's leftover processes may hold its output open, without output, after the run's own end."""
 
 
 def run(command: Sequence[str], storage: str, name: str) -> int:
@@ -43,7 +43,7 @@ def _pass_on(child: "subprocess.Popen[bytes]", number: int, _: FrameType | None)
 
 
 def _hand_on(child: "subprocess.Popen[bytes]", file: int) -> None:
-    """To where this process prints and into the file, until all that holds the output has ended, or is silent."""
+    """Copy the output to this process's and into the file, until everything that holds it has ended, or is silent."""
     assert child.stdout is not None  # noqa: S101 (it is a pipe)
     source, ended_at = child.stdout.fileno(), None
     while True:
@@ -68,7 +68,7 @@ def _write(target: int, chunk: bytes) -> None:
 
 
 def _keep(log: Path, storage: str) -> str:
-    """Why it is not kept; empty where it is."""
+    """Keep the log in storage; return the reason if that failed, else ""."""
     try:
         from training.launch.storage import Storage
 

@@ -1,8 +1,8 @@
-"""A result on its way out of a pod: the last thing in the log, after a marker. Standard library only.
+"""Passes a result out of a pod: it is the last thing in the log, after a marker. Standard library only.
 
 Container runtimes cut long lines, so the text after the last marker is joined before it is read. The kubelet starts a
-container's log anew when it is longer than 10 MiB, looks at that every 10 seconds, and shows the newest part alone: a
-result of that length would be lost where it looks between the result and the container's end.
+new log for a container when one is longer than 10 MiB, checks that every 10 seconds, and shows only the newest part: a
+result of that length would be lost if it checks between the result and the container's end.
 """
 
 import json
@@ -14,9 +14,9 @@ from training.contract.result import ResultError, TrainingResult, read
 
 MARKER = "=== result.json ==="
 MOST_BYTES = 4 * 2**20
-"""Of a printed result: under half of what a log may have."""
+"""Largest size of a printed result: under half of a log's limit."""
 SERIES = {"trace": "steps.trace", "samples": "workers.samples"}
-"""What grows with the length of a run: an entry a step, an entry a second; where it stands. No ratio needs them."""
+"""Series that grow with the length of a run, by an entry a step or a second, and their place. No ratio needs them."""
 
 
 def print_result(path: Path) -> None:
@@ -33,7 +33,7 @@ def print_result(path: Path) -> None:
 
 
 def _halved(value: Any) -> Any:
-    """With every second entry of each series, wherever it is."""
+    """Return `value` with every second entry of each series, at any depth."""
     if isinstance(value, dict):
         return {key: part[::2] if key in SERIES else _halved(part) for key, part in value.items()}
     return [_halved(part) for part in value] if isinstance(value, list) else value

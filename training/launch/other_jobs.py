@@ -1,4 +1,4 @@
-"""Whose a job of a Ray cluster is: a measurement's own, or somebody else's, which no measurement may stop.
+"""Tells a measurement's own jobs of a Ray cluster from foreign ones, which no measurement may stop.
 
 Jobs are as Ray's Job Submission API writes them: its submission jobs, and drivers that connected by themselves.
 """
@@ -15,7 +15,7 @@ LONGEST_COMMAND = 80
 
 
 def is_unfinished(job: Mapping[str, Any]) -> bool:
-    """Whether it waits or runs."""
+    """Return whether the job waits or runs."""
     return job["status"] in UNFINISHED
 
 
@@ -25,32 +25,32 @@ def mark(owner: str) -> dict[str, str]:
 
 
 def is_of_measurement(job: Mapping[str, Any]) -> bool:
-    """Whether a run of this project submitted it, whoever made that."""
+    """Return whether a run of this project submitted the job, of any user."""
     return (job.get("metadata") or {}).get(_WHAT) == "measurement"
 
 
 def is_of(owner: str, job: Mapping[str, Any]) -> bool:
-    """Whether it is of a measurement of that owner. All others are somebody else's."""
+    """Return whether the job is a run of this owner's measurements. All others are foreign."""
     return mark(owner).items() <= (job.get("metadata") or {}).items()
 
 
 def job_name(job: Mapping[str, Any]) -> str:
-    """Its submission id; of a driver that connected by itself, Ray's own id."""
+    """Return the job's submission id; of a driver that connected by itself, Ray's own id."""
     return str(job.get("submission_id") or job["job_id"])
 
 
 def running_others(jobs: Iterable[Mapping[str, Any]], owner: str) -> list[Mapping[str, Any]]:
-    """Of these jobs those that run and that no measurement of that owner submitted."""
+    """Return the unfinished jobs that no measurement of this owner submitted."""
     return [job for job in jobs if is_unfinished(job) and not is_of(owner, job)]
 
 
 SHARES = "It would share the CPUs that are measured, and is not stopped for that."
 ENDS = "It would end with the cluster."
-"""Why nothing is done while it runs: what a measurement says, and what deletes the cluster."""
+"""Reason to wait for such a job: of a measurement, and of the command that deletes the cluster."""
 
 
 def refusal(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
-    """That these jobs of others run, and what to do about each."""
+    """Return a message that these foreign jobs run, with a way to end each."""
     return "\n  ".join([f"{reason(others, stack, why)}:", *(end_line(job, stack) for job in others)])
 
 
@@ -67,24 +67,24 @@ def _shown(job: Mapping[str, Any]) -> str:
 
 
 def _line(text: str) -> str:
-    """In one line, whatever somebody called it."""
+    """Return the text in one line, printable whatever its author put in it."""
     return " ".join(printable(text).split("\n"))
 
 
 def command(job: Mapping[str, Any]) -> str:
-    """What it runs, for a line of text."""
+    """Return the job's command, shortened for a line of text."""
     text = _line(str(job.get("entrypoint") or "no command"))
     return text if len(text) <= LONGEST_COMMAND else f"{text[:LONGEST_COMMAND]}…"
 
 
 def end_line(job: Mapping[str, Any], stack: str) -> str:
-    """What to type, or where to look, to end a job; one of somebody's measurement is waited for."""
+    """Return the command that ends a job, or where to find it; a run of another measurement has to be waited for."""
     name = _line(job_name(job))
     quoted = shlex.quote(name)
     if is_of_measurement(job):
         return (
-            f"{name} is a run of somebody's measurement, or of `make recovery`: wait until that has ended."
-            f" Where it was yours, from another checkout or interrupted:  STACK={stack} make stop JOB={quoted}"
+            f"{name} is a run of another measurement, or of `make recovery`: wait until that has ended."
+            f" If it is yours, from another checkout or interrupted:  STACK={stack} make stop JOB={quoted}"
         )
     if job.get("submission_id"):
         return f"STACK={stack} make stop JOB={quoted}"

@@ -43,7 +43,7 @@ def launch_workers(request: entry.Request, arm: str) -> None:
 
 
 def run_worker(request: entry.Request, arm: str, cluster: Rendezvous) -> TrainingResult | None:
-    """Be the worker that this process was told to be."""
+    """Train as the worker of this address and rank."""
     os.environ |= request.workload.rendezvous(cluster.addresses, cluster.rank)
     request.phases.add("launch", request.started.seconds_until(Stamp.now()) - sum(request.phases.seconds.values()))
     return entry.take_part(request, arm, cluster.rank, len(cluster.addresses))

@@ -62,7 +62,7 @@ def _storage(flags: list[str]) -> str:
 
 
 def _log_name(arm: str) -> str:
-    """Of this pod's log among the run's."""
+    """Return the name of this pod's log among the run's."""
     return "driver.log" if ARMS[arm].start == "ray" else f"rank-{os.environ.get(indexed_job.INDEX, '0')}.log"
 
 

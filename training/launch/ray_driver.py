@@ -1,6 +1,6 @@
-"""What the arms with Ray have in common: a Ray of the run's own or a cluster's, the workers' function, the result.
+"""The common part of the arms with Ray: a Ray of the run's own or a cluster's, the workers' function, the result.
 
-Not how Ray is set up and which trainer it is: that is the arm's own, in `training.ray` and `training.launch.tuned_ray`.
+How Ray is set up and which trainer it is belongs to the arm, in `training.ray` and `training.launch.tuned_ray`.
 Without an address Ray starts in this process's session and is shut down at the end; with one it joins that cluster.
 """
 
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from training.launch.ray_recovery import Recovers
 
 LOOPBACK = "127.0.0.2" if sys.platform.startswith("linux") else "127.0.0.1"
-"""Where a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by the address that
-other machines reach (`ray._private.services.resolve_ip_for_localhost`), and keeps every other address of loopback."""
+"""Address on which a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by the
+address that other machines reach (`ray._private.services.resolve_ip_for_localhost`), and keeps every other address of
+loopback."""
 DASHBOARD_PORT = 8265
 """Ray's own choice."""
 TOKEN = "ray-token"  # noqa: S105 (a file's name)
@@ -54,7 +55,8 @@ def documented_trainer(workload: Workload) -> Callable[..., Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class SetUp:
-    """What is an arm's own. Functions that reach a worker are imported there by their module's name."""
+    """The parts that differ between the arms. Functions that reach a worker are imported there by their module's
+    name."""
 
     settings: Mapping[str, str]
     """Environment of the driver, before Ray starts."""
@@ -69,7 +71,7 @@ class SetUp:
 
 
 def main(arm: str, doc: str | None, set_up: SetUp) -> None:
-    """Be the driver."""
+    """Run the arm's driver."""
     request = entry.begin(arm, doc)
     entry.run(lambda: run_on_this_machine(request, arm, set_up), request.result)
 
@@ -109,7 +111,7 @@ def run(request: entry.Request, arm: str, set_up: SetUp) -> TrainingResult:
 
 @dataclass(frozen=True)
 class OwnRay:
-    """What a Ray that was started here has on the disk: a folder that no other user can look into, and its token."""
+    """The files of a Ray that was started here: a folder that no other user can read, and its token."""
 
     private: Path
     token: Path
@@ -131,7 +133,7 @@ class OwnRay:
         return own
 
     def remove(self) -> None:
-        """Both."""
+        """Delete the folder and the token."""
         shutil.rmtree(self.private, ignore_errors=True)
         self.token.unlink(missing_ok=True)
 
@@ -174,7 +176,7 @@ def shut_down(own: OwnRay | None) -> None:
 
 
 def cluster() -> RayCluster:
-    """What Ray says of its cluster."""
+    """Return Ray's own figures of its cluster."""
     resources = ray.cluster_resources()
     return RayCluster(
         nodes=sum(1 for node in ray.nodes() if node["Alive"]),
@@ -219,7 +221,7 @@ def _fit(request: entry.Request, arm: str, set_up: SetUp) -> tuple[dict[str, Any
 
 
 def _recovers(request: entry.Request) -> "Recovers | None":
-    """Of a run that makes checkpoints or may be retried."""
+    """Return the recovery of a run that makes checkpoints or may be retried; None for any other."""
     if not request.recipe.recovery().is_wanted:
         return None
     from training.launch.ray_recovery import Recovers

@@ -16,7 +16,7 @@ from training.launch.environment import RAY_JOB, RESULTS, SECRET_FILE, SECRET_NA
 from training.launch.unpacked_modules import find_psutil
 
 FOLDER = "results"
-"""Of the result, in the job's own folder."""
+"""Folder of the result, in the job's own folder."""
 SECRET = ".ray-worth-it-secret.json"  # noqa: S105 (a file's name)
 """The file with secret variables, in the job's own folder."""
 

@@ -1,12 +1,13 @@
-"""On which nodes of a Ray cluster a process was ended for its memory since this was asked last.
+"""Finds the nodes of a Ray cluster on which a process was killed for its memory since the last call.
 
     python -P -m training.launch.ray_memory
 
-By the system: such a worker can say nothing, its pod goes on where the system ends single processes (cgroups of version
-1), and Ray's driver sees a broken connection. Or by Ray, which watches over the memory of each node: the driver says so
-where that worker is the first to be missed. So all nodes and Ray's own list of workers are asked when a run has failed;
-Ray's key-value store has what was known the last time, because pods outlive a run. The last line that is printed has,
-as JSON, the memory in bytes that such a node may have, null where nothing limits it, by its address.
+Either the system killed it: such a worker can report nothing, its pod goes on where the system ends single processes
+(cgroups of version 1), and Ray's driver sees a broken connection. Or Ray did, which watches the memory of each node:
+the driver reports it if that worker is the first to be missed. So all nodes and Ray's own list of workers are asked
+when a run has failed; Ray's key-value store has what was known the last time, because pods outlive a run. The last line
+that is printed has, as JSON, the memory in bytes that such a node may have, null where nothing limits it, by its
+address.
 """
 
 import json
@@ -22,13 +23,13 @@ from training.launch.ray_nodes import on_nodes
 from training.machine import cgroup
 
 KNOWN = "ray-worth-it-memory-kills"
-"""In Ray's store: what had been ended, by node."""
+"""Key in Ray's store of the kills known before, by node."""
 MOST_WORKERS = 10_000
-"""That Ray's list gives at once."""
+"""Most workers that Ray's list returns at once."""
 
 
 def counted() -> tuple[int, int | None]:
-    """Of the node that this runs on: processes that the system has ended, and the memory that it may have."""
+    """Return, for this node, the number of processes that the system has killed, and the memory limit in bytes."""
     return cgroup.memory_kills(), cgroup.memory_limit()
 
 

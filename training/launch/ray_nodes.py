@@ -1,9 +1,9 @@
-"""What the nodes of a Ray cluster have installed: sent there by itself, and run as a job by whatever Python is there.
+"""Finds the packages on the nodes of a Ray cluster: sent there alone, and run as a job by the Python of a node.
 
     python ray_nodes.py '{"packages": ["torch"], "modules": ["torch"]}'
 
 Prints a marker and a line of JSON: what the job's own Python has, and by node what that of Ray's workers has. Standard
-library and Ray alone, and Python 3.8 or newer: it has to say that a Python is too old.
+library and Ray alone, and Python 3.8 or newer: it has to report a Python that is too old.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # of Python 3.9 and newer
 
 MARKER = "=== nodes ==="
 SECONDS = 120.0
-"""For the answer of all nodes, each of which starts a worker for it."""
+"""Time limit for the answers of all nodes, each of which starts a worker for it."""
 
 
 def installed(packages: list[str], modules: list[str]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def installed(packages: list[str], modules: list[str]) -> dict[str, Any]:
 
 
 def on_nodes(look: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """What a function returns on every node that has CPUs, by its address; Ray is connected."""
+    """Call a function on every node that has CPUs; return its results by the node's address. Ray must be connected."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -47,7 +47,7 @@ def on_nodes(look: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
 
 
 def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
-    """What is `installed` on every node, by its address."""
+    """Return `installed` of every node, by its address."""
     import ray
 
     ray.init(address="auto", log_to_driver=False)
@@ -55,7 +55,7 @@ def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Of the job, and of the nodes where it has Ray."""
+    """Print what is installed for the job, and on the nodes if the job has Ray."""
     question = json.loads(sys.argv[1])
     nodes = of_nodes(**question) if util.find_spec("ray") else {}
     print(f"{MARKER}\n{json.dumps({'job': installed(**question), 'nodes': nodes})}", flush=True)

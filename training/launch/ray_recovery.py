@@ -1,6 +1,6 @@
-"""What Ray Train does in a run that makes checkpoints or may be retried: its own configuration, by public names.
+"""Configures Ray Train for a run that makes checkpoints or may be retried, by public names.
 
-As its guide has it: docs.ray.io, Ray Train user guides, "Saving and Loading Checkpoints" and "Handling Failures".
+Follows its guide: docs.ray.io, Ray Train user guides, "Saving and Loading Checkpoints" and "Handling Failures".
 """
 
 import json
@@ -16,7 +16,7 @@ from training.launch.entry import Request
 from training.launch.storage import Storage
 
 LIST = "checkpoint_manager_snapshot.json"
-"""In the folder of a run of Ray Train: which checkpoints there are."""
+"""File with the list of checkpoints, in the folder of a run of Ray Train."""
 
 
 def remove_torn_list(storage: Storage) -> None:
@@ -41,11 +41,11 @@ class Failures:
         self._count = 0
 
     def add(self) -> None:
-        """One more."""
+        """Count one more failure."""
         self._count += 1
 
     def count(self) -> int:
-        """So far."""
+        """Return the number of failures so far."""
         return self._count
 
 
@@ -80,7 +80,7 @@ class OfRay:
 
 
 class Recovers:
-    """What Ray Train is told in the driver."""
+    """The driver's configuration of Ray Train."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -89,7 +89,8 @@ class Recovers:
         self.checkpoints = OfRay(request.storage) if self._recovery.checkpoints_kept else None
 
     def arguments(self, name: str) -> dict[str, Any]:
-        """Those of its RunConfig; what an earlier job of that name left in storage can be gone on from then."""
+        """Return the arguments of its RunConfig. A run can resume from what an earlier job of that name left in
+        storage."""
         recovery = self._recovery
         more: dict[str, Any] = {"failure_config": ray.train.FailureConfig(max_failures=recovery.max_failures)}
         if self._failures:
@@ -106,5 +107,5 @@ class Recovers:
         return more
 
     def retries(self) -> int | None:
-        """How often a run that ended well was retried; None for one that would not have been."""
+        """Return how often a run that ended well was retried; None for one that would not have been."""
         return int(ray.get(self._failures.count.remote())) if self._failures else None

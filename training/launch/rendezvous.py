@@ -1,4 +1,4 @@
-"""How the processes of a run find each other: their addresses, and which of them this one is. Standard library only.
+"""Tells each process of a run the addresses of all, and its own rank. Standard library only.
 
 One form for all launchers, which every framework's own variables are made from.
 """
@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 VARIABLE = "TRAINING_CLUSTER"
-"""Environment variable by which a launcher tells a process of it. One of our own: a TF_CONFIG that the user has set is
-somebody else's cluster."""
+"""Environment variable by which a launcher passes it to a process. One of our own: a TF_CONFIG that the user has set
+describes another cluster."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Rendezvous:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Rendezvous | None:
-    """What this process was told; None where it is no process of a run with others."""
+    """Read the rendezvous of this process; None if it is not one of several."""
     return Rendezvous(**json.loads(environment[VARIABLE])) if VARIABLE in environment else None
 
 
 def tensorflow(addresses: Sequence[str], rank: int) -> dict[str, str]:
-    """Where TensorFlow looks. Source: https://www.tensorflow.org/guide/distributed_training#TF_CONFIG"""
+    """Return TensorFlow's TF_CONFIG. Source: https://www.tensorflow.org/guide/distributed_training#TF_CONFIG"""
     cluster = {"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": rank}}
     return {"TF_CONFIG": json.dumps(cluster)}

@@ -1,6 +1,6 @@
-"""Where runs keep what outlives them: a folder, or a bucket of S3 or Google Cloud Storage. Arrow's file systems.
+"""Storage for what outlives a run: a folder, or a bucket of S3 or Google Cloud Storage, by Arrow's file systems.
 
-Each run has a folder of its own there, `<storage>/<stack>/<measurement>/<run>`. Not here: what is kept.
+Each run has a folder of its own there, `<storage>/<stack>/<measurement>/<run>`. What is kept is not decided here.
 """
 
 import hashlib
@@ -13,23 +13,23 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 PART = ".ray-worth-it-part"
-"""End of the name of a file that is not yet whole: none that somebody's script writes."""
+"""End of the name of a file that is not yet complete; no script writes such a name."""
 
 
 CREDENTIALS_FILE = "/storage-credentials/credentials"
-"""Where pods have credentials that are made for a run. The kubelet brings them, in a minute, to pods that are there."""
+"""File in pods with credentials that are made for a run. The kubelet brings it to existing pods within a minute."""
 CREDENTIALS_SECONDS = 180.0
 UNTIL = "# until "
 """Beginning of its first line: when they end."""
 
 
 def await_credentials() -> None:
-    """In a pod whose credentials come as a file: wait for such as have not ended. Raises OSError."""
+    """Wait, in a pod whose credentials come as a file, until they are valid. Raises OSError if they stay expired."""
     file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", ""))
     deadline = time.monotonic() + CREDENTIALS_SECONDS
     while str(file) == CREDENTIALS_FILE and not _are_valid(file):
         if time.monotonic() > deadline:
-            raise OSError(f"there are no credentials in {file} that have not ended: `pulumi up` makes new ones")
+            raise OSError(f"the credentials in {file} have expired, or there are none: `pulumi up` makes new ones")
         time.sleep(1)
 
 
@@ -42,12 +42,13 @@ def _are_valid(file: Path) -> bool:
 
 
 def _is_path(name: str) -> bool:
-    """Whether it names a file below a folder, in one way alone."""
+    """Return whether the name is that of a file below a folder, in its only form."""
     return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
 def _part(name: str) -> str:
-    """Of a file of that name, until it is whole: it lies beside it, and is short, as that may be as long as one can."""
+    """Return the temporary name of an incomplete file, in the same folder; short, as the file's own name may have the
+    maximum length."""
     return f"{hashlib.sha256(name.encode()).hexdigest()[:16]}{PART}"
 
 
@@ -61,7 +62,8 @@ class Storage:
 
     @classmethod
     def at(cls, address: str) -> "Storage":
-        """That of an address: a path, s3://bucket/prefix or gs://bucket/prefix. Credentials are the environment's."""
+        """Return the storage at a path, s3://bucket/prefix or gs://bucket/prefix, with the credentials of the
+        environment."""
         from pyarrow import fs
 
         if "://" in address:
@@ -114,19 +116,21 @@ class Storage:
             return bytes(file.readall())
 
     def names(self) -> Iterator[str]:
-        """Of all whole files in the folder and below, sorted."""
+        """Yield the names of all complete files in the folder and below, sorted."""
         return (name for name, _ in self.sizes())
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """Of the same files, with their bytes."""
+        """Yield the names of the same files, with their sizes in bytes."""
         return ((name, info.size) for name, info in self._files() if _is_path(name))
 
     def times(self) -> Iterator[tuple[str, int]]:
-        """Of the same files, with the nanoseconds of the epoch at which each was written; 0 where storage has none."""
+        """Yield the names of the same files, with the time of writing in nanoseconds since the epoch; 0 if storage has
+        none."""
         return ((name, info.mtime_ns or 0) for name, info in self._files() if _is_path(name))
 
     def names_of_no_path(self) -> Iterator[str]:
-        """Of objects in a bucket whose name is none of a file below a folder, as a/../b or a//b: no other method does.
+        """Yield the names of objects in a bucket that can't be files below a folder, as a/../b or a//b; no other method
+        does.
 
         Whoever may write into the bucket may choose them, and they would lead out of a folder to which they are copied.
         """
@@ -141,7 +145,7 @@ class Storage:
                 yield info.path.removeprefix(f"{self.folder.rstrip('/')}/"), info
 
     def is_empty(self) -> bool:
-        """Whether there is nothing, or no such folder; without a look into the folders in it."""
+        """Return whether there is nothing, or no such folder, without a look into the folders in it."""
         from pyarrow import fs
 
         return not self.system.get_file_info(fs.FileSelector(self.folder, allow_not_found=True))

@@ -1,8 +1,8 @@
-"""Whether storage can be used as runs will: makes a folder, writes, lists, reads, deletes; and says why not.
+"""Checks storage as runs use it: makes a folder, writes, lists, reads, deletes; and prints why it can't be used.
 
     python -m training.launch.storage_probe ADDRESS --way WAY --data ADDRESS
 
-Ends with 0, and a line where something is to be known; with 1 and why not, with the line that mends it. Run where runs
+Exits with 0, and a line if there is a warning; with 1 and the reason, with the line that fixes it. Runs where runs
 are: on this machine, and in a pod.
 """
 
@@ -34,17 +34,17 @@ CREDENTIALS: Mapping[str, str] = {
     "    (NAMESPACE: the stack's, NAME: that of storageSecret)",
     "serviceAccount": "pulumi config set serviceAccount …",
 }
-"""How other credentials are given, by the way in."""
+"""Command lines that set other credentials, by the kind of access."""
 _RIGHTS = "it needs s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is below {}"
 _EXPECTING = re.compile(r"expecting '([a-z0-9-]+)'")
 
 
 class UnusableError(Exception):
-    """Storage that can't be used; the message says why, and the line that mends it."""
+    """Storage that can't be used; the message has the reason, and the line that fixes it."""
 
 
 def probe(address: str, way: str) -> str:
-    """What is to be known of storage that can be used; empty for nothing. Raises UnusableError."""
+    """Try the storage; return a warning about it, or "". Raises UnusableError."""
     name = f"{NAME}-{uuid.uuid4().hex[:12]}"
     try:
         storage = Storage.at(address)
@@ -91,7 +91,7 @@ def _use(own: Storage) -> None:
 
 
 def _reason(error: OSError, address: str) -> str:
-    """Of a refusal that has none, what the same server says of a list."""
+    """Return the reason of a refusal; if it has none, the one that the same server gives for a list."""
     if WITHOUT_REASON not in str(error):
         return str(error)
     try:
@@ -107,7 +107,7 @@ def _explained(reason: str, address: str, way: str) -> str:
 
 
 def _known(reason: str, address: str, credentials: str) -> tuple[str, str]:
-    """What a reason means, and the line that mends it."""
+    """Explain a reason, and return the line that fixes it."""
     if not is_remote(address):
         return (
             "it is no folder that can be written",
@@ -163,14 +163,14 @@ _KNOWN: Mapping[tuple[str, ...], Callable[[str, str, str], tuple[str, str]]] = {
     ("ACCESS_DENIED", "Access Denied", "Permission denied", "HTTP status 403"): _denied,
     ("NETWORK_CONNECTION", "curlCode", "Could not connect", "timed out"): _unreached,
 }
-"""What servers answer, by words of it."""
+"""Explanations of servers' answers, by words in them."""
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m training.launch.storage_probe", description=__doc__)
     parser.add_argument("address")
-    parser.add_argument("--way", choices=CREDENTIALS, default=OWN, help="how one is let in, for messages")
+    parser.add_argument("--way", choices=CREDENTIALS, default=OWN, help="kind of access, for messages")
     parser.add_argument("--data", default="", help="address of data that runs will read")
     options = parser.parse_args()
     try:

@@ -42,15 +42,15 @@ PATIENCE_SECONDS = 60.0
 """A head that shares its CPU may not answer for some seconds; one that is silent for longer is gone."""
 REQUEST_SECONDS = 30.0
 MOST_PACKAGE_BYTES = 100 * 2**20
-"""Of what Ray's dashboard takes in one request (`DASHBOARD_CLIENT_MAX_SIZE`)."""
+"""Largest request that Ray's dashboard accepts (`DASHBOARD_CLIENT_MAX_SIZE`)."""
 MOST_NODES = 10_000
-"""That Ray tells of in one answer."""
+"""Most nodes that Ray lists in one answer."""
 MOST_LINES = 10
-"""Of why a job failed."""
+"""Most lines of the reason why a job failed."""
 OF_RUN = ".ray-worth-it-run"
 """File of a run's package with the name of the run."""
 LOOK_SECONDS = 20.0
-"""Between looks at what else runs on the cluster while a run goes on."""
+"""Interval of checks for other jobs on the cluster during a run."""
 
 
 class SubmitError(Exception):
@@ -62,24 +62,24 @@ class OthersError(SubmitError):
 
 
 def token() -> str:
-    """The cluster's token; raises SubmitError where it went with the cluster."""
+    """Return the cluster's token. Raises SubmitError if it was deleted with the cluster."""
     if TOKEN not in os.environ:
         raise SubmitError(
-            "there is no token of Ray's, and so no RayCluster: it was deleted by other means than this stack."
-            " To make it again:\n  pulumi refresh --yes\n  pulumi up"
+            "there is no Ray token, and so no RayCluster: it was deleted by other means than this stack."
+            " To recreate it:\n  pulumi refresh --yes\n  pulumi up"
         )
     return os.environ[TOKEN]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows none: Ray's API has none, and urllib would send the token along, to whatever host is named."""
+    """Follows no redirect: Ray's API has none, and urllib would send the token along, to any host."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Nothing: the answer is a refusal then."""
+        """Return None, which makes the answer a refusal."""
 
 
 def is_here(address: str) -> bool:
-    """Whether it leads to this machine."""
+    """Return whether the address leads to this machine."""
     host = urllib.parse.urlsplit(address).hostname or ""
     with suppress(ValueError):
         return ip_address(host).is_loopback
@@ -87,7 +87,7 @@ def is_here(address: str) -> bool:
 
 
 def is_readable_on_the_way(address: str) -> bool:
-    """Whether others see what is sent there: it leaves this machine without TLS."""
+    """Return whether others can read what is sent there: it leaves this machine without TLS."""
     return urllib.parse.urlsplit(address).scheme != "https" and not is_here(address)
 
 
@@ -95,7 +95,7 @@ class JobsApi:
     """Ray's Job Submission API at one address."""
 
     def __init__(self, address: str, token: str, *, direct: bool = False) -> None:
-        """With `direct` by no proxy that the environment names; neither is one asked for an address of this machine."""
+        """Open no connection yet. With `direct`, use no proxy of the environment, as for an address of this machine."""
         self._address, self._token = address.rstrip("/"), token
         proxies = [urllib.request.ProxyHandler({})] if direct or is_here(address) else []
         self._opener = urllib.request.build_opener(_NoRedirects, *proxies)
@@ -146,7 +146,7 @@ class JobsApi:
         return f"gcs://{name}"
 
     def job(self, submission_id: str) -> dict[str, Any]:
-        """What Ray knows of a job."""
+        """Return Ray's record of a job."""
         return dict(self._request("GET", _quoted(submission_id)))
 
     def log(self, submission_id: str) -> str:
@@ -158,7 +158,7 @@ class JobsApi:
         return list(self._request("GET", ""))
 
     def version(self) -> str:
-        """Ray's."""
+        """Return Ray's version."""
         return str(json.loads(self._send("GET", "/api/version"))["ray_version"])
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ class JobsApi:
         return json.loads(self._send(method, f"/api/jobs/{path}", content) or b"null")
 
     def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        """What the dashboard answers; raises urllib's HTTPError for a refusal, and OSError."""
+        """Return the dashboard's answer. Raises urllib's HTTPError for a refusal, and OSError."""
         request = urllib.request.Request(  # noqa: S310 (the address is the cluster's, given by the program)
             f"{self._address}{path}", method=method, data=content, headers=headers(self._token)
         )
@@ -183,7 +183,7 @@ class JobsApi:
 
 
 def headers(token: str) -> dict[str, str]:
-    """Of every request to Ray's dashboard."""
+    """Return the headers of every request to Ray's dashboard."""
     return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
 
@@ -207,11 +207,11 @@ def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[st
 
 @dataclass(frozen=True)
 class Whose:
-    """Whose a run is."""
+    """The stack and the owner of a run."""
 
     stack: str
     owner: str
-    """That its jobs are marked with."""
+    """Owner in the marks of its jobs."""
 
 
 def run_alone(
@@ -248,7 +248,8 @@ def _submit_with_files(
 
 
 def package_of_run(content: bytes, submission_id: str) -> bytes:
-    """With a file that no other run has: Ray unpacks a package once, and another run would find what this one wrote."""
+    """Add a unique file to the package: Ray unpacks equal packages once, and another run would find this one's
+    files."""
     packed = io.BytesIO(content)
     with zipfile.ZipFile(packed, "a") as archive:
         own = zipfile.ZipInfo(OF_RUN)
@@ -258,9 +259,10 @@ def package_of_run(content: bytes, submission_id: str) -> bytes:
 
 
 def stop_unfinished(api: JobsApi, whose: Whose) -> set[str]:
-    """End what an interrupted measurement of that owner left running, which would share CPUs; the names of all jobs.
+    """Stop what an interrupted measurement of this owner left running, which would share CPUs; return the names of all
+    jobs.
 
-    Raises OthersError where somebody else's job runs: that is left alone.
+    Raises OthersError if a foreign job runs, which is not stopped.
     """
     jobs = patiently(api.jobs, "ask for running jobs")
     if others := running_others(jobs, whose.owner):
@@ -286,7 +288,7 @@ class _Look:
             self.now()
 
     def now(self) -> None:
-        """Raises OthersError."""
+        """Check for foreign jobs now. Raises OthersError."""
         self._last = time.monotonic()
         jobs = patiently(self._api.jobs, "ask for running jobs")
         new = [job for job in jobs if job_name(job) not in self._known and not is_of(self._whose.owner, job)]
@@ -297,7 +299,7 @@ class _Look:
             raise OthersError(f"during this run, which does not count, {refusal(others, stack)}")
         names = ", ".join(map(job_name, new))
         raise OthersError(
-            f"during this run, which does not count, others ran on the Ray cluster of stack {stack} what has"
+            f"during this run, which does not count, foreign jobs ran on the Ray cluster of stack {stack} and have"
             f" ended since: {names}. Measure again:\n  STACK={stack} make up"
         )
 
@@ -310,7 +312,7 @@ def _stop(api: JobsApi, submission_id: str) -> None:
 
 
 def _let_go(api: JobsApi, submission_id: str, stack: str) -> str:
-    """Ask once for the end of a job that can't be followed any more; what to say where that was not heard."""
+    """Try once to stop a job that we lost track of. Return advice for the user if the request failed, else ""."""
     try:
         api.stop(submission_id)
     except (OSError, ValueError) as error:
@@ -367,7 +369,7 @@ def patiently(ask: Callable[[], Any], what: str) -> Any:
 
 
 def explained(error: urllib.error.HTTPError) -> str:
-    """What a refusal means, and what Ray said."""
+    """Explain a refusal, with Ray's own text."""
     text = printable(error.read().decode(errors="replace").strip()[:2000])
     known = {
         401: "the cluster's token was refused",
@@ -378,7 +380,7 @@ def explained(error: urllib.error.HTTPError) -> str:
 
 
 class _Stop:
-    """At SIGTERM: stop the Ray job, which would otherwise go on without its Job."""
+    """Stops the Ray job at SIGTERM; without that it would outlive its Job."""
 
     def __init__(self, api: JobsApi, submission_id: str) -> None:
         self._api, self._submission_id = api, submission_id

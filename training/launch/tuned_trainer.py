@@ -24,7 +24,7 @@ _LISTENERS: list[socket.socket] = []
 
 
 Addresses = Callable[[Sequence[str], int], dict[str, str]]
-"""As `Workload.rendezvous`."""
+"""Type of `Workload.rendezvous`."""
 
 
 class LeanTrainer(DataParallelTrainer):  # type: ignore[misc]
@@ -82,7 +82,8 @@ class _PeerAddressesBackend(Backend):  # type: ignore[misc]
 
 
 def _held_address() -> tuple[str, int]:
-    """This worker's address with a port that is held as long as its process lives, where that can be."""
+    """Return this worker's address with a port that is held as long as its process lives, where the system allows
+    that."""
     host, _ = get_address_and_port()
     listener = hold_port("")
     port = int(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Starts a module of this project in a pod whose image is somebody else's. Standard library only.
+"""Starts a module of this project in a pod whose image this project did not build. Standard library only.
 
     python -P FOLDER/training/launch/unpacked_modules.py MODULE ARGUMENTS…
 
@@ -16,7 +16,7 @@ RAYS_PACKAGES = "thirdparty_files"
 
 
 def main(arguments: list[str]) -> None:
-    """Be that module, in this process: its start, its signals and its exit code are the module's."""
+    """Run that module in this process: its start, its signals and its exit code are the module's."""
     project = str(Path(__file__).resolve().parents[2])
     sys.path.insert(0, project)
     os.environ["PYTHONPATH"] = os.pathsep.join([project, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
 
 
 def find_psutil() -> None:
-    """Where nobody installed it: Ray's own, in this process and in those that it starts."""
+    """Add Ray's own psutil to the path of this process and its children, if none is installed."""
     if find_spec("psutil"):
         return
     ray_spec = find_spec("ray")

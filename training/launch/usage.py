@@ -20,7 +20,7 @@ from training.machine.run_queue import RunQueue
 INTERVAL_SECONDS = 1.0
 TASKS = Path("/proc/self/task")
 INTER_OP_POOL = "tf_Compute"
-"""What Linux calls the threads of TensorFlow's inter-op pool."""
+"""Linux's name for the threads of TensorFlow's inter-op pool."""
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
 """Version 1's; version 2 has it among the statistics."""
@@ -53,12 +53,13 @@ class Usage:
         self.training_wait = _between(first, last) if first and last else None
 
     def run_wait(self) -> CpuWait | None:
-        """From the start of this process on; likewise. A pod may be older."""
+        """Return the wait from the start of this process on; None if it is not counted. No pressure: a pod may be
+        older."""
         now = self._waits()
         return replace(now, pressure_seconds=None) if now else None
 
     def _waits(self) -> CpuWait | None:
-        """So far. Of a thread that ended what was read of it last."""
+        """Return the wait so far; an ended thread counts with its last reading."""
         read = self._queue.read()
         if read is None:
             return None
@@ -95,7 +96,7 @@ class Thread:
     """A thread of this process; they sort by age."""
 
     started: int
-    """In the system's ticks after its start."""
+    """Ticks of the system's clock after its start."""
     number: int
     name: str
 
@@ -115,7 +116,7 @@ def threads() -> set[Thread] | None:
 
 
 def pool_threads(before: set[Thread] | None, after: set[Thread] | None) -> int | None:
-    """How many threads the framework's pool for computing has: TensorFlow's intra-op pool, started between the two.
+    """Return the number of threads in TensorFlow's intra-op pool, which computes, started between the two lists.
 
     TensorFlow starts it just before its inter-op pool, `tf_Compute`. The name of its threads, `tf_numa_-1_Eigen`, is
     longer than the 15 characters that Linux allows, so they go by that of the process. None where the system does not
@@ -167,7 +168,7 @@ def container_cpu(less: float = 0.0) -> list[float] | None:
 
 
 def container_cpu_since(at_start: list[float] | None) -> list[list[float]] | None:
-    """What `container_cpu` gave at the start, and what it gives now; None unless both could be read."""
+    """Return the readings of `container_cpu` at the start and now; None unless both could be read."""
     now = container_cpu() if at_start else None
     return [at_start, now] if at_start and now else None
 

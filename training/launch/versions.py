@@ -1,4 +1,4 @@
-"""Whether this Python has the versions that the program was locked to. Standard library only.
+"""Checks that this Python has the versions that the program was locked to. Standard library only.
 
 An image can be built elsewhere, or from an older lock; a measurement made with it would carry wrong versions.
 """
@@ -33,7 +33,7 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def differs(expected: Mapping[str, str], installed: Mapping[str, str], name: str) -> bool:
-    """Whether the versions differ; of Python, major and minor count."""
+    """Return whether the versions differ; of Python, major and minor count."""
     if name == "python":
         return expected[name].split(".")[:2] != installed[name].split(".")[:2]
     return expected[name] != installed[name]

@@ -60,12 +60,12 @@ def compile_once(packages: Path, stamp: Path, progress: Progress) -> None:
     progress.write("note", text=SAID)
     # Some are no Python of this version, as templates are: nobody imports those
     compileall.compile_dir(packages, quiet=2, workers=0)
-    with suppress(OSError):  # somebody else's environment: the next update looks again
+    with suppress(OSError):  # another user's environment: the next update checks again
         stamp.write_text(digest, encoding="utf-8")
 
 
 def _digest(packages: Path) -> str:
-    """Of what is installed with its version, and of this Python."""
+    """Return a hash of the installed packages with their versions, and of this Python."""
     installed = sorted(path.name for path in packages.glob("*.dist-info"))
     return hashlib.sha256("\n".join([sys.version, *installed]).encode()).hexdigest()
 

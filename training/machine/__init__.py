@@ -1,1 +1,1 @@
-"""What a machine gives its processes and keeps apart: CPUs, quotas, network, ports, the lock."""
+"""The machine under a run: CPUs, quotas, network, ports, the lock."""

@@ -35,7 +35,8 @@ def pressure_seconds(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float 
 
 
 def memory_kills(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
-    """How many processes the system has killed because this process's cgroup needed more memory than it may have."""
+    """Return how many processes the system has killed because this process's cgroup needed more memory than its
+    limit."""
     for folder in _folders(root, membership, "memory"):
         for name in ("memory.events", "memory.oom_control"):
             if (folder / name).is_file():
@@ -63,7 +64,7 @@ def memory_available(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
 
 
 def _memory_used(root: Path, membership: Path) -> int:
-    """Without what can be dropped: files that nobody uses at the moment."""
+    """Return the memory in use, in bytes, without files that can be dropped because nobody uses them at the moment."""
     for folder in _folders(root, membership, "memory"):
         for name in ("memory.current", "memory.usage_in_bytes"):
             if (folder / name).is_file():
@@ -80,7 +81,8 @@ def _quotas(root: Path, membership: Path) -> Iterator[tuple[float, Path]]:
 
 
 def _folders(root: Path, membership: Path, controller: str) -> Iterator[Path]:
-    """Where this process's cgroups and all above them are; in a container the uppermost is the container's own."""
+    """Yield the folders of this process's cgroups and all above them; in a container the uppermost is the container's
+    own."""
     try:
         lines = membership.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Which processor this machine has, and what it can do, as Linux tells. Standard library only."""
+"""Reads this machine's processor model and features, as Linux reports them. Standard library only."""
 
 import platform
 import re
@@ -12,7 +12,7 @@ BFLOAT16 = {"avx512_bf16", "amx_bf16"}
 
 @cache
 def model() -> str:
-    """Its name, with family and model where there are any: hypervisors call all generations of a line alike."""
+    """Return its name, with family and model where they are known: hypervisors call all generations of a line alike."""
     fields = {name: value for name, value in reversed(_fields()) if value}
     name = fields.get("model name") or platform.processor() or platform.machine()
     if not {"cpu family", "model"} <= fields.keys():
@@ -21,7 +21,7 @@ def model() -> str:
 
 
 def lacks_bfloat16() -> bool:
-    """Whether it surely has no instructions for bfloat16; of others than x86 on Linux nothing is known."""
+    """Return whether the CPU is known to lack bfloat16 instructions; known only for x86 on Linux."""
     flags = dict(_fields()).get("flags", "")
     return bool(flags) and BFLOAT16.isdisjoint(flags.split())
 

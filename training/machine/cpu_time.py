@@ -1,6 +1,6 @@
-"""Whose the CPU time of this machine is: a run's, that of the programs which started it, others', its host's.
+"""Divides this machine's CPU time among a run, the programs which started it, other programs, and the host.
 
-Linux alone says so much. It counts in ticks of 10 ms, mostly, and each process in whole ones. Standard library only.
+Only Linux reports this. It counts in ticks of 10 ms, mostly, and each process in whole ones. Standard library only.
 """
 
 import os
@@ -11,10 +11,11 @@ from pathlib import Path
 
 PROC = Path("/proc")
 USER, NICE, SYSTEM, STOLEN = 0, 1, 2, 7
-"""Of the numbers in a CPU's line of /proc/stat; proc(5). Interrupts are no program's: those of a run's own exchange
-over the network stand there, too, and with CONFIG_IRQ_TIME_ACCOUNTING not in the time of its processes."""
+"""Positions of the numbers in a CPU's line of /proc/stat; proc(5). Interrupts belong to no program: those of a run's
+own exchange over the network are counted there, too, and with CONFIG_IRQ_TIME_ACCOUNTING not in the time of its
+processes."""
 ENGINE = "pulumi"
-"""What the names of Pulumi's own programs begin with."""
+"""Prefix of the names of Pulumi's own programs."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Process:
     ended: int
     """Ticks of its children that have ended, with theirs, where it waited for them."""
     started: int
-    """Ticks after the system's start: numbers are given anew."""
+    """Ticks after the system's start; tells processes with a reused number apart."""
 
 
 @dataclass(frozen=True)
@@ -37,35 +38,35 @@ class Reading:
     """CPU seconds so far, on the CPUs that were asked for."""
 
     at: float
-    """Of the monotonic clock."""
+    """Time on the monotonic clock."""
     programs: float
     """All programs', and the kernel's own threads'."""
     stolen: float
     """The host's of a virtual machine."""
     run: float
     stack: float
-    """Of what started the run, and of Pulumi's other programs."""
+    """Time of the processes that started the run, and of Pulumi's other programs."""
     resolution: float
-    """What these may be wrong by: a tick for each process that is told apart."""
+    """Largest error of these numbers: a tick for each process that is counted separately."""
     others: dict[int, tuple[str, float]]
-    """By process: name, and its seconds."""
+    """Name and seconds, by process number."""
 
 
 class CpuTime:
-    """Reads whose the CPU time is. A run is every process below `root`, which has to adopt those that lose their parent
+    """Reads who uses the CPU time. A run is every process below `root`, which has to adopt those that lose their parent
     (`orphans.adopt`).
 
     The time of a process that has ended is its parent's who waits for it. One that ignores SIGCHLD, as Ray's raylet,
-    gets none: so processes of the run are read again and again (`follow`), and what they had before they ended counts.
+    gets none: so processes of the run are read repeatedly (`follow`), and what they had before they ended counts.
     """
 
     def __init__(self, cpus: Collection[int], root: int, proc: Path = PROC) -> None:
         self._cpus, self._root, self._proc = cpus, root, proc
         self._tick = 1 / os.sysconf("SC_CLK_TCK")
         self._run: dict[int, Process] = {}
-        """With `root`, as they were read last."""
+        """The processes of the run and `root`, as last read."""
         self._lost = 0
-        """Ticks of processes that ended, and that no other one got."""
+        """Ticks of ended processes that no other process was credited with."""
 
     def read(self) -> Reading:
         """Now. Raises OSError or ValueError where this system does not say it."""
@@ -132,7 +133,7 @@ class CpuTime:
         return number != name and number.isdigit() and int(number) in self._cpus
 
     def _process(self, name: str) -> Process | None:
-        """Of that number; None where there is none, or not any more."""
+        """Read the process of that number; None if it does not exist, or has ended."""
         if not name.isdigit():
             return None
         try:  # by descriptor: half the time of `read_text`, and it is the run's CPUs that pay
@@ -184,7 +185,7 @@ def _family(root: int, below: dict[int, list[int]]) -> Iterator[int]:
 
 
 def _ancestors(pid: int, processes: dict[int, Process]) -> list[int]:
-    """Those that it comes from, the nearest first."""
+    """Return the process's ancestors, the nearest first."""
     ancestors: list[int] = []
     while (pid := processes[pid].parent) in processes:
         ancestors.append(pid)

@@ -18,10 +18,10 @@ import sys
 from pathlib import Path
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-"""Of unshare(2): <linux/sched.h>."""
+"""Flags of unshare(2): <linux/sched.h>."""
 SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
 IFF_UP, IFF_LOOPBACK = 0x1, 0x8
-"""Of netdevice(7): <linux/sockios.h> and <linux/if.h>."""
+"""Flags of netdevice(7): <linux/sockios.h> and <linux/if.h>."""
 CAPABILITY_VERSION = 0x20080522
 """Version 3 of capset(2): <linux/capability.h>."""
 _DONE = b"done"
@@ -44,7 +44,7 @@ def enter() -> str | None:
 
 
 def is_alone() -> bool:
-    """Whether no interface but loopback is up here."""
+    """Return whether no interface but loopback is up here."""
     if not sys.platform.startswith("linux"):
         return False
     return not any(_leads_out(name) for _, name in socket.if_nameindex())
@@ -61,7 +61,7 @@ def _leads_out(interface: str) -> bool:
 
 
 def refusal() -> str | None:
-    """Why a process of this system could not have a network of its own; None if it could."""
+    """Return why a process of this system could not have a network of its own; None if it could."""
     if not sys.platform.startswith("linux"):
         return f"{'macOS' if sys.platform == 'darwin' else sys.platform} has no network namespaces"
     return None if is_alone() else _try_in_child()
@@ -120,7 +120,7 @@ def _flags(interface: str) -> int:
 
 
 def _drop_capabilities() -> None:
-    """Those of the new user namespace: a run has no more rights than its user."""
+    """Drop the capabilities of the new user namespace: a run has no more rights than its user."""
     header, none = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     if ctypes.CDLL(None, use_errno=True).capset(ctypes.byref(header), ctypes.byref(none)) != 0:
         raise _system_error()

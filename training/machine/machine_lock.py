@@ -27,7 +27,7 @@ BACKLOG = 4096
 """Processes that can ask who has the lock, each once: the queue is never emptied. The kernel may allow 128 of them
 (net.core.somaxconn); what the holder itself starts does not ask."""
 DARWIN_USER_TEMP_DIR = 65537
-"""Of macOS' confstr(3): a folder of this user alone, whatever TMPDIR says."""
+"""Name for macOS' confstr(3): a folder of this user alone, whatever TMPDIR says."""
 
 _kept_locks: list[ExitStack] = []
 
@@ -69,7 +69,8 @@ def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None
             time.sleep(POLL_SECONDS)
         elif not wait(POLL_SECONDS):
             return None
-        # Asked once: what waits for hours would fill the holder's queue, and its own runs could not recognise it
+        # Ask only once: a process that waits for hours would fill the holder's queue, and its own runs could not
+        # recognise it
         taken = _try_to_take(ask=False)
     return taken
 
@@ -155,7 +156,7 @@ def _own_folder() -> Path:
 
 
 def _family() -> set[int]:
-    """This process and those that it comes from."""
+    """Return the ids of this process and its ancestors."""
     import psutil  # not of the standard library, and needed only where the lock is taken already
 
     family, process = {os.getpid()}, psutil.Process()

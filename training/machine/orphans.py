@@ -4,11 +4,11 @@ import ctypes
 import sys
 
 PR_SET_CHILD_SUBREAPER = 36
-"""Of prctl(2): <linux/prctl.h>."""
+"""Option of prctl(2): <linux/prctl.h>."""
 
 
 def adopt() -> None:
-    """From now on, what a descendant leaves when it ends becomes a child of this process, not of the system's first.
+    """Make this process, instead of the system's first, the parent of all later orphans among its descendants.
 
     Nothing changes on other systems, which have no such call.
     """

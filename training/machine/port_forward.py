@@ -41,7 +41,7 @@ def _serve(accepted: socket.socket, address: str, port: int) -> None:
 
 
 def copy_both_ways(near: Any, far: Any) -> None:
-    """Until either side has ended; both are sockets, or like them."""
+    """Copy bytes between two sockets, or objects like them, until either side has ended."""
     with selectors.DefaultSelector() as ready:
         ready.register(near, selectors.EVENT_READ, far)
         ready.register(far, selectors.EVENT_READ, near)

@@ -12,9 +12,10 @@ to the more specific address, and lets nobody have the same one twice."""
 
 
 def hold_port(host: str) -> socket.socket:
-    """A free port of `host` that is kept, until the socket is closed, for who listens with SO_REUSEADDR, as gRPC does.
+    """Bind a free port of `host`, until the socket is closed, for a server that listens with SO_REUSEADDR, as gRPC
+    does.
 
-    A worker listens when it has imported TensorFlow. A port that was only looked up may by then be that of somebody's
+    A worker listens when it has imported TensorFlow. A port that was only looked up may by then be that of an
     outgoing connection; one that is bound is no candidate for those. Nobody connects before the worker listens.
     """
     listener = socket.socket()
@@ -25,7 +26,7 @@ def hold_port(host: str) -> socket.socket:
 
 @contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """So many ports of this machine, all different, kept while the body runs where that can be."""
+    """Give this many ports of this machine, all different, held while the body runs where the system allows that."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(hold_port(LOOPBACK)) for _ in range(count)]
         ports = [int(listener.getsockname()[1]) for listener in sockets]

@@ -1,6 +1,5 @@
-"""How long the threads of this process had a CPU, and how long they were ready and waited for one. Linux alone counts
-that (`/proc/PID/task/TID/schedstat`; docs.kernel.org/scheduler/sched-stats.html). Standard library only.
-"""
+"""Counts how long the threads of this process had a CPU, and how long they were ready and waited for one. Only Linux
+counts that (`/proc/PID/task/TID/schedstat`; docs.kernel.org/scheduler/sched-stats.html). Standard library only."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +32,6 @@ class RunQueue:
 
     def _keep(self, thread: str, now: tuple[int, int]) -> None:
         before = self._seen.get(thread, (0, 0))
-        if now[0] < before[0]:  # the number of one that ended, given anew
+        if now[0] < before[0]:  # the reused number of a thread that ended
             self._ended = (self._ended[0] + before[0], self._ended[1] + before[1])
         self._seen[thread] = now

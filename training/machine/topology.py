@@ -1,4 +1,4 @@
-"""Which CPUs of this machine are threads of one physical core, of which kind, and on which NUMA node.
+"""Reads which CPUs of this machine are threads of one physical core, of which kind, and on which NUMA node.
 
 From Linux's sysfs, as the system shows it: a hypervisor may hide that two virtual CPUs are one core. It binds nothing.
 Standard library only.
@@ -19,7 +19,7 @@ equal cores up to a tenth faster than others, and their slower kinds are slower 
 
 @dataclass(frozen=True, kw_only=True)
 class Cpu:
-    """Where a CPU, as the system numbers them, is."""
+    """The position of a CPU, which has the system's number."""
 
     cpu: int
     core: int
@@ -31,7 +31,7 @@ class Cpu:
 
 
 def read(cpus: Iterable[int], root: Path = SYS) -> list[Cpu] | None:
-    """Where these CPUs are, by number; None where the system says nothing of their cores. `root`: where sysfs is."""
+    """Return the positions of these CPUs, by number; None if the system reports no cores. `root`: sysfs."""
     numbers = sorted(cpus)
     cores = {cpu: _core(cpu, root) for cpu in numbers}
     if all(core is None for core in cores.values()):
@@ -45,7 +45,7 @@ def read(cpus: Iterable[int], root: Path = SYS) -> list[Cpu] | None:
 
 
 def order(cpus: Iterable[int], root: Path = SYS) -> list[int]:
-    """These CPUs in the order in which workers get them; by number where the system says nothing of their cores.
+    """Return these CPUs in the order in which workers get them; by number if the system reports no cores.
 
     One thread of every physical core comes before the second of any; among those the fastest kind of core before the
     next, and the cores of one NUMA node before those of another. How many workers there are changes nothing, so that
@@ -61,7 +61,7 @@ def order(cpus: Iterable[int], root: Path = SYS) -> list[int]:
 
 
 def cores_by_kind(places: Sequence[Cpu]) -> tuple[int, ...]:
-    """How many physical cores of each kind these CPUs are on, the fastest kind first."""
+    """Return the number of physical cores of each kind that these CPUs are on, the fastest kind first."""
     cores = Counter(kind for _, kind in {(place.core, place.kind) for place in places})
     return tuple(cores[kind] for kind in sorted(cores))
 

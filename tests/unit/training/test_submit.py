@@ -189,7 +189,7 @@ def beginning(ray: FakeRay, state: str) -> None:
 
 @pytest.mark.parametrize(
     ("state", "said"),
-    [("RUNNING", "STACK=ci make stop JOB=theirs"), ("SUCCEEDED", "what has ended since: theirs. Measure again")],
+    [("RUNNING", "STACK=ci make stop JOB=theirs"), ("SUCCEEDED", "have ended since: theirs. Measure again")],
 )
 def test_a_run_beside_which_somebody_s_job_began_does_not_count(
     state: str, said: str, monkeypatch: pytest.MonkeyPatch
