@@ -1,4 +1,4 @@
-"""What `pulumi up` makes: settings → place → runs → comparison → exports."""
+"""The program that `pulumi up` runs: settings → place → runs → comparison → exports."""
 
 import pulumi
 

@@ -1,4 +1,4 @@
-"""What to leave out of a measurement that would take longer than `budgetMinutes`: words, and lines to type.
+"""Advice on what to leave out of a measurement that would exceed `budgetMinutes`: costs, and the command lines.
 
 Pure but for `warnings`, which reads what earlier runs took.
 """
@@ -18,13 +18,13 @@ from training.contract.provenance import PROJECT
 from training.contract.timed import Timed
 
 LEAST_STEPS = 20
-"""Fewer hardly leave the warm-up."""
+"""The smallest number of steps advised: fewer hardly leave the warm-up."""
 COSTS = {
     TUNED: "nothing is said of what careful set-up could gain",
     NATIVE: "nothing is said of what Ray itself costs",
     WIDE: "nothing is said of a bigger machine instead",
 }
-"""Arms that may be left out, the least needed first."""
+"""Arms that may be left out, with what the verdict loses; the least needed first."""
 OF_A_METRIC = ("metric", "metricTarget", "metricTolerance")
 
 
@@ -33,20 +33,20 @@ class Change:
     """A setting that shortens a measurement."""
 
     line: str
-    """To type."""
+    """The command line that changes the setting."""
     cost: str
-    """What the verdict can't say then."""
+    """What the verdict can no longer say."""
     wanted: Wanted
     total: Range
 
 
 def seconds_of(settings: Settings) -> float | None:
-    """What may be spent; None: as long as it takes."""
+    """Return the budget in seconds; None if the settings set none."""
     return None if settings.budget_minutes is None else 60.0 * settings.budget_minutes
 
 
 def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
-    """What a preview says where the measurement will probably not fit; nothing where nothing is known."""
+    """Return a preview's warning if the measurement will probably exceed its budget; empty if nothing is known."""
     budget, request = seconds_of(settings), wanted(settings)
     basis = run_history.known(settings, request, project)
     estimated = estimate(request, basis.runs)
@@ -56,13 +56,13 @@ def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
 
 
 def advice(settings: Settings, request: Wanted, known: Sequence[Timed], estimated: Estimate) -> list[str]:
-    """That it fits, or what to leave out; `asked` has a budget."""
+    """Say that the measurement fits its budget, or what to leave out; the settings have a budget."""
     budget = seconds_of(settings) or math.inf
     if estimated.total.high <= budget:
         return [f"that is within budgetMinutes {settings.budget_minutes}"]
     first = (
         f"a whole measurement will probably take {duration(estimated.total)}: more than budgetMinutes"
-        f" {settings.budget_minutes} (runs that are there already are not made again)"
+        f" {settings.budget_minutes} (runs that have a result are not repeated)"
     )
     enough = changes(settings, request, known)
     fits = [change for change in enough if change.total.high <= budget]
@@ -76,7 +76,7 @@ def _line(change: Change) -> str:
 
 
 def changes(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[Change]:
-    """Each by itself, what costs the verdict least first."""
+    """Return the changes that shorten the measurement, each tried alone, the one that costs the verdict least first."""
     budget = seconds_of(settings) or math.inf
     shorter = (
         *_fewer_sides(request),
@@ -92,7 +92,7 @@ def changes(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list
 
 
 Shorter = tuple[str, str, Wanted]
-"""The line, what the verdict does not say then, and the measurement that is left."""
+"""The command line, what the verdict no longer says, and the measurement that is left."""
 
 
 def _fewer_sides(request: Wanted) -> Iterator[Shorter]:
@@ -106,14 +106,15 @@ def _fewer_sides(request: Wanted) -> Iterator[Shorter]:
 
 
 def _fewer_repeats(request: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
-    """As many as fit; one where none does."""
+    """Yield the most repeats that fit the budget; one repeat if none fit."""
     if request.repeats > 1:
         most = _most(1, request.repeats - 1, lambda count: _fits(replace(request, repeats=count), known, budget))
         yield set_line("repeats", most), _certainty(most, request.repeats), replace(request, repeats=most)
 
 
 def _certainty(repeats: int, before: int) -> str:
-    """What fewer repeats say: Student's t and the root of their number, for runs that lie as far apart as before."""
+    """Describe the precision of fewer repeats: Student's t over the root of their number, with the runs' spread
+    unchanged."""
     if repeats == 1:
         return "one repeat decides nothing"
     wider = _half_width(repeats) / _half_width(before)
@@ -125,7 +126,7 @@ def _half_width(repeats: int) -> float:
 
 
 def _fewer_steps(settings: Settings, request: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
-    """Of a workload that can be ended after so many."""
+    """Yield the most steps that fit, for a workload that can stop after a number of steps."""
     if "measureSteps" not in request.recipe.settings():
         return
     steps_of_runs = [timed.steps for timed in known if timed.arm in {side.arm for side in request.sides}]
@@ -144,13 +145,13 @@ def _ended_after(steps: int, request: Wanted) -> Wanted:
 
 
 def _rounded(steps: int) -> int:
-    """Down, to two digits."""
+    """Round down to two digits."""
     unit = int(10 ** max(0, len(str(steps)) - 2))
     return steps - steps % unit
 
 
 def _most(least: int, most: int, fits: Callable[[int], bool]) -> int:
-    """The largest that fits; `least` where none does. What is less takes no longer."""
+    """Return the largest number that fits, or `least` if none does; a smaller one takes no longer."""
     while least < most:
         middle = (least + most + 1) // 2
         least, most = (middle, most) if fits(middle) else (least, middle - 1)
@@ -163,7 +164,7 @@ def _fits(request: Wanted, known: Sequence[Timed], budget: float) -> bool:
 
 
 def _together(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[str]:
-    """One change after another, until it fits; or that not even all are enough."""
+    """Add one change after another until the measurement fits; says so if all of them are not enough."""
     budget, lines, less = seconds_of(settings) or math.inf, list[str](), request
     total = Range(low=0.0, high=math.inf)
     while total.high > budget:
@@ -180,7 +181,7 @@ def _together(settings: Settings, request: Wanted, known: Sequence[Timed]) -> li
 
 
 def duration(seconds: Range) -> str:
-    """As `14 to 17 min`."""
+    """Format a range as `14 to 17 min`."""
     unit, name, digits = (
         (1, "s", 0) if seconds.high < 180 else (60, "min", 0) if seconds.high < 5400 else (3600, "h", 1)
     )

@@ -1,6 +1,7 @@
-"""What is sent to where this project is not installed, a Ray cluster or an image of others, and what is needed there.
+"""Files for places where this project is not installed (a Ray cluster, a prebuilt image), and the packages needed
+there.
 
-Pure; no Pulumi. How it gets there is the place's own.
+Pure; no Pulumi. Each place sends the files in its own way.
 """
 
 import io
@@ -13,32 +14,32 @@ from training.contract.recipe import Recipe
 from training.contract.workload import named
 
 LEAST_RAY = (2, 54)
-"""Before, a page in a browser could run code by the dashboard (CVE-2026-27482)."""
+"""The oldest Ray accepted: before it, a web page could run code through the dashboard (CVE-2026-27482)."""
 LEAST_PYTHON = (3, 11)
-"""Of the project's modules."""
+"""The oldest Python that the project's modules support."""
 TRAIN = dict.fromkeys(("fsspec", "pandas", "pyarrow", "pydantic", "requests"), "ray[train]")
-"""Modules of Ray Train's, and what brings them."""
+"""Modules that Ray Train imports, and the package that installs them."""
 BEGINNING = (1980, 1, 1, 0, 0, 0)
-"""Every file's time: the first that a zip can have."""
+"""The time stamp of every file in a zip: the earliest that the format allows."""
 
 
 def needed(recipe: Recipe) -> dict[str, str]:
-    """Modules that have to be there, each with the package that brings it."""
+    """Return the modules that must be installed, each with the package that provides it."""
     return {"ray": "ray", **named(recipe.workload).modules(recipe), **TRAIN}
 
 
 def dotted(version: tuple[int, ...]) -> str:
-    """As one writes it."""
+    """Return the version as text, such as `2.54`."""
     return ".".join(map(str, version))
 
 
 def by_name(modules: Iterable[Path], folder: str = ".") -> dict[str, bytes]:
-    """The project's files in a folder, as they lie in the project."""
+    """Return the project's files by their path below `folder`, which is their path in the project."""
     return {Path(folder, path.relative_to(PROJECT)).as_posix(): path.read_bytes() for path in modules}
 
 
 def zipped(files: Mapping[str, bytes], *, to: bytes = b"", mode: int = 0o644) -> bytes:
-    """A zip with these files by name, beside those that the zip `to` has; its bytes follow from names and contents."""
+    """Return a zip of these files, added to those of the zip `to`; names and contents alone determine its bytes."""
     packed = io.BytesIO(to)
     with zipfile.ZipFile(packed, "a") as archive:
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""What a machine has of what a place needs: found against minimum, with the fix. Changes nothing."""
+"""Findings about a machine: what is present, the minimum that a place needs, and the fix. Changes nothing."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a stack needs."""
+    """One requirement of a stack, and whether it is met."""
 
     name: str
     present: str
@@ -22,7 +22,7 @@ class Finding:
 
 
 def docker() -> Finding:
-    """The engine: its program, whether it runs, whether it may be used, its version."""
+    """Check the Docker engine: installed, running, usable by this user, and recent enough."""
     needed = f"Docker {dotted(MINIMUM_DOCKER)} or newer, running"
     if not shutil.which("docker"):
         return Finding("docker", "not installed", needed, False, "Install it: https://docs.docker.com/engine/install/")
@@ -43,10 +43,10 @@ def _refused_docker(message: str, needed: str) -> Finding:
 
 
 def parsed(text: str) -> tuple[int, ...]:
-    """The first two numbers of a version."""
+    """Return the first two numbers of a version."""
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
 def dotted(version: tuple[int, ...]) -> str:
-    """A version for people."""
+    """Return a version as text."""
     return ".".join(map(str, version))

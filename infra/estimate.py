@@ -1,7 +1,7 @@
-"""How long a measurement will probably take, from what runs took before: a range, or nothing. Pure.
+"""Estimates of a measurement's duration, from the durations of earlier runs: a range, or None. Pure.
 
-Each side of a measurement (an arm with a number of workers) has its own earlier runs; of a side without any nothing is
-assumed. What a cluster and its image take to come up is in no run, and so not in here.
+Each side of a measurement (an arm with a number of workers) is estimated from its own earlier runs; nothing is assumed
+for a side without any. Starting a cluster and building its image are in no run, and so not in the estimate.
 """
 
 import statistics
@@ -15,25 +15,25 @@ from training.contract.recipe import Recipe
 from training.contract.timed import Timed, scaled
 
 MOST_RUNS = 8
-"""Of a side, the newest: what a machine did long ago says less."""
+"""The newest runs of a side that count: what a machine did long ago says less."""
 OF_ONE_RUN = 0.25
-"""Of its time, to both sides: one run says nothing of how far the next one lies from it."""
+"""The margin on both sides of a single run's time: one run says nothing about the spread."""
 BETWEEN_SECONDS = 2.0
-"""From the end of a run to the start of the next, at least: those of `make try` have no update between them."""
+"""The shortest pause between two runs: runs of `make try` have no update between them."""
 LONGEST_BETWEEN_SECONDS = 60.0
-"""What is longer was a pause, or waited for another measurement."""
+"""The longest pause that counts: a longer one was a break, or waited for another measurement."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """Seconds."""
+    """A range of seconds."""
 
     low: float
     high: float
 
     @property
     def middle(self) -> float:
-        """Of it."""
+        """Return the middle of the range."""
         return (self.low + self.high) / 2
 
 
@@ -44,7 +44,7 @@ class Side:
     arm: str
     workers: int
     name: str
-    """The arm's, and of other workers than the stack's their number, too."""
+    """The arm's name; followed by the number of workers if it is not the stack's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,42 +57,42 @@ class Wanted:
 
     @property
     def runs(self) -> int:
-        """Of all sides."""
+        """Return the number of runs of all sides."""
         return self.repeats * len(self.sides)
 
     def without(self, *arms: str, curve: bool = True) -> "Wanted":
-        """Less the sides of these arms, or those of the workers' curve."""
+        """Return the measurement without the sides of these arms, or without those of the workers' curve."""
         kept = [side for side in self.sides if side.arm not in arms and (curve or side.workers == self.recipe.workers)]
         return replace(self, sides=tuple(kept))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SideTime:
-    """A run of a side."""
+    """The time that one run of a side takes."""
 
     side: Side
     known_runs: int
-    """From which it follows."""
+    """The number of earlier runs that it is estimated from."""
     startup: Range
     rest: Range
-    """After the first step."""
+    """The time after the first step."""
     whole: Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Of a measurement of which every side has a basis."""
+    """The duration of a measurement; every side has earlier runs."""
 
     sides: tuple[SideTime, ...]
     between: float
-    """From a run to the next."""
+    """The pause between two runs, in seconds."""
     once: Range
-    """Before the first run: imports, which take about as long as the start of a run."""
+    """The time before the first run: imports, which take about as long as the start of a run."""
     total: Range
 
 
 def wanted(settings: Settings) -> Wanted:
-    """What the settings ask for."""
+    """Return the measurement that the settings ask for."""
     own = settings.recipe.workers
     sides = [Side(arm=arm, workers=own, name=arm) for arm in settings.arms]
     sides += [Side(arm=RAY.name, workers=n, name=f"{RAY.name} with {n}") for n in settings.workers_curve]
@@ -100,7 +100,7 @@ def wanted(settings: Settings) -> Wanted:
 
 
 def runs_of(side: Side, request: Wanted, known: Sequence[Timed]) -> list[Timed]:
-    """The newest earlier runs that say what one of this side takes, each as it would be of this recipe."""
+    """Return the newest earlier runs of this side, each scaled to this recipe."""
     recipe = replace(request.recipe, workers=side.workers)
     scaled_runs = [scaled(timed, recipe) for timed in known if timed.arm == side.arm]
     newest = sorted((timed for timed in scaled_runs if timed), key=lambda timed: timed.began)
@@ -108,12 +108,12 @@ def runs_of(side: Side, request: Wanted, known: Sequence[Timed]) -> list[Timed]:
 
 
 def missing(request: Wanted, known: Sequence[Timed]) -> list[str]:
-    """The sides of which nothing is known."""
+    """Return the names of the sides without earlier runs."""
     return [side.name for side in request.sides if not runs_of(side, request, known)]
 
 
 def estimate(request: Wanted, known: Sequence[Timed]) -> Estimate | None:
-    """None where some side has no basis."""
+    """Estimate the duration of a measurement; None if some side has no earlier runs."""
     if not request.sides or missing(request, known):
         return None
     sides = tuple(_of_side(side, runs_of(side, request, known)) for side in request.sides)

@@ -15,32 +15,33 @@ from infra.settings.settings import Settings
 
 
 class RayReserve(Protocol):
-    """What a comparison asks of the place of the runs: what Ray holds there that training does not."""
+    """The place's answers that a comparison needs: the resources that Ray holds there and training does not."""
 
     def beside_workers(self, settings: Settings) -> Reserved:
-        """What a Ray run has beside its workers."""
+        """Return what a Ray run holds in addition to its workers."""
 
     def idle_ray(self, settings: Settings) -> Reserved:
-        """What Ray holds while other arms run."""
+        """Return what Ray holds while other arms run."""
 
 
 def comparison(
     settings: Settings, place: RayReserve, plans: Sequence[RunPlan], results: Mapping[str, pulumi.Output[str]]
 ) -> dict[str, pulumi.Output[Any]]:
-    """The outputs by name. A scalar that was not measured is None, which Pulumi leaves out of the stack's outputs."""
+    """Return the outputs by name. A scalar that was not measured is None, which Pulumi omits from the stack's
+    outputs."""
     measured = pulumi.Output.all(**results).apply(partial(compare_results, context_of(settings, place), plans))
     return {name: measured[name] for name in (*scalars.names(), "comparison")}
 
 
 def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str]) -> dict[str, Any]:
-    """Every output's value; `results` are the runs' summaries as JSON, by the runs' names."""
+    """Return every output's value; `results` are the runs' summaries as JSON, by run name."""
     runs = [Run.from_summary(plan.name, plan.repeat, json.loads(results[plan.name])) for plan in plans]
     compared = compare(runs, context)
     return {**scalars.scalars(compared), "comparison": compared.to_json()}
 
 
 def context_of(settings: Settings, place: RayReserve) -> Context:
-    """How the runs were asked for."""
+    """Return the settings of the measurement that the results do not contain."""
     return Context(
         recipe=settings.recipe,
         target=settings.target,

@@ -1,7 +1,7 @@
-"""Which image a name means now: the digest that its registry gave it, or the ID of one that this engine alone has.
+"""Identifies the image that a name means now: by its registry's digest, or by the ID of an image of this engine alone.
 
-A name with a tag means another image after the next push. What is built on it is another image, too, and is measured as
-such: its tag has the base's digest in it (`infra.image.spec`), and so has the measurement's hash.
+A name with a tag means another image after the next push. An image built on that is another image, too, and is measured
+as such: its tag contains the base's digest (`infra.image.spec`), and so does the measurement's hash.
 """
 
 import json
@@ -15,13 +15,13 @@ from infra.settings.settings import Settings
 ENGINE_SECONDS = 20.0
 REGISTRY_SECONDS = 30.0
 ID = "#"
-"""Between a name and an image's ID, where it has no digest: `NAME#sha256:…`. No image's name has this character."""
+"""Separates a name from an image's ID if it has no digest: `NAME#sha256:…`. No image's name contains this character."""
 
 
 def pinned(settings: Settings) -> Settings:
-    """The settings with the base image by its digest, where the training image is built here.
+    """Return the settings with the base image by its digest, if the training image is built here.
 
-    A preview goes on where that can't be found out, with a warning; an update raises RunError.
+    A preview continues with a warning if the digest cannot be determined; an update raises RunError.
     """
     cluster = settings.of_cluster
     if cluster.image:
@@ -29,22 +29,22 @@ def pinned(settings: Settings) -> Settings:
     try:
         base = identity(cluster.base_image, pull=not pulumi.runtime.is_dry_run())
     except ProgramError as failure:
-        problem = f"which image {cluster.base_image} is now could not be found out ({failure})."
+        problem = f"the current digest of {cluster.base_image} could not be determined ({failure})."
         advice = (
-            "With its digest that is known without an engine:\n"
+            "Set it with its digest, which needs no engine:\n"
             f"  pulumi config set baseImage {cluster.base_image}@sha256:…"
         )
         if not pulumi.runtime.is_dry_run():
             raise pulumi.RunError(f"{problem}\n{advice}") from None
-        pulumi.log.warn(f"{problem} `up` finds it out, and may measure more again than is shown here. {advice}")
+        pulumi.log.warn(f"{problem} `up` determines it, and may repeat more runs than this preview shows. {advice}")
         return settings
     return replace(settings, cluster=replace(cluster, base_image=base))
 
 
 def identity(name: str, *, pull: bool) -> str:
-    """`NAME@sha256:…`, or `NAME#sha256:…` for an image that came from no registry; raises ProgramError.
+    """Return `NAME@sha256:…`, or `NAME#sha256:…` for an image without a registry. Raises ProgramError.
 
-    What the engine has counts, because a build takes it; else what the registry has, pulled where `pull` says so.
+    The engine's image takes precedence, because a build uses it; otherwise the registry's, pulled if `pull` is set.
     """
     if "@" in name:
         return name
@@ -61,7 +61,7 @@ def built_from(base: str) -> str:
     """Return the base that a build names. Raises ProgramError if the image of that name has another ID now."""
     name, _, image_id = base.partition(ID)
     if image_id and _identity_here(name) != base:
-        raise ProgramError(f"{name} is another image than when this update began ({image_id}): run it again")
+        raise ProgramError(f"{name} changed during this update (it was {image_id}): run the update again")
     return name
 
 
@@ -74,13 +74,13 @@ def _identity_here(name: str) -> str:
 
 
 def _repository(name: str) -> str:
-    """The name without its tag, as an engine writes it."""
+    """Return the name without its tag, as an engine writes it."""
     path, _, last = name.rpartition("/")
     repository = f"{path}/{last.partition(':')[0]}".lstrip("/")
     return repository.removeprefix("docker.io/").removeprefix("library/")
 
 
 def _digest_in_registry(name: str) -> str:
-    """Asked without pulling anything."""
+    """Ask the registry for the image's digest, without pulling anything."""
     command = ("docker", "buildx", "imagetools", "inspect", "--format", "{{json .Manifest}}", name)
     return str(json.loads(run(*command, quiet=True, seconds=REGISTRY_SECONDS))["digest"])

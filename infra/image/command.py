@@ -23,10 +23,10 @@ from training.contract.provenance import PROJECT
 
 CHUNK_BYTES = 2**20
 INDEX = "RAY_WORTH_IT_INDEX"
-"""The variable that hands the way to packages to BuildKit."""
+"""The variable that passes the package index settings to BuildKit."""
 INDEX_MOUNT = "RUN --mount=type=secret,id=index,target=/run/index "
 INDEX_LABEL = "ray-worth-it.index=secret"
-"""On each image of the classic builder with the secret in it, and on nothing else: by it they are removed."""
+"""The label of each image of the classic builder that contains the secret, and of no other; they are removed by it."""
 
 
 def build() -> None:
@@ -53,19 +53,19 @@ def build() -> None:
 
 
 def has_buildkit() -> bool:
-    """Whether `docker build` knows secrets; `DOCKER_BUILDKIT=0` asks for the classic builder."""
+    """Return whether `docker build` supports secrets; `DOCKER_BUILDKIT=0` selects the classic builder."""
     return os.environ.get("DOCKER_BUILDKIT") != "0" and succeeds("docker", "buildx", "version")
 
 
 def _build_with_secret(command: list[str], index: dict[str, str], folder: Path) -> None:
-    """The way to packages is mounted while they are installed: no layer, cache or file of this machine has it."""
+    """Build with the package index settings mounted during installation: they are in no layer, cache or file."""
     environment = os.environ | {"DOCKER_BUILDKIT": "1", INDEX: image_index.shell(index)}
     secret = ["--secret", f"id=index,env={INDEX}", "--file", str(DOCKERFILE)]
     with_retries("build of the image", lambda: run(*command, *secret, str(folder), environment=environment))
 
 
 def _build_classically(command: list[str], index: dict[str, str], folder: Path) -> None:
-    """The classic builder has no mounts: the stages that saw a password are removed at the end."""
+    """Build without mounts, which the classic builder lacks: the stages that saw a password are removed at the end."""
     secret = folder / "secret" / "index"
     secret.parent.mkdir()
     secret.touch(0o600)
@@ -90,7 +90,7 @@ def _build_classically(command: list[str], index: dict[str, str], folder: Path) 
 
 
 def classic(dockerfile: str) -> str:
-    """The Dockerfile for a builder without mounts: the secret is copied into the stages, which get a label."""
+    """Return the Dockerfile for a builder without mounts: the secret is copied into the stages, which get a label."""
     return dockerfile.replace(INDEX_MOUNT, f"LABEL {INDEX_LABEL}\nCOPY secret/ /run/\nRUN ")
 
 
@@ -120,18 +120,18 @@ def load_images(profile: str, images: list[str]) -> None:
 
 
 def bring_back(profile: str, images: list[str]) -> None:
-    """Load again what nodes have lost of images that this machine's engine has: a full disk costs a node its images."""
+    """Reload images that nodes lost and this machine's engine has: a node evicts images when its disk is full."""
     load_images(profile, [image for image in images if succeeds("docker", "image", "inspect", image)])
 
 
 def nodes(profile: str) -> list[str]:
-    """The names of a profile's nodes, which are those of their containers."""
+    """Return the names of a profile's nodes, which are also the names of their containers."""
     listing = run("minikube", "--profile", profile, "node", "list", quiet=True)
     return [line.split()[0] for line in listing.splitlines() if line.strip()]
 
 
 def _has(node: str, image: str) -> bool:
-    """Whether a node's containerd has the image, under the full name that it gives to short ones."""
+    """Return whether a node's containerd has the image, under the full name that it gives to short ones."""
     listed = run("docker", "exec", node, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet", quiet=True)
     return bool({image, f"docker.io/{image}", f"docker.io/library/{image}"} & set(listed.split()))
 
@@ -156,7 +156,7 @@ def _import(into: list[str], images: list[str]) -> None:
 
 
 def _copy_to_all(source: "subprocess.Popen[bytes]", takers: list["subprocess.Popen[bytes]"]) -> None:
-    """One reader, many writers; a node that stops taking fails by its own exit code."""
+    """Copy one source to all nodes; a node that stops reading fails by its own exit code."""
     while chunk := source.stdout.read(CHUNK_BYTES) if source.stdout else b"":
         for taker in takers:
             with suppress(BrokenPipeError):
@@ -170,7 +170,7 @@ def _copy_to_all(source: "subprocess.Popen[bytes]", takers: list["subprocess.Pop
 
 @contextmanager
 def _context(content: Content) -> Iterator[Path]:
-    """A folder with what the build needs and nothing else."""
+    """Yield a folder that contains what the build needs and nothing else."""
     with tempfile.TemporaryDirectory(prefix="ray-worth-it-image-") as name:
         folder = Path(name)
         _write_certificates(folder / "host")
@@ -187,13 +187,13 @@ def _context(content: Content) -> Iterator[Path]:
 
 
 def _copy_modules(files: list[Path], folder: Path) -> None:
-    """At the same places as in the project."""
+    """Copy modules to the same paths as in the project."""
     for file in files:
         _copy([file], folder / file.parent.relative_to(PROJECT))
 
 
 def _copy(files: list[Path], folder: Path) -> None:
-    """With the same dates every time, so that the engine's cache knows an unchanged file."""
+    """Copy files with a constant modification time, so that the engine's cache recognises an unchanged file."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         target = folder / file.name
@@ -203,7 +203,7 @@ def _copy(files: list[Path], folder: Path) -> None:
 
 
 def _write(text: str, file: Path) -> None:
-    """With the same date every time, as `_copy`."""
+    """Write a file with a constant modification time, as `_copy` does."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     file.chmod(0o644)
@@ -211,7 +211,7 @@ def _write(text: str, file: Path) -> None:
 
 
 def _write_certificates(folder: Path) -> None:
-    """This machine's own, by which it knows its package index. They are no secret."""
+    """Copy this machine's own certificates, with which it trusts its package index. They are no secret."""
     folder.mkdir()
     certificates = image_index.certificates()
     if certificates:
@@ -220,7 +220,7 @@ def _write_certificates(folder: Path) -> None:
 
 
 def _downloaded() -> Path:
-    """CIFAR-10 from its home, once for all pods; Keras keeps it in its cache."""
+    """Return the folder of CIFAR-10, downloaded once for all pods; Keras keeps it in its cache."""
     code = "from training.workloads.cnn.sources import download_cifar10; print(download_cifar10())"
     printed = run(sys.executable, "-c", code, quiet=True, cwd=PROJECT)
     return Path(printed.strip().splitlines()[-1])

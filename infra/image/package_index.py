@@ -1,7 +1,7 @@
-"""How this machine reaches packages, for the stages of an image's build that install them: one file of shell variables.
+"""Collects how this machine reaches packages, for the build stages that install them: one file of shell variables.
 
-Taken are the variables of pip and uv, what their configuration files say of indexes and proxies, and of ~/.netrc the
-entries of those indexes' hosts. It may hold passwords: the build gets it as a secret (`infra.image.command`).
+It contains the variables of pip and uv, the indexes and proxies of their configuration files, and the entries of
+~/.netrc for those indexes' hosts. It may contain passwords: the build gets it as a secret (`infra.image.command`).
 """
 
 import configparser
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
-"""Variables that name a file with certificates; what they name is no secret."""
+"""Variables that name a file with certificates; the certificates are no secret."""
 CERTIFICATES_IN_BUILD = "/host/certificates.pem"
 
 _INDEXES = (
@@ -29,7 +29,7 @@ _OTHERS = (
 )
 _CREDENTIALS = re.compile(r"UV_INDEX_\w+_(USERNAME|PASSWORD)")
 _URL = re.compile(r"(https?://)([^/\s@]+)(?=[/\s]|$)")
-"""An address without credentials: what stands before its host, and its host."""
+"""An address without credentials: the scheme, and the host."""
 _PIP_FILES = (
     "/etc/pip.conf",
     "~/.pip/pip.conf",
@@ -47,7 +47,8 @@ _UV_KEYS = {
 
 
 def variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What a build needs to reach packages as this machine does. A variable counts before a configuration file."""
+    """Return the variables with which a build reaches packages as this machine does. Variables override configuration
+    files."""
     known = {name: value for name, value in environment.items() if value and _is_wanted(name)}
     for name, value in (*_of_pip(environment), *_of_uv(environment)):
         known.setdefault(name, value)
@@ -61,17 +62,17 @@ def variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def shell(values: Mapping[str, str]) -> str:
-    """A file that a shell can source, whatever is in the values."""
+    """Return the values as a file that a shell can source, with every value quoted."""
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(values.items()))
 
 
 def has_credentials(values: Mapping[str, str]) -> bool:
-    """Whether there is anything to keep secret."""
+    """Return whether any of the values is secret."""
     return any(_CREDENTIALS.fullmatch(name) or re.search(r"://[^/\s]*@", value) for name, value in values.items())
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """This machine's own certificates, if it names some."""
+    """Return the file of this machine's own certificates; None if it names none."""
     named = next((Path(environment[name]) for name in CERTIFICATES if environment.get(name)), None)
     return named if named and named.is_file() else None
 
@@ -81,7 +82,7 @@ def _is_wanted(name: str) -> bool:
 
 
 def _files(environment: Mapping[str, str], name: str, usual: tuple[str, ...]) -> list[Path]:
-    """From the one that counts least; one that a variable names is the only one."""
+    """Return the configuration files in increasing precedence; if a variable names one, that one alone."""
     named = environment.get(name)
     paths = [Path(named)] if named else [Path(path).expanduser() for path in usual]
     return [path for path in paths if path.is_file()]
@@ -117,7 +118,7 @@ def _of_uv(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _passwords(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """User and password by host, of ~/.netrc; nothing where it can't be read."""
+    """Return user and password by host from ~/.netrc; empty if it cannot be read."""
     path = Path(environment.get("NETRC") or "~/.netrc").expanduser()
     try:
         hosts = netrc.netrc(str(path)).hosts

@@ -1,4 +1,4 @@
-"""What a user's requirements file adds to the training image: pinned packages, beside those of uv.lock. Pure."""
+"""A user's requirements file: pinned packages of the training image in addition to those of uv.lock. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(\[[\w.,\s-]*\])?\s*==\s*([^\s;]+)\s*(;.
 
 
 class RequirementsError(ValueError):
-    """A file that can't be installed from; the message names the line."""
+    """A requirements file that cannot be installed; the message names the line."""
 
 
 def pins(path: Path) -> dict[str, str]:
-    """Versions by package. Raises RequirementsError for a line that leaves a version open, and OSError."""
+    """Return versions by package. Raises RequirementsError for a line that leaves a version open, and OSError."""
     versions = {}
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
     for number, line in enumerate(text.splitlines(), 1):
@@ -40,12 +40,12 @@ def pins(path: Path) -> dict[str, str]:
 
 
 def canonical(name: str) -> str:
-    """A package's name as uv.lock writes it."""
+    """Return a package's name as uv.lock writes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def conflict(more: Mapping[str, str], locked: Mapping[str, str]) -> str:
-    """The package that the image has in another version already, in words; "" where there is none."""
+    """Describe a package that the image has in another version; "" if there is none."""
     return next(
         (
             f"{name}=={version}, and the image has {name}=={locked[name]}"

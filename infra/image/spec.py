@@ -1,4 +1,4 @@
-"""What the training image is made of, and the tag that follows from it. Pure: builds nothing, imports no Pulumi.
+"""The contents of the training image, and the tag derived from them. Pure: builds nothing, imports no Pulumi.
 
 The tag is a hash of the content, so an image that has it need not be built again, and a change of anything else (docs,
 tests, the program) keeps the tag: pods and measurements stay as they are.
@@ -23,46 +23,46 @@ from training.contract.provenance import PROJECT
 from training.contract.workload import named
 
 NAME = "ray-worth-it/training"
-"""The image's name where it needs no registry."""
+"""The image's name if it needs no registry."""
 DOCKERFILE = PROJECT / "training/image/Dockerfile"
 BUILD_FILES = (PROJECT / "training/image/strip_symbols.py", PROJECT / "training/image/uv.txt")
-"""What the Dockerfile runs, and the uv that it installs."""
+"""The script that the Dockerfile runs, and the pin of the uv that it installs."""
 ENTRIES = ("training.launch.pod", "training.launch.submit", "training.launch.storage_probe")
 """Modules of `training` that a pod starts."""
 ARMS_IN_PODS = tuple(arm.name for arm in ARMS.values() if arm is not TUNED)
-"""What the first of them runs."""
+"""Arms that the entry point `training.launch.pod` runs."""
 DATA = "/data"
-"""Where the image has its data set."""
+"""The folder of the image's data set."""
 CIFAR10 = "cifar-10-batches-py"
 EXTRA = "image"
-"""The uv extra with what only pods need."""
+"""The uv extra with the packages that only pods need."""
 CHECKED = ("ray", "tensorflow")
-"""Packages whose versions a pod compares with uv.lock before it trains; and Python's."""
+"""Packages whose versions a pod compares with uv.lock before it trains; Python's is compared, too."""
 HOLLOW = ("scikit-learn",)
-"""Packages of which the image has data, and no module."""
+"""Packages of which the image has the data, and no module."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What goes into an image, apart from the Dockerfile."""
+    """The contents of an image, apart from the Dockerfile."""
 
     workload: str
-    """By name."""
+    """The workload's name."""
     base_image: str
-    """With its digest or ID (`infra.image.base`)."""
+    """The base image with its digest or ID (`infra.image.base`)."""
     dataset: str
     dataset_path: str | None
-    """A folder of this machine with the files of CIFAR-10; None: they are downloaded."""
+    """A folder of this machine with the files of CIFAR-10; None if they are downloaded."""
     requirements: str | None = None
-    """A file of this machine with packages that a script needs beside those of uv.lock; None: none."""
+    """A file of this machine with packages that a script needs in addition to uv.lock; None if there are none."""
 
     @property
     def has_cifar10(self) -> bool:
-        """Whether the image holds CIFAR-10: pods reach no network, so it can't be fetched later."""
+        """Return whether the image holds CIFAR-10: pods reach no network, so they cannot download it."""
         return self.dataset == "cifar10"
 
     def tag(self, project: Path = PROJECT) -> str:
-        """12 hex digits that change with whatever changes in the image."""
+        """Return 12 hex digits that change with the image's contents."""
         parts = {
             "base": self.base_image,
             "dockerfile": [path.read_text(encoding="utf-8") for path in (DOCKERFILE, *BUILD_FILES)],
@@ -74,11 +74,11 @@ class Content:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def dataset_flag(self) -> list[str]:
-        """The flag by which an entry point finds the image's data set."""
+        """Return the flag by which an entry point finds the image's data set."""
         return [f"--dataset-path={DATA}/{CIFAR10}"] if self.has_cifar10 else []
 
     def more(self) -> str:
-        """What is to be installed beside uv.lock."""
+        """Return the text of the requirements file; "" without one."""
         return Path(self.requirements).read_text(encoding="utf-8") if self.requirements else ""
 
     def _data(self) -> str:
@@ -88,7 +88,7 @@ class Content:
 
 
 def modules(workload: str, project: Path = PROJECT) -> list[Path]:
-    """The project's modules that a pod can import when it trains this, or loads by their path."""
+    """Return the project's modules that a pod of this workload can import, or loads by their path."""
     arms = {path for arm in ARMS_IN_PODS for path in provenance.modules_of_run(arm, workload, project)}
     by_path = {path for folder in named(workload).by_path for path in (project / folder).rglob("*.py")}
     return sorted(arms | by_path | set(provenance.modules_of(ENTRIES, project)))
@@ -96,7 +96,7 @@ def modules(workload: str, project: Path = PROJECT) -> list[Path]:
 
 @cache
 def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
-    """`name==version` of every package that the image's part of uv.lock names."""
+    """Return `name==version` of every package that the image's part of uv.lock names."""
     python = lock.with_name(".python-version").read_text(encoding="utf-8").strip()
     entries = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
     locked: dict[str, dict[str, Any]] = {p["name"]: p for p in entries if _is_for(python, p)}
@@ -112,7 +112,7 @@ def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
 
 
 def _is_for(python: str, package: Mapping[str, Any]) -> bool:
-    """Whether the image has this one of several versions of a package: by its Python, on Linux."""
+    """Return whether the image has this one of several versions of a package: by its Python, on Linux."""
     version = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": f"{python}.0"}
     linux = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
     markers = package.get("resolution-markers", [])
@@ -126,21 +126,21 @@ def _required(package: dict[str, Any]) -> Iterator[str]:
 
 
 def installed(requirements: str | None = None, project: Path = PROJECT) -> dict[str, str]:
-    """Versions by package of what a pod can import, and Python's. Raises RequirementsError and OSError."""
+    """Return versions by package of what a pod can import, and Python's. Raises RequirementsError and OSError."""
     here = {name: version for name, version in fixed(project).items() if name not in HOLLOW}
     more = pins(Path(requirements)) if requirements else {}
     return here | more | {"python": (project / ".python-version").read_text(encoding="utf-8").strip()}
 
 
 def fixed(project: Path = PROJECT) -> dict[str, str]:
-    """Versions by package of what the image has in that version and no other."""
+    """Return versions by package of what the image has in exactly that version."""
     left_out = set(re.findall(r"--no-emit-package (\S+)", DOCKERFILE.read_text(encoding="utf-8")))
     locked = dict(entry.split("==") for entry in packages(project / "uv.lock"))
     return {name: version for name, version in locked.items() if name not in left_out}
 
 
 def expected_versions(project: Path = PROJECT) -> dict[str, str]:
-    """What a pod must find installed."""
+    """Return the versions that a pod must find installed."""
     return {name: version for name, version in installed(project=project).items() if name in (*CHECKED, "python")}
 
 

@@ -1,1 +1,1 @@
-"""Where a measurement can be made: a folder each, and `cluster` for what every Kubernetes cluster has."""
+"""The targets that a measurement can run on: one package each, and `cluster` for all Kubernetes clusters."""

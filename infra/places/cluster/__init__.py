@@ -1,1 +1,1 @@
-"""What a measurement makes on any Kubernetes cluster: a component a file, and its pure builder beside it."""
+"""The resources of a measurement on any Kubernetes cluster: one component a file, with its pure builder next to it."""

@@ -1,7 +1,7 @@
-"""How the program reaches its cluster: one explicit provider, and the options that every resource in it carries.
+"""The program's connection to its cluster: one explicit provider, and the options that every resource in it gets.
 
-The provider's kubeconfig is the path to a file of the stack's own, which the place writes, by a resource: a preview is
-right without it, no key enters the state, and the user's contexts may change.
+The provider's kubeconfig is the path of a file of the stack's own, which a resource of the place writes: a preview
+works without it, no key enters the state, and the user's contexts may change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,30 +22,31 @@ IDENTIFIER = "the cluster of this stack"
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """A cluster to make things in."""
+    """A cluster to create resources in."""
 
     provider: k8s.Provider
     namespace: str
     kubeconfig: str
-    """Path of the stack's own file, from the project's folder."""
+    """The path of the stack's own file, relative to the project's folder."""
     traits: Traits
     cluster: pulumi.Resource | None = None
-    """What makes the cluster, where the stack does: with it, everything in the cluster goes."""
+    """The resource that creates the cluster, if the stack does; deleting it deletes everything in the cluster."""
     nodes: Nodes | None = None
-    """Nodes that take images from this machine's engine; without them an image comes from its registry."""
+    """Nodes that load images from this machine's engine; without them an image comes from its registry."""
     address: pulumi.Output[str] | None = None
-    """A node's, as this machine reaches it."""
+    """A node's address, as this machine reaches it."""
     guard: Callable[[Sequence[pulumi.Resource], pulumi.Resource], object] | None = None
-    """Makes, after these and as a child of that, what is deleted before anything else of the stack is."""
+    """Creates, after the given resources and as a child of the last, a resource that is deleted before all others."""
 
     def options(self, parent: pulumi.Resource, **more: Any) -> pulumi.ResourceOptions:
-        """Options of a resource in the cluster."""
+        """Return the options of a resource in the cluster."""
         return pulumi.ResourceOptions(parent=parent, provider=self.provider, deleted_with=self.cluster, **more)
 
     def metadata(self, annotations: Mapping[str, str] | None = None, **more: Any) -> Any:
-        """Metadata of an object in the namespace, a dict (Any: pulumi_kubernetes types each kind's by itself).
+        """Return the metadata of an object in the namespace, a dict (Any: pulumi_kubernetes types each kind's by
+        itself).
 
-        In a cluster of our own, what an interrupted `up` left is taken up again; elsewhere nothing is taken over.
+        In a cluster of our own, objects that an interrupted `up` left are adopted; elsewhere no object is taken over.
         """
         own = {"pulumi.com/patchForce": "true"} if self.traits.owned else {}
         chosen = {**own, **(annotations or {})}
@@ -54,15 +55,15 @@ class Access:
 
 
 def provider(stack: str, traits: Traits, way: pulumi.Resource, parent: pulumi.Resource) -> k8s.Provider:
-    """One that reaches what the stack's own kubeconfig says, which `way` writes, and nothing when that is lost.
+    """Return a provider for the stack's own kubeconfig, which `way` writes; it reaches nothing when that file is lost.
 
-    `destroy` and `refresh` run no program: the engine configures the provider with the inputs that it recorded here.
-    What is not given would come from variables of the environment.
+    `destroy` and `refresh` run no program: the engine configures the provider with the inputs recorded here. Inputs
+    that are not set would come from environment variables.
     """
     return k8s.Provider(
         NAME,
         kubeconfig=kube.own_path(stack),
-        # Constant: when it changes, everything is made anew, and the old is deleted through what the path means now.
+        # Constant: a change recreates everything, and deletes the old objects in the cluster the path names now.
         cluster_identifier=IDENTIFIER,
         # A cluster that does not answer is no reason to forget what is in it, or to call it updated.
         delete_unreachable=False,

@@ -1,7 +1,7 @@
-"""The KubeRay chart: fetched once into the project's state folder, verified at every use, and the CRDs in it.
+"""Fetches the KubeRay chart once into the project's state folder, verifies it at every use, and reads its CRDs.
 
-Preview needs it, because the CRDs are made from it and Helm never upgrades those. Asks no cluster. A chart that is
-named by its path is the user's own, and is taken as it is unless `kuberayChartDigest` is set.
+A preview needs the chart, because the CRDs are created from it and Helm never upgrades them. Asks no cluster. A chart
+named by its path is the user's own, and is used as it is unless `kuberayChartDigest` is set.
 """
 
 import hashlib
@@ -31,21 +31,21 @@ LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 
 class ChartError(pulumi.RunError):
-    """A chart that can't be had, or is not what it should be. The message names the setting; Pulumi shows it alone."""
+    """A chart that cannot be fetched, or is the wrong one. The message names the setting; Pulumi prints it alone."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a chart is to be had: a path, or a name in a repository."""
+    """The source of a chart: a path, or a name in a repository."""
 
     chart: str
     repository: str
     version: str
     digest: str = ""
-    """The SHA-256 of its .tgz that the user pins; empty: the one in DIGESTS, or else the index's."""
+    """The SHA-256 of its .tgz that the user pins; if empty, the one in DIGESTS, or else the index's."""
 
     def pinned(self) -> tuple[str, str]:
-        """The digest that is known before anything is fetched, and who says so; empty when none is."""
+        """Return the digest known before anything is fetched, and its origin; both empty if there is none."""
         if self.digest:
             return self.digest.removeprefix("sha256:"), "kuberayChartDigest"
         return DIGESTS.get((self.chart, self.version), ""), "this program"
@@ -60,7 +60,7 @@ class Chart:
     version: str
 
     def crds(self) -> list[dict[str, Any]]:
-        """The CRDs in it, by name; raises ChartError when there are none."""
+        """Return its CRDs by name. Raises ChartError if it has none."""
         texts = _folder_crds(self.path) if self.path.is_dir() else _archive_crds(self.path)
         crds = [document for text in texts for document in yaml.load_all(text, Loader=_LOADER) if document]
         if not crds:
@@ -69,16 +69,16 @@ class Chart:
 
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's loader where it is there: the CRDs are 4 MB of YAML."""
+"""libyaml's loader if it is installed: the CRDs are 4 MB of YAML."""
 
 
 def crds_digest(crds: list[dict[str, Any]]) -> str:
-    """A hash that changes with any of the CRDs."""
+    """Return a hash that changes with any of the CRDs."""
     return hashlib.sha256(json.dumps(crds, sort_keys=True).encode()).hexdigest()
 
 
 def find(source: Source, cache: Path = CACHE) -> Chart:
-    """The chart of a source, verified; from a repository it is kept, and fetched no more. Raises ChartError."""
+    """Return a source's chart, verified; a repository's is cached and not fetched again. Raises ChartError."""
     path = PROJECT / Path(source.chart).expanduser()
     if path.exists():
         return _checked(Chart(_own(path, source), source.version))
@@ -89,7 +89,7 @@ def find(source: Source, cache: Path = CACHE) -> Chart:
         except (OSError, ValueError, KeyError) as error:
             raise ChartError(
                 f"the chart {source.chart} {source.version} could not be fetched from {source.repository} ({error}).\n"
-                "Where that can't be reached, get the chart's .tgz and say where it is:\n"
+                "If that cannot be reached, download the chart's .tgz and set its path:\n"
                 f"  pulumi config set kuberayChart PATH/{source.chart}-{source.version}.tgz\n"
                 "or name a mirror:  pulumi config set kuberayRepository https://…"
             ) from None
@@ -97,7 +97,7 @@ def find(source: Source, cache: Path = CACHE) -> Chart:
 
 
 def _own(path: Path, source: Source) -> Path:
-    """A chart that the user names by its path: compared with what the user pins, and with nothing else."""
+    """Return the path of a chart that the user names; it is compared only with a digest that the user pins."""
     if source.digest and path.is_dir():
         raise ChartError(
             f"{path} is a folder, which has no digest: name a .tgz, or\n  pulumi config rm kuberayChartDigest"
@@ -108,7 +108,7 @@ def _own(path: Path, source: Source) -> Path:
 
 
 def _is_verified(kept: Path, source: Source) -> bool:
-    """Whether the kept copy is what would be fetched; a damaged one, or another repository's, is fetched again."""
+    """Return whether the cached copy can be used; a damaged one, or another repository's, is fetched again."""
     try:
         record = json.loads(_record(kept).read_text(encoding="utf-8"))
         digest = hashlib.sha256(kept.read_bytes()).hexdigest()
@@ -119,7 +119,7 @@ def _is_verified(kept: Path, source: Source) -> bool:
 
 
 def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
-    """The archive, compared with its digest, and what is to be known of it when it is used again."""
+    """Return the archive, compared with its digest, and the record that verifies it at the next use."""
     entry = _entry(source)
     content = _download(urllib.parse.urljoin(_base(source), str(entry["urls"][0])))
     digest, says = source.pinned()
@@ -130,20 +130,20 @@ def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
 
 
 def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
-    """Raises ChartError unless the archive has the digest."""
+    """Raise ChartError unless the archive has the digest."""
     digest = hashlib.sha256(content).hexdigest()
     if digest == expected:
         return
     wrong = f"its SHA-256 is {digest}, and {says} says {expected}" if expected else f"{says} has no digest of it"
     raise ChartError(
         f"the chart {source.chart} {source.version} was refused: {wrong}.\n"
-        "When you know that it is the right one, compared with a source that you trust:\n"
+        "If you have compared it with a source that you trust:\n"
         f"  pulumi config set kuberayChartDigest {digest}"
     )
 
 
 def _checked(chart: Chart) -> Chart:
-    """The chart, if it is of the version that the settings name."""
+    """Return the chart if its version is the one that the settings name. Raises ChartError."""
     try:
         version = _metadata(chart.path)["version"]
     except (OSError, KeyError, tarfile.TarError) as error:
@@ -183,7 +183,7 @@ def _base(source: Source) -> str:
 
 
 def _entry(source: Source) -> dict[str, Any]:
-    """What a repository's index says about the chart."""
+    """Return the entry of the chart in the repository's index. Raises ValueError if the version is missing."""
     index = yaml.safe_load(_download(urllib.parse.urljoin(_base(source), "index.yaml")))
     entries = [entry for entry in index["entries"][source.chart] if str(entry["version"]).lstrip("v") == source.version]
     if not entries:
@@ -192,14 +192,14 @@ def _entry(source: Source) -> dict[str, Any]:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Leads from TLS to nowhere without it."""
+    """Refuses redirects from TLS to plain HTTP."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:  # noqa: PLR0913, PLR0917 (urllib's)
         return super().redirect_request(req, fp, code, msg, headers, _trusted(newurl))
 
 
 def _trusted(address: str) -> str:
-    """The address, if nobody between here and there can change what comes; raises ValueError."""
+    """Return the address if nobody can tamper with the transfer. Raises ValueError."""
     parts = urllib.parse.urlsplit(address)
     if parts.scheme == "https" or (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
         return address
@@ -221,7 +221,7 @@ def _download(address: str) -> bytes:
 
 
 def _record(kept: Path) -> Path:
-    """Beside a kept chart: where it came from, and the digest that it was compared with."""
+    """Return the record next to a cached chart: its repository, and the digest that it was compared with."""
     return kept.with_suffix(".json")
 
 

@@ -1,7 +1,7 @@
-"""The claim of storage pvc as a Pulumi dynamic resource: made once, grown in place, and never deleted.
+"""The claim of storage pvc as a Pulumi dynamic resource: created once, expanded in place, and never deleted.
 
-Pulumi's own resource would refuse a claim that an earlier life of the stack left, which is what a claim is for. One of
-another stack is refused, and left as it is.
+Pulumi's own resource would refuse a claim that an earlier life of the stack left, which is what a claim is for. A claim
+of another stack is refused, and stays as it is.
 
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
@@ -37,12 +37,12 @@ SINGLE_NODE = {
     "rancher.io/local-path": "nfs.csi.k8s.io",
     "kubernetes.io/no-provisioner": "nfs.csi.k8s.io",
 }
-"""Provisioners whose volumes pods of one node write, by name, and one whose volumes all do where that runs."""
+"""Provisioners whose volumes only pods of one node can write, each with one whose volumes all pods can write."""
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
 class ClaimRefusedError(Exception):
-    """A claim that can't be had as it is wanted."""
+    """A claim that cannot be created or changed as requested."""
 
 
 class TrainingClaim(Resource, module="cluster", name="Claim"):
@@ -53,33 +53,33 @@ class TrainingClaim(Resource, module="cluster", name="Claim"):
 
 
 class ClaimProvider(ResourceProvider):
-    """Applies the claim; deletes none."""
+    """Applies the claim; never deletes it."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Size and class; another namespace has a claim of its own, and one that is gone is made again."""
+        """Compare size and class. Another namespace gets a claim of its own, and a deleted claim is recreated."""
         moved = ["namespace"] if news.get("namespace") != olds.get("namespace") or _is_gone(olds) else []
         changed = [key for key in ("size", "storageClass", "byManyNodes") if news.get(key) != olds.get(key)]
         return DiffResult(changes=bool(moved or changed), replaces=moved)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Make it, or take up what the stack left."""
+        """Create the claim, or adopt the one that the stack left."""
         _apply(props)
         return CreateResult(f"{props['namespace']}/{CLAIM}", props)
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Grow."""
+        """Expand the claim."""
         _apply(news)
         return UpdateResult(news)
 
 
 def properties(claim: Claim, stack: str, namespace: str, kubeconfig: str) -> dict[str, Any]:
-    """Of the resource."""
+    """Return the properties of the resource."""
     return {
         "stack": stack,
         "namespace": namespace,
@@ -91,7 +91,7 @@ def properties(claim: Claim, stack: str, namespace: str, kubeconfig: str) -> dic
 
 
 def _is_gone(props: Mapping[str, Any]) -> bool:
-    """Whether somebody has deleted it; not where the cluster does not say."""
+    """Return whether the claim was deleted; false if the cluster does not answer."""
     try:
         return existing(kube.connect(props["kubeconfig"]), props["namespace"]) is None
     except KubeError:
@@ -113,17 +113,17 @@ def _apply(props: dict[str, Any]) -> None:
 
 
 def path(namespace: str) -> str:
-    """Where the API server has it."""
+    """Return the claim's path at the API server."""
     return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{CLAIM}"
 
 
 def existing(api: Any, namespace: str) -> dict[str, Any] | None:
-    """The claim that there is; None where there is none. Raises KubeError."""
+    """Return the existing claim; None if there is none. Raises KubeError."""
     return kube.find(api, path(namespace))
 
 
 def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Why the claim can't be had so, each with the lines that mend it; asked before anything is made."""
+    """Return why the claim is refused, each reason with the lines that fix it; asked before anything is created."""
     claim = existing(api, namespace)
     classes = kube.items(api, "/apis/storage.k8s.io/v1/storageclasses")
     name = (claim or {}).get("spec", {}).get("storageClassName") or wanted.storage_class or _default(classes)
@@ -181,7 +181,7 @@ def _foreign(claim: Mapping[str, Any], stack: str, namespace: str) -> Refusals:
 
 
 def _on_its_way(claim: Mapping[str, Any], stack: str) -> Refusals:
-    """It can't be had back, and goes when the last pod that has it does."""
+    """Refuse a claim that is being deleted: it cannot be restored, and goes with the last pod that mounts it."""
     if "deletionTimestamp" not in claim["metadata"]:
         return []
     why = f"the claim {CLAIM} was deleted, and goes as soon as no pod has it; to let it go, and begin with a new one"

@@ -1,7 +1,6 @@
-"""What is made in a cluster before the runs: namespace, operator, RayCluster, dashboard, in this order.
+"""The components of a cluster before the runs: namespace, operator, RayCluster, dashboard, in this order.
 
-A component each. What it declares comes from the pure builders beside this; who goes before whom is said where they are
-put together (`infra.places.cluster.measurement`).
+Their declarations come from the pure builders next to this file; `infra.places.cluster.measurement` sets their order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,10 +26,10 @@ if TYPE_CHECKING:  # most stacks have their own image built
 
 
 class TrainingNamespace(pulumi.ComponentResource):
-    """The namespace, unless it is given, and who may talk to whom in it."""
+    """The namespace, unless it exists already, and its network policies."""
 
     ready: list[pulumi.Resource]
-    """When these are done, pods may be made: a pod that is older than a policy can hold connections it forbids."""
+    """The resources that must exist before any pod: a pod older than a policy can hold connections that it forbids."""
 
     def __init__(
         self,
@@ -60,10 +59,10 @@ class TrainingNamespace(pulumi.ComponentResource):
 
 
 class Operator(pulumi.ComponentResource):
-    """CRDs, then the release. For a platform team's operator this is not made."""
+    """KubeRay's CRDs, then its Helm release. Not created if a platform team runs the operator."""
 
     release: k8s.helm.v3.Release
-    """When this is done, RayClusters are looked after."""
+    """The release; RayClusters are reconciled once it is ready."""
 
     def __init__(
         self,
@@ -95,7 +94,7 @@ class Operator(pulumi.ComponentResource):
             values=operator_spec.values(settings.placement, access.namespace),
             skip_crds=True,
             timeout=300,
-            # In a cluster of our own: a release that an interrupted `up` left is taken up again (`helm_release`).
+            # In a cluster of our own: a release that an interrupted `up` left is adopted (`helm_release`).
             replace=True if access.traits.owned else None,
             opts=access.options(self, depends_on=[crds, *after]),
         )
@@ -104,19 +103,19 @@ class Operator(pulumi.ComponentResource):
 
 @dataclass(frozen=True)
 class Brought:
-    """What a script of somebody's own needs in pods beside the image."""
+    """The files and secret variables that a user's script needs in pods, in addition to the image."""
 
     files: Files
     secret: Secret | None
     values: Mapping[str, str] = field(repr=False)
-    """Of the secret."""
+    """The secret's values, by variable."""
 
 
 class ScriptFiles(pulumi.ComponentResource):
-    """A script's files, and variables that nobody else may see."""
+    """A script's files, and its secret variables."""
 
     ready: list[pulumi.Resource]
-    """When these are done, pods that need them may be made."""
+    """The resources that must exist before the pods that need them."""
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ class ProjectModules(pulumi.ComponentResource):
     """The project's modules, for pods whose image lacks them."""
 
     ready: list[pulumi.Resource]
-    """When these are done, pods that need them may be made."""
+    """The resources that must exist before the pods that need them."""
 
     def __init__(
         self,
@@ -176,16 +175,16 @@ class ProjectModules(pulumi.ComponentResource):
 
 
 def _of_contents(access: Access, parent: pulumi.Resource, after: Sequence[pulumi.Resource]) -> pulumi.ResourceOptions:
-    """Of an object that is named by what is in it.
+    """Return the options of an object whose name is a hash of its contents.
 
-    After an update that failed the one before it would wait for its deletion: a user who takes the edit back would
-    meet it there, or, in a cluster of ours, lose what was made anew under the same name.
+    After a failed update, the previous object would wait for its deletion: a user who reverts the edit would collide
+    with it, or, in a cluster of ours, lose the object recreated under the same name.
     """
     return access.options(parent, depends_on=list(after), delete_before_replace=True)
 
 
 class RayTrainingCluster(pulumi.ComponentResource):
-    """A RayCluster: its number of workers changes in place, everything else makes another."""
+    """A RayCluster: its number of workers changes in place, any other change replaces it."""
 
     cluster: k8s.apiextensions.CustomResource
 
@@ -218,14 +217,14 @@ class RayTrainingCluster(pulumi.ComponentResource):
 
 @dataclass(frozen=True)
 class NodePort:
-    """A port of every node, at the address of one."""
+    """A port of every node, at the address of one node."""
 
     address: pulumi.Output[str]
     port: int
 
 
 class Dashboard(pulumi.ComponentResource):
-    """A Service in front of the head's dashboard; where the place has no port of the nodes for it, by forwarding."""
+    """A Service in front of the head's dashboard; reached by port forwarding if the place has no node port for it."""
 
     url: pulumi.Output[str]
     token_command: str

@@ -10,7 +10,7 @@ NAME = "ray-dashboard"
 
 
 def service(node_port: int | None) -> Manifest:
-    """A NodePort Service, or a ClusterIP one without a port: the other ports of the head are on neither."""
+    """Return a NodePort Service, or a ClusterIP one without a port; neither exposes the head's other ports."""
     port: Manifest = {"name": "dashboard", "port": DASHBOARD_PORT, "targetPort": DASHBOARD_PORT, "protocol": "TCP"}
     if node_port is not None:
         port["nodePort"] = node_port
@@ -22,21 +22,21 @@ def service(node_port: int | None) -> Manifest:
 
 
 def labels() -> dict[str, str]:
-    """Labels of the Service."""
+    """Return the labels of the Service."""
     return pod_spec.labels("dashboard")
 
 
 def node_port_url(address: str, node_port: int) -> str:
-    """Where the dashboard answers at a port of the nodes; `address` is one's."""
+    """Return the dashboard's URL at a port of the nodes; `address` is one node's."""
     return f"http://{address}:{node_port}"
 
 
 FORWARDED_URL = f"http://127.0.0.1:{DASHBOARD_PORT}"
-"""Where it answers while `make dashboard` runs."""
+"""The dashboard's URL while `make dashboard` runs."""
 
 
 def token_command(kubeconfig: str, namespace: str) -> str:
-    """The command line that prints the token; the token itself is in no output."""
+    """Return the command line that prints the token; the token itself is in no output."""
     path = f"jsonpath={{.data.{TOKEN_KEY}}}"
     command = [
         "kubectl",

@@ -1,7 +1,8 @@
-"""What a script of one's own brings into a cluster: its files, and variables that nobody else may see. Pure: dicts.
+"""A user's script in a cluster: its files, and its secret variables. Pure: dicts.
 
-Both are immutable objects named by what is in them: a pod that was made with one can't find another. Not in the
-RayCluster are the files: they go to it with each run (`training.launch.submit`), so that an edit keeps it.
+Both are immutable objects named by a hash of their contents, so a pod cannot find contents other than those it was
+created with. The files are sent with each job (`training.launch.submit`) instead of mounted in the RayCluster, so an
+edit does not replace it.
 """
 
 from base64 import b64encode
@@ -16,7 +17,7 @@ from training.launch import environment
 
 KEY = "files.zip"
 FOLDER = "/files"
-"""Where pods find it."""
+"""The folder in which pods find the files."""
 _DIGITS = 12
 
 
@@ -26,21 +27,21 @@ class Secret:
 
     names: tuple[str, ...]
     digest: str
-    """By which a change of a value is seen."""
+    """A digest of the values, to detect a change."""
 
     @property
     def name(self) -> str:
-        """The object's."""
+        """Return the name of the Secret object."""
         return f"script-secret-{self.digest[:_DIGITS]}"
 
 
 def config_map(files: Files) -> tuple[str, Manifest]:
-    """The name of the object with the files, and what is in it."""
+    """Return the name and the contents of the object with the files."""
     return _name(files), {"immutable": True, "binaryData": {KEY: b64encode(files.content).decode()}}
 
 
 def mounted(pod: Manifest, files: Files) -> Manifest:
-    """A pod's spec that has the files to read."""
+    """Return the pod's spec with the files mounted."""
     source: dict[str, Any] = {"configMap": {"name": _name(files)}}
     return pod_spec.with_variables(
         pod_spec.mounted(pod, "files", FOLDER, source), **{environment.FILES: f"{FOLDER}/{KEY}"}
@@ -48,7 +49,7 @@ def mounted(pod: Manifest, files: Files) -> Manifest:
 
 
 def secret_variables(secret: Secret) -> Mapping[str, Any]:
-    """The variables, each by reference: no manifest has a value."""
+    """Return the variables, each by reference: no manifest contains a value."""
     references = {name: {"secretKeyRef": {"name": secret.name, "key": name}} for name in secret.names}
     return {environment.SECRET_NAMES: ",".join(secret.names), **references}
 
