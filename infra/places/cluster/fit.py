@@ -1,7 +1,8 @@
-"""Whether what runs together fits the nodes of a cluster. Pure: node sizes come from the settings, or from the cluster.
+"""Checks that the pods of one moment fit a cluster's nodes. Pure: node sizes come from the settings, or from the
+cluster.
 
 A pod fits a node or does not: sums over nodes say nothing. So pods are placed one by one as the scheduler would, in the
-order in which they are made, each on the node with most CPUs left, and some of each node is kept for what is not ours.
+order of their creation, each on the node with most CPUs left; a part of each node is reserved for other pods.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +29,11 @@ class Size:
 
     @classmethod
     def of(cls, pod: pod_spec.Size) -> "Size":
-        """That of a pod, whose memory is a text."""
+        """Return the size of a pod, whose memory is a text."""
         return cls(pod.cpus, quantity("0").parse(pod.memory).bytes)
 
     def at_most(self, other: "Size") -> "Size":
-        """Of each the smaller."""
+        """Return the smaller CPUs and the smaller memory of the two."""
         return Size(min(self.cpus, other.cpus), min(self.memory_bytes, other.memory_bytes))
 
     def __str__(self) -> str:
@@ -42,39 +43,39 @@ class Size:
 OPERATOR = Size.of(operator_spec.SIZE)
 SUBMITTER = Size.of(jobs_spec.SUBMITTER)
 PARTS = (0.75, 0.5, 0.25)
-"""Of a CPU, for a worker on nodes that are too small for whole ones."""
+"""Fractions of a CPU for a worker, if the nodes are too small for whole ones."""
 RESERVED = Size(1, GIB)
-"""Of a node that has pods of the system: two-node Minikube with Calico took 0.85 CPUs of its first node."""
+"""Reserved on a node with system pods: two-node Minikube with Calico took 0.85 CPUs of its first node."""
 RESERVED_WITHOUT_CONTROL_PLANE = Size(0.5, GIB)
-"""Of a node that is known to have its agents alone: Calico's takes 0.25 CPUs."""
+"""Reserved on a node that is known to run only its agents: Calico's takes 0.25 CPUs."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a measurement asks of a cluster."""
+    """The pods that a measurement runs in a cluster."""
 
     workers: int
     worker: Size
     head: Size
     arms: tuple[str, ...]
-    """By name: those whose pods have to fit."""
+    """The names of the arms whose pods have to fit."""
 
     @property
     def wide(self) -> Size:
-        """The one pod of an arm with all CPUs: the CPUs and the memory of all workers."""
+        """Return the size of the wide arm's one pod: the CPUs and the memory of all workers."""
         return Size(self.workers * self.worker.cpus, self.workers * self.worker.memory_bytes)
 
     def moments(self) -> dict[str, list[Size]]:
-        """The pods that exist at the same time, by arm: the idle Ray cluster and the operator are always there."""
+        """Return the pods that exist at the same time, by arm: the idle Ray cluster and the operator always run."""
         always = [OPERATOR, self.head, *[self.worker] * self.workers]
         return {arm: [*always, *self._of_run(ARMS[arm])] for arm in self.arms}
 
     def without(self, *arms: str) -> "Measurement":
-        """The same without these arms."""
+        """Return the measurement without these arms."""
         return replace(self, arms=tuple(arm for arm in self.arms if arm not in arms))
 
     def most(self, kept: Sequence[Size]) -> Size:
-        """The most that all pods take at one time, with what is kept free of each node."""
+        """Return the most that all pods take at one time, plus what is reserved on each node."""
         moments = self.moments().values()
         return Size(
             max(sum(pod.cpus for pod in pods) for pods in moments) + sum(size.cpus for size in kept),
@@ -90,7 +91,7 @@ class Measurement:
 
 
 def measurement_of(recipe: Recipe, cluster: ClusterSettings, arms: tuple[str, ...]) -> Measurement:
-    """What the settings ask of a cluster, whether they come from a draft or are complete."""
+    """Return the measurement that the settings ask of a cluster; they may be a draft's, or complete."""
     return Measurement(
         workers=recipe.workers,
         worker=Size(recipe.worker_cpus, cluster.worker_memory.bytes),
@@ -100,12 +101,13 @@ def measurement_of(recipe: Recipe, cluster: ClusterSettings, arms: tuple[str, ..
 
 
 def cluster_fit(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> tuple[str, ...]:
-    """The arms whose pods do not fit nodes of this allocatable size, of which so much is kept; none when all fit."""
+    """Return the arms whose pods do not fit nodes of this allocatable size, minus what is reserved; empty if all
+    fit."""
     return tuple(arm for arm, pods in measurement.moments().items() if not _placed(pods, nodes, kept))
 
 
 def arms_to_leave_out(measurement: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
-    """The fewest arms without which the measurement fits; none when there is no such choice."""
+    """Return the fewest arms without which the measurement fits; empty if there is no such choice."""
     optional = [arm for arm in measurement.arms if ARMS[arm].switch]
     for number in range(1, len(optional) + 1):
         for arms in combinations(optional, number):
@@ -115,7 +117,7 @@ def arms_to_leave_out(measurement: Measurement, fits: Callable[[Measurement], bo
 
 
 def without_arms_line(arms: Sequence[str]) -> list[str]:
-    """The command line that leaves these arms out; none for none."""
+    """Return the command line that leaves these arms out; empty for no arms."""
     return [" && ".join(set_line(ARMS[arm].switch, OFF) for arm in arms)] if arms else []
 
 
@@ -132,7 +134,7 @@ def _placed(pods: Sequence[Size], nodes: Sequence[Size], kept: Sequence[Size]) -
 
 
 def node_that_fits(measurement: Measurement, kept: Sequence[Size], at_least: Size) -> Size:
-    """The smallest node, in whole CPUs and GiB from `at_least` up: as many as something is kept of hold everything."""
+    """Return the smallest node, in whole CPUs and GiB from `at_least` up, of which `len(kept)` hold everything."""
     most = measurement.most(kept)
     roomy = Size(most.cpus + at_least.cpus + 1, most.memory_bytes + at_least.memory_bytes)
     cpus = _smallest(measurement, kept, [Size(n, roomy.memory_bytes) for n in _up(at_least.cpus, roomy.cpus)]).cpus
@@ -141,7 +143,7 @@ def node_that_fits(measurement: Measurement, kept: Sequence[Size], at_least: Siz
 
 
 def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> Size | None:
-    """The largest worker with which everything fits, first by its CPUs and then in whole GiB; None: there is none.
+    """Return the largest worker with which everything fits, first by CPUs, then in whole GiB; None if there is none.
 
     In whole CPUs; in quarters of one where the nodes hold no worker of a whole one.
 
@@ -159,7 +161,7 @@ def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequen
 
 
 def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Finding:
-    """How large workers could be, for people: a setting says it, so that a preview and a pull request show it."""
+    """Describe how large workers could be: a setting decides it, so that a preview and a pull request show it."""
     measurement = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
     largest = largest_worker(measurement, nodes, kept)
     of = f"{len(nodes)} of at most {max(nodes, key=lambda node: node.cpus)}" if nodes else "none"
@@ -169,14 +171,14 @@ def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Fin
 
 
 def worker_line(worker: Size) -> str:
-    """The command line that makes workers so large."""
+    """Return the command line that sets a worker's size."""
     whole = worker.memory_bytes % GIB == 0
     memory = f"{worker.memory_bytes // GIB}Gi" if whole else f"{worker.memory_bytes // MIB}Mi"
     return f"{set_line('workerCpus', f'{worker.cpus:g}')} && {set_line('workerMemory', memory)}"
 
 
 def _most(fits: Callable[[int], bool]) -> int:
-    """The largest whole number for which it still holds; 0: for none."""
+    """Return the largest whole number that fits; 0 if none does."""
     return next(number for number in count() if not fits(number + 1))
 
 
@@ -185,5 +187,5 @@ def _smallest(measurement: Measurement, kept: Sequence[Size], sizes: Sequence[Si
 
 
 def _up(low: float, high: float) -> range:
-    """Whole numbers from `low` to `high`, both rounded up."""
+    """Return the whole numbers from `low` to `high`, both rounded up."""
     return range(-int(-low // 1), -int(-high // 1) + 1)

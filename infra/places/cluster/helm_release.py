@@ -1,9 +1,8 @@
-"""What an interrupted update leaves of a Helm release: a record that it is under way, and nobody who goes on with it.
+"""Marks the Helm revisions that an interrupted update left pending as failed, so that the next update can continue.
 
-Helm keeps a record of each revision in a Secret. Beside one that is pending it refuses to install ("cannot re-use a
-name that is still in use") and to upgrade ("another operation is in progress"). A failed one it takes up again, in an
-upgrade always, in an installation with `replace`, and with it the objects that it had made. So such a record is marked
-failed.
+Helm keeps a record of each revision in a Secret. While one is pending, it refuses to install ("cannot re-use a name
+that is still in use") and to upgrade ("another operation is in progress"). It retries a failed one, in an upgrade
+always, in an installation with `replace`, and keeps the objects that it had created.
 """
 
 import base64
@@ -19,9 +18,9 @@ FAILED = "failed"
 
 
 def mark_failed(api: Any, namespace: str, release: str, statuses: Sequence[str] = PENDING) -> list[str]:
-    """Mark a release's revisions of these statuses as failed, and give their Secrets' names; raises KubeError.
+    """Mark a release's revisions of these statuses as failed, and return their Secrets' names. Raises KubeError.
 
-    For an update that Pulumi's own lock keeps alone: what is pending then, nobody works on.
+    Only for an update under Pulumi's own lock: nothing else works on a pending revision then.
     """
     secrets = f"/api/v1/namespaces/{namespace}/secrets"
     selector = f"owner=helm,name={release},status in ({','.join(statuses)})"
@@ -33,7 +32,7 @@ def mark_failed(api: Any, namespace: str, release: str, statuses: Sequence[str] 
 
 
 def _failed(data: str) -> str:
-    """A record with another status; Helm packs and encodes it, and Kubernetes encodes that again."""
+    """Return a record with the status failed; Helm packs and encodes it, and Kubernetes encodes that again."""
     record = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(data))))
     record["info"]["status"] = FAILED
     packed = gzip.compress(json.dumps(record).encode())

@@ -1,7 +1,7 @@
-"""Whether an image that was made elsewhere can be that of the pods, as a Pulumi dynamic resource: a short Job asks it.
+"""Checks that a prebuilt image can run the pods, as a Pulumi dynamic resource: a short Job runs the check in it.
 
-Before the Ray cluster is made of it, whose pods would wait a quarter of an hour for what they can't have. Asked once
-for an image; the Job goes when it has answered. The state holds the provider pickled by reference: this module and its
+It runs before the Ray cluster is created, whose pods would wait a quarter of an hour for what the image lacks. It runs
+once for an image; the Job is deleted afterwards. The state holds the provider pickled by reference: this module and its
 class keep their names for ever.
 """
 
@@ -26,15 +26,15 @@ NAME = "image-check"
 CHECK = PROJECT / "training" / "image" / "check.py"
 SIZE = Size(0.1, "256Mi")
 SECONDS = 900.0
-"""An image of some gigabytes may have to be pulled first."""
+"""The time for the Job: an image of some gigabytes may have to be pulled first."""
 PROGRAMS = ("bash", "ray")
-"""KubeRay has the one run the other."""
+"""Programs that the image needs: KubeRay runs `ray` with `bash`."""
 NO_PYTHON = "\nPods run `python` as user 1000: it has to be on PATH, and in no folder that another user alone may enter"
 FOLDERS = ("/tmp", "/results")  # noqa: S108 (of the pod)
 
 
 class BadImageError(Exception):
-    """An image that the pods can't have."""
+    """An image that cannot run the pods."""
 
 
 class ImageCheck(Resource, module="cluster", name="ImageCheck"):
@@ -47,33 +47,33 @@ class ImageCheck(Resource, module="cluster", name="ImageCheck"):
 
 
 class ImageCheckProvider(ResourceProvider):
-    """Asks an image when it is created; there is nothing to delete."""
+    """Checks an image when the resource is created; there is nothing to delete."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another image, other pods, or another thing that it has to have."""
+        """Replace the resource for another image, other pods, or other requirements."""
         changed = any(olds.get(key) != news.get(key) for key in ("pod", "namespace"))
         return DiffResult(changes=changed, replaces=["pod"] if changed else [])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ask it; raises BadImageError with what to change."""
+        """Run the check in the image. Raises BadImageError with what to change."""
         try:
             api = kube.connect(props["kubeconfig"])
             log = short_job.run(api, props["namespace"], NAME, json.loads(props["pod"]), SECONDS)
         except KubeError as error:
-            raise BadImageError(f"{props['image']} can't be looked at: {error}") from None
+            raise BadImageError(f"{props['image']} could not be checked: {error}") from None
         except ShortJobError as error:
             raise BadImageError(_failure(props["image"], error)) from None
         return CreateResult(props["image"], props | {"found": log.strip().splitlines()[-1]})
 
 
 def pod_of(placement: Placement, needs: Mapping[str, Any]) -> Manifest:
-    """The pod that asks an image: as all others in what it may do, and where."""
+    """Return the pod that checks an image: placed and restricted like all other pods."""
     question = json.dumps({"programs": PROGRAMS, "folders": FOLDERS, **needs})
     variables = placement.modules.variables if placement.modules else {}
     command = ["python", "-c", CHECK.read_text(encoding="utf-8")]
@@ -84,11 +84,11 @@ def pod_of(placement: Placement, needs: Mapping[str, Any]) -> Manifest:
 def _failure(image: str, error: ShortJobError) -> str:
     if error.log:
         lines = "".join(f"\n  - {line}" for line in error.log.splitlines())
-        return f"the image {image} can't be that of the pods; nothing was made of it:{lines}"
+        return f"the image {image} cannot run the pods; nothing was created from it:{lines}"
     if not error.pulled:
         return f"{error}\nAnother image:  {set_line('image', 'registry.example.com/name:tag')}\n" + _LOGIN
     hint = NO_PYTHON if 'exec: "python"' in str(error) else ""
-    return f"the image {image} can't be that of the pods; nothing was made of it: {error}{hint}"
+    return f"the image {image} cannot run the pods; nothing was created from it: {error}{hint}"
 
 
 _LOGIN = (

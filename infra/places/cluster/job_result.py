@@ -1,4 +1,4 @@
-"""The result of a finished Job as a Pulumi dynamic resource: reads its pod's log once, and leaves the run's folder.
+"""The result of a finished Job as a Pulumi dynamic resource: reads its pod's log once, and writes the run's folder.
 
 From then on outputs and previews need no cluster. Keyed by the Job's uid: another Job is another result.
 
@@ -28,11 +28,11 @@ from training.launch import log_result
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 LOG_SECONDS = 60.0
-"""Without a byte of a log: the kubelet of a busy node takes its time."""
+"""The time without a byte of a log: the kubelet of a busy node is slow."""
 
 
 class NoResultError(Exception):
-    """A Job whose result can't be read."""
+    """A Job whose result cannot be read."""
 
 
 class JobResult(Resource, module="cluster", name="JobResult"):
@@ -50,11 +50,11 @@ class JobResultProvider(ResourceProvider):
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another Job, or one that is not made yet, has another result."""
+        """Replace the result if the Job changed, or does not exist yet."""
         changed = isinstance(news.get("uid"), Unknown) or news.get("uid") != olds.get("uid")
         return DiffResult(changes=changed, replaces=["uid"] if changed else [])
 
@@ -78,7 +78,7 @@ class JobResultProvider(ResourceProvider):
 
 
 def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any]) -> None:
-    """An image made elsewhere may hold other code, which reads the flags in another way."""
+    """Refuse the result of another recipe: a prebuilt image may hold other code, which reads the flags differently."""
     recipe = json.loads(props["recipe"])
     wrong = [key for key, value in recipe.items() if run_result.recipe.get(key) != value]
     if run_result.arm != props["arm"] or wrong:
@@ -89,9 +89,10 @@ def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any
 
 
 def _refuse_company(props: dict[str, Any]) -> None:
-    """What others ran on the RayCluster meanwhile shared the run's CPUs, whichever arm it is of.
+    """Refuse a run during which foreign jobs ran on the RayCluster: they shared its CPUs, whichever arm it is of.
 
-    The arm `ray` sees it by itself. Where the cluster or Ray can't be asked nothing is known, and nothing refused.
+    The arm `ray` detects this by itself. If the cluster or Ray does not answer, nothing is known, and nothing is
+    refused.
     """
     with suppress(KubeError):
         api = kube.connect(props["kubeconfig"])
@@ -102,13 +103,13 @@ def _refuse_company(props: dict[str, Any]) -> None:
         began, ended = (datetime.fromisoformat(times[name]).timestamp() for name in ("startTime", "completionTime"))
         if names := ray_api.others_between(api, props["namespace"], began, ended):
             raise result.ResultError(
-                f"beside this run, which does not count, others ran on the Ray cluster what no measurement submitted:"
-                f" {', '.join(names)}. It shared the CPUs that were measured"
+                f"during this run, which does not count, jobs that no measurement submitted ran on the Ray cluster:"
+                f" {', '.join(names)}. They shared the CPUs that were measured"
             )
 
 
 def _read_log(props: dict[str, Any]) -> str:
-    """The whole log of the Job's pod; of an Indexed Job, that of index 0."""
+    """Return the whole log of the Job's pod; of an Indexed Job, that of index 0. Raises NoResultError."""
     from kubernetes.client import CoreV1Api
     from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError
@@ -119,9 +120,7 @@ def _read_log(props: dict[str, Any]) -> str:
     try:
         pods = core.list_namespaced_pod(props["namespace"], label_selector=selector, **limits).items
         if not pods:
-            raise NoResultError(
-                f"{props['name']} has ended, but its pod is gone, and its log with it.\n{_again(props)}"
-            )
+            raise NoResultError(f"{props['name']} has ended, but its pod and its log are gone.\n{_again(props)}")
         name = pods[0].metadata.name
         answer = core.read_namespaced_pod_log(name, props["namespace"], _preload_content=False, **limits)
         log = bytes(answer.data).decode(errors="replace")
@@ -132,7 +131,7 @@ def _read_log(props: dict[str, Any]) -> str:
     except HTTPError as error:
         raise NoResultError(
             f"{props['name']} has ended, and its log can't be read: {kube.no_answer(api, error)}\n"
-            "The next `up` reads it, and does not make the run again."
+            "The next `up` reads it, and does not repeat the run."
         ) from None
     return log
 
@@ -146,6 +145,6 @@ def _new_folder(stack: str, name: str) -> Path:
 
 def _again(props: dict[str, Any]) -> str:
     return (
-        f"To make this run again:  pulumi up --target-replace '{props['jobUrn']}' --target-dependents\n"
-        f"To have all that is known of the cluster in one archive:  STACK={props['stack']} make diagnose"
+        f"To repeat this run:  pulumi up --target-replace '{props['jobUrn']}' --target-dependents\n"
+        f"To collect the cluster's state in one archive:  STACK={props['stack']} make diagnose"
     )

@@ -1,6 +1,7 @@
 """A run as a Kubernetes Job: one kind of Job an arm. Pure: dicts, no Pulumi.
 
-A Job is made once and never changed: what it depends on stands in its template, and any change of that makes another.
+A Job is created once and never changed: its template contains all that it depends on, and any change of that replaces
+it.
 """
 
 import json
@@ -24,44 +25,45 @@ if TYPE_CHECKING:  # most stacks have none
 
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
-"""Annotations of a Job's template with the plan's two hashes: a change of one makes another Job."""
+"""Annotations of a Job's template with the plan's two hashes: a change of one replaces the Job."""
 STORAGE = "ray-worth-it/storage"
-"""Another: the measurement's folder in storage."""
+"""The annotation with the measurement's folder in storage."""
 AWAIT_EXTRA_SECONDS = 300
-"""Pulumi waits so much longer than the Job's own deadline, so that the Job's end is what it reports."""
+"""Pulumi waits this much longer than the Job's own deadline, so that it reports the Job's end."""
 SUBMITTER = Size(0.1, "512Mi")
 GRACE_SECONDS = 10
 JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
 NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY, "optional": True}}
-"""It goes with the RayCluster. Without it the submitter says so; a pod that needs it would wait in silence."""
+"""The token, which exists as long as the RayCluster. Optional: the submitter reports a missing one; a pod that requires
+it would wait silently."""
 
 
 @dataclass(frozen=True)
 class JobSettings:
-    """What the Jobs of a measurement have in common."""
+    """The settings that the Jobs of a measurement have in common."""
 
     stack: str
     worker: Size
     wide: Size
-    """Of the one pod of the wide arm: all workers' CPUs and memory."""
+    """The size of the wide arm's one pod: all workers' CPUs and memory."""
     placement: Placement
     timeout_minutes: int
     dataset_flags: tuple[str, ...]
     environment: Mapping[str, Any]
     files: Files | None = None
-    """What the pods need beside the image."""
+    """The files that pods need in addition to the image."""
     storage: "InPods | None" = None
-    """What they are told of where to keep what outlives them; None: nothing does."""
+    """The storage that pods are given; None if nothing outlives them."""
 
     @property
     def deadline_seconds(self) -> int:
-        """After so many seconds Kubernetes ends a Job."""
+        """The number of seconds after which Kubernetes ends a Job."""
         return self.timeout_minutes * 60
 
 
 def environment(expected_versions: Mapping[str, str], secret: Secret | None = None) -> dict[str, Any]:
-    """What every training process finds in its environment: texts, and what Kubernetes puts in."""
+    """Return the environment of every training process: texts, and references that Kubernetes resolves."""
     return {
         versions.EXPECTED: json.dumps(dict(expected_versions), sort_keys=True),
         progress.ECHO: "1",
@@ -71,12 +73,12 @@ def environment(expected_versions: Mapping[str, str], secret: Secret | None = No
 
 
 def annotations(stack: str) -> dict[str, str]:
-    """Of the Job itself: whose it is; and a Job that failed is made again by the next `up`."""
+    """Return the Job's annotations: its stack, and that the next `up` replaces it if it failed."""
     return {STACK_ANNOTATION: stack, "pulumi.com/replaceUnready": "true"}
 
 
 def job(plan: RunPlan, settings: JobSettings) -> Manifest:
-    """The spec of the Job of one run."""
+    """Return the spec of the Job of one run."""
     template = {
         "metadata": {
             "labels": _labels(plan),
@@ -93,12 +95,12 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
 
 
 def _storage(plan: RunPlan, settings: JobSettings) -> dict[str, str]:
-    """Where this measurement keeps what outlives its runs: no part of a command, so that a baseline can be kept."""
+    """Return the folder in storage as an annotation: it is no part of a command, so that a baseline can be kept."""
     return {STORAGE: folder_of(settings.storage.address, settings.stack, plan)} if settings.storage else {}
 
 
 def service(plan: RunPlan) -> Manifest | None:
-    """The headless Service by which pods that are peers find each other before they are ready; None for other arms."""
+    """Return the headless Service by which peer pods find each other before they are ready; None for other arms."""
     if ARMS[plan.arm].start != "peers":
         return None
     return {
@@ -110,14 +112,14 @@ def service(plan: RunPlan) -> Manifest | None:
 
 
 def component(arm: str) -> str:
-    """The component label of an arm's pods. Those of an arm that Ray starts train nothing: they submit."""
+    """Return the component label of an arm's pods. Pods of an arm that Ray starts only submit: they train nothing."""
     return "ray-submitter" if ARMS[arm].start == "ray" else arm
 
 
 def _recipe_flags(plan: RunPlan, files: Files | None) -> list[str]:
-    """Without what does not change the arm, as the number of workers the baseline: so its Job can be kept.
+    """Return the recipe's flags without those that do not change the arm, so that its Job can be kept.
 
-    Kubernetes would replace $(NAME) in them by a variable.
+    For example, the number of workers is left out for the baseline. `$` is doubled: Kubernetes would expand $(NAME).
     """
     ignored = tuple(f"{kebab(key)}=" for key in ARMS[plan.arm].ignores)
     recipe = replace(plan.recipe, **files.recipe) if files else plan.recipe

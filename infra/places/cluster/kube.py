@@ -1,7 +1,7 @@
 """A connection to the cluster with the Python client, and the stack's own kubeconfig file. For what Pulumi's provider
-can't do.
+cannot do.
 
-Objects are read as the API server writes them, as plain dicts: what this project needs of one is a few of its fields.
+Objects are plain dicts as the API server writes them: this project needs only a few of their fields.
 """
 
 import json
@@ -13,15 +13,15 @@ from typing import Any
 from training.contract.provenance import PROJECT
 
 CONNECT_SECONDS = 4.0
-"""For a connection: time for a lost packet to be sent again twice. What nothing answers is so said in time."""
+"""Connect timeout: two TCP retransmissions, so an unreachable server is reported quickly."""
 SECONDS = 10.0
-"""For each answer."""
+"""Timeout for each answer."""
 MANAGER = "ray-worth-it"
-"""Of the fields that this project sets by itself."""
+"""The field manager of the fields that this project sets by itself."""
 
 
 class KubeError(Exception):
-    """What the cluster, or the way to it, answered instead; `status` is HTTP's, 0 where nothing answered."""
+    """A refusal or a failure of the cluster or of the connection; `status` is HTTP's, 0 without an answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -29,27 +29,25 @@ class KubeError(Exception):
 
 
 PLUGIN_SECONDS = "PULUMI_K8S_CLIENT_TIMEOUT"
-"""Environment variable of Pulumi's Kubernetes plugin: for each request, where 32 is its default for the first ones.
+"""The environment variable that limits each request of Pulumi's Kubernetes plugin, in seconds; 32 for the first by
+default.
 
 Not an input of the provider: an update must not give up on a creation that a webhook takes its time for.
 """
 
 
 def patience(verb: str) -> str:
-    """That Pulumi's own requests are not this program's, for a command that has already said that nothing answers."""
-    return (
-        "Pulumi's Kubernetes plugin goes on trying, for a minute at most; to wait less:\n"
-        f"  {PLUGIN_SECONDS}=4 pulumi {verb}"
-    )
+    """Say that Pulumi's plugin keeps retrying, for a command that has already reported an unreachable server."""
+    return f"Pulumi's Kubernetes plugin retries for up to a minute; to wait less:\n  {PLUGIN_SECONDS}=4 pulumi {verb}"
 
 
 def own_path(stack: str) -> str:
-    """The file with which a stack's cluster is reached, whatever made it: ignored, 0600, from the project's folder."""
+    """Return the path of a stack's own kubeconfig, relative to the project: git-ignored, mode 0600, on every target."""
     return str(Path(".state", "kubeconfig", stack))
 
 
 def own_text(stack: str) -> str | None:
-    """What the stack's own file holds; None without one."""
+    """Return the content of the stack's own file; None if there is none."""
     try:
         return (PROJECT / own_path(stack)).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -57,7 +55,7 @@ def own_text(stack: str) -> str | None:
 
 
 def own_folder() -> Path:
-    """The folder of the stacks' own files, made for this user alone where it is not there."""
+    """Return the folder of the stacks' own files, created for this user alone if it is missing."""
     folder = PROJECT / own_path("any").rpartition("/")[0]
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -65,7 +63,7 @@ def own_folder() -> Path:
 
 
 def write_own(stack: str, text: str) -> None:
-    """Write the stack's own file whole: it holds credentials, so at no moment may anybody else read it."""
+    """Write the stack's own file atomically: it holds credentials, so nobody else may read it at any moment."""
     folder = own_folder()
     partial = folder / f".{stack}.{os.getpid()}"
     partial.unlink(missing_ok=True)
@@ -80,12 +78,12 @@ def write_own(stack: str, text: str) -> None:
 
 
 def remove_own(stack: str) -> None:
-    """Remove the stack's own file, where there is one."""
+    """Remove the stack's own file if it exists."""
     (PROJECT / own_path(stack)).unlink(missing_ok=True)
 
 
 def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -> Any:
-    """An API client: of the current context of a file, whose path starts at the project, or of a file's content."""
+    """Return an API client for the current context of a file, by its path in the project, or of a file's content."""
     from kubernetes import config
     from kubernetes.client import Configuration
 
@@ -97,7 +95,7 @@ def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -
 
 
 def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
-    """A client that fails fast where there is no cluster; raises KubeError for a kubeconfig that can't be used."""
+    """Return a client that fails fast without a cluster. Raises KubeError for a kubeconfig that cannot be used."""
     from kubernetes.config import ConfigException
 
     try:
@@ -107,20 +105,20 @@ def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
 
 
 def read(api: Any, path: str, query: Mapping[str, str | int] | None = None, accept: str = "*/*") -> bytes:
-    """What the API server has at `path`; raises KubeError."""
+    """Return the API server's answer for `path`. Raises KubeError."""
     chosen = list((query or {}).items())
     headers = {"Accept": accept}
     return _send(api, path, api.param_serialize("GET", path, query_params=chosen, header_params=headers, **_AUTH))
 
 
 def patch(api: Any, path: str, change: Mapping[str, Any]) -> None:
-    """Merge a change into one object (RFC 7396); raises KubeError."""
+    """Merge a change into one object (RFC 7396). Raises KubeError."""
     headers = {"Accept": "*/*", "Content-Type": "application/merge-patch+json"}
     _send(api, path, api.param_serialize("PATCH", path, header_params=headers, body=change, **_AUTH))
 
 
 def apply(api: Any, path: str, wanted: Mapping[str, Any]) -> None:
-    """Make one object so, whether it is there or not, by a server-side apply; raises KubeError."""
+    """Create or change one object by a server-side apply. Raises KubeError."""
     headers = {"Accept": "*/*", "Content-Type": "application/apply-patch+yaml"}
     query = [("fieldManager", MANAGER), ("force", "true")]
     line = api.param_serialize("PATCH", path, query_params=query, header_params=headers, body=dict(wanted), **_AUTH)
@@ -128,15 +126,15 @@ def apply(api: Any, path: str, wanted: Mapping[str, Any]) -> None:
 
 
 def create(api: Any, path: str, item: Mapping[str, Any]) -> None:
-    """Make an object of the collection at `path`; raises KubeError."""
+    """Create an object in the collection at `path`. Raises KubeError."""
     headers = {"Accept": "*/*", "Content-Type": "application/json"}
     _send(api, path, api.param_serialize("POST", path, header_params=headers, body=item, **_AUTH))
 
 
 def delete(api: Any, path: str, *, at_once: bool = False) -> None:
-    """Delete an object, and what it owns after it; one that is gone is no error. Raises KubeError.
+    """Delete an object, then those that it owns; a missing one is no error. Raises KubeError.
 
-    `at_once`: a pod, which gets no time to end.
+    `at_once`: for a pod, which gets no time to end.
     """
     query, headers = [("propagationPolicy", "Background")], {"Accept": "*/*"}
     query += [("gracePeriodSeconds", "0")] if at_once else []
@@ -164,21 +162,21 @@ def _send(api: Any, path: str, line: tuple[Any, ...]) -> bytes:
 
 
 def no_answer(api: Any, error: Exception) -> KubeError:
-    """What to say, and to try, where a request ended with `error` and without an answer."""
+    """Return the error for a request that ended with `error` and without an answer, with what to try."""
     host = api.configuration.host
     return KubeError(
-        f"{host} does not answer ({_shortly(error)}). Start it, or the way to it (VPN, firewall); whether it answers:\n"
+        f"{host} does not answer ({_shortly(error)}). Start it, or check the connection (VPN, firewall); to test it:\n"
         f"  curl --insecure --max-time 5 {host}/version"
     )
 
 
 def get(api: Any, path: str, **query: str | int) -> Any:
-    """What the API server has at `path`, parsed; raises KubeError."""
+    """Return the API server's answer for `path`, parsed. Raises KubeError."""
     return json.loads(read(api, path, query))
 
 
 def find(api: Any, path: str) -> dict[str, Any] | None:
-    """The same; None where it has nothing there."""
+    """Return the object at `path`; None if there is none. Raises KubeError."""
     try:
         return dict(get(api, path))
     except KubeError as error:
@@ -188,25 +186,25 @@ def find(api: Any, path: str) -> dict[str, Any] | None:
 
 
 def statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Of all containers of a pod, those first that run before its own."""
+    """Return the statuses of all containers of a pod, init containers first."""
     return [
         status for kind in ("initContainerStatuses", "containerStatuses") for status in pod["status"].get(kind) or ()
     ]
 
 
 def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
-    """The objects of a list; raises KubeError."""
+    """Return the objects of a list. Raises KubeError."""
     return list(get(api, path, **query)["items"])
 
 
 def metadata(api: Any, path: str) -> dict[str, Any]:
-    """The metadata of one object: a CRD is megabytes; raises KubeError."""
+    """Return the metadata of one object without the rest: a CRD is megabytes. Raises KubeError."""
     accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     return dict(json.loads(read(api, path, accept=accept))["metadata"])
 
 
 def log(api: Any, namespace: str, pod: str, **query: str | int) -> str:
-    """The log of a pod's container; raises KubeError."""
+    """Return the log of a pod's container. Raises KubeError."""
     return read(api, f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query).decode(errors="replace")
 
 
@@ -218,7 +216,7 @@ def _reason(content: bytes) -> str:
 
 
 def _shortly(error: Exception) -> str:
-    """The innermost reason: urllib3 wraps it in its own words and addresses."""
+    """Return the innermost reason: urllib3 wraps it in its own words and addresses."""
     reason = getattr(error, "reason", None) or error
     text = reason.args[-1] if reason.args and isinstance(reason.args[-1], str) else str(reason)
     return text.rpartition(": ")[2]

@@ -1,6 +1,6 @@
 """A measurement on a cluster: access → image → namespace → operator → RayCluster → dashboard → runs.
 
-Puts the components together; what each of them makes, and from what, is in its own module.
+Combines the components; each component's module says what it creates, and from what.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,11 +38,11 @@ if TYPE_CHECKING:  # most stacks have none
 
 
 class ClusterMeasurement(pulumi.ComponentResource):
-    """What runs in a cluster, and the runs. It declares alone: what was to be looked at, the place has looked at."""
+    """The components in a cluster, and the runs. It only declares: the place has inspected the cluster before."""
 
     runs: ClusterRuns
     outputs: dict[str, pulumi.Input[Any]]
-    """The stack's outputs beside the comparison, by name."""
+    """The stack's outputs in addition to the comparison, by name."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return pulumi.ResourceOptions(parent=self)
 
     def _image(self) -> Sequence[pulumi.Resource]:
-        """What must be done before a pod can start from the image."""
+        """Return the resources that must exist before a pod can start from the image."""
         image = self._pods.placement.image
         if image == self._settings.of_cluster.image:
             return []
         return [TrainingImage("image", image, self._pods.content, self._access.nodes, self._child()).ready]
 
     def _script_files(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """What pods have of the user's."""
+        """Return the resources with the user's script files and secret variables."""
         files = self._pods.jobs.files
         if files is None:
             return []
@@ -96,7 +96,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return ScriptFiles("script", brought, self._access, after, self._child()).ready
 
     def _image_check(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """What must be known of an image that was made elsewhere before anything is made of it."""
+        """Return the check of a prebuilt image, which must succeed before anything is created from it."""
         placement = self._pods.placement
         if placement.image != self._settings.of_cluster.image:
             return []
@@ -112,12 +112,12 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return [image_check.ImageCheck(image_check.NAME, properties, options)]
 
     def _modules(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """What of the project pods need beside an image that somebody else made."""
+        """Return the resources with the project's modules, for pods of a prebuilt image."""
         modules = self._pods.placement.modules
         return ProjectModules("modules", modules, self._access, after, self._child()).ready if modules else []
 
     def _storage(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """What must be done before a run may keep something."""
+        """Return the resources that must exist before a run can use its storage."""
         wanted = self._wanted_storage()
         if wanted is None:
             return []
@@ -136,7 +136,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return WantedStorage(self._settings.stack, storage, pods.storage, pods.placement, minutes, data)
 
     def _before_run(self) -> "Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None":
-        """What makes a run's credentials, where each has its own."""
+        """Return the function that creates a run's credentials; None if runs have none of their own."""
         wanted = self._wanted_storage()
         if wanted is None or not wanted.storage.role:
             return None
@@ -145,12 +145,12 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return lambda plan, options: run_credentials(plan, self._identity(plan), wanted, self._access, options)
 
     def _identity(self, plan: RunPlan) -> str:
-        """What a run's Job is replaced with: not the measurement, of a baseline that is kept."""
+        """Return the value that replaces a run's Job when it changes; a kept baseline's excludes the measurement."""
         kept = self._settings.keep_baseline and ARMS[plan.arm].role == "reference"
         return plan.own_key if kept else f"{plan.own_key} {plan.measurement}"
 
     def _storage_rules(self) -> Sequence[Manifest]:
-        """Of the network policy; none where a preview does not know the server."""
+        """Return the network policy's rules for storage; empty if a preview cannot resolve the server."""
         if self._settings.storage is None:
             return ()
         from infra.places.cluster import storage_spec
@@ -162,7 +162,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return storage_spec.egress(where) if where else ()
 
     def _namespace(self) -> Sequence[pulumi.Resource]:
-        """The namespace, and who may talk to whom in it: what must be there before any pod is."""
+        """Create the namespace and its network policies, which must exist before any pod."""
         settings, access = self._settings.of_cluster, self._access
         wanted = NetworkSettings(
             create_namespace=settings.create_namespace,
@@ -175,7 +175,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return TrainingNamespace("network", wanted, access, self._child()).ready
 
     def _operator(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """These, and what looks after RayClusters."""
+        """Return the given resources, and the operator's release if it is installed."""
         settings, access = self._settings.of_cluster, self._access
         if settings.operator != "install":
             return after

@@ -1,8 +1,8 @@
 """The project's modules in the pods of an image that lacks them. Pure: dicts, no Pulumi.
 
-An immutable object named by what is in it, and in each pod a container that unpacks it before the pod's own starts: so
-that is in no arm's clock. The object is not that of a script's files: Ray's pods have it, too, and an edit of the
-script keeps those.
+An immutable object named by a hash of its contents, and an init container in each pod that unpacks it: so unpacking is
+in no arm's clock. It is separate from a script's files: Ray's pods mount it, too, and must survive an edit of the
+script.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ from training.launch.environment import IN_OTHER_IMAGE
 
 KEY = "modules.zip"
 PACKED = "/modules"
-"""Where the container that unpacks them finds it."""
+"""The folder in which the init container finds the packed modules."""
 UNPACK = f"import zipfile; zipfile.ZipFile('{PACKED}/{KEY}').extractall('{IN_OTHER_IMAGE}')"
 ENTRY = "training.launch.unpacked_modules"
 DASHBOARD = {"aiohttp_cors": "ray[default]"}
-"""A module of Ray's dashboard, to which runs are submitted, and what brings it."""
+"""A module that Ray's dashboard needs to accept jobs, and the package that installs it."""
 _UNPACKED, _DIGITS = "modules", 12
 _OF_MAIN = ("image", "imagePullPolicy", "resources", "securityContext", "terminationMessagePolicy")
 
@@ -44,24 +44,24 @@ class Modules:
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    """As an image of ours has them. In others user 1000 may have no name, and no folder that can be written."""
+    """The variables that our own image sets. In other images user 1000 may have no name, and no writable folder."""
     start: ClassVar[tuple[str, ...]] = ("python", "-P", f"{IN_OTHER_IMAGE}/training/launch/unpacked_modules.py")
-    """What starts the module that follows."""
+    """The command that starts the module named after it."""
 
     ray_version: ClassVar[str] = f"{dotted(LEAST_RAY)}.0"
-    """What KubeRay is told of an image whose Ray is not known before it is asked: it has this one, or a newer."""
+    """The Ray version that KubeRay is told before the image is checked: the image has this one, or a newer one."""
 
     @property
     def name(self) -> str:
-        """The object's."""
+        """Return the object's name."""
         return f"project-modules-{self.digest[:_DIGITS]}"
 
     def config_map(self) -> Manifest:
-        """What is in the object."""
+        """Return the object's contents."""
         return {"immutable": True, "binaryData": {KEY: b64encode(self.content).decode()}}
 
     def asked_of_image(self, recipe: Recipe) -> Mapping[str, Any]:
-        """What an image has to have beside them."""
+        """Return the requirements that an image has to meet in addition to the modules."""
         modules = {name: package for name, package in {**needed(recipe), **DASHBOARD}.items() if name != "ray"}
         return {
             "least": {"python": dotted(LEAST_PYTHON), "ray": dotted(LEAST_RAY)},
@@ -70,7 +70,7 @@ class Modules:
         }
 
     def mounted_in(self, pod: Manifest) -> Manifest:
-        """A pod's spec whose container has them to read."""
+        """Return the pod's spec with the modules mounted in its container."""
         (main,) = pod["containers"]
         unpacks = {
             "name": _UNPACKED,
@@ -89,7 +89,7 @@ class Modules:
 
 
 def of_workload(workload: str) -> Modules:
-    """Those that any pod of a workload imports, or loads by their path."""
+    """Return the modules that any pod of a workload imports, or loads by their path."""
     files = by_name(sorted({*image_spec.modules(workload), *provenance.modules_of([ENTRY])}))
     digest = hashlib.sha256(b"".join(f"{name}\0".encode() + content + b"\0" for name, content in files.items()))
     return Modules(zipped(files), digest.hexdigest())

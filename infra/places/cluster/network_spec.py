@@ -1,7 +1,7 @@
-"""The namespace and who may talk to whom in it: nobody, and then what the arms need. Pure: dicts, no Pulumi.
+"""The namespace and its network policies: deny everything, then allow what the arms need. Pure: dicts, no Pulumi.
 
-In a namespace that this stack makes, every pod is denied first. In one that was there before, others' pods are too, and
-no policy selects one of those: a pod that a policy selects loses all traffic that no policy allows.
+In a namespace that this stack creates, every pod is denied first. An existing namespace may contain foreign pods, and
+no policy selects those: a selected pod loses all traffic that no policy allows.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,11 @@ from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS, DASHBOARD_PORT
 from infra.settings.rules import Destination
 
 API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
-"""The Service's and EKS', GKE's and AKS'; kubeadm's, k3s' and OpenShift's; Minikube's; MicroK8s'; IBM Cloud's."""
+"""Ports of the Service and of EKS, GKE and AKS; of kubeadm, k3s and OpenShift; of Minikube; of MicroK8s; of IBM
+Cloud."""
 OURS = {PROJECT_LABEL: PROJECT}
-"""On every pod that this project declares. KubeRay's own labels are on the pods of others' Ray clusters, too."""
+"""The label of every pod that this project declares. KubeRay's own labels are on the pods of foreign Ray clusters,
+too."""
 DNS_PORT, OPENSHIFT_DNS_PORT = 53, 5353
 CLUSTER_DNS = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
@@ -41,7 +43,7 @@ METADATA: tuple[Network, ...] = (
     IPv6Network("fd00:c1::/64"),  # the same
     IPv4Network("192.80.8.124/32"),  # Equinix Metal
 )
-"""Where clouds hand out a node's credentials: link-local addresses, which most use, and those that some have."""
+"""Addresses where clouds hand out a node's credentials: link-local ones, which most use, and some clouds' own."""
 NODE_DNS = (
     LINK_LOCAL,
     "10.0.0.0/8",
@@ -50,36 +52,37 @@ NODE_DNS = (
     "100.64.0.0/10",
     "34.118.224.0/20",
 )
-"""Where a DNS cache of the node answers (NodeLocal DNSCache, AKS LocalDNS): at an address of its own, or at that of the
-cluster's DNS Service, which no selector of pods takes. Link-local, private and shared addresses (RFC 3927, 1918, 6598),
-and the range that GKE gives its Services. IPv4 alone: not every network policy agent reads the other kind beside it."""
+"""Addresses where a node's DNS cache answers (NodeLocal DNSCache, AKS LocalDNS): its own, or that of the cluster's DNS
+Service, which no pod selector matches. Link-local, private and shared ranges (RFC 3927, 1918, 6598), and the range that
+GKE gives its Services. IPv4 only: not every network policy agent accepts both kinds together."""
 
 
 def namespace(name: str) -> Manifest:
-    """The namespace, in which only pods of Pod Security `restricted` are admitted."""
+    """Return the namespace, which admits only pods of Pod Security `restricted`."""
     levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
     return {"metadata": {"name": name, "labels": {PROJECT_LABEL: PROJECT, **levels}}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
-    """What differs between stacks."""
+    """The settings that determine a stack's network policies."""
 
     create_namespace: bool
     operator: bool
-    """KubeRay's operator runs in the namespace."""
+    """Whether KubeRay's operator runs in the namespace."""
     pod_range: str | None
-    """The pods' addresses, where the dashboard has a NodePort; None: it has none."""
+    """The range of pod addresses if the dashboard has a NodePort; None if it has none."""
     native_ports: tuple[int, ...]
-    """At which the pods of the native arm talk to each other; none: at all, as somebody's own script may."""
+    """The ports on which pods of the native arm talk to each other; empty for all ports, which a user's script may
+    need."""
     egress: tuple[Destination, ...] = ()
-    """What the pods of this project may call outside of the cluster."""
+    """Destinations outside of the cluster that the project's pods may call."""
     storage: Sequence[Manifest] = ()
-    """Rules that let them reach their storage."""
+    """Rules that let the pods reach their storage."""
 
 
 def policies(settings: NetworkSettings) -> dict[str, Manifest]:
-    """The specs of the network policies by name."""
+    """Return the specs of the network policies by name."""
     everyone: Manifest = {} if settings.create_namespace else {"matchLabels": dict(OURS)}
     specs: dict[str, Manifest] = {
         "default-deny": {"podSelector": everyone, "policyTypes": ["Ingress", "Egress"]},
@@ -101,7 +104,7 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
 
 
 def object_name(policy: str) -> str:
-    """The name of a policy's object: `default-deny` alone is what others call theirs."""
+    """Return the name of a policy's object, prefixed: other policies may be called `default-deny`."""
     return f"{PROJECT}-{policy}"
 
 
@@ -118,7 +121,7 @@ def _ports(*ports: int, protocols: tuple[str, ...] = ("TCP",)) -> list[Manifest]
 
 
 def _to_dns() -> list[Manifest]:
-    """The cluster's DNS, wherever the distributions have it, and no other server of the Internet."""
+    """Return the rules for the cluster's DNS in every distribution, and for no server of the Internet."""
     both = ("UDP", "TCP")
     return [
         {
@@ -130,7 +133,8 @@ def _to_dns() -> list[Manifest]:
 
 
 def _among(chosen: dict[str, str], *ports: int) -> Manifest:
-    """Pods with these labels may talk to each other; on all ports where none is given (Ray's workers choose theirs)."""
+    """Allow pods with these labels to talk to each other; on all ports if none is given (Ray's workers choose
+    theirs)."""
     peers = [{"podSelector": {"matchLabels": dict(chosen)}}]
     limit = {"ports": _ports(*ports)} if ports else {}
     return {
@@ -168,7 +172,7 @@ def _to_storage(rules: Sequence[Manifest]) -> Manifest:
 
 
 def block(cidr: str) -> Manifest:
-    """Without the addresses of metadata servers, where the range is a larger one."""
+    """Return an IP block without the addresses of metadata servers inside a larger range."""
     network = ip_network(cidr)
     within = [
         kept for kept in METADATA if kept.version == network.version and kept != network and _is_in(kept, network)
@@ -181,7 +185,8 @@ def _is_in(inner: Network, outer: Network) -> bool:
 
 
 def _from_nodes(pod_range: str) -> Manifest:
-    """What comes through a NodePort has a node's address; pods, which have their own, are left out."""
+    """Allow the dashboard's port from nodes, whose addresses NodePort traffic has, and not from pods, which have their
+    own."""
     nodes = {"ipBlock": {"cidr": "0.0.0.0/0", "except": [pod_range]}}
     return {
         "podSelector": _head(),
@@ -191,9 +196,10 @@ def _from_nodes(pod_range: str) -> Manifest:
 
 
 def _operator() -> Manifest:
-    """KubeRay's operator asks DNS and the API server, whose address may change while the cluster lives; nobody asks it.
+    """Allow KubeRay's operator DNS and the API server, whose address may change during the cluster's life; nothing
+    calls it.
 
-    It is Helm's pod, without our label, so this policy alone selects it in a namespace of others.
+    The pod is Helm's, without our label, so this policy alone selects it in an existing namespace.
     """
     return {
         "podSelector": {"matchLabels": dict(OPERATOR_LABELS)},

@@ -1,4 +1,5 @@
-"""What a node of a cluster offers, and whether pods may use it. Pure: nodes as the API server writes them."""
+"""The resources of a cluster's nodes, and the conditions for pods to use them. Pure: nodes as the API server writes
+them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,7 +8,7 @@ from infra.places.cluster.fit import Size
 
 
 def allocatable(node: Mapping[str, Any]) -> Size:
-    """What pods may use of a node."""
+    """Return the node's allocatable CPUs and memory."""
     from kubernetes.utils import parse_quantity
 
     amounts = node["status"]["allocatable"]
@@ -15,13 +16,14 @@ def allocatable(node: Mapping[str, Any]) -> Size:
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:
-    """Whether its kubelet reports that pods can run."""
+    """Return whether the node's kubelet reports that pods can run."""
     conditions = node["status"].get("conditions") or []
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def usable(node: Mapping[str, Any], selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the scheduler may place our pods on a node: ready, not cordoned, chosen, its taints borne."""
+    """Return whether the scheduler may place our pods on a node: ready, not cordoned, selected, its taints
+    tolerated."""
     spec, labels = node["spec"], node["metadata"].get("labels") or {}
     taints = [taint for taint in spec.get("taints") or [] if taint["effect"] in ("NoSchedule", "NoExecute")]
     tolerated = all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
@@ -29,7 +31,8 @@ def usable(node: Mapping[str, Any], selector: Mapping[str, str], tolerations: It
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
-    """As the scheduler has it: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/."""
+    """Return whether a toleration matches a taint:
+    https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/."""
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
     if toleration.get("operator", "Equal") == "Exists":

@@ -1,4 +1,4 @@
-"""What KubeRay's operator is made of: its chart and the values of its Helm release. Pure: dicts, no Pulumi."""
+"""KubeRay's operator: its chart and the values of its Helm release. Pure: dicts, no Pulumi."""
 
 from dataclasses import dataclass
 
@@ -6,25 +6,25 @@ from infra.places.cluster.chart import Chart, Source
 from infra.places.cluster.pod_spec import Manifest, Placement, Size
 
 RELEASE = "ray-worth-it-operator"
-"""Not KubeRay's usual name: others may have a release of that in the namespace."""
+"""Differs from KubeRay's usual name: the namespace may already have a release of that name."""
 DEPLOYMENT = "kuberay-operator"
 OPERATOR_LABELS = {"app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/instance": RELEASE}
-"""By which its chart's pod is told from another release's; Helm sets them."""
+"""Labels that tell the pod of this release from another's; Helm sets them."""
 SIZE = Size(0.1, "512Mi")
 
 
 @dataclass(frozen=True)
 class OperatorSettings:
-    """An operator to install."""
+    """The settings of an operator to install."""
 
     source: Source
     chart: Chart
-    """What was found there."""
+    """The chart fetched from the source."""
     placement: Placement
 
 
 def values(placement: Placement, namespace: str) -> Manifest:
-    """An operator that looks after one namespace, and passes its Pod Security."""
+    """Return Helm values for an operator that watches one namespace, and passes its Pod Security."""
     return {
         "fullnameOverride": DEPLOYMENT,
         "singleNamespaceInstall": True,

@@ -1,4 +1,5 @@
-"""What the places with a cluster have in common. What is one place's own is in its own class, beside its components."""
+"""The base class of places with a cluster. What is specific to one place is in its own class, next to its
+components."""
 
 import importlib.util
 from abc import ABC, abstractmethod
@@ -30,18 +31,19 @@ if TYPE_CHECKING:  # they load the providers' packages, which take seconds
     from infra.places.cluster.measurement import ClusterMeasurement
 
 PACKAGES = ("pulumi_kubernetes", "pulumi_command", "kubernetes")
-"""Of the uv extra `cluster`, which `local` does without."""
+"""Packages of the uv extra `cluster`, which `local` does not need."""
 _RESERVED_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What clusters differ in, for what is made in them."""
+    """The properties in which clusters differ, as far as their resources depend on them."""
 
     owned: bool
-    """The stack makes the cluster: everything in it goes with it, and what an interrupted update left is taken over."""
+    """Whether the stack creates the cluster: everything in it is deleted with it, and what an interrupted update left
+    is adopted."""
     pod_range: str | None
-    """The pods' addresses, which may not use the port that the dashboard has at every node. None: it has none."""
+    """The range of pod addresses, which may not use the dashboard's node port. None if it has no node port."""
 
 
 class ClusterPlace(ABC):
@@ -54,7 +56,7 @@ class ClusterPlace(ABC):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must agree on every cluster."""
+        """The checks that apply to every cluster."""
         return (
             Check(_namespace_is_ours, ("namespace",)),
             Check(_chart_is_there, ("operator", "kuberayChart")),
@@ -62,44 +64,44 @@ class ClusterPlace(ABC):
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
-        """What the training image has, with these; of one that somebody else made, what it is asked for."""
+        """Return the packages of the training image; of a prebuilt image, the packages that it must have."""
         return _of_others() if image else image_spec.installed(requirements)
 
     def why_not(self, arm: str, draft: Draft) -> str:
-        """Tuned Ray starts for each run, and here is one Ray cluster for all."""
+        """Return why an arm cannot run: tuned Ray starts for each run, and here one Ray cluster serves all runs."""
         if arm == "tuned":
             return "it is a Ray that starts for each run, on target local"
         return self.why_no_node(draft) if arm == "wide" else ""
 
     @abstractmethod
     def why_no_node(self, draft: Draft) -> str:
-        """Why no node is known to hold the pod of the wide arm; empty where one is."""
+        """Return why no node is known to hold the wide arm's pod; empty if one does."""
 
     def unfit(self, draft: Draft) -> list[Unfit]:  # noqa: ARG002
-        """Nothing: what a cluster holds is asked at `up`."""
+        """Return nothing: `up` asks the cluster what it holds."""
         return []
 
     def remarks(self, draft: Draft) -> list[str]:  # noqa: ARG002
-        """Nothing."""
+        """Return no remarks."""
         return []
 
     def machines(self, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
-        """What is known of the nodes before there are any: nothing."""
+        """Return nothing: the nodes are unknown before they exist."""
         return {}
 
     def pods(self, settings: Settings) -> Pods:
-        """The pods that the settings make."""
+        """Return the pods that the settings describe."""
         return pods_of(settings)
 
     def beside_workers(self, settings: Settings) -> Reserved:
-        """What a Ray run has beside its workers: the head, and the pod that submits."""
+        """Return what a Ray run holds in addition to its workers: the head, and the pod that submits."""
         head = settings.of_cluster
         return Reserved(
             cpus=head.head_cpus + fit.SUBMITTER.cpus, memory_bytes=head.head_memory.bytes + fit.SUBMITTER.memory_bytes
         )
 
     def idle_ray(self, settings: Settings) -> Reserved:
-        """What the RayCluster holds while other arms run."""
+        """Return what the RayCluster holds while other arms run."""
         recipe, head = settings.recipe, settings.of_cluster
         return Reserved(
             cpus=head.head_cpus + recipe.workers * recipe.worker_cpus,
@@ -108,40 +110,41 @@ class ClusterPlace(ABC):
 
     @abstractmethod
     def prepare(self, settings: Settings) -> Settings:
-        """Look at the cluster, clear and bring back what an update needs; the settings with what that found out."""
+        """Inspect the cluster, clean up and restore what an update needs; return the settings with what was found."""
 
     def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "ClusterMeasurement":
-        """Everything in the cluster, and the runs."""
+        """Declare the components in the cluster, and the runs."""
         from infra.places.cluster.measurement import ClusterMeasurement
 
         return ClusterMeasurement("measurement", settings, runs, partial(self.reach, settings))
 
     @abstractmethod
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
-        """How the program reaches the cluster; made, where the stack makes it."""
+        """Return the connection to the cluster; creates the cluster if the stack owns it."""
 
     @abstractmethod
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """What the stack needs, one after another; each is looked at when it is asked for."""
+        """Yield the findings about what the stack needs, each checked when it is asked for."""
 
     @abstractmethod
     def name(self, settings: Settings) -> str:
-        """The cluster's, for people."""
+        """Return the cluster's name, for messages."""
 
     def why_down(self, settings: Settings) -> str:  # noqa: ARG002
-        """What is known of a cluster that does not answer; empty for nothing."""
+        """Return what is known about a cluster that does not answer; empty for nothing."""
         return ""
 
     @abstractmethod
     def resume(self, settings: Settings) -> None:
-        """Start a cluster of ours that was stopped; raises ProgramError."""
+        """Start a stopped cluster of ours. Raises ProgramError."""
 
     def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int] | None:  # noqa: ARG002
-        """Where Ray's dashboard answers; `node` is a node's address. None: only while it is forwarded."""
+        """Return host and port of Ray's dashboard; `node` is a node's address. None if it is reached only by port
+        forwarding."""
         return None
 
     def log_command(self, settings: Settings) -> Sequence[str]:  # noqa: ARG002
-        """What prints the logs of the nodes themselves; nothing where nobody may read them."""
+        """Return the command that prints the nodes' own logs; empty if they cannot be read."""
         return ()
 
 
@@ -152,7 +155,7 @@ def _of_others() -> OfOtherImage:
 
 
 def ask_storage(settings: Settings) -> None:
-    """Refuse storage that can't be used from this machine, where the settings have any. Raises RunError."""
+    """Refuse storage that cannot be used from this machine. Does nothing without storage. Raises RunError."""
     if settings.storage:
         from infra.places.cluster.storage_preflight import ask_from_here  # of what most stacks do without
 
@@ -160,7 +163,7 @@ def ask_storage(settings: Settings) -> None:
 
 
 def storage_findings(api: Any, settings: Settings) -> list[tuple[str, tuple[str, ...]]]:
-    """Why the cluster has not what storage needs, each with the lines that mend it. Raises KubeError."""
+    """Return what the cluster lacks for storage, each with the lines that fix it. Raises KubeError."""
     if settings.storage is None:
         return []
     from infra.places.cluster.storage_preflight import findings
@@ -169,7 +172,7 @@ def storage_findings(api: Any, settings: Settings) -> list[tuple[str, tuple[str,
 
 
 def require_packages(target: str) -> None:
-    """Raises RunError with the line that installs what a cluster's program needs, where it is not there."""
+    """Refuse a missing package of the cluster's programs. Raises RunError with the line that installs it."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise pulumi.RunError(
@@ -179,7 +182,8 @@ def require_packages(target: str) -> None:
 
 
 def warn_of_silence(stack: str, otherwise: Mapping[str, Any] | None = None) -> None:
-    """Say at preview that the stack's cluster, or the one it would be made in, does not answer: none is needed."""
+    """Warn at preview that the stack's cluster, or the one it would be created in, does not answer: a preview needs
+    none."""
     own = kube.own_path(stack)
     way = own if kube.own_text(stack) is not None else otherwise
     if way is None:
@@ -192,9 +196,10 @@ def warn_of_silence(stack: str, otherwise: Mapping[str, Any] | None = None) -> N
 
 
 def why_namespace_stays(api: Any, settings: Settings) -> str:
-    """Why an update that no longer declares the namespace must not be made; empty where it may. Raises KubeError.
+    """Return why an update must not stop declaring the namespace; empty if it may. Raises KubeError.
 
-    Pulumi deletes what it made and no longer finds in the program, and Kubernetes everything in a namespace with it.
+    Pulumi deletes a resource that the program no longer declares, and Kubernetes deletes everything in a namespace with
+    it.
     """
     cluster = settings.of_cluster
     if cluster.create_namespace:
@@ -219,12 +224,13 @@ def _namespace_is_ours(draft: Draft) -> Iterator[Problem]:
             draft.shown("namespace"),
             f"any namespace but {', '.join(_RESERVED_NAMESPACES)}",
             (set_line("namespace", draft.keys["namespace"].default),),
-            why="everything in it is made, restricted and removed by this stack",
+            why="this stack creates, restricts and deletes everything in its namespace",
         )
 
 
 def _requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
-    """The image they are built into is found by their text: a version left open would be whatever was new that day."""
+    """Check that requirements are pinned: the image's tag is a hash of their text, so an open version would not be
+    reproducible."""
     file = path_of(draft, "requirements")
     if file is None:
         return

@@ -1,7 +1,7 @@
-"""What every pod that the program declares has in common: identity, security, size, place. Pure: dicts, no Pulumi.
+"""The common parts of every pod that the program declares: identity, security, size, placement. Pure: dicts, no Pulumi.
 
-Every pod passes Pod Security `restricted`, holds no service account token, and has requests equal to its limits: what
-one pod does not use is then not another's gain, which a measurement would show.
+Every pod passes Pod Security `restricted`, holds no service account token, and has requests equal to its limits: so no
+pod gains what another does not use, which a measurement would show.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,57 +17,58 @@ PROJECT_LABEL = "app.kubernetes.io/part-of"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 RUN_LABEL = "ray-worth-it/run"
 STACK_ANNOTATION = "ray-worth-it/stack"
-"""Of a run's Job: whose it is. No label: a stack's name may be longer than one, or end otherwise."""
+"""The annotation of a run's Job with its stack. No label: a stack's name may be too long, or end with other
+characters."""
 PROJECT = "ray-worth-it"
 USER = 1000
-"""The image's user: a number, because the kubelet can't tell whether a name is root."""
+"""The image's user: a number, because the kubelet cannot tell whether a name is root."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (of the pod)
 RESULTS = "/results"
-"""Where `training.launch.pod` keeps a run's files."""
+"""The folder in which `training.launch.pod` keeps a run's files."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a container may use, and is promised."""
+    """The CPUs and memory that a container may use, and is guaranteed."""
 
     cpus: float
     memory: str
 
     def resources(self) -> Manifest:
-        """Requests and limits, alike."""
+        """Return equal requests and limits."""
         amounts = {"cpu": f"{round(self.cpus * 1000)}m", "memory": self.memory}
         return {"requests": amounts, "limits": dict(amounts)}
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The image of the pods, the nodes they may use, and what of those beside CPUs and memory."""
+    """The image of the pods, the nodes they may use, and their resources other than CPUs and memory."""
 
     image: str
     pull_secrets: Sequence[str] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
     shared_memory: str | None = None
-    """Of /dev/shm; None: as the container runtime has it."""
+    """The size of /dev/shm; None for the container runtime's default."""
     scratch: str | None = None
-    """Of each folder that can be written; None: as much as the node has."""
+    """The size of each writable folder; None for as much as the node has."""
     modules: "Modules | None" = None
-    """The project's, where the image lacks them."""
+    """The project's modules, if the image lacks them."""
 
     def starts(self, module: str) -> list[str]:
-        """What starts a module of the project with the image's Python."""
+        """Return the command that starts a module of the project with the image's Python."""
         return [*(self.modules.start if self.modules else ("python", "-m")), module]
 
 
 def labels(component: str, **more: str) -> dict[str, str]:
-    """Labels of a pod, by which network policies know it."""
+    """Return the labels of a pod, by which network policies select it."""
     return {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: component, **more}
 
 
 def container(
     name: str, image: str, size: Size, *, command: Sequence[str] = (), environment: Mapping[str, Any] | None = None
 ) -> Manifest:
-    """A container; an environment value is a text, or a dict as in `valueFrom`."""
+    """Return a container; an environment value is a text, or a dict as in `valueFrom`."""
     variables = [
         {"name": key, "valueFrom": value} if isinstance(value, dict) else {"name": key, "value": value}
         for key, value in (environment or {}).items()
@@ -90,18 +91,18 @@ def container(
 
 
 def mounted(pod: Manifest, name: str, path: str, source: Manifest, *, read_only: bool = True) -> Manifest:
-    """A pod's spec whose container has a volume more."""
+    """Return the pod's spec with another volume mounted in its container."""
     mount = {"name": name, "mountPath": path, **({"readOnly": True} if read_only else {})}
     return {**_with(pod, "volumeMounts", mount), "volumes": [*pod["volumes"], {"name": name, **source}]}
 
 
 def with_variables(pod: Manifest, **variables: str) -> Manifest:
-    """A pod's spec whose container has variables more."""
+    """Return the pod's spec with more variables in its container."""
     return _with(pod, "env", *({"name": key, "value": value} for key, value in variables.items()))
 
 
 def referred(pod: Manifest, variables: Manifest) -> Manifest:
-    """A pod's spec whose container has variables more, each a dict as in `valueFrom`."""
+    """Return the pod's spec with more variables in its container, each a dict as in `valueFrom`."""
     return _with(pod, "env", *({"name": key, "valueFrom": value} for key, value in variables.items()))
 
 
@@ -111,7 +112,7 @@ def _with(pod: Manifest, part: str, *more: Manifest) -> Manifest:
 
 
 def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | None = None, **more: Any) -> Manifest:
-    """The spec of a pod with one container; `spread` are labels of pods that share a node only if they must."""
+    """Return the spec of a pod with one container; `spread` are labels of pods that share a node only if they must."""
     spec = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,

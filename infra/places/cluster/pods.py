@@ -1,7 +1,8 @@
-"""What a stack's settings make of its pods: image, place, sizes, and all that Kubernetes is told of a run. Pure.
+"""The pods of a stack, derived from its settings: image, placement, sizes, and everything Kubernetes gets of a run.
+Pure.
 
-`measurement` declares these, and `infra.plan` puts them into the hashes of the runs: what changes a pod of any arm is
-so another measurement, whichever setting, file or line of this program it comes from.
+`measurement` declares these, and `infra.plan` puts them into the hashes of the runs: so whatever changes a pod of any
+arm is another measurement, whichever setting, file or line of this program it comes from.
 """
 
 from collections.abc import Mapping
@@ -28,26 +29,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pods:
-    """What the pods of a stack are made of."""
+    """The components of a stack's pods."""
 
     content: Content
-    """Of the training image, where that is built here."""
+    """The contents of the training image, if it is built here."""
     namespace: str
     kuberay_version: str
     placement: Placement
     ray_cluster: RayClusterSettings
     jobs: JobSettings
     egress: tuple[Destination, ...]
-    """What the pods may call outside of the cluster."""
+    """Destinations outside of the cluster that the pods may call."""
     asked_of_image: Mapping[str, Any]
-    """What an image that was made elsewhere has to have."""
+    """The requirements of a prebuilt image."""
     secret: Secret | None
-    """Variables that nobody else may see; None: there are none."""
+    """The names of the secret variables; None if there are none."""
     storage: "InPods | None"
-    """What they are told of where to keep what outlives them; None: nothing does."""
+    """The storage that pods are given; None if nothing outlives them."""
 
     def of_run(self, plan: RunPlan) -> Manifest:
-        """All that Kubernetes is told of a run, but for the Job's deadline: that ends a run, and changes none."""
+        """Return everything that Kubernetes gets of a run but the Job's deadline, which ends a run and does not change
+        it."""
         job = jobs_spec.job(plan, self.jobs)
         job.pop("activeDeadlineSeconds", None)
         of_arm: Manifest = {"namespace": self.namespace, "job": job, "service": jobs_spec.service(plan)}
@@ -59,7 +61,7 @@ class Pods:
 
 
 def pods_of(settings: Settings) -> Pods:
-    """The pods that the settings of a cluster's stack make; reads what the image is built from."""
+    """Return the pods that the settings of a cluster's stack describe; reads the files that the image is built from."""
     cluster, recipe, versions = settings.of_cluster, settings.recipe, image_spec.expected_versions()
     workload = named(recipe.workload)
     files = workload.files(recipe)
@@ -120,12 +122,13 @@ def _storage(settings: Settings) -> "InPods | None":
 
 
 def _dataset_flags(settings: Settings, content: Content) -> tuple[str, ...]:
-    """By which a run finds its data: in storage, or in the image."""
+    """Return the flags by which a run finds its data: in storage, or in the image."""
     return (f"--dataset-path={settings.dataset_path}",) if settings.data_in_storage else tuple(content.dataset_flag())
 
 
 def _needs_of_image(versions: Mapping[str, str], workload: str) -> Mapping[str, Any]:
-    """Of an image that was built from this project, for that workload: it holds no other's modules."""
+    """Return the requirements of an image built from this project for one workload: it holds no other workload's
+    modules."""
     return {"least": {}, "exact": versions, "modules": {f"training.workloads.{workload}.workload": ""}}
 
 
@@ -136,5 +139,5 @@ def _modules(workload: str) -> "Modules":
 
 
 def _image(cluster: ClusterSettings, content: Content) -> str:
-    """The name of the training image: the user's, or that of the one which is built here."""
+    """Return the name of the training image: the user's, or that of the one which is built here."""
     return cluster.image or f"{cluster.image_registry or image_spec.NAME}:{content.tag()}"

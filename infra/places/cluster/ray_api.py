@@ -1,4 +1,4 @@
-"""Ray's dashboard asked through the API server: works wherever kubectl does. The token is never shown."""
+"""Asks Ray's dashboard through the API server: works wherever kubectl does. The token is never shown."""
 
 import base64
 import http.client
@@ -18,17 +18,17 @@ from training.launch.submit import JobsApi
 
 SECONDS = 10
 ATTEMPTS, PAUSE_SECONDS = 3, 5
-"""At asking a head that is ready: it shares its CPU with what it starts."""
+"""Attempts to ask a head that is ready: it shares its CPU with the processes that it starts."""
 UPLOAD_SECONDS = 120
-"""For an answer, and for one to what was sent: a package of 100 MiB goes through three processes of the head."""
+"""Timeout for the answer to an upload: a package of 100 MiB passes through three processes of the head."""
 
 
 class RayError(OSError):
-    """Why Ray's dashboard can't be asked."""
+    """A failure to ask Ray's dashboard; the message says why."""
 
 
 def head(api: Any, namespace: str) -> str:
-    """The name of the head's pod that runs; raises RayError when there is none, and KubeError."""
+    """Return the name of the running head pod. Raises RayError if there is none, and KubeError."""
     if pod := _head(api, namespace):
         return str(pod["metadata"]["name"])
     raise RayError("no pod of Ray's head runs")
@@ -41,7 +41,7 @@ def _head(api: Any, namespace: str) -> Mapping[str, Any] | None:
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Whether Kubernetes has seen it ready; KubeRay has it look at Ray's dashboard for that."""
+    """Return whether Kubernetes reports the pod ready; KubeRay's probe asks Ray's dashboard for that."""
     conditions = pod["status"].get("conditions") or []
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
@@ -49,7 +49,7 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 class ForwardedJobs(JobsApi):
     """Ray's Job Submission API of the RayCluster in a namespace; each request has a connection of its own.
 
-    So a head that was restarted is found again.
+    So a restarted head is found again.
     """
 
     def __init__(self, api: Any, namespace: str) -> None:
@@ -57,7 +57,7 @@ class ForwardedJobs(JobsApi):
         self._api, self._namespace = api, namespace
 
     def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        """What the dashboard answers; raises RayError, and urllib's HTTPError for a refusal."""
+        """Return the dashboard's answer. Raises RayError, and urllib's HTTPError for a refusal."""
         from kubernetes.client.exceptions import ApiException
 
         try:
@@ -78,9 +78,10 @@ class ForwardedJobs(JobsApi):
 
 
 def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, Any]]:
-    """What runs on the RayCluster and the stack did not submit; nothing where no head is ready, as after a fault.
+    """Return the running jobs on the RayCluster that the stack did not submit; empty if no head is ready, as after a
+    fault.
 
-    Raises RayError where one is and can't be asked, with the line that ends whatever runs there.
+    Raises RayError if the head is ready and does not answer, with the line that ends whatever runs there.
     """
     pod = _head(api, namespace)
     if pod is None or not is_ready(pod):
@@ -94,15 +95,15 @@ def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, An
             time.sleep(PAUSE_SECONDS)
     delete = f"kubectl --kubeconfig={kube.own_path(stack)} delete pod {pod['metadata']['name']} --namespace={namespace}"
     raise RayError(
-        f"whether somebody's job runs on the Ray cluster can't be found out ({reason}), and this may end it."
-        f" Try again; or, which ends what runs there:\n  {delete}"
+        f"could not determine whether a foreign job runs on the Ray cluster ({reason}); an update may end it."
+        f" Retry; or delete the head's pod, which ends whatever runs there:\n  {delete}"
     )
 
 
 def others_between(api: Any, namespace: str, began: float, ended: float) -> list[str]:
-    """The names of what no measurement submitted and what ran between these times of day, in seconds.
+    """Return the names of jobs of no measurement that ran between these Unix times in seconds.
 
-    Nothing where no head can be asked; one that was restarted has forgotten what ran before.
+    Empty if no head answers; a restarted head has forgotten earlier jobs.
     """
     try:
         jobs = ForwardedJobs(api, namespace).jobs()

@@ -18,19 +18,20 @@ if TYPE_CHECKING:  # most stacks have none
 
 NAME = "ray-training-cluster"
 HEAD_SERVICE = f"{NAME}-head-svc"
-"""Made by KubeRay."""
+"""The head's Service, which KubeRay creates."""
 TOKEN_SECRET = NAME
-"""Made by KubeRay, which names it after the cluster."""
+"""The token's Secret, which KubeRay creates and names after the cluster."""
 TOKEN_KEY = "auth_token"  # noqa: S105 (the key's name)
 CLUSTER_LABELS = {"ray.io/cluster": NAME}
 HEAD_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "head"}
 WORKER_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "worker"}
 DASHBOARD_PORT = 8265
 OBJECT_STORE_BYTES = 100 * 2**20
-"""Training data does not pass through it; Ray takes 30 % of the memory otherwise."""
+"""Training data does not pass through the object store; Ray takes 30 % of the memory otherwise."""
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (of the pod; network policies say who reaches it)
 GRACE_SECONDS = 5
-"""For a pod to end by itself: Ray needs two, and all of Kubernetes' 30 once it has trained, for an actor that stays."""
+"""The time for a pod to end by itself: Ray needs two seconds, and after training all of Kubernetes' 30, for an actor
+that stays."""
 API_VERSION = "ray.io/v1"
 KIND = "RayCluster"
 REPLACE_ON = (
@@ -39,14 +40,14 @@ REPLACE_ON = (
     "spec.workerGroupSpecs[0].rayStartParams",
     "spec.rayVersion",
 )
-"""Changes that KubeRay does not carry out on pods that run. Not the number of workers, which it does."""
+"""Changes that KubeRay does not apply to running pods. It does apply a changed number of workers."""
 RAY_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0"}
-"""Ray as documented: its workers keep the niceness of 15 that Ray gives them, as on this machine."""
+"""Variables for Ray as documented: its workers keep the niceness of 15 that Ray gives them, as on this machine."""
 
 
 @dataclass(frozen=True)
 class RayClusterSettings:
-    """What a RayCluster is made of."""
+    """The settings of a RayCluster."""
 
     workers: int
     head: Size
@@ -54,9 +55,9 @@ class RayClusterSettings:
     ray_version: str
     placement: Placement
     environment: Mapping[str, Any]
-    """What training processes find in theirs."""
+    """The environment of training processes."""
     storage: "InPods | None" = None
-    """What they are told of where to keep what outlives a run; None: nothing does."""
+    """The storage that pods are given; None if nothing outlives a run."""
 
 
 def spec(settings: RayClusterSettings) -> Manifest:
@@ -85,7 +86,7 @@ def spec(settings: RayClusterSettings) -> Manifest:
 
 
 def annotations(workers: int) -> dict[str, str]:
-    """What has to hold before the RayCluster counts as there."""
+    """Return the annotation with the conditions under which the RayCluster counts as ready."""
     ready = ["condition=HeadPodReady", f"jsonpath={{.status.readyWorkerReplicas}}={workers}"]
     return {"pulumi.com/waitFor": json.dumps(ready)}
 

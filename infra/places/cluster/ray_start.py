@@ -1,6 +1,6 @@
-"""How long Ray's cluster took to start, read from the RayCluster itself: no run has it in its time, since it is kept.
+"""Reads the RayCluster's start-up time from its status. Runs reuse the cluster, so it is in none of their clocks.
 
-Read beside a finished run's log, during an update alone.
+Read together with a finished run's log, and only during an update.
 """
 
 import json
@@ -14,12 +14,12 @@ from infra.places.cluster.ray_cluster_spec import API_VERSION, NAME
 from training.contract.result import TrainingResult
 
 PROVISIONED = "RayClusterProvisioned"
-"""KubeRay's condition that all pods were ready for the first time; it never changes after that."""
+"""KubeRay's condition that all pods were ready for the first time; it never changes afterwards."""
 REASON = "rayClusterStartSeconds"
 
 
 def with_cluster_start(run_result: TrainingResult, kubeconfig: str, namespace: str) -> TrainingResult:
-    """The result of a Ray run, and what its cluster had taken to start; without it, the reason. Fails no run."""
+    """Add the cluster's start-up time to the result of a Ray run, or the reason why it is unknown. Fails no run."""
     if run_result.ray_head is None:
         return run_result
     try:
@@ -31,9 +31,9 @@ def with_cluster_start(run_result: TrainingResult, kubeconfig: str, namespace: s
 
 
 def start_seconds(cluster: Mapping[str, Any]) -> float:
-    """From the creation of a RayCluster to its first readiness, in whole seconds as Kubernetes keeps them.
+    """Return the seconds from the creation of a RayCluster to its first readiness, whole ones as Kubernetes keeps them.
 
-    Raises ValueError where it does not say.
+    Raises ValueError if its status does not say.
     """
     conditions = cluster.get("status", {}).get("conditions", [])
     ready = [each for each in conditions if each.get("type") == PROVISIONED and each.get("status") == "True"]

@@ -1,7 +1,7 @@
-"""Credentials of limited life for one run in pods, as a Pulumi dynamic resource: made before the run, kept in no state.
+"""Temporary credentials for one run in pods, as a Pulumi dynamic resource: created before the run, kept in no state.
 
-The role is assumed, and the answer goes into the Secret that pods have as a file. Another run, or the same made again,
-gets others; what is left has ended by itself. A Secret of that name that is not the stack's is never touched.
+The role is assumed, and its credentials go into the Secret that pods mount as a file. Another run, or a repeated one,
+gets new ones; old ones expire by themselves. A Secret of that name that is not the stack's is never touched.
 
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
@@ -26,7 +26,7 @@ from infra.storage_role import Assumed, assumed
 from training.launch.storage import UNTIL
 
 KUBELET_SECONDS = 90.0
-"""In which a kubelet brings a Secret to pods that are there: it looks once a minute."""
+"""The time in which a kubelet updates a Secret in existing pods: it checks once a minute."""
 _OF_RAY = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
 
 
@@ -38,25 +38,27 @@ class RunCredentials(Resource, module="cluster", name="RunCredentials"):
 
 
 class RunCredentialsProvider(ResourceProvider):
-    """Assumes the role when the run is made; forgets what it got."""
+    """Assumes the role when the run is created; does not keep the credentials."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """As the run itself, which is made again where it did not end well; one whose Job is gone is not."""
+        """Replace the credentials whenever the run is repeated, including after a failure; not if only its Job is
+        gone."""
         changed = [key for key in ("run", "namespace") if news.get(key) != olds.get(key)]
         if not changed and _ended_well(olds) is False:
             changed = ["run"]
         return DiffResult(changes=bool(changed), replaces=changed)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Assume the role, and put what comes of it where pods find it. Raises as `make` does.
+        """Assume the role, and write its credentials into the Secret. Raises as `make` does.
 
-        Pods of Ray are there already, and get it by and by: what they have still holds, or no run begins before.
+        Pods of Ray exist already, and get the Secret with a delay: either their old credentials are still valid, or
+        this waits.
         """
         api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
         holds = _holds(kube.find(api, _path(namespace)))
@@ -66,21 +68,21 @@ class RunCredentialsProvider(ResourceProvider):
         return CreateResult(credentials.expires.isoformat(), props)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Gone with the run's Job: a refresh that finds none has both made again."""
+        """Report the credentials as gone without the run's Job, so that after a refresh both are recreated."""
         return ReadResult(id_ if _ended_well(props) is not None else None, props)
 
 
 class ForeignSecretError(Exception):
-    """A Secret of the same name that is somebody else's."""
+    """A Secret of the same name that belongs to another stack, or to no stack."""
 
 
 def make(props: Mapping[str, Any]) -> Assumed:
-    """Assume a role, into the Secret of a namespace. Raises ProgramError, ForeignSecretError and KubeError."""
+    """Assume a role, and write the Secret of a namespace. Raises ProgramError, ForeignSecretError and KubeError."""
     return make_there(kube.connect(props["kubeconfig"]), props)
 
 
 def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
-    """The same, of an API server that is connected."""
+    """Assume a role, and write the Secret through a connected API client. Raises as `make` does."""
     namespace, stack = props["namespace"], props["stack"]
     if whose := of_others(api, stack, namespace):
         raise ForeignSecretError(whose)
@@ -102,37 +104,37 @@ def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
 
 
 def _holds(secret: Mapping[str, Any] | None) -> bool:
-    """Whether what is in it has not ended."""
+    """Return whether the Secret's credentials have not expired."""
     first = base64.b64decode((secret or {}).get("data", {}).get(FILE, "")).decode().partition("\n")[0]
     return first.startswith(UNTIL) and datetime.fromisoformat(first.removeprefix(UNTIL)) > datetime.now(UTC)
 
 
 def remove(props: Mapping[str, Any]) -> None:
-    """The stack's Secret. Raises KubeError."""
+    """Delete the stack's Secret; a foreign one stays. Raises KubeError."""
     api = kube.connect(props["kubeconfig"])
     if not of_others(api, props["stack"], props["namespace"]):
         kube.delete(api, _path(props["namespace"]))
 
 
 def of_others(api: Any, stack: str, namespace: str) -> str:
-    """Whose the Secret is where it is not the stack's; "" where it is, or there is none. Raises KubeError."""
+    """Name the Secret's owner if it is not the stack; "" if it is, or there is no Secret. Raises KubeError."""
     secret = kube.find(api, _path(namespace))
     owner = ((secret or {}).get("metadata", {}).get("annotations") or {}).get(STACK_ANNOTATION)
     if secret is None or owner == stack:
         return ""
     whose = f"stack {owner}" if owner else "somebody else"
-    return f"the Secret {ROLE_SECRET} in namespace {namespace} is of {whose}, and stays as it is"
+    return f"the Secret {ROLE_SECRET} in namespace {namespace} belongs to {whose}, and stays as it is"
 
 
 def _ended_well(props: Mapping[str, Any]) -> bool | None:
-    """Whether a Job of the run did; None where there is no Job of it. True for what can't be asked."""
+    """Return whether a Job of the run succeeded; None if it has no Job. True if the cluster does not answer."""
     ended = _by_run(props["kubeconfig"], props["namespace"])
     return True if ended is None else ended.get(props["name"])
 
 
 @cache
 def _by_run(kubeconfig: str, namespace: str) -> Mapping[str, bool] | None:
-    """Of each run that has a Job, whether one did; None where the cluster does not answer. Asked once in an update."""
+    """Return by run whether one of its Jobs succeeded; None if the cluster does not answer. Asked once in an update."""
     try:
         jobs = kube.items(kube.connect(kubeconfig), f"/apis/batch/v1/namespaces/{namespace}/jobs")
     except KubeError:

@@ -1,7 +1,7 @@
-"""A Job that looks at something from inside the cluster and ends within seconds: made, waited for, read, deleted.
+"""A Job that checks something from inside the cluster and ends within seconds: created, awaited, read, deleted.
 
-It is in no state, and nothing of it stays. What kept its pod from starting is said with the kubelet's own words, as
-soon as it is known and not when a deadline is over.
+It is in no state, and nothing of it stays. If its pod cannot start, the kubelet's own message is reported as soon as it
+is known, and not only at the deadline.
 """
 
 import time
@@ -14,27 +14,28 @@ from infra.places.cluster.kube import KubeError
 
 POLL_SECONDS = 1.0
 PLACE_SECONDS = 60.0
-"""A pod that no node takes for so long has no place; what an earlier pod leaves is free within seconds."""
+"""The time after which an unscheduled pod is refused; the resources of an earlier pod are free within seconds."""
 NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 BACKED_OFF = "ImagePullBackOff"
-"""Where a pull has failed and is tried again later; its message says nothing of why."""
+"""The state between two attempts of a pull; its message does not say why the first one failed."""
 LAST_LINES = 20
 
 
 class ShortJobError(Exception):
-    """The Job did not succeed; the message is one sentence of what is known."""
+    """A Job that did not succeed; the message says in one sentence why."""
 
     def __init__(self, message: str, log: str = "", *, pulled: bool = True) -> None:
         super().__init__(message)
         self.log = log
         """The last lines of its pod."""
         self.pulled = pulled
-        """False: the image could not be had."""
+        """Whether the image was pulled."""
 
 
 def run(api: Any, namespace: str, name: str, pod: Mapping[str, Any], seconds: float) -> str:
-    """Run a pod's spec to its end and give its log. Raises ShortJobError, and KubeError where the cluster is silent."""
+    """Run a pod's spec to its end and return its log. Raises ShortJobError, and KubeError if the cluster does not
+    answer."""
     job = f"{name}-{uuid.uuid4().hex[:8]}"
     kube.create(api, _jobs(namespace), _manifest(job, pod, seconds))
     try:
@@ -48,7 +49,7 @@ def _jobs(namespace: str) -> str:
 
 
 def _manifest(name: str, pod: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """With a deadline of its own, for the case that nobody is left to delete it."""
+    """Return the Job with a deadline and a time to live, for the case that nothing is left to delete it."""
     metadata = pod["metadata"]
     return {
         "apiVersion": "batch/v1",
@@ -81,7 +82,7 @@ def _followed(api: Any, namespace: str, job: str, deadline: float) -> str:
 
 
 def _ended(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """How its container ended; None: it has not."""
+    """Return how the pod's container ended; None if it still runs."""
     for status in pod["status"].get("containerStatuses") or []:
         if "terminated" in status["state"]:
             return dict(status["state"]["terminated"])
@@ -89,7 +90,7 @@ def _ended(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _log_of(api: Any, namespace: str, pod: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
-    """Of a container that ended well; raises ShortJobError for any other."""
+    """Return the log of a container that succeeded. Raises ShortJobError for any other."""
     if ended.get("reason") in ("StartError", "ContainerCannotRun"):
         raise ShortJobError(f"its container can't be started: {ended.get('message', '').strip()}")
     log = kube.log(api, namespace, pod["metadata"]["name"])
@@ -102,7 +103,7 @@ def _log_of(api: Any, namespace: str, pod: Mapping[str, Any], ended: Mapping[str
 
 
 def _refuse_waiting(pod: Mapping[str, Any], why_no_image: str) -> str:
-    """Raises ShortJobError where its container can't start; gives why its image could not be pulled, so far."""
+    """Raise ShortJobError if the pod's container cannot start; return why its image could not be pulled so far."""
     for waiting in _waiting(pod):
         reason, message = waiting.get("reason", ""), str(waiting.get("message", "")).strip()
         if reason in NOT_STARTED:
@@ -127,7 +128,7 @@ def _refuse_without_place(pod: Mapping[str, Any]) -> None:
 
 
 def _refuse_refusal(api: Any, namespace: str, job: str) -> None:
-    """Raises ShortJobError where the API server lets its pod not be made: a quota, or a policy of the namespace."""
+    """Raise ShortJobError if the API server refuses the pod: by a quota, or a policy of the namespace."""
     chosen = f"involvedObject.kind=Job,involvedObject.name={job},reason=FailedCreate"
     try:
         events = kube.items(api, f"/api/v1/namespaces/{namespace}/events", fieldSelector=chosen)

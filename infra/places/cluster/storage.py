@@ -1,4 +1,4 @@
-"""What is made in a cluster for storage: a claim, credentials, and a pod that tries it."""
+"""The storage resources in a cluster: a claim, credentials, and a pod that checks the storage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class WantedStorage:
     placement: Placement
     timeout_minutes: int
     data: str
-    """Where runs will read data there; "": nowhere."""
+    """The address of the runs' data in storage; "" if it is not there."""
 
 
 class TrainingStorage(pulumi.ComponentResource):
-    """Storage that was tried from a pod: with its identity, its network policy, its mount."""
+    """Storage that a pod has checked: with its identity, its network policy, its mount."""
 
     ready: list[pulumi.Resource]
-    """When these are done, runs may keep something there."""
+    """The resources that must exist before a run can use the storage."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class TrainingStorage(pulumi.ComponentResource):
 
 
 def of_role(name: str, wanted: WantedStorage, access: Access) -> dict[str, Any]:
-    """What a resource is told for which a role is assumed, where there is one."""
+    """Return the properties of a resource that may assume the storage's role."""
     return {
         "name": name,
         "stack": wanted.stack,
@@ -106,5 +106,5 @@ def of_role(name: str, wanted: WantedStorage, access: Access) -> dict[str, Any]:
 def run_credentials(
     plan: RunPlan, identity: str, wanted: WantedStorage, access: Access, options: pulumi.ResourceOptions
 ) -> RunCredentials:
-    """A run's, that are made again when its identity is another."""
+    """Return a run's credentials, which are replaced when its identity changes."""
     return RunCredentials(f"{plan.name}-credentials", {**of_role(plan.name, wanted, access), "run": identity}, options)

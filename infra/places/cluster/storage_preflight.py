@@ -1,4 +1,4 @@
-"""What is asked of a cluster's storage before anything is made: its claim, its Secret, its server. Changes nothing."""
+"""Checks a cluster's storage before anything is created: its claim, its Secret, its server. Changes nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,11 +13,11 @@ from infra.settings.settings import Settings, Storage
 from infra.storage import refuse_unusable
 
 ALSO_WHERE_IT_IS = "--dry-run=client --output=yaml | kubectl apply --filename -"
-"""Of `kubectl create`, which refuses a Secret that is there and has other keys."""
+"""The end of a `kubectl create` line that also works for an existing Secret with other keys."""
 
 
 def findings(api: Any, settings: Settings) -> Refusals:
-    """Why the cluster has not what storage needs there, each with the lines that mend it. Raises KubeError."""
+    """Return what the cluster lacks for storage, each with the lines that fix it. Raises KubeError."""
     storage, namespace = settings.storage, settings.of_cluster.namespace
     if storage is None:
         return []
@@ -50,9 +50,9 @@ def _lacking(api: Any, storage: Storage, stack: str, namespace: str) -> Iterator
 
 
 def ask_from_here(settings: Settings) -> None:
-    """Refuse, with RunError, storage that can't be used from this machine, where it is let in as pods will be.
+    """Refuse storage that cannot be used from this machine with the pods' credentials. Raises RunError.
 
-    A preview asks nothing of it, and goes on where the server's name is nobody's.
+    A preview does not contact the storage, and continues with a warning if the server's name cannot be resolved.
     """
     storage = settings.storage
     if storage is None:

@@ -1,7 +1,7 @@
-"""Whether pods can use their storage as runs will, as a Pulumi dynamic resource: a short Job tries it.
+"""Checks that pods can use their storage as runs will, as a Pulumi dynamic resource: a short Job tries it.
 
-From where pods are: with their mount, identity and network policy, before anything is installed. Tried once for each of
-these; the Job goes when it has answered. A role is assumed for it, as for a run.
+The Job has the pods' mount, identity and network policy, and runs before anything is installed. It runs once for each
+combination of these, and is deleted afterwards. A role is assumed for it, as for a run.
 
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
@@ -21,16 +21,16 @@ from infra.places.cluster.short_job import ShortJobError
 
 NAME = "storage-probe"
 SECONDS = 300.0
-"""An image may have to be pulled, and a volume made."""
+"""The time for the Job: an image may have to be pulled, and a volume created."""
 _ERROR = "error: "
 
 
 class UnusableStorageError(Exception):
-    """Storage that pods can't use."""
+    """Storage that pods cannot use."""
 
 
 class StorageProbe(Resource, module="cluster", name="StorageProbe"):
-    """What is to be known of storage that pods can use; empty for nothing."""
+    """The remarks about storage that pods can use; empty for none."""
 
     known: pulumi.Output[str]
 
@@ -39,21 +39,22 @@ class StorageProbe(Resource, module="cluster", name="StorageProbe"):
 
 
 class StorageProbeProvider(ResourceProvider):
-    """Tries storage when it is created; takes along what it was let in with."""
+    """Tries storage when the resource is created; deletes its credentials with it."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Other storage, pods that are let in otherwise, another image."""
+        """Replace the check for other storage, other credentials, or another image."""
         changed = any(olds.get(key) != news.get(key) for key in ("pod", "role", "namespace"))
         return DiffResult(changes=changed, replaces=["pod"] if changed else [], delete_before_replace=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Try the storage. Raises UnusableStorageError; ProgramError if the role can't be assumed. Leaves nothing."""
+        """Try the storage. Raises UnusableStorageError; ProgramError if the role cannot be assumed. Leaves nothing
+        behind."""
         try:
             if props["role"]:
                 run_credentials.make(props)
@@ -67,12 +68,12 @@ class StorageProbeProvider(ResourceProvider):
         return CreateResult(props["address"], props | {"known": log.strip()})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """The Secret with a role's credentials, which have ended or soon will. Raises KubeError."""
+        """Delete the Secret with a role's credentials, which have expired or soon will. Raises KubeError."""
         if props["role"]:
             run_credentials.remove(props)
 
 
 def _failure(error: Exception) -> str:
-    """What the pod itself found out, or what kept it from that."""
+    """Return the pod's own error, or what kept it from running."""
     log = error.log if isinstance(error, ShortJobError) else ""
     return log[log.rfind(_ERROR) + len(_ERROR) :] if _ERROR in log else f"pods can't try their storage: {error}"

@@ -1,7 +1,7 @@
-"""How pods reach a stack's storage: mount, variables, identity; what is made for that, and the policy. Pure: dicts.
+"""The pods' access to a stack's storage: mount, variables, identity, their objects, and the policy. Pure: dicts.
 
-Credentials that the program is given, or that are made for a run, reach pods as a file of AWS' own form: the kubelet
-brings it up to date in pods that live on, as Ray's do, and clients of S3 read it again. No manifest has a value.
+The program's credentials, or those created for a run, reach pods as a file in AWS' format: the kubelet updates it in
+pods that keep running, such as Ray's, and S3 clients read it again. No manifest contains a value.
 """
 
 import socket
@@ -22,34 +22,34 @@ from training.launch.storage import CREDENTIALS_FILE
 CLAIM = "training-storage"
 """The claim's name."""
 SECRET, ROLE_SECRET = "ray-worth-it-storage", "ray-worth-it-storage-role"
-"""Of the Secret with the file: of what the program was given, or of what a role gave. Never one for both: each goes
-with what made it."""
+"""Names of the Secrets with the file: one for the program's credentials, one for a role's. They are never the same:
+each is deleted with what created it."""
 FOLDER, _, FILE = CREDENTIALS_FILE.rpartition("/")
-"""Where pods have it."""
+"""The folder and the file in which pods find the credentials."""
 FOLDER_VARIABLE, JOB_VARIABLE = "STORAGE", "JOB_NAME"
-"""Of a run's Job: its measurement's folder in storage, and its own name."""
+"""Variables of a run's Job: its measurement's folder in storage, and its own name."""
 PROBE = Size(0.1, "512Mi")
 PORTS = {"http": 80, "https": 443}
 IN_CLUSTER = (".svc", ".svc.cluster.local")
-"""How names of a cluster's own servers end."""
+"""The endings of host names inside the cluster."""
 ANYWHERE = ("0.0.0.0/0", "::/0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class InPods:
-    """What pods are told of their storage."""
+    """The storage settings that pods are given."""
 
     address: str
     variables: Mapping[str, str]
     claim: bool
     secret: str | None
-    """An existing one, with variables."""
+    """The name of an existing Secret with variables."""
     file: str | None
-    """The stack's own Secret with a file."""
+    """The name of the stack's own Secret with a credentials file."""
     service_account: str | None
 
     def mounted_in(self, pod: Manifest) -> Manifest:
-        """A pod's spec that reaches it."""
+        """Return the pod's spec with access to the storage."""
         spec = pod_spec.with_variables(pod, **self.variables, **(_by_file() if self.file else {}))
         if self.secret:
             spec = pod_spec.referred(spec, _references(self.secret))
@@ -64,11 +64,11 @@ class InPods:
 
     @property
     def flag(self) -> str:
-        """Of a run: its own folder. Kubernetes puts in what the two variables say."""
+        """Return the flag with the run's own folder. Kubernetes expands the two variables."""
         return f"--storage=$({FOLDER_VARIABLE})/$({JOB_VARIABLE})"
 
     def kept(self, pod: Manifest) -> Manifest:
-        """A run's pod, whose command has the flag."""
+        """Return a run's pod with the variables that its flag refers to."""
         names: Manifest = {
             FOLDER_VARIABLE: {"fieldRef": {"fieldPath": f"metadata.annotations['{STORAGE}']"}},
             JOB_VARIABLE: JOB_NAME,
@@ -79,7 +79,8 @@ class InPods:
 
 
 def in_pods(storage: Storage) -> InPods:
-    """What pods are told; the metadata server, which no policy opens, is not waited for."""
+    """Return the pods' storage settings; disables the metadata server, which no policy opens, so that no client waits
+    for it."""
     variables = {**storage.variables(), **({"AWS_EC2_METADATA_DISABLED": "true"} if storage.is_remote else {})}
     return InPods(
         address=storage.address,
@@ -96,7 +97,7 @@ def _by_file() -> dict[str, str]:
 
 
 def _references(secret: str) -> Manifest:
-    """Of a key that lives on there is no session."""
+    """Return references to the Secret's keys. The session token is optional: long-lived keys have none."""
     return {
         name: {"secretKeyRef": {"name": secret, "key": name, **({"optional": True} if name == SESSION else {})}}
         for name in (KEY_ID, KEY, SESSION)
@@ -104,12 +105,12 @@ def _references(secret: str) -> Manifest:
 
 
 def credentials_file(credentials: Mapping[str, str]) -> str:
-    """As AWS' tools read it: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html."""
+    """Return the file as AWS' tools read it: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html."""
     return "\n".join(["[default]", *(f"{name.lower()} = {value}" for name, value in credentials.items()), ""])
 
 
 def claim(wanted: Claim) -> Manifest:
-    """The spec of the claim."""
+    """Return the spec of the claim."""
     return {
         "accessModes": ["ReadWriteMany" if wanted.by_many_nodes else "ReadWriteOnce"],
         "resources": {"requests": {"storage": wanted.size}},
@@ -118,7 +119,7 @@ def claim(wanted: Claim) -> Manifest:
 
 
 def claim_object(wanted: Claim, stack: str, namespace: str) -> Manifest:
-    """The claim, with whose it is."""
+    """Return the claim, annotated with its stack."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -133,7 +134,8 @@ def claim_object(wanted: Claim, stack: str, namespace: str) -> Manifest:
 
 
 def probe(address: str, way: str, placement: Placement, storage: InPods, data: str) -> Manifest:
-    """The template of a pod that uses storage as runs will, from where they do, and looks for their `data` there."""
+    """Return the template of a pod that uses storage as runs will, from the same place, and looks for their `data`
+    there."""
     command = [*placement.starts("training.launch.storage_probe"), address, f"--way={way}"]
     command += [f"--data={data}"] if data else []
     main = pod_spec.container("storage-probe", placement.image, PROBE, command=command)
@@ -143,20 +145,20 @@ def probe(address: str, way: str, placement: Placement, storage: InPods, data: s
 
 @dataclass(frozen=True)
 class Reached:
-    """Where storage answers, as a network policy is told."""
+    """The address of a storage server, in terms of a network policy."""
 
     port: int
     namespace: str | None = None
-    """Of the cluster itself."""
+    """The namespace of a server in the cluster itself."""
     addresses: tuple[str, ...] = ()
-    """Ranges of them."""
+    """Ranges of the server's addresses."""
 
 
 def reached(storage: Storage) -> Reached | None:
-    """None for storage without a network. Raises OSError where a name is nobody's.
+    """Return the storage server's address; None for storage without a network. Raises OSError for an unknown host name.
 
-    The addresses behind a name in the Internet change by the minute, and NetworkPolicy knows no names: all of it is
-    opened then, at the one port, but for the metadata servers. Those of a name in one's own network stay.
+    The addresses of a name in the Internet change by the minute, and NetworkPolicy knows no names: so all addresses are
+    opened, on this one port, except the metadata servers. Addresses of a name in a private network are stable.
     """
     if not storage.is_remote:
         return None
@@ -175,12 +177,12 @@ def reached(storage: Storage) -> Reached | None:
 
 
 def is_in_cluster(storage: Storage) -> bool:
-    """Whether pods alone know the name of its server."""
+    """Return whether the storage server's name is known only inside the cluster."""
     return bool(storage.endpoint) and str(urlsplit(storage.endpoint).hostname).endswith(IN_CLUSTER)
 
 
 def egress(where: Reached) -> list[dict[str, Any]]:
-    """The rules of a network policy that open it, and nothing else."""
+    """Return the rules of a network policy that open the storage server, and nothing else."""
     to: list[Manifest] = [{"ipBlock": block(cidr)} for cidr in where.addresses]
     if where.namespace:
         to.append({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": where.namespace}}})

@@ -1,6 +1,6 @@
-"""What a cluster that exists is, and whether a measurement can be made there: asked before anything is made in it.
+"""Inspects an existing cluster, and checks that a measurement can run there, before anything is created in it.
 
-Not the settings by themselves, and nothing is changed: this only reads.
+It does not check the settings by themselves, and changes nothing: it only reads.
 """
 
 import re
@@ -38,19 +38,19 @@ _WATCH = "--watch-namespace="
 
 @dataclass(frozen=True)
 class Finding:
-    """Why a measurement can't be made in this cluster, with the lines that mend it."""
+    """An obstacle to a measurement in this cluster, with the lines that fix it."""
 
     what: str
     ways: tuple[str, ...] = ()
     liftable: bool = False
-    """Whether `allowOversubscription` makes it a warning."""
+    """Whether `allowOversubscription` turns it into a warning."""
 
     def __str__(self) -> str:
         return "\n  ".join([f"{self.what}:" if self.ways else self.what, *self.ways])
 
 
 def findings(api: Any, settings: Settings) -> list[Finding]:
-    """All that stands in the way in this cluster; raises KubeError when it can't be asked."""
+    """Return every obstacle in this cluster. Raises KubeError if it does not answer."""
     return [
         *_namespace(api, settings),
         *_jobs(api, settings),
@@ -81,7 +81,8 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
 
 
 def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
-    """Runs share the cores that they measure: another stack's, or one that an interrupted update of this left."""
+    """Find unfinished runs, which share the cores to be measured: another stack's, or those an interrupted update
+    left."""
     namespace, stack = settings.of_cluster.namespace, settings.stack
     unfinished = leftover_jobs.unfinished(api, namespace)
     own = [name for name, owner in unfinished.items() if owner == stack]
@@ -89,16 +90,16 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
               for name, owner in unfinished.items() if owner != stack]  # fmt: skip
     if others:
         yield Finding(
-            f"in namespace {namespace} a run of another stack goes on ({', '.join(others)}), which would share its"
-            " cores with yours, and has to end first; to see when it has",
+            f"in namespace {namespace} a run of another stack is unfinished ({', '.join(others)}). It would share its"
+            " cores with yours, and has to end first; to watch it",
             (f"kubectl get jobs --namespace {namespace} --watch",),
         )
     if own:
         # Not deleted: an update of one that Pulumi knows would fail.
         passed = """--type=merge --patch='{"spec": {"activeDeadlineSeconds": 1}}'"""
         yield Finding(
-            f"in namespace {namespace} a run goes on ({' '.join(own)}) that an update of this stack left when it was"
-            f" interrupted, or that somebody else's stack {stack} makes; to end one that was left",
+            f"in namespace {namespace} a run is unfinished ({' '.join(own)}): an interrupted update of this stack left"
+            f" it, or another checkout's stack {stack} runs it; to end one that was left",
             tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in own),
         )
     if not unfinished:
@@ -153,7 +154,8 @@ def _foreign_crds(api: Any) -> Iterator[Finding]:
 
 
 def _api_server(api: Any) -> Iterator[Finding]:
-    """Where the API server answers pods: an operator of ours reaches the ports alone that its network policy names."""
+    """Refuse an API server on other ports: the network policy of an operator that we install opens only the listed
+    ones."""
     try:
         slices = kube.items(api, ENDPOINTS, labelSelector="kubernetes.io/service-name=kubernetes")
     except KubeError as error:
@@ -172,7 +174,7 @@ def _api_server(api: Any) -> Iterator[Finding]:
 
 
 def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) -> list[str]:
-    """The versions of the operators that look after a namespace; "" where an image's tag tells none."""
+    """Return the versions of the operators that watch a namespace; "" for an image whose tag names none."""
     versions = []
     for deployment in deployments:
         for container in deployment["spec"]["template"]["spec"]["containers"]:
@@ -184,7 +186,7 @@ def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) 
 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:
-    """What the nodes that the pods may use have for pods, by name; raises KubeError."""
+    """Return by name what the usable nodes offer to pods. Raises KubeError."""
     chosen, tolerations = settings.of_cluster.node_selector, settings.of_cluster.tolerations
     usable_nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
     return {str(node["metadata"]["name"]): allocatable(node) for node in usable_nodes}
@@ -207,7 +209,7 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
     ways += [set_line("workers", count) for count in islice(fewer, 1)]
     yield Finding(
         f"the pods of {', '.join(arms)}, beside a Ray cluster of {workers} workers, do not fit the nodes that they"
-        f" may use ({listed or 'none'}), of which {RESERVED} each are kept for what runs there already",
+        f" may use ({listed or 'none'}), minus {RESERVED} each for other pods",
         (*ways, set_line("allowOversubscription", "true")),
         liftable=True,
     )

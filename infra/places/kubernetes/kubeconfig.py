@@ -1,6 +1,6 @@
 """A user's kubeconfig reduced to the one context that a stack uses.
 
-Reads files; asks no cluster. Merged as kubectl merges: the first file that has a name decides what it is.
+Reads files; contacts no cluster. Merges as kubectl does: the first file with a name defines it.
 """
 
 import base64
@@ -30,37 +30,37 @@ Entry = dict[str, Any]
 
 
 class KubeconfigError(KubeError):
-    """A kubeconfig that can't be used; the message has the line that fixes it."""
+    """A kubeconfig that cannot be used; the message has the line that fixes it."""
 
 
 class NotHereError(KubeconfigError):
-    """This machine has no kubeconfig, or that has no such context: a preview may run where neither is."""
+    """A missing kubeconfig or context on this machine: a preview may run without either."""
 
 
 @dataclass(frozen=True)
 class Selected:
-    """One context of a user's kubeconfig, which refers to no file that is relative to another."""
+    """One context of a user's kubeconfig, whose file paths are all absolute."""
 
     context: str
     source: str
-    """The files it was read from, for people."""
+    """The files it was read from, for messages."""
     content: Entry
-    """A whole kubeconfig with this context alone."""
+    """A complete kubeconfig with this context alone."""
 
     @property
     def server(self) -> str:
-        """The API server's address."""
+        """Return the API server's address."""
         return str(self._cluster["server"])
 
     @property
     def authority(self) -> str:
-        """SHA-256 of the certificate authority; empty for the public ones that the system knows."""
+        """Return the SHA-256 of the certificate authority; empty for the public ones that the system trusts."""
         data = self._cluster.get("certificate-authority-data")
         return hashlib.sha256(base64.b64decode(data)).hexdigest() if data else ""
 
     @property
     def text(self) -> str:
-        """The kubeconfig as it is written."""
+        """Return the kubeconfig as YAML."""
         return yaml.safe_dump(self.content)
 
     @property
@@ -72,7 +72,7 @@ class Selected:
 
 
 def current_context(setting: str | None) -> str | None:
-    """The current context of a user's kubeconfig, where there is a usable one: for a message alone."""
+    """Return the current context of a usable user's kubeconfig, for a message; None without one."""
     try:
         merged = _Merged(setting)
     except KubeconfigError:
@@ -81,7 +81,7 @@ def current_context(setting: str | None) -> str | None:
 
 
 def select(setting: str | None, context: str) -> Selected:
-    """The context of the file that the setting names, else of KUBECONFIG's or ~/.kube/config; KubeconfigError."""
+    """Return the context from the setting's file, else from KUBECONFIG or ~/.kube/config. Raises KubeconfigError."""
     merged = _Merged(setting)
     links = merged.entry("contexts", context)
     names = {kind: links.get(kind) for kind in ("cluster", "user")}
@@ -125,7 +125,7 @@ class _Merged:
                     known.setdefault(name, (entry, file.parent))
 
     def entry(self, kinds: str, name: str, of_context: str = "") -> Entry:
-        """What stands under a name."""
+        """Return the entry with this name. Raises KubeconfigError."""
         known = self.entries[kinds]
         if name in known:
             return dict(known[name][0])
@@ -141,7 +141,7 @@ class _Merged:
         )
 
     def folder(self, kinds: str, name: str) -> Path:
-        """The folder of the file that has it: relative paths start there."""
+        """Return the folder of the file that defines the entry: relative paths start there."""
         return self.entries[kinds][name][1]
 
 
@@ -153,7 +153,7 @@ def _files(setting: str | None) -> list[Path]:
 
 
 def _read(path: Path) -> Entry | None:
-    """The mapping in a kubeconfig; None where there is no file."""
+    """Return the mapping in a kubeconfig; None if there is no file. Raises KubeconfigError."""
     raw = _bytes(path)
     if raw is None:
         return None
@@ -169,7 +169,7 @@ def _read(path: Path) -> Entry | None:
 
 
 def _bytes(path: Path) -> bytes | None:
-    """Of a regular file of a sensible size: a named pipe would be waited for, a device has no end."""
+    """Return the bytes of a regular file of a sensible size: a named pipe would block, a device has no end."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
@@ -188,7 +188,7 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def _named(file: Path, kinds: str, listed: Any) -> dict[str, Entry]:
-    """The entries of a list of named ones, by name."""
+    """Return a list's entries by name. Raises KubeconfigError if it is malformed."""
     kind = kinds[:-1]
     whole = isinstance(listed or [], list) and all(
         isinstance(item, dict) and "name" in item and isinstance(item.get(kind) or {}, dict) for item in listed or []
@@ -199,7 +199,7 @@ def _named(file: Path, kinds: str, listed: Any) -> dict[str, Entry]:
 
 
 def _pinned(name: str, cluster: Entry, merged: _Merged) -> Entry:
-    """The cluster with its authority embedded; refused when nothing would tell it from another at its address."""
+    """Return the cluster with its authority embedded; refuse one that cannot be told from another at its address."""
     fix = f"kubectl config set-cluster {name}"
     if not str(cluster.get("server") or "").startswith("https://"):
         raise KubeconfigError(
@@ -239,7 +239,7 @@ def _is_base64(data: Any) -> bool:
 
 
 def _with_whole_paths(user: Entry, folder: Path) -> Entry:
-    """Credentials whose files are found from everywhere; they stay the user's files, which may be renewed."""
+    """Return credentials with absolute file paths; they stay the user's files, which may be renewed."""
     whole: Entry = {key: str(folder / str(user[key])) for key in _CREDENTIAL_FILES if user.get(key)}
     program = user.get("exec")
     if isinstance(program, Mapping) and os.sep in str(program.get("command") or ""):
@@ -248,7 +248,8 @@ def _with_whole_paths(user: Entry, folder: Path) -> Entry:
 
 
 def _refuse_impersonation(name: str, user: Entry, source: str) -> None:
-    """Kubernetes' client for Python has none: what this program does itself would go with the user's own rights."""
+    """Refuse impersonation, which the Python client lacks: this program's own requests would have the user's own
+    rights."""
     if keys := [key for key in _IMPERSONATION if user.get(key)]:
         lines = "\n".join(f"  kubectl config unset {shlex.quote(f'users.{name}.{key}')}" for key in keys)
         raise KubeconfigError(

@@ -1,4 +1,4 @@
-"""Which cluster a stack on target `kubernetes` belongs to, as a Pulumi dynamic resource that comes before its provider.
+"""Pins a stack on target `kubernetes` to its cluster, as a Pulumi dynamic resource that comes before the provider.
 
 It records the cluster in the state and writes the stack's own kubeconfig, by which everything of the stack is reached
 from then on, whatever becomes of the user's contexts. Another cluster is refused.
@@ -34,17 +34,18 @@ from training.contract.provenance import PROJECT
 
 NAME = "pinned-cluster"
 IDENTITY = ("server", "authority", "uid")
-"""What is recorded: address, SHA-256 of the authority (empty: a public one), uid of the namespace kube-system."""
+"""The recorded identity: address, SHA-256 of the authority (empty for a public one), uid of the namespace
+kube-system."""
 _KEPT = ("stack", *IDENTITY)
 _SYSTEM = "/api/v1/namespaces/kube-system"
 
 
 class ClusterError(Exception):
-    """The cluster can't be used as it is; the message says what to do."""
+    """A cluster that cannot be used as it is; the message says what to do."""
 
 
 class PinnedCluster(Resource, module="cluster", name="Pinned"):
-    """The cluster of a stack. Its inputs say where to look; the cluster's identity is added by the provider."""
+    """The cluster of a stack. Its inputs say where to look; the provider adds the cluster's identity."""
 
     server: pulumi.Output[str]
     authority: pulumi.Output[str]
@@ -57,18 +58,19 @@ class PinnedCluster(Resource, module="cluster", name="Pinned"):
 
 
 class PinnedClusterProvider(ResourceProvider):
-    """Only `create` and `update` write the stack's own kubeconfig, and only for the recorded cluster."""
+    """Writes the stack's own kubeconfig only in `create` and `update`, and only for the recorded cluster."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
 
     def check(self, olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
-        """Add the identity of the cluster that the context leads to, and refuse another than the recorded one.
+        """Add the identity of the cluster that the context leads to, and refuse one other than the recorded.
 
-        A cluster that can't be asked is as it was recorded: a preview may have none, and an update has looked before.
+        If the cluster does not answer, the recorded identity is used: a preview may have none, and an update has
+        checked before.
         """
         recorded = {key: olds[key] for key in IDENTITY if key in olds}
         if any(isinstance(value, Unknown) for value in news.values()):
@@ -84,19 +86,20 @@ class PinnedClusterProvider(ResourceProvider):
         return CheckResult(news | identity, [])
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Its file is written again when it is lost or old; where the user's kubeconfig lies decides nothing."""
+        """Report a change if the stack's file is missing or outdated; the path of the user's kubeconfig does not
+        matter."""
         moved = any(news[key] != olds.get(key) for key in _KEPT if key in news)
         return DiffResult(changes=moved or _is_old(news), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Write the file; raises ClusterError when the cluster is another than a moment ago, or can't be asked."""
+        """Write the file. Raises ClusterError if the cluster changed a moment ago, or does not answer."""
         return CreateResult(str(props.get("uid")), _write(props, props))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Write the file again, for the cluster that was recorded and no other.
+        """Write the file again, for the recorded cluster and no other.
 
-        After `pulumi stack rename` under the old name, too: what is in the state is reached by that until the update's
-        end, where `DestroyCheck` removes it. Refused where another stack has that name, and its file, by now.
+        After `pulumi stack rename` also under the old name: resources in the state are reached by that until the end of
+        the update, where `DestroyCheck` removes it. Refused if another stack has taken that name, and its file, by now.
         """
         before, now = olds["stack"], news["stack"]
         if before != now and kube.own_text(before) is not None and not _leads_to(before, olds, news):
@@ -107,7 +110,7 @@ class PinnedClusterProvider(ResourceProvider):
         return UpdateResult(written)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """A refresh that can't tell which cluster it would read fails and says it: raises ClusterError."""
+        """Check that a refresh would read the recorded cluster. Raises ClusterError if it cannot tell."""
         try:
             _look(props)
         except KubeError as error:
@@ -116,14 +119,15 @@ class PinnedClusterProvider(ResourceProvider):
         return ReadResult(id_, props)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Nothing of the stack is left in the cluster: remove its credentials."""
+        """Remove the stack's credentials: nothing of it is left in the cluster."""
         kube.remove_own(props["stack"])
 
 
 class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
-    """Made after everything in the cluster, and so deleted before it: the first to see that the way there is gone.
+    """Created after everything in the cluster, and so deleted before it: the first to notice that the connection is
+    lost.
 
-    What protects another cluster is the stack's own kubeconfig; this says why nothing is deleted, and what to do.
+    The stack's own kubeconfig is what protects another cluster; this says why nothing is deleted, and what to do.
     """
 
     def __init__(self, pinned: PinnedCluster, after: Sequence[pulumi.Resource], parent: pulumi.Resource) -> None:
@@ -133,31 +137,33 @@ class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
 
 
 class DestroyCheckProvider(ResourceProvider):
-    """Looks when it is deleted; before that it keeps what it will compare."""
+    """Checks the cluster when the resource is deleted; until then it keeps the identity to compare."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """In place. What is not known yet (`pulumi.output.Unknown`) differs from everything."""
+        """Report a change in place. An unknown value (`pulumi.output.Unknown`) differs from everything."""
         return DiffResult(changes=any(news.get(key) != olds.get(key) for key in _KEPT), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Nothing but what is kept."""
+        """Keep the properties; nothing is created."""
         return CreateResult("destroy-check", props)
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Likewise; after `pulumi stack rename` nothing needs the file of the old name any more, but a new stack."""
+        """Keep the properties. After `pulumi stack rename` remove the file of the old name, unless a new stack needs
+        it."""
         before = olds["stack"]
         if before != news["stack"] and not _has_settings(before) and _leads_to(before, olds, news):
             kube.remove_own(before)
         return UpdateResult(news)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Raises ClusterError without the stack's own kubeconfig, or when its cluster is another or does not answer."""
+        """Check the cluster. Raises ClusterError without the stack's own kubeconfig, or if another cluster or none
+        answers."""
         try:
             _look(props)
         except KubeError as error:
@@ -165,7 +171,7 @@ class DestroyCheckProvider(ResourceProvider):
 
 
 def way_in(error: KubeError) -> str:
-    """What helps where the cluster answers and refuses to say which it is; "" where it does not answer."""
+    """Return advice for a cluster that answers and refuses to identify itself; "" if it does not answer."""
     ways = {
         401: f" Its credentials have expired: log in, and then\n  pulumi up --target '**{NAME}'",
         403: " Which cluster it is tells the namespace kube-system, which this user may not read; with the right to:\n"
@@ -175,7 +181,7 @@ def way_in(error: KubeError) -> str:
 
 
 def _look(props: Mapping[str, Any]) -> None:
-    """Look where the stack's own kubeconfig leads to; raises ClusterError, and KubeError where nothing answers."""
+    """Check the cluster of the stack's own kubeconfig. Raises ClusterError, and KubeError without an answer."""
     if kube.own_text(props["stack"]) is None:
         raise ClusterError(lost(props["stack"], props))
     uid = _uid(kube.connect(kube.own_path(props["stack"])))
@@ -188,7 +194,8 @@ def _look(props: Mapping[str, Any]) -> None:
 
 
 def _leads_to(stack: str, *recorded: Mapping[str, Any]) -> bool:
-    """Whether the file of that name has the address and the authority of one of these, as far as it says itself."""
+    """Return whether the file of that name has the address and the authority of one of these; it contacts no
+    cluster."""
     try:
         own = Selected("", "", yaml.safe_load(kube.own_text(stack) or ""))
         return (own.server, own.authority) in {(each.get("server"), each.get("authority")) for each in recorded}
@@ -197,12 +204,12 @@ def _leads_to(stack: str, *recorded: Mapping[str, Any]) -> bool:
 
 
 def _has_settings(stack: str) -> bool:
-    """Whether there is a stack of that name, as far as this checkout has its settings: a rename takes them along."""
+    """Return whether this checkout has a settings file of a stack of that name: a rename moves it."""
     return (PROJECT / stack_file(stack)).exists()
 
 
 def identify(selected: Selected) -> dict[str, str]:
-    """The identity of the cluster that a context leads to; raises KubeError."""
+    """Return the identity of the cluster that a context leads to. Raises KubeError."""
     return {
         "server": selected.server,
         "authority": selected.authority,
@@ -215,7 +222,7 @@ def _uid(api: Any) -> str:
 
 
 def _is_old(news: Mapping[str, Any]) -> bool:
-    """Whether the file is not as it would be written now, where that is known."""
+    """Return whether the file differs from what would be written now; false if that is not known."""
     if any(isinstance(value, Unknown) for value in news.values()):
         return True
     try:
@@ -226,7 +233,7 @@ def _is_old(news: Mapping[str, Any]) -> bool:
 
 
 def _write(recorded: Mapping[str, Any], news: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties with the identity, after the file was written."""
+    """Write the file, and return the properties with the identity. Raises ClusterError."""
     try:
         selected = kubeconfig.select(news["kubeconfig"], news["context"])
         identity = identify(selected)
@@ -241,7 +248,7 @@ def _write(recorded: Mapping[str, Any], news: Mapping[str, Any]) -> dict[str, An
 
 
 def refusal(stack: str, recorded: Mapping[str, Any], selected: Selected, identity: Mapping[str, Any]) -> str:
-    """Why an update is not made in another cluster, and each way to go on."""
+    """Explain why an update is refused in another cluster, with each way to continue."""
     return f"""stack {stack} belongs to another cluster than the one that context {selected.context} leads to now.
   the stack's: {_described(recorded)}
   the context's: {_described(identity)}, of {selected.source}
@@ -252,7 +259,7 @@ Nothing was changed in either. One of these helps:
 
 
 def lost(stack: str, recorded: Mapping[str, Any]) -> str:
-    """What to do without the stack's own file."""
+    """Explain what to do if the stack's own file is missing."""
     return f"""{kube.own_path(stack)} is gone, and with it the way to the cluster of stack {stack}: \
 {_described(recorded)}.
 Nothing was read, changed or deleted. To write it again, with kubeContext leading to that cluster:
@@ -260,7 +267,7 @@ Nothing was read, changed or deleted. To write it again, with kubeContext leadin
 
 
 def _taken(before: str, now: str) -> str:
-    """What to do where the file under the name before a rename is of another cluster by now."""
+    """Explain what to do if the file of the name before a rename now leads to another cluster."""
     file = kube.own_path(before)
     return f"""stack {now} was named {before}, and until this update ends what it has is reached by {file}. \
 That file leads to another cluster: another stack has the name by now. Nothing was changed. Without that file:

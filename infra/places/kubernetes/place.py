@@ -1,4 +1,4 @@
-"""The target `kubernetes`: a cluster that exists, and that others may use, too. Nothing is ever taken over there."""
+"""The target `kubernetes`: an existing cluster, which may be shared. Nothing is ever taken over there."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class ExistingCluster(ClusterPlace):
-    """The cluster that a named context of the user's kubeconfig leads to: that one, as long as the stack lives."""
+    """The cluster of a named context of the user's kubeconfig: always the same one, as long as the stack lives."""
 
     target = "kubernetes"
     traits = Traits(owned=False, pod_range=None)
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must agree."""
+        """The checks of this target, then those of every cluster."""
         own = (
             Check(_image_is_known, ("image", "imageRegistry")),
             Check(_context_is_named, ("kubeContext", "kubeconfig")),
@@ -39,18 +39,19 @@ class ExistingCluster(ClusterPlace):
         return (*own, *super().checks)
 
     def why_no_node(self, draft: Draft) -> str:  # noqa: ARG002
-        """A preview asks no cluster."""
+        """Say that the nodes are unknown: a preview contacts no cluster."""
         return f"whether a node holds it is not known at preview; if one does: {set_line('wideArm', ON)}"
 
     def prepare(self, settings: Settings) -> Settings:
-        """Say which cluster it is, and refuse one that can't hold the measurement; find out the image's base."""
+        """Name the cluster, and refuse one that cannot hold the measurement; determine the image's base. Raises
+        RunError."""
         require_packages(self.target)
         _refuse_unusable(settings)
         ask_storage(settings)
         return image_base.pinned(settings)
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
-        """Through a kubeconfig of the stack's own, which is written for this cluster and no other."""
+        """Return access through a kubeconfig of the stack's own, written for this cluster and no other."""
         from infra.places.cluster.access import Access, provider
         from infra.places.kubernetes.pinned_cluster import DestroyCheck, PinnedCluster
 
@@ -65,7 +66,7 @@ class ExistingCluster(ClusterPlace):
         )
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """The cluster, asked the same as at `up`; and an engine, where the image is built here."""
+        """Yield the same findings about the cluster as `up`, and about the engine if the image is built here."""
         if settings.of_cluster.image_registry:
             yield docker()
         needed = "a cluster that answers"
@@ -80,14 +81,14 @@ class ExistingCluster(ClusterPlace):
         yield fit.room(settings, list(nodes.values()), [RESERVED] * len(nodes))
         for obstacle in obstacles:
             lifted = obstacle.liftable and settings.allow_oversubscription
-            needed = "room for the measurement, and nobody else's place"
+            needed = "room for the measurement, without foreign runs"
             yield Finding("cluster", "see below", needed, lifted, str(obstacle))
 
     def resume(self, settings: Settings) -> None:
-        """It is not ours to start."""
+        """Do nothing: the cluster is not ours to start."""
 
     def name(self, settings: Settings) -> str:
-        """The context's."""
+        """Return the context's name."""
         return f"context {settings.of_cluster.kube_context}"
 
 
@@ -97,7 +98,7 @@ def _selected(settings: Settings) -> Selected:
 
 
 def _refuse_unusable(settings: Settings) -> None:
-    """Say which cluster it is, and refuse one that can't hold the measurement, with RunError."""
+    """Name the cluster, and refuse one that cannot hold the measurement. Raises RunError."""
     try:
         selected = _selected(settings)
         pulumi.log.info(f"the cluster: {selected}")
@@ -109,13 +110,15 @@ def _refuse_unusable(settings: Settings) -> None:
         if pulumi.runtime.is_dry_run() and isinstance(error, NotHereError):
             pulumi.log.warn(f"the cluster is not known here, and `up` would be refused: {error}")
             return
-        raise pulumi.RunError(f"the cluster can't be asked; nothing was changed.\n{error}") from None
+        raise pulumi.RunError(f"the cluster could not be asked; nothing was changed.\n{error}") from None
     lifted = [obstacle for obstacle in obstacles if obstacle.liftable and settings.allow_oversubscription]
     for obstacle in lifted:
         pulumi.log.warn(obstacle.what)
     refused = [str(obstacle) for obstacle in obstacles if obstacle not in lifted]
     if refused:
-        raise pulumi.RunError("\n\n".join(["this cluster can't be used so; nothing was changed.", *refused]))
+        raise pulumi.RunError(
+            "\n\n".join(["This cluster does not meet the requirements below; nothing was changed.", *refused])
+        )
 
 
 def _image_is_known(draft: Draft) -> Iterator[Problem]:

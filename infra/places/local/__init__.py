@@ -1,1 +1,1 @@
-"""This machine, with Ray embedded in a run's own processes."""
+"""The target `local`: this machine, with Ray embedded in a run's own processes."""

@@ -1,6 +1,6 @@
-"""What other programs take of this machine while a run goes on: said meanwhile, and added to the run's result.
+"""Counts what other programs take of this machine during a run: warns meanwhile, and adds it to the run's result.
 
-It decides nothing, and ends nobody's program.
+It decides nothing, and ends no program.
 """
 
 import os
@@ -17,16 +17,16 @@ from training.machine import orphans
 from training.machine.cpu_time import CpuTime, Reading, most_of_others
 
 LOOK_SECONDS = 5.0
-"""Between two looks: one takes 1.5 ms of CPU with 100 processes."""
+"""The time between two readings: one takes 1.5 ms of CPU with 100 processes."""
 FOLLOW_SECONDS = 0.5
-"""Between two looks at the run's own processes: 30 of them take 0.3 ms of CPU."""
+"""The time between two readings of the run's own processes: 30 of them take 0.3 ms of CPU."""
 SAY_SECONDS = 30.0
-"""Between two lines."""
+"""The time between two lines."""
 MOST_NAMED = 3
 
 
 class Beside:
-    """Counts from now on. The run is what this process starts after that."""
+    """Counts from its creation on. The processes that this process starts afterwards are the run's."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -49,7 +49,7 @@ class Beside:
             return None
 
     def look(self) -> None:
-        """Say it where others take CPUs now; called as often as one likes."""
+        """Warn if other programs take CPUs now; may be called at any rate."""
         moment = time.monotonic()
         if self._time is None or self._last is None or moment - self._followed < FOLLOW_SECONDS:
             return
@@ -64,7 +64,7 @@ class Beside:
         self._last = now
 
     def keep(self, path: Path) -> None:
-        """Add it to the result there, once the run has ended."""
+        """Add the counts to the result at `path`, after the run has ended."""
         last = self._read()
         used = use(self._first, last, len(self._cpus)) if self._first and last else None
         try:
@@ -78,7 +78,7 @@ class Beside:
 
 
 def use(first: Reading, last: Reading, cpus: int) -> MachineUse:
-    """Between two readings."""
+    """Return the machine's use between two readings."""
     run, stack, programs = last.run - first.run, last.stack - first.stack, last.programs - first.programs
     return MachineUse(
         seconds=last.at - first.at,
@@ -92,7 +92,7 @@ def use(first: Reading, last: Reading, cpus: int) -> MachineUse:
 
 
 def in_words(before: Reading, now: Reading, cpus: int) -> str:
-    """What others took between the two; "" where that is not worth a line."""
+    """Describe what other programs took between the two readings; "" if it is not noticeable."""
     used = use(before, now, cpus)
     takers = []
     if used.other_cpus > NOTICEABLE_CPUS:

@@ -1,4 +1,4 @@
-"""What this machine has of what the runs of target `local` need. Changes nothing."""
+"""Checks this machine for the runs of target `local`. Changes nothing."""
 
 import os
 import shutil
@@ -13,13 +13,13 @@ from infra.settings.settings import Settings
 from training.contract.provenance import PROJECT
 
 DISK_BYTES = 4 * 10**9
-"""The environment, the CLI and their download; 2.9 GB were counted."""
+"""The free disk space needed for the environment, the CLI and their download; they measured 2.9 GB."""
 NETWORK_PROBE = ("-m", "training.machine.isolation")
-"""Arguments of a Python of its own: what tries it must have no threads."""
+"""Arguments of a separate Python: the process that tries it must have no threads."""
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """CPUs were checked with the settings; the memory is what the workers are said to need."""
+    """Yield the findings. CPUs were checked with the settings; the memory is the workers' `workerMemory`."""
     recipe = settings.recipe
     cpus = recipe.workers * recipe.worker_cpus
     yield Finding("CPUs", str(os.cpu_count() or 1), f"{cpus:g} for the workers", True)
@@ -32,7 +32,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 
 def network() -> Finding:
-    """Whether the ports of a run are its own. A run does without, and says so: it is no fault of the machine."""
+    """Report whether a run's ports are isolated. Never a failure: a run works without, and says so."""
     command = [sys.executable, *NETWORK_PROBE]
     tried = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     reason = tried.stdout.strip()
