@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """A measurement, as far as its time goes."""
+    """The parts of a measurement that determine its duration."""
 
     recipe: Recipe
     sides: tuple[Side, ...]

@@ -1,7 +1,7 @@
-"""Which runs a measurement has, in which order, and what each depends on. Pure: it knows no Pulumi and no processes.
+"""Plans the runs of a measurement: their order, and what each depends on. Pure: no Pulumi and no processes.
 
 A run carries two hashes. `own_key` covers what can change this run alone; `measurement` covers what can change any run
-of the comparison, and which arms it has. How often and how long a run is made is in neither: changing that repeats
+of the comparison, and which arms it has. How often and how long a run executes is in neither: changing that repeats
 nothing.
 """
 
@@ -21,7 +21,7 @@ from training.launch import environment
 
 T = TypeVar("T")
 _DIGITS = 12
-"""Of a measurement's hash, in the name of its folder in storage."""
+"""The digits of a measurement's hash in the name of its folder in storage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,39 +35,40 @@ class RunPlan:
     """
     arm: str
     repeat: int
-    """From 1."""
+    """The repeat, counted from 1."""
     recipe: Recipe
-    """With this repeat's seed."""
+    """The recipe with this repeat's seed."""
     own_key: str
     measurement: str
 
 
 class Declared(Protocol):
-    """What a place makes of runs."""
+    """The declarations of a place, as far as they determine runs."""
 
     def of_run(self, plan: RunPlan) -> Mapping[str, Any]:
-        """All that it is told of a run and that can change it."""
+        """Return everything in the declaration of a run that can change it."""
 
 
 class Surroundings(Protocol):
-    """What a plan asks of the place of its runs."""
+    """The properties of a place that a plan depends on."""
 
     @property
     def trains_here(self) -> bool:
-        """Runs are processes of this machine."""
+        """Whether runs are processes of this machine."""
 
     def machines(self, settings: Settings) -> Mapping[str, Any] | None:
-        """What is known of other machines, before there are any; None where there are none."""
+        """Return what is known of other machines before they exist; None if there are none."""
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
-        """Versions by package of its pods' image, built with these or this one; None where runs are on this machine."""
+        """Return versions by package of the pods' image, built with these or named; None if runs are on this
+        machine."""
 
     def pods(self, settings: Settings) -> Declared | None:
-        """What is declared of the runs; None where it is in the plan alone."""
+        """Return what is declared of the runs; None if the plan alone determines them."""
 
 
 def plan_runs(settings: Settings, place: Surroundings) -> tuple[RunPlan, ...]:
-    """The runs in the order in which they are made: every arm once, then every arm again in another order."""
+    """Return the runs in the order of execution: every arm once, then every arm again in another order."""
     sides = [
         *((arm, settings.recipe.workers) for arm in settings.arms),
         *((RAY.name, n) for n in settings.workers_curve),
@@ -83,14 +84,14 @@ def plan_runs(settings: Settings, place: Surroundings) -> tuple[RunPlan, ...]:
 
 
 def storage_of(settings: Settings, plan: RunPlan) -> str:
-    """The address of a measurement's folder in storage, in which each run has its own; "": nothing is kept."""
+    """Return the address of a measurement's folder in storage, in which each run has its own; "" without storage."""
     if settings.storage is None:
         return ""
     return folder_of(settings.storage.address, settings.stack, plan)
 
 
 def folder_of(storage: str, stack: str, plan: RunPlan) -> str:
-    """Of a stack's measurement, in storage at that address."""
+    """Return the folder of a stack's measurement, in storage at that address."""
     return f"{storage}/{stack}/{plan.measurement[:_DIGITS]}"
 
 
@@ -106,14 +107,14 @@ def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
 
 
 def _draft(settings: Settings, arm: str, workers: int, repeat: int) -> RunPlan:
-    """A run without its hashes."""
+    """Return a run without its hashes."""
     recipe = replace(settings.recipe, workers=workers, seed=settings.recipe.seed + repeat - 1)
     of_curve = "" if workers == settings.recipe.workers else f"w{workers}-"
     return RunPlan(name=f"{arm}-{of_curve}{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key="", measurement="")
 
 
 def _parts(settings: Settings, place: Surroundings, drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
-    """What makes each run what it is, beside what all share."""
+    """Return what determines each run in addition to what all runs share."""
     pods = place.pods(settings)
     code = {arm: provenance.code_hash(arm, settings.recipe.workload) for arm in settings.arms}
     return [
@@ -129,7 +130,7 @@ def _parts(settings: Settings, place: Surroundings, drafts: Sequence[RunPlan]) -
 
 
 def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
-    """What every run shares. The host is in it where it trains: elsewhere the program's machine is none of theirs."""
+    """Return what all runs share. It has the host only if it trains: elsewhere the program's machine runs nothing."""
     trained = workload.named(settings.recipe.workload)
     image = settings.cluster.image if settings.cluster else None
     return {
@@ -145,7 +146,8 @@ def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
 
 
 def _data(settings: Settings) -> str | None:
-    """By what other data is told: in storage its address, as asking for more would take minutes; here its files."""
+    """Return what identifies the data: its address in storage, because hashing it would take minutes; here its files'
+    hash."""
     if settings.data_in_storage or not settings.dataset_path:
         return settings.dataset_path
     return provenance.files_hash(Path(settings.dataset_path))

@@ -1,4 +1,4 @@
-"""Running other programs, and saying why one failed. What is run is decided elsewhere."""
+"""Runs other programs, and explains why one failed. The callers decide which programs."""
 
 import subprocess
 import sys
@@ -11,11 +11,11 @@ ATTEMPTS = 3
 
 
 class ProgramError(Exception):
-    """Something the user has to know or do; the message is all that is shown."""
+    """An error that the user has to know or fix; only its message is printed."""
 
 
 def say(message: str) -> None:
-    """One line for the user. On stderr: stdout is kept in the state."""
+    """Print one line for the user. On stderr: stdout is kept in the state."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -26,7 +26,8 @@ def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run the command and return its stdout; its output is shown unless `quiet`. Raises ProgramError with its end."""
+    """Run the command and return its stdout; prints its output unless `quiet`. Raises ProgramError with the output's
+    end."""
     lines: list[str] = []
     try:
         if quiet:
@@ -53,7 +54,7 @@ def _shown(
     cwd: Path | None,
     environment: Mapping[str, str] | None,
 ) -> int:
-    """Run with the output line by line on stderr, and in `lines`; the exit code."""
+    """Run with the output line by line on stderr, and in `lines`; return the exit code."""
     deadline = time.monotonic() + seconds if seconds else None
     with subprocess.Popen(
         command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -69,7 +70,7 @@ def _shown(
 
 
 def succeeds(*command: str) -> bool:
-    """Whether the command ends well; what it says is nobody's concern."""
+    """Return whether the command succeeds; its output is not printed."""
     try:
         run(*command, quiet=True)
     except ProgramError:
@@ -78,7 +79,7 @@ def succeeds(*command: str) -> bool:
 
 
 def with_retries(what: str, action: Callable[[], object]) -> None:
-    """A step over the network: three times, with a line for each failure."""
+    """Try a step over the network three times, and print a line for each failure. Raises the last ProgramError."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             action()
@@ -92,7 +93,7 @@ def with_retries(what: str, action: Callable[[], object]) -> None:
 
 
 def run_main(actions: Mapping[str, Callable[[], object]]) -> NoReturn:
-    """Do what the command line names; a failure is its message alone, and exit code 1."""
+    """Run the action that the command line names; a failure prints its message alone, with exit code 1."""
     chosen = actions.get(sys.argv[1]) if len(sys.argv) == 2 else None
     if chosen is None:
         sys.exit(f"error: one of {', '.join(actions)} is allowed, not {' '.join(sys.argv[1:]) or 'nothing'}")

@@ -1,6 +1,6 @@
-"""What is known of how long a stack's runs take: its own earlier runs, and what `make try` kept of the same script.
+"""Collects how long a stack's runs take: from its own earlier runs, and from `make try` of the same script.
 
-Reads files of this machine, and asks no cluster. A file that can't be read is no knowledge, and no error.
+Reads files of this machine, and contacts no cluster. A file that cannot be read is skipped.
 """
 
 import json
@@ -19,20 +19,20 @@ from training.contract.provenance import PROJECT
 from training.contract.timed import Timed
 
 NEWEST = 60
-"""Runs of a stack that are read."""
+"""The number of a stack's newest runs that are read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Basis:
-    """What an estimate follows from."""
+    """The runs that an estimate is based on."""
 
     runs: tuple[Timed, ...]
     words: str
-    """Which runs these are."""
+    """A description of these runs."""
 
 
 def known(settings: Settings, request: Wanted, project: Path = PROJECT) -> Basis:
-    """The stack's own runs where they tell all, else those of `make try`, else both."""
+    """Return the stack's own runs if they cover every side, else those of `make try`, else both."""
     own = [each for each in _of_stack(project / "runs" / settings.stack) if _is_of(each, request)]
     tried = [each for each in _tried(project / ".state" / "tried") if _is_of(each, request)]
     if not tried or not estimate.missing(request, own):
@@ -54,7 +54,7 @@ def _time(runs: list[Timed]) -> str:
 
 
 def _is_of(each: Timed, request: Wanted) -> bool:
-    """Of the same workload, and where that is a script of the same one."""
+    """Return whether a run is of the same workload, and of the same script if it is one."""
     own = request.recipe.to_dict()
     files = [_path(recipe.get("script", "")) for recipe in (each.recipe, own)]
     return each.recipe["workload"] == own["workload"] and files[0] == files[1]

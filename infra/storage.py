@@ -1,6 +1,6 @@
-"""Whether a stack's storage can be used, asked before anything is made: from this machine, where it has credentials.
+"""Checks that a stack's storage can be used, before anything is created: from this machine, if it has credentials.
 
-Where pods alone are let in, a pod asks (`infra.places.cluster.storage_spec`).
+If only pods have credentials, a pod checks it (`infra.places.cluster.storage_spec`).
 """
 
 import os
@@ -15,12 +15,12 @@ from training.contract.provenance import PROJECT
 from training.launch import environment
 
 SECONDS = 90.0
-"""Of all its questions; a server that does not answer is asked several times by its client."""
+"""The time limit of the whole check; the client asks a server several times before it gives up."""
 
 
 def refuse_unusable(settings: Settings) -> None:
-    """Raises RunError where it can't be used; says what is to be known of it."""
-    assert settings.storage is not None  # noqa: S101 (who calls this knows)
+    """Refuse storage that cannot be used, with RunError; log its remarks as a warning."""
+    assert settings.storage is not None  # noqa: S101 - callers check settings.storage first
     try:
         known = ask(settings.storage, settings.run_timeout_minutes, data_of(settings))
     except ProgramError as failure:
@@ -30,12 +30,12 @@ def refuse_unusable(settings: Settings) -> None:
 
 
 def data_of(settings: Settings) -> str:
-    """Where runs will read data in storage; "": nowhere."""
+    """Return the address of the runs' data in storage; "" if the data is not there."""
     return settings.dataset_path or "" if settings.data_in_storage else ""
 
 
 def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
-    """What is to be known of it; whether there is anything at `data`. Raises ProgramError."""
+    """Return remarks about the storage; fails if nothing is at `data`. Raises ProgramError."""
     command = [sys.executable, "-m", "training.launch.storage_probe", storage.address, "--way", way_of(storage)]
     command += ["--data", data] if data else []
     variables = _variables(storage, timeout_minutes)
@@ -55,7 +55,7 @@ def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
 
 
 def way_of(storage: Storage) -> str:
-    """The key by which one is let in; `own`: by what AWS' tools find."""
+    """Return the key with the runs' credentials; `own` for the credentials that AWS' tools find."""
     ways = {
         "storageCredentials": storage.credentials,
         "storageRole": storage.role,
@@ -66,7 +66,7 @@ def way_of(storage: Storage) -> str:
 
 
 def _variables(storage: Storage, timeout_minutes: float) -> dict[str, str]:
-    """The environment that runs will have, as far as it concerns storage."""
+    """Return the environment that runs will have, as far as it concerns storage."""
     credentials = storage.credentials
     if storage.role:
         from infra.storage_role import assumed

@@ -1,7 +1,7 @@
-"""Credentials of limited life: the role that `storageRole` names is assumed for a run, and for no longer.
+"""Temporary credentials: the role that `storageRole` names is assumed for one run, and for no longer.
 
-By AWS' own client, which finds the caller's credentials wherever AWS' other tools do (variables, profiles, single
-sign-on, a machine's or a workflow's identity). Kept nowhere: who asks passes them on to one run.
+Uses AWS' own client, which finds the caller's credentials wherever AWS' other tools do (variables, profiles, single
+sign-on, a machine's or a workflow's identity). Stored nowhere: the caller passes them to one run.
 """
 
 import os
@@ -16,18 +16,18 @@ from infra.programs import ProgramError
 from infra.settings.storage import MARGIN_SECONDS
 
 SHORTEST_SECONDS = 15 * 60
-"""Of STS' AssumeRole."""
+"""The shortest session of STS' AssumeRole."""
 CHAINED_SECONDS = 3600
-"""The longest where the caller is itself a role."""
+"""The longest session if the caller is itself a role."""
 SECONDS = 10
-"""For STS' answer."""
+"""Timeout for STS' answer."""
 ANY_REGION = "us-east-1"
-"""What STS gives holds in all regions."""
+"""The region asked by default: STS' credentials are valid in all regions."""
 
 
 @dataclass(frozen=True)
 class Assumed:
-    """What STS gave."""
+    """Temporary credentials from STS."""
 
     key_id: str
     key: str = field(repr=False)
@@ -35,7 +35,7 @@ class Assumed:
     expires: datetime
 
     def variables(self) -> dict[str, str]:
-        """By which clients of S3 are told."""
+        """Return the variables that clients of S3 read."""
         return {
             "AWS_ACCESS_KEY_ID": self.key_id,
             "AWS_SECRET_ACCESS_KEY": self.key,
@@ -44,7 +44,7 @@ class Assumed:
 
 
 def assumed(role: str, timeout_minutes: float, run: str) -> Assumed:
-    """The role's, for a run with that deadline. Raises ProgramError with STS' own answer, and what mends it."""
+    """Assume the role for a run with that deadline. Raises ProgramError with STS' own answer, and the fix."""
     if find_spec("boto3") is None:
         raise ProgramError(
             "storageRole needs the package boto3, which is not installed:\n  uv sync --inexact --extra role"
@@ -61,7 +61,7 @@ def assumed(role: str, timeout_minutes: float, run: str) -> Assumed:
 
 
 def seconds_of(timeout_minutes: float) -> int:
-    """How long a run's credentials live."""
+    """Return the lifetime of a run's credentials in seconds."""
     return max(SHORTEST_SECONDS, round(timeout_minutes * 60) + MARGIN_SECONDS)
 
 
@@ -76,25 +76,23 @@ def _client() -> Any:
 
 
 def _session(run: str) -> str:
-    """A name by which the cloud's own log tells runs apart."""
+    """Return a session name that identifies the run in the cloud's own log."""
     return re.sub(r"[^\w+=,.@-]", "-", f"ray-worth-it-{run}")[:64]
 
 
 def _explained(answer: str, role: str, seconds: int) -> str:
     minutes = (CHAINED_SECONDS - MARGIN_SECONDS) // 60
     if "chaining" in answer:
-        why = (
-            f"the caller is itself a role, and gets another for an hour at most; {seconds // 60} minutes were asked for"
-        )
+        why = f"the caller is itself a role, and can assume another for an hour at most; {seconds // 60} minutes were requested"
         way = f"pulumi config set runTimeoutMinutes {minutes}"
     elif "DurationSeconds" in answer:
         why = f"the role may not be assumed for as long as a run's deadline and {MARGIN_SECONDS // 60} minutes"
         way = f"aws iam update-role --role-name {role.rpartition('/')[2]} --max-session-duration {seconds}"
         way += f"\n  pulumi config set runTimeoutMinutes {minutes}    (or that)"
     elif "credentials" in answer.lower() or "token" in answer.lower():
-        why, way = "there are no credentials of yours that STS takes", "aws sts get-caller-identity    (shows which)"
+        why, way = "STS accepts none of your credentials", "aws sts get-caller-identity    (shows which)"
     elif "endpoint" in answer.lower() or "timeout" in answer.lower():
         why, way = "STS does not answer", "curl --max-time 5 https://sts.amazonaws.com    (shows whether it does)"
     else:
         why, way = "STS refuses it", "pulumi config set storageRole …    (a role whose trust policy names you)"
-    return f"storageRole {role} can't be assumed: {why}\n  {way}\nIt said: {answer}"
+    return f"storageRole {role} can't be assumed: {why}\n  {way}\nIts answer: {answer}"

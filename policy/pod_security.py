@@ -8,7 +8,7 @@ from typing import Any
 
 
 def violations(pod: dict[str, Any]) -> list[str]:
-    """What `restricted` would refuse in a pod's spec; empty when it is admitted."""
+    """Return what `restricted` would refuse in a pod's spec; empty if it is admitted."""
     problems = [f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
     problems += [f"volume {v['name']} is of a forbidden kind" for v in pod.get("volumes", []) if set(v) - _VOLUMES]
     security = pod.get("securityContext", {})
@@ -22,7 +22,7 @@ def violations(pod: dict[str, Any]) -> list[str]:
 
 
 def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every container of a pod's spec, whenever it runs."""
+    """Return every container of a pod's spec, including init and ephemeral ones."""
     return [
         container for kind in ("initContainers", "containers", "ephemeralContainers") for container in pod.get(kind, [])
     ]

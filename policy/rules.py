@@ -1,6 +1,6 @@
-"""What every stack has to keep to, as plain functions: a resource in, sentences out, one for each violation.
+"""The rules of every stack, as plain functions: each takes a resource, and yields a sentence for each violation.
 
-They read what is declared and share nothing with the code that declares it: a rule that is broken there is seen here.
+They read the declared resources and share nothing with the code that declares them: so they detect its mistakes.
 """
 
 import re
@@ -27,7 +27,7 @@ _CHART = re.compile(r"/(?!.*://).*-\d+\.\d+\.\d+\.tgz")
 
 @dataclass(frozen=True)
 class Declared:
-    """A resource as the engine is about to make it."""
+    """A resource as the engine is about to create it."""
 
     type: str
     name: str
@@ -41,10 +41,10 @@ Rule = Callable[[Declared], Iterator[str]]
 
 
 def pinned_images(resource: Declared) -> Iterator[str]:
-    """Another image under the same name would be another measurement, and nobody would see it.
+    """Require images that cannot change under one name: another image would silently be another measurement.
 
-    What is built here has a hash of its content for a tag; what somebody else pushed has a digest. A chart is a file of
-    this machine, which the program has verified: one by name or address would be fetched by Helm, as it comes.
+    An image that is built here is tagged with a hash of its content; any other has a digest. A chart is a file of this
+    machine that the program has verified: Helm would fetch one by name or address unverified.
     """
     for pod in _pods(resource.properties):
         for container in pod_security.containers(pod):
@@ -55,7 +55,8 @@ def pinned_images(resource: Declared) -> Iterator[str]:
 
 
 def requests_are_limits(resource: Declared) -> Iterator[str]:
-    """What one pod does not use must not be another's gain: it would be in the measurement."""
+    """Require requests equal to limits: otherwise a pod would gain what another does not use, and change the
+    measurement."""
     wanted = [
         (str(container["name"]), container.get("resources", {}))
         for pod in _pods(resource.properties)
@@ -70,7 +71,7 @@ def requests_are_limits(resource: Declared) -> Iterator[str]:
 
 
 def deadlines(resource: Declared) -> Iterator[str]:
-    """A run that hangs ends by itself: `pulumi up` waits for it."""
+    """Require a deadline for every run, so that one that hangs ends by itself: `pulumi up` waits for it."""
     if resource.type == LOCAL_RUN and not _is_positive(resource.properties.get("timeoutMinutes")):
         yield "timeoutMinutes is not set"
     seconds = resource.properties.get("spec", {}).get("activeDeadlineSeconds")
@@ -79,19 +80,19 @@ def deadlines(resource: Declared) -> Iterator[str]:
 
 
 def explicit_provider(resource: Declared) -> Iterator[str]:
-    """The default one goes to whichever cluster the user's kubeconfig names."""
+    """Require an explicit provider: the default one uses whichever cluster the user's kubeconfig names."""
     if resource.type.startswith("kubernetes:") and (resource.provider or "default").startswith("default"):
         yield "it names no provider, and would be made in the kubeconfig's current context"
 
 
 def no_privileged_pods(resource: Declared) -> Iterator[str]:
-    """Every pod passes Pod Security `restricted`."""
+    """Require that every pod passes Pod Security `restricted`."""
     for pod in _pods(resource.properties):
         yield from pod_security.violations(pod)
 
 
 def restricted_namespaces(resource: Declared) -> Iterator[str]:
-    """A namespace that is made here admits no other pods."""
+    """Require that a namespace created here admits no other pods."""
     if resource.type == NAMESPACE:
         labels = resource.properties.get("metadata", {}).get("labels", {})
         if labels.get(ENFORCED) != "restricted":
@@ -99,7 +100,7 @@ def restricted_namespaces(resource: Declared) -> Iterator[str]:
 
 
 def no_service_account_tokens(resource: Declared) -> Iterator[str]:
-    """Training asks the API server nothing."""
+    """Refuse service account tokens: training does not use the API server."""
     for pod in _pods(resource.properties):
         if pod.get("automountServiceAccountToken") is not False:
             yield "automountServiceAccountToken is not false"
@@ -110,7 +111,7 @@ def no_service_account_tokens(resource: Declared) -> Iterator[str]:
 
 
 def exposed_services(stack: Sequence[Declared]) -> Iterator[tuple[Declared, str]]:
-    """The one port that the nodes open is the dashboard's, which asks for a token, and on Minikube alone."""
+    """Refuse node ports other than the dashboard's on Minikube, which requires a token."""
     on_minikube = any(resource.type == MINIKUBE for resource in stack)
     for resource in stack:
         kind = resource.properties.get("spec", {}).get("type") if resource.type == SERVICE else None
@@ -132,11 +133,11 @@ RULES: dict[str, Rule] = {
     "restricted-namespaces": restricted_namespaces,
     "no-service-account-tokens": no_service_account_tokens,
 }
-"""Those about one resource, by name; `exposed_services` is about a whole stack."""
+"""The rules about one resource, by name; `exposed_services` is about a whole stack."""
 
 
 def _pods(value: Any) -> Iterator[dict[str, Any]]:
-    """The specs of pods anywhere in it, whichever kind of object they are a template of."""
+    """Yield the specs of pods anywhere in a value, in whichever kind of object their template is."""
     if isinstance(value, dict):
         if isinstance(value.get("containers"), list):
             yield value

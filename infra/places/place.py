@@ -1,7 +1,7 @@
-"""A place: where the runs of a stack are made, and all that depends on it. The config key `target` names one.
+"""The protocol of a place: where a stack's runs execute, and all that depends on it. The config key `target` names one.
 
-To add one: a class in a folder of its own, an entry here, its name among the targets of `infra.settings.key` with the
-keys that it has, and a file in `stacks`. Nothing else asks which place it is.
+To add one: a class in a folder of its own, an entry here, its name among the targets of `infra.settings.key` with its
+keys, and a file in `stacks`. No other code depends on which place it is.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Ground(Protocol):
-    """What a place has made."""
+    """The resources that a place has declared."""
 
     @property
     def results(self) -> Mapping[str, pulumi.Output[str]]:
@@ -28,31 +28,32 @@ class Ground(Protocol):
 
     @property
     def outputs(self) -> Mapping[str, pulumi.Input[Any]]:
-        """The stack's outputs beside the comparison, by name."""
+        """The stack's outputs in addition to the comparison, by name."""
 
 
 class Place(Judge, Surroundings, RayReserve, Protocol):
-    """What it judges of settings, tells of its machines, and holds idle is asked where that is needed; and this."""
+    """Where a stack's runs execute. In addition to the three protocols above it offers:"""
 
     @property
     def target(self) -> Target:
-        """Its name."""
+        """The place's name."""
 
     @property
     def holds_machine(self) -> bool:
-        """An update needs this machine to itself, because its runs are here and cannot wait for others."""
+        """Whether an update needs this machine to itself, because its runs are here and cannot wait for others."""
 
     def prepare(self, settings: Settings) -> Settings:
-        """Look, clear and bring back what an update needs, before its first resource: RunError where it can't be made.
+        """Inspect, clean up and restore what an update needs, before its first resource. Raises RunError if it cannot
+        start.
 
-        A preview changes nothing, and goes on where nothing answers. Gives the settings with what was found out.
+        A preview changes nothing, and continues without an answer. Returns the settings with what was determined.
         """
 
     def build(self, settings: Settings, runs: Sequence[RunPlan]) -> Ground:
         """Declare the components, and the runs in them."""
 
     def doctor(self, settings: Settings) -> "Iterator[Finding]":
-        """What a stack needs of this machine and the place, for people."""
+        """Yield the findings about what a stack needs of this machine and the place."""
 
 
 def _local() -> Place:
@@ -85,16 +86,16 @@ PLACES: dict[str, Callable[[], Place]] = {
     "kubernetes": _kubernetes,
     "ray": _ray,
 }
-"""Each is loaded when it is chosen: what one needs, the others do without."""
+"""Imported lazily, so that one target's dependencies are not needed by the others."""
 
 
 def choose(target: str) -> Place:
-    """The place of that name."""
+    """Return the place of that name."""
     return PLACES[target]()
 
 
 def cluster_of(target: str) -> "ClusterPlace":
-    """The place of that name, for what looks into its cluster; ValueError for one that has none."""
+    """Return the place of that name, for programs that inspect its cluster. Raises ValueError if it has none."""
     from infra.places.cluster.place import ClusterPlace
 
     place = choose(target)

@@ -14,7 +14,7 @@ from infra.settings.key import CLUSTER, LOCAL
 from infra.settings.rules import CLAIM, MOUNTED
 
 OF_STORAGE = "infra.settings.storage"
-"""Module with what settings know of storage: of a stack that has none it is not loaded."""
+"""The module with the settings of storage; loaded only for a stack that has storage."""
 STORAGE_KEYS = (
     "storage",
     "storageEndpoint",
@@ -30,14 +30,14 @@ STORAGE_KEYS = (
 
 @dataclass(frozen=True)
 class Check:
-    """A check, and the keys that must have been parsed for it to say anything."""
+    """A check, and the keys that must have been parsed before it runs."""
 
     run: Callable[[Draft], Iterator[Problem]]
     keys: tuple[str, ...]
 
 
 def run_checks(draft: Draft, checks: tuple[Check, ...]) -> list[Problem]:
-    """The problems that the checks find; one ends at a key that could not be parsed, listed or not."""
+    """Return the problems that the checks find; a check stops at a key that could not be parsed, listed or not."""
     problems: list[Problem] = []
     for check in checks:
         if set(check.keys) <= set(draft.values):
@@ -47,28 +47,28 @@ def run_checks(draft: Draft, checks: tuple[Check, ...]) -> list[Problem]:
 
 
 def path_of(draft: Draft, key: str) -> Path | None:
-    """The path on this machine that a key names, from the project's folder; None when it names none."""
+    """Return the path on this machine that a key names, relative to the project's folder; None if it names none."""
     if not draft.get(key) or in_storage(draft, key):
         return None
     return draft.facts.folder / os.path.expanduser(str(draft[key]))  # noqa: PTH111 (Path's raises for an unknown ~user)
 
 
 def in_storage(draft: Draft, key: str) -> str | None:
-    """The address that a key names in storage: a bucket's, or a path in the claim of pods; None for neither."""
+    """Return the address in storage that a key names: a bucket's, or a path in the pods' claim; None for neither."""
     address = str(draft.get(key) or "").rstrip("/")
     is_in_claim = draft.target in CLUSTER and draft.get("storage") == CLAIM and address.startswith(f"{MOUNTED}/")
     return address if "://" in address or is_in_claim else None
 
 
 def is_set(draft: Draft, key: str) -> bool:
-    """Whether a key was given a value that is not its default; a secret's is not known where no engine decrypts it."""
+    """Return whether a key has a value other than its default; true for a secret, which only an engine decrypts."""
     if key in draft.facts.secret_keys:
         return True
     return draft.texts.get(key, "").strip() not in ("", draft.keys[key].default_for(draft.target))
 
 
 def is_readable(path: Path | None) -> bool:
-    """Whether there is a file or folder that can be read."""
+    """Return whether the path is a file or folder that can be read."""
     try:
         return path is not None and path.exists() and os.access(path, os.R_OK)
     except (OSError, ValueError):  # no permission on the way there, a name too long
@@ -76,7 +76,7 @@ def is_readable(path: Path | None) -> bool:
 
 
 def is_readable_folder(path: Path) -> bool:
-    """Whether a folder is there whose files can be listed; a broken link, or one in a circle, is none."""
+    """Return whether the path is a folder whose files can be listed; false for a broken link, or one in a circle."""
     try:
         return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
     except (OSError, ValueError):  # no permission on the way there, a name too long, a NUL
@@ -84,7 +84,7 @@ def is_readable_folder(path: Path) -> bool:
 
 
 def fewer_workers(draft: Draft) -> tuple[int, ...]:
-    """The numbers of workers of `workersCurve` that `workers` is not, ascending."""
+    """Return the numbers of workers in `workersCurve` other than `workers`, ascending."""
     return tuple(sorted(set(draft["workersCurve"]) - {draft["workers"]}))
 
 
@@ -117,7 +117,7 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
 
 
 def lines_for_storage(draft: Draft) -> tuple[str, ...]:
-    """What gives a stack storage; nothing on a target that has none."""
+    """Return the lines that give a stack storage; empty on a target that has none."""
     key, role = draft.keys["storage"], draft.keys["storageRole"]
     if draft.target in LOCAL:
         return (set_line(key.name, "kept"),)
@@ -126,13 +126,14 @@ def lines_for_storage(draft: Draft) -> tuple[str, ...]:
 
 
 def _storage_is_reached(draft: Draft) -> Iterator[Problem]:
-    """Where any key of it is set: what most stacks do without is loaded for those that have it."""
+    """Check storage if any of its keys is set; loads the module only then."""
     if any(is_set(draft, key) for key in STORAGE_KEYS):
         yield from import_module(OF_STORAGE).problems(draft)
 
 
 def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
-    """What an address holds beside is not shown: the comparison has it in clear, and it may let somebody in."""
+    """Refuse anything but an address, without showing it: the comparison is public, and the rest may be a
+    credential."""
     key = draft.keys["trackingUri"]
     if key.name in draft.facts.secret_keys:
         yield Problem(
@@ -152,7 +153,7 @@ def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
 
 
 def _address_alone(address: str) -> str:
-    """Scheme, host, port and path; "" where there is no host, or no such port."""
+    """Return scheme, host, port and path; "" without a host, or with an invalid port."""
     try:
         parts = urlsplit(address)
         usable = parts.hostname and (parts.port is None or parts.port)

@@ -1,4 +1,5 @@
-"""The settings of the CNN beside its recipe: its data set and its arms' switches, and what must agree between them."""
+"""The settings of the CNN in addition to its recipe: its data set and its arms' switches, and the checks between
+them."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,15 +17,15 @@ from training.workloads.cnn.shapes import TEST_FOLDERS, TRAIN_FOLDER
 
 AUTO = "auto"
 AUTO_DATASETS: dict[Target, str] = {**dict.fromkeys((*LOCAL, *RAY), "digits"), **dict.fromkeys(CLUSTER, "cifar10")}
-"""What `auto` means without a datasetPath."""
+"""The data set that `auto` selects without a datasetPath."""
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 IMAGEFOLDER = "imagefolder"
 CNNS = ("cnn", "cnn-half", "cnn-double")
 LARGEST_OF_CNN = 128
-"""Pixels a side: there the dense layer of `cnn` has 34 million weights."""
+"""The largest side in pixels: there the dense layer of `cnn` has 34 million weights."""
 A_BUCKET = "s3://my-bucket/training"
 _LEAST_IMAGES = 10
-"""Fewer leave no image for validation, which is every tenth."""
+"""The fewest images: with fewer, none is left for validation, which takes every tenth."""
 _KEYS = (
     Key(
         name="dataset",
@@ -58,7 +59,7 @@ _KEYS = (
 
 
 def dataset_of(draft: Draft) -> str:
-    """The data set, `auto` resolved."""
+    """Return the data set, `auto` resolved."""
     name = str(draft["dataset"])
     if name != AUTO:
         return name
@@ -66,12 +67,13 @@ def dataset_of(draft: Draft) -> str:
 
 
 def _images(draft: Draft) -> int:
-    """Images before validation is split off; 0 when only the data set's loader knows."""
+    """Return the number of images before validation is split off; 0 if only the data set's loader knows it."""
     return int(draft["trainImages"] or DATASETS[dataset_of(draft)].train_images)
 
 
 def _after_validation(images: int) -> int:
-    """As `training.workloads.cnn.dataset.load` splits them; a test holds both together."""
+    """Return the images left for training, as `training.workloads.cnn.dataset.load` splits them; a test compares
+    both."""
     return images - images // 10
 
 
@@ -116,7 +118,7 @@ def _epoch_has_a_step(draft: Draft) -> Iterator[Problem]:
 
 
 def _images_for(batch: int) -> int:
-    """The fewest images whose training part fills one batch."""
+    """Return the fewest images whose training part fills one batch."""
     images = max(_LEAST_IMAGES, batch)
     while _after_validation(images) < batch:
         images += 1
@@ -152,7 +154,7 @@ def _dataset_path_exists(draft: Draft) -> Iterator[Problem]:
 
 
 def _data_is_in_its_storage(draft: Draft) -> Iterator[Problem]:
-    """One address, one server, one way in: those of `storage`."""
+    """Check that data in storage has the address, the server and the credentials of `storage`."""
     address, storage = in_storage(draft, "datasetPath"), str(draft["storage"] or "")
     if not address or draft.target in RAY:
         return
@@ -170,18 +172,18 @@ def _data_is_in_its_storage(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('datasetPath')} with {draft.shown('storage')}",
             "a folder, or an address of the same kind as storage, s3:// or gs://",
             (*lines, _without_data(draft)),
-            why="runs are let in by the keys of storage",
+            why="runs use the credentials of storage",
         )
 
 
 def _without_data(draft: Draft) -> str:
-    """The line that leaves out `datasetPath`, and the data set that needs it."""
+    """Return the line that leaves out `datasetPath`, and the data set that needs it."""
     line = "pulumi config rm datasetPath"
     return f"{line} && pulumi config rm dataset" if draft["dataset"] == IMAGEFOLDER else line
 
 
 def _images_are_somewhere(draft: Draft) -> Iterator[Problem]:
-    """Where a run finds them; target ray has its own word on it."""
+    """Check that runs can find the images; target ray has a check of its own."""
     if draft["dataset"] != IMAGEFOLDER or draft.target in RAY:
         return
     folder = path_of(draft, "datasetPath")
@@ -254,7 +256,7 @@ def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
     if draft["saveModel"] and draft.target not in LOCAL and not draft["storage"]:
         yield Problem(
             f"{draft.shown('saveModel')} with {draft.shown('storage')}",
-            "true where there is storage, or on target local",
+            "true with storage, or on target local",
             (*lines_for_storage(draft), set_line("saveModel", "false")),
             why="the files of a run go with its pod, or its job",
         )
@@ -266,7 +268,7 @@ def _checkpoints_have_a_place(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('checkpointEpochs')} with {draft.shown('storage')}",
             "checkpoints where there is storage",
             (*lines_for_storage(draft), set_line("checkpointEpochs", 0)),
-            why="they have to outlive the run that goes on from them",
+            why="they have to outlive the run that resumes from them",
         )
 
 
@@ -289,7 +291,8 @@ def _checkpoints_are_made(draft: Draft) -> Iterator[Problem]:
 
 
 def derived(draft: Draft) -> Mapping[str, Any]:
-    """A gradient computed in bfloat16 has no more digits to send, so workers exchange what they compute in."""
+    """Return the derived values: a gradient computed in bfloat16 has no more digits to send, so workers exchange that
+    type."""
     precision = draft["gradientPrecision"] or draft["precision"]
     return {"gradientPrecision": precision, "dataset": dataset_of(draft)}
 

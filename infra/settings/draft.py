@@ -15,13 +15,13 @@ from training.contract.workload import WORKLOADS
 
 _LONGEST_SHOWN = 200
 _ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
-"""Keys of ours that providers have, too, as in `kubernetes:namespace`: alone they make no project of such a name."""
+"""Keys that providers also have, as in `kubernetes:namespace`: alone they do not indicate a project of that name."""
 _ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the settings depend on beside the values: the stack and this machine."""
+    """The facts that settings depend on in addition to their values: the stack and this machine."""
 
     project: str
     stack: str
@@ -33,26 +33,26 @@ class Facts:
     secret_keys: frozenset[str] = frozenset()
     """Keys set with --secret, whose values no message may show."""
     dashboard_installed: bool = True
-    """What Ray's dashboard needs beside Ray can be imported here."""
+    """Whether the packages of Ray's dashboard can be imported here."""
     tracking_installed: bool = True
-    """MLflow's client can be imported here."""
+    """Whether MLflow's client can be imported here."""
     cpu_quota: float | None = None
-    """CPUs that a quota of this machine or container allows; None: none does."""
+    """The CPUs that a quota of this machine or container allows; None without a quota."""
     cores_by_kind: tuple[int, ...] = ()
-    """Physical cores of the allowed CPUs, by kind, the fastest first; empty where the system does not say."""
+    """Physical cores of the allowed CPUs, by kind, the fastest first; empty if the system does not report them."""
     lacks_bfloat16: bool = False
-    """The CPU surely has no instructions for it."""
+    """Whether the CPU is known to have no instructions for it."""
     declared: Mapping[str, str] = field(default_factory=dict)
-    """The keys that Pulumi.yaml declares with their defaults, which the engine gives as if they had been set."""
+    """The keys that Pulumi.yaml declares, with their defaults, which the engine passes as if they had been set."""
     elsewhere: frozenset[str] = frozenset()
-    """Keys under other names than the project's, as `aws:region`, which are not read."""
+    """Keys with other prefixes than the project's name, as `aws:region`, which are not read."""
     set_twice: tuple[str, ...] = ()
     """Keys that the stack's file has twice, bare and with the project's name."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why settings cannot be used, and the command lines that mend it: the first is enough, the others are instead."""
+    """Why a setting is refused, and how to fix it. Any one of `fixes` is enough."""
 
     what: str
     allowed: str
@@ -68,7 +68,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Unfit:
-    """What the place can't hold, and the command lines of which each is a way out.
+    """A requirement that the place does not meet, with command lines that each fix it.
 
     It concerns a machine and not the settings: a warning at preview, which may run elsewhere, and refused at `up`.
     """
@@ -94,7 +94,7 @@ class InvalidSettingsError(ValueError):
 
 
 class UnparsedKeyError(KeyError):
-    """A key that has no value, because its text is wrong: that was said, and what depends on it is not known."""
+    """A key without a value, because its text is wrong: that is reported already, so dependent checks stop."""
 
 
 @dataclass(frozen=True)
@@ -105,21 +105,21 @@ class Draft:
     target: Target
     texts: Mapping[str, str]
     keys: Mapping[str, Key]
-    """Of the workload that is chosen."""
+    """The keys of the chosen workload."""
     values: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
-        """Raises UnparsedKeyError where the key's text could not be parsed."""
+        """Return a key's value. Raises UnparsedKeyError if its text could not be parsed."""
         if key in self.keys and key not in self.values:
             raise UnparsedKeyError(key)
         return self.values[key]
 
     def get(self, key: str) -> Any:
-        """None also for a key that the workload does not have."""
+        """Return a key's value; None also for a key that the workload does not have."""
         return self.values.get(key)
 
     def shown(self, key: str) -> str:
-        """`key = value` as given, or the default."""
+        """Return `key = value` as set, or the default."""
         default = self.keys[key].default_for(self.target)
         text = self.texts.get(key, "").strip() or default
         if key in self.facts.secret_keys:
@@ -143,35 +143,35 @@ class Draft:
 
 
 def set_line(key: str, value: object) -> str:
-    """The command line that sets a key; before a value that begins with - flags have to end."""
+    """Return the command line that sets a key; `--` ends the flags before a value that begins with -."""
     text = str(value)
     return f"pulumi config set {key} {'-- ' if text.startswith('-') else ''}{shlex.quote(text)}"
 
 
 def _line_that_works(name: str, key: Key, target: Target) -> str:
-    """The line for a value that works. Back to the default is undoing: nothing of the setting stays in the file."""
+    """Return the line that sets a valid value; if that is the default, it removes the key from the file."""
     value = key.value_that_works(target)
     return f"pulumi config rm {name}" if value == key.default_for(target) else set_line(name, value)
 
 
 def secret_line(key: str) -> str:
-    """The one that asks for a value: typed on a line it would be in the shell's history, and in the stack's file."""
+    """Return the line that prompts for a value, which keeps it out of the shell's history and the stack's file."""
     return f"pulumi config set --secret {key}"
 
 
 def stack_file(stack: str) -> str:
-    """Where a stack's settings are, from the project's folder."""
+    """Return the path of a stack's settings, relative to the project's folder."""
     return f"stacks/Pulumi.{stack}.yaml"
 
 
 def _shown(text: str) -> str:
-    """A value on one line, and no longer than that: what can't be printed is escaped."""
+    """Return a value on one line of limited length, with unprintable characters escaped."""
     line = text if text.isprintable() else ascii(text)
     return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}… ({len(text)} characters)"
 
 
 def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]:
-    """Parse every key by its own rule. A key whose text is empty counts as not set: Pulumi.yaml declares it so."""
+    """Parse every key by its own rule. A key with an empty text counts as not set: Pulumi.yaml declares it so."""
     draft = Draft(facts, _target(values), values, keys_of(_workload(values)))
     others = sorted(set(values) - set(draft.keys))
     problems = [_unknown(key, draft) for key in others if key not in facts.declared]
@@ -189,13 +189,13 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
 
 
 def _workload(values: Mapping[str, str]) -> str:
-    """The workload whose keys hold; a wrong one is reported with the other keys."""
+    """Return the workload whose keys apply; a wrong one is reported with the other keys."""
     name = values.get("workload", "").strip() or ("script" if values.get("script", "").strip() else "")
     return name if name in WORKLOADS else WORKLOADS[0]
 
 
 def _target(values: Mapping[str, str]) -> Target:
-    """The target whose defaults hold; a wrong one is reported with the other keys."""
+    """Return the target whose defaults apply; a wrong one is reported with the other keys."""
     key = keys_of(_workload(values))["target"]
     try:
         target: Target = key.rule.parse(values.get("target", "").strip() or key.default)
@@ -205,7 +205,7 @@ def _target(values: Mapping[str, str]) -> Target:
 
 
 def _is_set(key: str, draft: Draft) -> bool:
-    """Whether a key of the project that this workload does not have was set: its declared default was not."""
+    """Return whether a key that this workload does not have was set to another value than its declared default."""
     declared = draft.facts.declared
     return key in declared and draft.texts[key].strip() not in ("", declared[key])
 
@@ -220,9 +220,9 @@ def _of_another_workload(key: str, draft: Draft) -> Problem:
 
 
 def _of_other_projects(draft: Draft) -> Iterator[Problem]:
-    """Keys of ours under another project's name, as they stand in stack files after the project was renamed.
+    """Refuse our keys under another project's name, as in stack files after the project was renamed.
 
-    Pulumi keeps them and gives them to nobody, so every default would hold, and something else be measured.
+    Pulumi keeps them and passes them to nobody, so every default would apply, and something else would be measured.
     """
     ours = draft.facts.declared.keys() | draft.keys.keys()
     keys = {name: _keys_of_namespace(name, draft) & ours for name in {_namespace(key) for key in draft.facts.elsewhere}}
@@ -255,7 +255,7 @@ def _keys_of_namespace(name: str, draft: Draft) -> set[str]:
 
 
 def _shown_text(key: str, draft: Draft) -> str:
-    """`key = value`, of a key that has no rule here."""
+    """Return `key = value` of a key that has no rule here."""
     return f"{key} = {'[secret]' if key in draft.facts.secret_keys else _shown(draft.texts[key].strip())}"
 
 

@@ -1,4 +1,4 @@
-"""What is known about one config key, and the targets it may be for. The keys themselves: `infra.settings.table`."""
+"""The description of one config key, and the targets it applies to. The keys themselves: `infra.settings.table`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ CLUSTER: tuple[Target, ...] = ("minikube", "kubernetes")
 MINIKUBE: tuple[Target, ...] = ("minikube",)
 KUBERNETES: tuple[Target, ...] = ("kubernetes",)
 OWN_PROCESSES: tuple[Target, ...] = ("local", "minikube", "kubernetes")
-"""Where the environment of a run is what this project makes it."""
+"""Targets on which this project determines the environment of a run."""
 RAY: tuple[Target, ...] = ("ray",)
 LOCAL: tuple[Target, ...] = ("local",)
 
@@ -25,27 +25,27 @@ class Key:
     rule: Rule
     help: str
     default: str = ""
-    """What holds when the key is not set; empty: `unset`, or something derived that `derived` describes."""
+    """The text used if the key is not set; if empty, `unset`, or a derived value that `derived` describes."""
     defaults: Mapping[Target, str] = field(default_factory=dict)
     """Defaults of targets that differ from `default`."""
     example: str = ""
-    """A value that works; empty: the default is one."""
+    """A valid value; empty if the default is one."""
     derived: str = ""
     unset: Any = None
-    """The value when there is neither a setting nor a default."""
+    """The value if there is neither a setting nor a default."""
     targets: tuple[Target, ...] = TARGETS
-    """The targets for which the key means something."""
+    """The targets on which the key has an effect."""
     secret: bool = False
-    """Its value is encrypted: it is typed at a prompt, never on a line."""
+    """Whether its value is encrypted: it is typed at a prompt, never on a line."""
 
     def default_for(self, target: Target) -> str:
-        """The default as text; empty when it is derived or there is none."""
+        """Return the default as text; empty if it is derived or there is none."""
         return self.defaults.get(target, self.default)
 
     def declared_default(self) -> str:
-        """The default as Pulumi.yaml can say it, which knows no targets."""
+        """Return the default for Pulumi.yaml, which knows no targets."""
         return "" if self.defaults else self.default
 
     def value_that_works(self, target: Target) -> str:
-        """A value to show in a message."""
+        """Return a valid value to show in a message."""
         return self.example or self.default_for(target)

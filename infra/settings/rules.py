@@ -23,25 +23,25 @@ _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", re.AS
 STORES = ("s3", "gs")
 """Schemes of addresses that are storage."""
 CLAIM = "pvc"
-"""As storage: a PersistentVolumeClaim of the stack's own."""
+"""The value of `storage` for a PersistentVolumeClaim of the stack's own."""
 MOUNTED = "/storage"
-"""Where pods have it."""
+"""The folder in which pods mount it."""
 KEY_ID, KEY, SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
-"""Variables with credentials of S3, as its clients name them."""
+"""Variables with S3 credentials, as its clients name them."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#\s]*)?$", re.ASCII)
 _TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """An amount of memory: as Kubernetes reads it, and in bytes."""
+    """An amount of memory: as Kubernetes writes it, and in bytes."""
 
     text: str
     bytes: int
 
 
 def quantity(lowest: str) -> Rule:
-    """Memory as a Kubernetes quantity of at least `lowest`."""
+    """Return the rule for memory as a Kubernetes quantity of at least `lowest`."""
 
     def parse(text: str) -> Quantity:
         match = _QUANTITY.fullmatch(text.strip())
@@ -61,7 +61,7 @@ def quantity(lowest: str) -> Rule:
 
 
 def matching(pattern: str, allowed: str) -> Rule:
-    """Text that matches the whole pattern."""
+    """Return the rule for text that matches the whole pattern."""
     compiled = re.compile(pattern, re.ASCII)
 
     def parse(text: str) -> str:
@@ -73,7 +73,7 @@ def matching(pattern: str, allowed: str) -> Rule:
 
 
 def label(longest: int = 63) -> Rule:
-    """A DNS label (RFC 1123), which is what Kubernetes allows as the name of a namespace."""
+    """Return the rule for a DNS label (RFC 1123), which Kubernetes requires as the name of a namespace."""
     return matching(
         rf"(?=.{{1,{longest}}}$){_LABEL}",
         f"at most {longest} small letters, digits and -, with a letter or digit at both ends",
@@ -81,7 +81,7 @@ def label(longest: int = 63) -> Rule:
 
 
 def image() -> Rule:
-    """A container image with a tag other than latest, or a digest: what runs must not change under one name."""
+    """Return the rule for an image with a tag other than latest, or a digest: one name must always mean one image."""
 
     def parse(text: str) -> str:
         match = _IMAGE.fullmatch(text.strip())
@@ -94,14 +94,14 @@ def image() -> Rule:
 
 @dataclass(frozen=True)
 class Destination:
-    """Addresses that pods may call, and at which TCP port."""
+    """A range of addresses that pods may call, and the TCP port."""
 
     cidr: str
     port: int
 
 
 def destination() -> Rule:
-    """A range of addresses, or one address, and a TCP port; NetworkPolicy knows no names of hosts."""
+    """Return the rule for a range of addresses, or one address, and a TCP port; NetworkPolicy knows no host names."""
 
     def parse(text: str) -> Destination:
         addresses, _, port = text.strip().rpartition(":")
@@ -114,12 +114,12 @@ def destination() -> Rule:
 
 
 def repository() -> Rule:
-    """Where images are pushed: a registry and a path; the tag is made from the image's content."""
+    """Return the rule for an image repository: a registry and a path; the tag is a hash of the image's content."""
     return matching(_IMAGE_PATH, "a registry and a path, without https:// and without a tag")
 
 
 def server() -> Rule:
-    """An address of HTTP. What it may hold besides is checked where the message can leave it out."""
+    """Return the rule for an HTTP address. Credentials in it are refused later, where the message can omit them."""
 
     def parse(text: str) -> str:
         address = text.strip().rstrip("/")
@@ -131,13 +131,13 @@ def server() -> Rule:
 
 
 def is_in_bucket(address: str) -> bool:
-    """Whether it is of a kind that is storage, and names a bucket and a path there, without credentials or options."""
+    """Return whether the address has a storage scheme, a bucket and a path, without credentials or options."""
     scheme, is_address, path = address.partition("://")
     return bool(is_address) and scheme in STORES and "@" not in path and bool(_BUCKET.match(path))
 
 
 def storage() -> Rule:
-    """Where runs keep what outlives them: a claim, an address of S3 or Google Cloud Storage, or a folder."""
+    """Return the rule for storage: a claim, an address of S3 or Google Cloud Storage, or a folder."""
 
     def parse(text: str) -> str:
         scheme, is_address, path = text.strip().partition("://")
@@ -151,7 +151,7 @@ def storage() -> Rule:
 
 
 def credentials() -> Rule:
-    """Of S3, as the variables by which its clients are told them."""
+    """Return the rule for S3 credentials, written as the variables that its clients read."""
 
     def parse(text: str) -> dict[str, str]:
         keys = dict(word.split("=", 1) for word in shlex.split(text))  # a word without = is a ValueError, too
@@ -167,7 +167,8 @@ def _is_word(value: str) -> bool:
 
 
 def listed(item: Rule) -> Rule:
-    """Values of one rule, separated by commas; `none` is the empty list, because an empty setting means its default."""
+    """Return the rule for comma-separated values; `none` is the empty list, because an empty setting means its
+    default."""
 
     def parse(text: str) -> tuple[Any, ...]:
         if text.strip() == "none":
@@ -191,14 +192,14 @@ def _from_json(check: Callable[[Any], bool], allowed: str) -> Rule:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; ValueError where a key stands twice, of which one value would be lost."""
+    """Return a JSON object. Raises ValueError for a repeated key, of which one value would be lost."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError(pairs)
     return dict(pairs)
 
 
 def labels() -> Rule:
-    """Kubernetes labels as a JSON object."""
+    """Return the rule for Kubernetes labels as a JSON object."""
 
     def check(value: Any) -> bool:
         return isinstance(value, dict) and all(
@@ -210,7 +211,7 @@ def labels() -> Rule:
 
 
 def tolerations() -> Rule:
-    """Tolerations as a JSON list, with the fields of a pod's `tolerations`."""
+    """Return the rule for tolerations as a JSON list, with the fields of a pod's `tolerations`."""
 
     def check(value: Any) -> bool:
         return isinstance(value, list) and all(
@@ -221,7 +222,7 @@ def tolerations() -> Rule:
 
 
 def _is_toleration(toleration: dict[str, Any]) -> bool:
-    """Source: the API server's validation of core/v1 Toleration."""
+    """Return whether an object is a valid toleration. Source: the API server's validation of core/v1 Toleration."""
     operator = toleration.get("operator", "Equal")
     seconds = toleration.get("tolerationSeconds", 0)
     return (

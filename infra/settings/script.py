@@ -1,6 +1,7 @@
-"""The settings of somebody's own script beside its recipe, and what must agree: the file, its arguments, its folder.
+"""The settings of a user's script in addition to its recipe, and their checks: the file, its arguments, its folder.
 
-All is found out at preview, from texts and from what the script's Python says is installed; nothing of it is run.
+A preview checks all of it, from texts and from the packages that the script's Python lists; nothing of the script is
+run.
 """
 
 import math
@@ -27,7 +28,7 @@ _UNKNOWN_PLACEHOLDER = re.compile(r"\{(?!(?:" + "|".join(PLACEHOLDERS) + r")\})(
 
 
 def is_recognised(draft: Draft) -> Iterator[Problem]:
-    """The script is there, is Python, and takes its number of workers from outside."""
+    """Check that the script exists, is Python, and takes its number of workers from outside."""
     if not draft["script"]:
         yield Problem(
             draft.shown("script"), "the file that trains", (set_line("script", draft.keys["script"].example),),
@@ -41,13 +42,13 @@ def is_recognised(draft: Draft) -> Iterator[Problem]:
 
 
 def _script(draft: Draft) -> Script:
-    """Raises ScriptError."""
+    """Return the recognised script. Raises ScriptError."""
     arguments = tuple(shlex.split(draft["scriptArguments"]))
     return recognise(resolve.path_of(draft["script"]), arguments, draft["scriptKind"])
 
 
 def _recognised(draft: Draft) -> Script | None:
-    """None where another check says why."""
+    """Return the recognised script; None if another check reports why it is not."""
     try:
         return _script(draft) if draft["script"] else None
     except ScriptError:
@@ -66,7 +67,7 @@ def _not_recognised(draft: Draft, error: ScriptError) -> Problem:
 
 
 def settings_reach_it(draft: Draft) -> Iterator[Problem]:
-    """`epochs` reaches a script by its placeholder alone; without it, it would change nothing."""
+    """Check that `epochs` reaches the script, by its placeholder; without one it has no effect."""
     if draft["epochs"] != int(draft.keys["epochs"].default) and "{epochs}" not in draft["scriptArguments"]:
         yield Problem(
             f"{draft.shown('epochs')} with {draft.shown('scriptArguments')}",
@@ -77,7 +78,7 @@ def settings_reach_it(draft: Draft) -> Iterator[Problem]:
 
 
 def has_python(draft: Draft) -> Iterator[Problem]:
-    """Its interpreter answers, and has what the script imports, new enough to be observed; and Ray."""
+    """Check that the interpreter answers, and has Ray and the script's imports, new enough to be observed."""
     script, python = _recognised(draft), resolve.interpreter(draft["python"])
     try:
         versions = python_environment.checked(python, script)
@@ -96,7 +97,7 @@ def has_python(draft: Draft) -> Iterator[Problem]:
 
 
 def has_ray_arm(draft: Draft) -> Iterator[Problem]:
-    """A script of a kind that nothing here can run with Ray."""
+    """Refuse a script of a kind that Ray cannot run here."""
     script = _recognised(draft)
     if script and script.kind == "other" and not script.needs_ray:
         yield Problem(
@@ -116,7 +117,7 @@ def has_ray_arm(draft: Draft) -> Iterator[Problem]:
 
 
 def folder_is_small(draft: Draft) -> Iterator[Problem]:
-    """What belongs to the script is there, and can be hashed at every preview."""
+    """Check that the script's folder exists, and is small enough to be hashed at every preview."""
     if not draft["scriptFolder"]:
         return
     folder = resolve.path_of(draft["scriptFolder"])
@@ -135,11 +136,11 @@ def folder_is_small(draft: Draft) -> Iterator[Problem]:
 
 
 def metric_is_named(draft: Draft) -> Iterator[Problem]:
-    """A target is one of a metric, and of a training that goes to its end."""
+    """Check that a metric's target has a metric, and that the training is not ended early."""
     for key in ("metricTarget", "metricTolerance"):
         if draft[key] is not None and not draft["metric"]:
             yield Problem(
-                f"{draft.shown(key)} with {draft.shown('metric')}", "a metric that it is of",
+                f"{draft.shown(key)} with {draft.shown('metric')}", "a metric that it belongs to",
                 (set_line("metric", draft.keys["metric"].example), f"pulumi config rm {key}"),
             )  # fmt: skip
     if draft["metric"] and draft["measureSteps"]:
@@ -151,7 +152,7 @@ def metric_is_named(draft: Draft) -> Iterator[Problem]:
 
 
 def artifacts_have_a_place(draft: Draft) -> Iterator[Problem]:
-    """They come from the folder that the script is told of, and go to storage."""
+    """Check that artifacts have storage, and that the script gets the folder they are collected from."""
     if not draft["artifacts"]:
         return
     if not draft["storage"]:
@@ -171,7 +172,7 @@ def artifacts_have_a_place(draft: Draft) -> Iterator[Problem]:
 
 
 def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
-    """A secret that is in the stack's file in clear is none."""
+    """Refuse a secret that is unencrypted in the stack's file."""
     if draft["secretEnvironment"] and "secretEnvironment" not in draft.facts.secret_keys:
         yield Problem(
             "secretEnvironment is set without --secret",
@@ -182,7 +183,7 @@ def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
 
 
 def each_variable_once(draft: Draft) -> Iterator[Problem]:
-    """Which of two values of one variable holds would be a guess."""
+    """Refuse a variable that is set twice: either value would be a guess."""
     twice = set(variables(draft["environment"])) & set(variables(draft["secretEnvironment"]))
     if twice:
         name = sorted(twice)[0]
@@ -197,12 +198,12 @@ def _without(environment: str, name: str) -> str:
 
 
 def secrets(draft: Draft) -> Mapping[str, str]:
-    """Those of `secretEnvironment`."""
+    """Return the variables of `secretEnvironment`."""
     return variables(draft["secretEnvironment"])
 
 
 def ranks_have_pods_of_their_own(draft: Draft) -> Iterator[Problem]:
-    """Ray packs ranks of one CPU each into a pod of several, and other pods stay idle."""
+    """Refuse workers of several CPUs for ranks of one: Ray packs them into one pod, and other pods stay idle."""
     script = _recognised(draft)
     if script and script.asks_one_cpu and draft["workerCpus"] > 1:
         cpus = math.ceil(draft["workerCpus"])
@@ -215,7 +216,7 @@ def ranks_have_pods_of_their_own(draft: Draft) -> Iterator[Problem]:
 
 
 def python_is_the_image_s(draft: Draft) -> Iterator[Problem]:
-    """The interpreter of this machine is on no other."""
+    """Refuse an interpreter of this machine, which exists on no other."""
     if draft["python"]:
         yield Problem(
             draft.shown("python"), "not set on a cluster", ("pulumi config rm python",),
@@ -224,7 +225,7 @@ def python_is_the_image_s(draft: Draft) -> Iterator[Problem]:
 
 
 def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem]:
-    """What the script imports at once is in the image, where it is a framework."""
+    """Check that the image has the frameworks that the script imports at its top level."""
     script = _recognised(draft)
     why = _why_image_lacks(script, installed, draft) if script else ""
     if why:
@@ -258,7 +259,7 @@ def _legacy(script: Script, draft: Draft) -> bool:
 
 
 def fits_pods(draft: Draft) -> Iterator[Problem]:
-    """The script and what belongs to it is an object of Kubernetes."""
+    """Check that the script and its files fit into one Kubernetes object."""
     script = _recognised(draft)
     folder = resolve.path_of(draft["scriptFolder"]) if draft["scriptFolder"] else None
     if script is None or (folder and not folder.is_dir()):
@@ -274,9 +275,9 @@ def fits_pods(draft: Draft) -> Iterator[Problem]:
 
 
 def checks_where(installed: Installed) -> tuple[Check, ...]:
-    """Whether what runs it has what it needs: the script's own Python on this machine, or the image of its pods.
+    """Return the checks of the script's requirements: by its own Python on this machine, or by the image of its pods.
 
-    What a Ray cluster that exists has, or an image that somebody else made, is asked there.
+    The packages of an existing Ray cluster, or of a prebuilt image, are checked there.
     """
     if installed is None:
         return (Check(has_python, (*SCRIPT_KEYS, "python")),)
@@ -294,7 +295,7 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
 
 
 def line_that_pins(requirements: str) -> str:
-    """Of the file `requirements`, with the versions that the image has; what asks for another of them, uv says."""
+    """Return the line that pins the file `requirements` to the image's versions; uv reports a conflict."""
     image, pinned, uv = ".state/image.txt", "pinned.txt", python_environment.uv()
     export = [uv, "export", "--quiet", "--frozen", "--no-default-groups", "--extra", "image"]
     compile_ = [

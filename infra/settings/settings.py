@@ -1,7 +1,8 @@
 """The settings of a stack: parsed, checked together, typed. The only module that reads Pulumi's config.
 
-Everything that is wrong is said in one message at preview. Not here: what a key may hold (`infra.settings.table`), what
-must agree between keys (`infra.settings.checks`), and what the place of the runs makes of them (`infra.places`).
+A preview reports everything that is wrong in one message. Not here: the values that a key allows
+(`infra.settings.table`), the checks between keys (`infra.settings.checks`), and what a place does with the settings
+(`infra.places`).
 """
 
 import hashlib
@@ -29,36 +30,36 @@ from training.contract.workload import Installed, named
 from training.machine import cpu, topology
 
 ON, OFF = "true", "false"
-"""Of `wideArm`, which `auto` leaves to the place."""
+"""Values of `wideArm`, which `auto` leaves to the place."""
 
 
 class SettingsError(pulumi.RunError):
-    """Settings that cannot be used. Pulumi shows the message, without a traceback, and fails."""
+    """Settings that cannot be used. Pulumi prints the message without a traceback, and fails."""
 
 
 class Judge(Protocol):
-    """What the settings ask of a place: whether it can be used so. It answers from the settings and facts alone."""
+    """A place's checks of the settings. They use the settings and facts alone."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must agree there, beside `CHECKS`."""
+        """The checks of this place in addition to `CHECKS`."""
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
-        """What its pods' image has by package, built with these or this one; None where runs have this machine's."""
+        """Return the packages of its pods' image, built with these or this one; None if runs use this machine's."""
 
     def why_not(self, arm: str, draft: Draft) -> str:
-        """Why an arm that nobody switched off can't be measured there; empty where it can."""
+        """Return why an arm that is not switched off cannot be measured there; empty if it can."""
 
     def unfit(self, draft: Draft) -> list[Unfit]:
-        """What does not fit there."""
+        """Return what does not fit there."""
 
     def remarks(self, draft: Draft) -> list[str]:
-        """What is to be said of the settings, and refused nowhere: a sentence each."""
+        """Return remarks about the settings that are no reason to refuse them: a sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSettings:
-    """The settings that mean something on a cluster alone; fields are named like their keys."""
+    """The settings that only a cluster has; fields are named like their keys."""
 
     worker_memory: Quantity
     head_cpus: float
@@ -97,18 +98,18 @@ class Claim:
     """A PersistentVolumeClaim of the stack's own."""
 
     storage_class: str | None
-    """None: the cluster's default."""
+    """The StorageClass; None for the cluster's default."""
     size: str
     by_many_nodes: bool
-    """Pods of several nodes write it."""
+    """Whether pods of several nodes write it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """Where it is, and how runs are let in."""
+    """The address of storage, and the credentials of runs there."""
 
     address: str
-    """A folder, absolute, or an address of S3 or Google Cloud Storage; without a slash at its end."""
+    """An absolute folder, or an address of S3 or Google Cloud Storage; without a trailing slash."""
     endpoint: str | None = None
     region: str | None = None
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -119,107 +120,107 @@ class Storage:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is reached over a network, and not a folder."""
+        """Return whether it is reached over a network, and not a folder."""
         return "://" in self.address
 
     def variables(self) -> dict[str, str]:
-        """What its clients are told of it by their environment; no credentials."""
+        """Return the environment variables of its clients, without credentials."""
         endpoint = {"AWS_ENDPOINT_URL_S3": self.endpoint} if self.endpoint else {}
         return endpoint | ({"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region} if self.region else {})
 
     def identity(self) -> dict[str, Any]:
-        """What of it may change a run: not how one is let in, and not how much there is room for."""
+        """Return what can change a run: not the credentials, and not the size."""
         of_claim = {"class": self.claim.storage_class} if self.claim else {}
         return {"address": self.address, **self.variables(), **of_claim}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayNodes:
-    """What is known of a Ray cluster that exists before anything runs there."""
+    """The properties of an existing Ray cluster that are known before anything runs there."""
 
     version: str
     cpus: tuple[float, ...]
-    """Of each node that has any, ascending."""
+    """The CPUs of each node that has any, ascending."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaySettings:
-    """The settings that mean something on a Ray cluster that exists alone, named like their keys; what was found."""
+    """The settings that only an existing Ray cluster has, named like their keys; and its inspected nodes."""
 
     ray_address: str
     ray_token: str = field(repr=False)
-    """"": it asks for none."""
+    """The token; "" if the cluster requires none."""
     nodes: RayNodes | None = None
-    """None: not asked yet, or it did not answer."""
+    """None if not asked yet, or without an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a stack is to measure, and how."""
+    """The settings of a stack: what to measure, and how."""
 
     stack: str
     target: Target
     recipe: Recipe
-    """With `dataset` resolved."""
+    """The recipe with `dataset` resolved."""
     repeats: int
     workers_curve: tuple[int, ...]
-    """Other numbers of workers, ascending, that Ray is measured with: all below the recipe's."""
+    """Other numbers of workers, ascending, with which Ray is measured: all below the recipe's."""
     arms: tuple[str, ...]
-    """Those that are measured, in the order in which they are shown."""
+    """The arms to measure, in the order of presentation."""
     absent_arms: Mapping[str, str]
     """Why an arm is not measured, by its name."""
     keep_baseline: bool
     run_timeout_minutes: int
     budget_minutes: int | None
-    """That it may take; None: as long as it takes."""
+    """The minutes that the measurement may take; None without a limit."""
     allow_oversubscription: bool
     ray_dashboard: bool
     price_cpu_hour: float | None
     price_gib_hour: float | None
     dataset_path: str | None
-    """Absolute; it exists. Or an address in storage."""
+    """An absolute path of an existing folder, or an address in storage."""
     data_in_storage: bool
-    """Whether it is one."""
+    """Whether `dataset_path` is an address in storage."""
     storage: Storage | None
-    """Where runs keep what outlives them; None: nothing does."""
+    """Where runs keep what outlives them; None if nothing does."""
     worker_memory_bytes: int
-    """Not enforced on `local`."""
+    """The memory of a worker. Not enforced on `local`."""
     oversubscription: str | None
-    """What the verdict says about cores that are shared by permission."""
+    """The verdict's sentence about cores that are shared by permission; None if none are."""
     requirements: str | None
-    """Absolute; a file with what the training image has beside the project's packages."""
+    """The absolute path of a file with packages of the training image in addition to the project's."""
     secret_environment: Mapping[str, str] = field(repr=False)
-    """Variables that a script needs and nobody else may see."""
+    """Secret variables of a script."""
     secret_digest: str | None
-    """By which a change of them is seen: salted, and slow to try values against; None: there are none."""
+    """Salted scrypt hash of the secret variables, to detect a change. None without secrets."""
     commands: tuple[str, ...]
-    """What each arm runs, or why it is absent, for who reviews a preview; empty where arms run the project's own."""
+    """The command of each arm, or why it is absent, for reviewers of a preview; empty if arms run the project's own."""
     explicit: dict[str, str]
     """The texts of the keys that are not their defaults; without secrets."""
     warnings: tuple[str, ...]
-    """To be logged by the program."""
+    """Warnings for the program to log."""
     refused_at_up: tuple[str, ...]
     """Warnings about this machine that stop an update; a preview may run on another machine."""
     cluster: ClusterSettings | None
-    """None where there is none of Kubernetes."""
+    """The settings of a Kubernetes cluster; None on other targets."""
     ray: RaySettings | None
-    """None where Ray is started for the measurement."""
+    """The settings of an existing Ray cluster; None if Ray is started for the measurement."""
 
     @property
     def of_cluster(self) -> ClusterSettings:
-        """The settings of a cluster, for what is made in one alone."""
+        """Return the settings of a cluster; only for a target that has one."""
         assert self.cluster is not None, f"target {self.target} has no cluster"  # noqa: S101
         return self.cluster
 
     @property
     def of_ray(self) -> RaySettings:
-        """The settings of a Ray cluster that exists."""
-        assert self.ray is not None, f"target {self.target} has no Ray cluster of others"  # noqa: S101
+        """Return the settings of an existing Ray cluster; only for a target that has one."""
+        assert self.ray is not None, f"target {self.target} has no existing Ray cluster"  # noqa: S101
         return self.ray
 
 
 def load(choose: Callable[[Target], Judge]) -> Settings:
-    """The settings of the stack being deployed, in the place that they name. SettingsError lists all problems."""
+    """Return the settings of the deployed stack, checked by its place. Raises SettingsError that lists all problems."""
     config = pulumi.Config()
     prefix = f"{config.name}:"
     set_keys = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
@@ -229,19 +230,22 @@ def load(choose: Callable[[Target], Judge]) -> Settings:
     except InvalidSettingsError as error:
         raise SettingsError(str(error)) from None
     if settings.refused_at_up and not pulumi.runtime.is_dry_run():
-        raise SettingsError("\n\n".join(["this does not fit; nothing was changed.", *settings.refused_at_up]))
+        raise SettingsError(
+            "\n\n".join(["The measurement does not fit this machine; nothing was changed.", *settings.refused_at_up])
+        )
     return settings
 
 
 def _facts() -> Facts:
-    """The facts of the stack that the engine runs this program for."""
+    """Return the facts of the stack that the engine runs this program for."""
     prefix = f"{pulumi.get_project()}:"
     secret = frozenset(key.removeprefix(prefix) for key in get_config_secret_keys_env())
     return machine_facts(pulumi.get_project(), pulumi.get_stack(), secret, get_config_env())
 
 
 def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configured: Iterable[str] = ()) -> Facts:
-    """The facts of a stack on this machine; `configured`: all keys that the engine gives, or a stack's file holds."""
+    """Return the facts of a stack on this machine; `configured`: all keys that the engine passes, or a stack's file
+    holds."""
     host = provenance.host()
     return Facts(
         project=project,
@@ -263,9 +267,9 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configu
 
 
 def declared(folder: Path) -> dict[str, str]:
-    """The keys that the Pulumi.yaml in a folder declares, with their defaults.
+    """Return the keys that the Pulumi.yaml in a folder declares, with their defaults.
 
-    Other entries are somebody else's: a `value`, which Pulumi makes of all that is not the project's, or a bare one.
+    Other entries are skipped: a `value`, which Pulumi writes for other projects' keys, or a bare one.
     """
     config = yaml.safe_load((folder / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
     entries = {key: entry for key, entry in config.items() if isinstance(entry, dict)}
@@ -273,7 +277,7 @@ def declared(folder: Path) -> dict[str, str]:
 
 
 def set_twice(file: Path, project: str) -> tuple[str, ...]:
-    """The keys that a stack's file has bare and with the project's name: Pulumi takes either of the two, by chance."""
+    """Return the keys that a stack's file has both bare and with the project's name: Pulumi takes either, by chance."""
     try:
         keys = set((yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {})
     except (OSError, ValueError, AttributeError, TypeError, yaml.YAMLError):  # no file, or none that Pulumi reads
@@ -282,7 +286,7 @@ def set_twice(file: Path, project: str) -> tuple[str, ...]:
 
 
 def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Judge]) -> Settings:
-    """Settings from config texts by key (no namespace). Raises InvalidSettingsError that lists all problems."""
+    """Return settings from config texts by key (no namespace). Raises InvalidSettingsError that lists all problems."""
     draft, problems = read(values, facts)
     place = choose(draft.target)
     own = of_workload(draft.get("workload"))
@@ -344,7 +348,7 @@ def _requirements(draft: Draft) -> str | None:
 
 
 def _installed(draft: Draft, place: Judge) -> Installed:
-    """With what the file of `requirements` adds; without, where it can't be used: a check of its own says so."""
+    """Return the image's packages, with those of `requirements` if the file can be used: another check reports it."""
     try:
         return place.installed(_requirements(draft), draft.get("image"))
     except (OSError, ValueError):
@@ -359,15 +363,16 @@ def _commands(recipe: Recipe, absent: Mapping[str, str], installed: Installed) -
 
 
 def secret_digest(secret: Mapping[str, str], facts: Facts) -> str:
-    """Of the variables: by scrypt, with the stack as salt, so that no two stacks have the same for one value."""
+    """Return the scrypt hash of the variables, with the stack as salt, so that stacks have different ones for one
+    value."""
     salt = f"{facts.project}/{facts.stack}".encode()
     return hashlib.scrypt(canonical(dict(secret)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=32).hex()
 
 
 def absent_arms(draft: Draft, place: Judge) -> dict[str, str]:
-    """Why an arm is not measured, by its name; arms that are measured are not in it.
+    """Return why arms are not measured, by their names; measured arms are left out.
 
-    A preview may see no cluster, and it must promise the runs that the update makes: so no node is asked.
+    A preview may see no cluster, and must show the runs that the update executes: so no node is asked.
     """
     recipe = recipe_of(draft)
     why_not, installed = named(recipe.workload).why_not, _installed(draft, place)
@@ -392,14 +397,14 @@ def _why_not_with_all_cpus(arm: Arm, draft: Draft, place: Judge) -> str:
 
 
 def recipe_of(draft: Draft) -> Recipe:
-    """What is trained, with everything derived."""
+    """Return the recipe, with every derived value."""
     kind = named(draft["workload"]).recipe
     values = {key: draft[key] for key in kind.settings()}
     return kind.from_dict({**values, **of_workload(draft["workload"]).recipe(draft)})
 
 
 def cluster_of(draft: Draft) -> ClusterSettings:
-    """The settings of a cluster, with everything derived."""
+    """Return the settings of a cluster, with every derived value."""
     values = {field.name: draft[camel(field.name)] for field in fields(ClusterSettings)}
     kubeconfig = path_of(draft, "kubeconfig")
     return ClusterSettings(
@@ -414,5 +419,5 @@ def cluster_of(draft: Draft) -> ClusterSettings:
 
 
 def profile_of(draft: Draft) -> str:
-    """The Minikube profile: as set, or named after project and stack."""
+    """Return the Minikube profile: as set, or named after project and stack."""
     return draft["minikubeProfile"] or f"{draft.facts.project}-{draft.facts.stack}"

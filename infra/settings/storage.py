@@ -1,6 +1,6 @@
-"""Where a stack's runs keep what outlives them, and how they are let in there; and what must agree between those keys.
+"""The settings of storage: its address, the runs' credentials for it, and the checks between those keys.
 
-Loaded by stacks that have any of it. Not here: whether storage answers, which `up` asks (`infra.storage`).
+Loaded only by stacks that set any of them. Not here: whether storage answers, which `up` asks (`infra.storage`).
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from infra.settings.rules import CLAIM, MOUNTED
 from infra.settings.settings import Claim, Storage
 
 HOSTNAME = "kubernetes.io/hostname"
-"""Label of a node by which pods are kept to one."""
+"""The node label that pins pods to one node."""
 S3 = "s3://"
 MARGIN_SECONDS = 15 * 60
-"""By which a role's credentials outlive the deadline of the run that they are for."""
+"""The time by which a role's credentials outlive the deadline of their run."""
 LONGEST_SESSION_SECONDS = 12 * 3600
-"""Of STS' AssumeRole: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html."""
+"""The limit of STS' AssumeRole: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html."""
 _OF_S3 = ("storageEndpoint", "storageRegion", "storageCredentials", "storageRole", "storageSecret")
 _OF_CLAIM = ("storageClass", "storageSize")
 _OF_NAMESPACE = ("storageSecret", "serviceAccount")
@@ -25,7 +25,7 @@ _WAYS_IN = ("storageCredentials", "storageRole", "storageSecret", "serviceAccoun
 
 
 def storage_of(draft: Draft) -> Storage:
-    """That of settings in which everything agrees."""
+    """Return the storage of settings that passed every check."""
     address: str = draft["storage"]
     if address == CLAIM:
         return Storage(address=MOUNTED, claim=_claim(draft))
@@ -46,17 +46,17 @@ def _claim(draft: Draft) -> Claim:
 
 
 def _is_one_node(draft: Draft) -> bool:
-    """Whether all pods are surely on one."""
+    """Return whether all pods are known to be on one node."""
     return HOSTNAME in draft["nodeSelector"] or (_makes_its_nodes(draft) and draft["minikubeNodes"] == 1)
 
 
 def _makes_its_nodes(draft: Draft) -> bool:
-    """Whether the cluster is the stack's own, and its nodes are made by a key."""
+    """Return whether the cluster is the stack's own, and a key sets its number of nodes."""
     return draft.target in draft.keys["minikubeNodes"].targets
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """All that does not agree; what a key without meaning would do is not asked then."""
+    """Yield all conflicts; if a key has no effect, its other checks are skipped."""
     meaningless = list(_meaningless(draft))
     yield from meaningless
     if meaningless or not draft["storage"]:
@@ -83,7 +83,7 @@ def _meaningless(draft: Draft) -> Iterator[Problem]:
 
 
 def _why_meaningless(key: str, draft: Draft) -> str:
-    """With what a key means something, where it means nothing; empty where it does."""
+    """Return the condition under which a key has an effect; empty if it has one."""
     storage, targets = draft["storage"] or "", draft.keys[key].targets
     if draft.target not in targets:
         return f"set on target {' and '.join(targets)} only"
@@ -95,7 +95,8 @@ def _why_meaningless(key: str, draft: Draft) -> str:
 
 
 def _is_of_the_target(draft: Draft) -> Iterator[Problem]:
-    """A folder of this machine is in no pod, and a claim is a cluster's."""
+    """Check that the target has such storage: pods cannot see a folder of this machine, and only clusters have
+    claims."""
     storage, is_cluster, targets = draft["storage"], draft.target in CLUSTER, draft.keys["storage"].targets
     if draft.target not in targets:
         yield Problem(
@@ -117,18 +118,18 @@ def _is_of_the_target(draft: Draft) -> Iterator[Problem]:
 
 
 def _that_holds_claims(draft: Draft) -> list[str]:
-    """Lines that give a claim what it needs, where it is not so."""
+    """Return the lines that give a claim what it needs; empty if it has it."""
     lines = [set_line("createNamespace", "false")] if _namespace_goes(draft) else []
     return lines + ([set_line("minikubeNodes", 1)] if _needs_shared_class(draft) else [])
 
 
 def _namespace_goes(draft: Draft) -> bool:
-    """Whether `destroy` takes the namespace and leaves the cluster."""
+    """Return whether `destroy` deletes the namespace and keeps the cluster."""
     return draft.target in CLUSTER and not _makes_its_nodes(draft) and bool(draft["createNamespace"])
 
 
 def _needs_shared_class(draft: Draft) -> bool:
-    """Minikube's own class is a folder of each node."""
+    """Return whether pods of several nodes would use Minikube's own class, which is a folder of each node."""
     return _makes_its_nodes(draft) and not draft["storageClass"] and not _is_one_node(draft)
 
 
@@ -143,7 +144,7 @@ def _one_way_in(draft: Draft) -> Iterator[Problem]:
 
 
 def _pods_are_let_in(draft: Draft) -> Iterator[Problem]:
-    """On this machine a run has its caller's credentials; a pod has none by itself."""
+    """Check that pods have credentials: a run on this machine has its caller's, a pod has none by itself."""
     address = draft["storage"]
     ways = [key for key in _WAYS_IN if is_set(draft, key)]
     if draft.target not in CLUSTER or "://" not in address or ways:
@@ -183,7 +184,7 @@ def _is_secret(draft: Draft) -> Iterator[Problem]:
 
 
 def _namespace_stays(draft: Draft) -> Iterator[Problem]:
-    """What has to be in the namespace before, or after the stack."""
+    """Check that the namespace exists before the stack, or outlives it, if its contents have to."""
     if draft.target not in CLUSTER or not draft["createNamespace"]:
         return
     create_not = set_line("createNamespace", "false")

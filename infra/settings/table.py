@@ -1,7 +1,7 @@
-"""Every config key: its rule, its default for each target, what it means, and a value that works.
+"""Every config key: its rule, its default for each target, its meaning, and a valid value.
 
-The config table in README and the declarations in Pulumi.yaml are made from this. What a recipe's keys may hold and
-mean is said in its workload; what else settings know of a workload, in `OF_WORKLOAD`; what must agree between keys, in
+The config table in the docs and the declarations in Pulumi.yaml are generated from this. The rules and meanings of a
+recipe's keys are in its workload; a workload's other settings, in `OF_WORKLOAD`; checks between keys, in
 `infra.settings.checks`.
 """
 
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
     from training.contract.workload import Installed
 
 OF_WORKLOAD = {"cnn": "infra.settings.cnn", "script": "infra.settings.script"}
-"""Modules with what settings know of a workload beside its recipe, `OWN`: of the chosen one alone it is loaded."""
+"""Modules with a workload's settings in addition to its recipe, `OWN`; only the chosen one is loaded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfWorkload:
-    """What settings know of a workload beside its recipe."""
+    """A workload's settings in addition to its recipe."""
 
     keys: tuple[Key, ...] = ()
-    """Beside its recipe's; one of the same name stands for that."""
+    """Keys in addition to the recipe's; a key of the same name replaces the recipe's."""
     derived: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
-    """Recipe keys without a default: what holds then, in words, and as a value (None: `recipe` knows it)."""
+    """Recipe keys without a default: the value used then, in words, and as a value (None if `recipe` returns it)."""
     examples: Mapping[str, str] = field(default_factory=dict)
-    """Of recipe keys whose default is no example."""
+    """Examples of recipe keys whose default is no example."""
     defaults: Mapping[str, Mapping[Target, str]] = field(default_factory=dict)
-    """Recipe keys whose default is another than the recipe's own on some target."""
+    """Recipe keys whose default on some target differs from the recipe's own."""
     local_only: tuple[str, ...] = ()
-    """Recipe keys that mean nothing on a cluster."""
+    """Recipe keys that have no effect on a cluster."""
     checks: "tuple[Check, ...]" = ()
-    """What must agree between its keys."""
+    """The checks between its keys."""
     checks_where: "Callable[[Installed], tuple[Check, ...]]" = lambda _: ()
-    """Likewise, and with what the image of its pods has; None: its runs are on this machine."""
+    """Returns checks that depend on the packages of the pods' image; None if its runs are on this machine."""
     recipe: "Callable[[Draft], Mapping[str, Any]]" = lambda _: {}
-    """Recipe keys whose value other keys decide."""
+    """Returns recipe keys whose value other keys determine."""
     secrets: "Callable[[Draft], Mapping[str, str]]" = lambda _: {}
-    """Variables of its runs that nobody else may see."""
+    """Returns the secret variables of its runs."""
 
 
 def of_workload(name: str) -> OfWorkload:
-    """What there is of the workload of that name: of one that is not in `OF_WORKLOAD` there is nothing more."""
+    """Return a workload's settings in addition to its recipe; empty for one that is not in `OF_WORKLOAD`."""
     own: OfWorkload = import_module(OF_WORKLOAD[name]).OWN if name in OF_WORKLOAD else OfWorkload()
     return own
 
@@ -63,7 +63,7 @@ def _as_text(value: Any) -> str:
 
 
 def _recipe_key(name: str, field: Field[Any], own: OfWorkload) -> Key:
-    """A recipe's field as a config key."""
+    """Return a recipe's field as a config key."""
     assert field.default is not MISSING  # noqa: S101 - every field of a recipe has a default
     derived, unset = own.derived.get(name, ("", None))
     return Key(
@@ -209,7 +209,7 @@ _COMMON = {key.name: key for key in (*_RUNS, *CLUSTER_KEYS)}
 
 
 def _own_keys(workload: str) -> dict[str, Key]:
-    """Those of a recipe, and of nothing else but its workload."""
+    """Return the keys of a recipe, and of its workload."""
     own = of_workload(workload)
     recipe = {name: _recipe_key(name, field, own) for name, field in named(workload).recipe.settings().items()}
     return recipe | {"workload": _WORKLOAD} | {key.name: key for key in own.keys}
@@ -217,13 +217,13 @@ def _own_keys(workload: str) -> dict[str, Key]:
 
 @cache
 def keys_of(workload: str) -> Mapping[str, Key]:
-    """The keys of a stack that trains this workload, by name; nothing of another workload is loaded."""
+    """Return the keys of a stack that trains this workload, by name; no other workload is loaded."""
     return {"target": _TARGET} | _own_keys(workload) | _COMMON
 
 
 @cache
 def every_key() -> Mapping[str, Key]:
-    """Every key by name, in the order of the docs."""
+    """Return every key by name, in the order of the docs."""
     own: dict[str, Key] = {}
     for workload in WORKLOADS:
         own = _own_keys(workload) | own

@@ -35,9 +35,10 @@ SIGNALLED = 128
 
 WARM_UP = [sys.executable, "-m", "training.launch.warm_up"]
 GRACE_SECONDS = 2.0
-"""From SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone within 10."""
+"""The time from SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone
+within 10."""
 GIVE_UP_SECONDS = 30.0
-"""A process in an uninterruptible call cannot be waited for longer than this."""
+"""The longest wait for a process: one in an uninterruptible call may never end."""
 POLL_SECONDS = 0.2
 
 
@@ -83,7 +84,7 @@ def _warm_up(options: argparse.Namespace) -> list[str]:
 
 
 def _lock(progress: Progress) -> ExitStack | None:
-    """This machine's, which goes with this process; None where the starter went away meanwhile."""
+    """Take this machine's lock, which is released with this process; None if the starter ended meanwhile."""
     return machine_lock.take(
         say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
     )
@@ -119,7 +120,7 @@ def session_members(session: int) -> list[int]:
 
 
 def descendants() -> list[int]:
-    """Of this process, in whatever session, without those that are dead and only not yet waited for."""
+    """Return this process's descendants, in any session, without zombies."""
     pids = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
@@ -129,7 +130,7 @@ def descendants() -> list[int]:
 
 
 def _bury_orphans(child: int) -> None:
-    """Wait for what ended of all that came to this process, so that no number of them is held; not for its child."""
+    """Reap every ended orphan that this process adopted, to release its number; not its own child."""
     with suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != child:
             os.waitpid(ended.si_pid, 0)
@@ -149,7 +150,7 @@ def _run(command: list[str], deadline_seconds: float, meanwhile: Callable[[], No
 
 
 def _starter_is_gone(wait_seconds: float) -> bool:
-    """Nothing is ever written to stdin, so that it is readable means end-of-file."""
+    """Return whether the starter is gone: nothing is ever written to stdin, so readable means end-of-file."""
     return bool(select.select([sys.stdin], [], [], wait_seconds)[0])
 
 

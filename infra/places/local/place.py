@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Local:
-    """This machine: it is there, so nothing is made or cleared, and what it can't do is refused at preview."""
+    """This machine: it exists, so nothing is created or cleared, and a preview refuses what it cannot do."""
 
     target: Target = "local"
     trains_here = True
@@ -30,7 +30,7 @@ class Local:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must agree here."""
+        """The checks of this target."""
         return (
             Check(_cpus_are_whole, ("workerCpus",)),
             Check(_cores_suffice, ("workers", "workerCpus", "allowOversubscription")),
@@ -38,38 +38,38 @@ class Local:
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:  # noqa: ARG002
-        """None: there is no image."""
+        """Return None: there is no image."""
         return None
 
     def why_not(self, arm: str, draft: Draft) -> str:  # noqa: ARG002
-        """Every arm can be measured here."""
+        """Return an empty reason: every arm can be measured here."""
         return ""
 
     def unfit(self, draft: Draft) -> list[Unfit]:
-        """What is refused, unless it is permitted: too little of this machine, and ports that others reach."""
+        """Return what is refused unless permitted: too few CPUs, and ports that other machines reach."""
         shared = _oversubscription(draft)
         return [*([Unfit(shared, (), liftable=True)] if shared else []), *_open_ports(draft)]
 
     def remarks(self, draft: Draft) -> list[str]:
-        """What workers share though each has CPUs of its own, and what the CPU can't do."""
+        """Return remarks: what workers share although each has CPUs of its own, and what the CPU lacks."""
         return [text for text in [_sharing(draft), _emulated(draft)] if text]
 
     def machines(self, settings: Settings) -> None:
-        """There is no other."""
+        """Return None: there are no other machines."""
 
     def pods(self, settings: Settings) -> None:
-        """There are none."""
+        """Return None: there are no pods."""
 
     def beside_workers(self, settings: Settings) -> Reserved:  # noqa: ARG002
-        """Ray is embedded in its run."""
+        """Return nothing: Ray is embedded in its run."""
         return Reserved()
 
     def idle_ray(self, settings: Settings) -> Reserved:  # noqa: ARG002
-        """No Ray is idle: it comes and goes with its run."""
+        """Return nothing: no Ray is idle, because it starts and ends with its run."""
         return Reserved()
 
     def prepare(self, settings: Settings) -> Settings:
-        """Refuse storage that can't be used; each run looks after itself."""
+        """Refuse storage that cannot be used; each run prepares itself. Raises RunError."""
         if settings.storage and not pulumi.runtime.is_dry_run():
             from infra.storage import refuse_unusable
 
@@ -77,21 +77,21 @@ class Local:
         return settings
 
     def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "LocalMeasurement":
-        """The runs."""
+        """Declare the runs."""
         return LocalMeasurement("measurement", settings, runs)
 
     def doctor(self, settings: Settings) -> "Iterator[Finding]":
-        """What the runs need of this machine."""
+        """Return the findings about this machine."""
         from infra.places.local import doctor
 
         return doctor.findings(settings)
 
 
 class LocalMeasurement(pulumi.ComponentResource):
-    """Makes the planned runs in their order. They never overlap: they share this machine's cores."""
+    """Declares the planned runs in their order. They never overlap: they share this machine's cores."""
 
     runs: dict[str, TrainingRun]
-    """By name."""
+    """The runs by name."""
 
     def __init__(
         self, name: str, settings: Settings, plans: Sequence[RunPlan], opts: pulumi.ResourceOptions | None = None
@@ -112,7 +112,7 @@ class LocalMeasurement(pulumi.ComponentResource):
 
     @property
     def outputs(self) -> dict[str, pulumi.Input[str]]:
-        """The stack's outputs beside the comparison: this machine has no address to tell."""
+        """Return no outputs in addition to the comparison: this machine has no address to report."""
         return {}
 
     @property
@@ -122,7 +122,8 @@ class LocalMeasurement(pulumi.ComponentResource):
 
 
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
-    """What `TrainingRunProvider` reads. The recipe is one string, because Pulumi makes floats of numbers."""
+    """Return the properties for `TrainingRunProvider`. The recipe is one string, because Pulumi turns numbers into
+    floats."""
     secret = pulumi.Output.secret(canonical(dict(settings.secret_environment))) if settings.secret_environment else None
     command = named(plan.recipe.workload).command(plan.recipe, plan.arm, None)
     return {
@@ -144,7 +145,7 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
 
 
 def _of_storage(settings: Settings) -> dict[str, Any]:
-    """How a run is let into its storage, as it is to be told."""
+    """Return the properties with which a run is granted access to its storage."""
     storage = settings.storage
     if storage is None:
         return {}
@@ -157,7 +158,7 @@ def _of_storage(settings: Settings) -> dict[str, Any]:
 
 
 def _open_ports(draft: Draft) -> list[Unfit]:
-    """A run here has a network of its own, in which no bucket answers."""
+    """Report ports that other machines reach: a run's own network has no access to a bucket."""
     if "://" not in (draft["storage"] or "") or draft["allowOpenPorts"]:
         return []
     what = (
@@ -171,7 +172,7 @@ def _open_ports(draft: Draft) -> list[Unfit]:
 
 
 def _oversubscription(draft: Draft) -> str:
-    """How workers and CPUs compare, as a sentence; empty when each worker has its own CPUs."""
+    """Describe how many CPUs the workers share; empty if each worker has its own CPUs."""
     cpus = _cpus_at_a_time(draft)
     if draft["workers"] * draft["workerCpus"] <= cpus:
         return ""
@@ -189,9 +190,9 @@ def _emulated(draft: Draft) -> str:
 
 
 def _sharing(draft: Draft) -> str:
-    """What workers share though each has CPUs of its own, as a sentence; empty where it is nothing.
+    """Describe which cores workers share although each has CPUs of its own; empty if they share none.
 
-    Never refused: two virtual CPUs are often one core, and a measurement on them says what it is of.
+    Never refused: two virtual CPUs are often one core, and the measurement reports that.
     """
     wanted, kinds = draft["workers"] * math.ceil(draft["workerCpus"]), draft.facts.cores_by_kind
     if not kinds or wanted <= kinds[0] or wanted > draft.facts.cpus_allowed:
@@ -214,7 +215,7 @@ def _workers(draft: Draft) -> str:
 
 
 def _cpus_at_a_time(draft: Draft) -> float:
-    """CPUs that the workers can have at a time: those this machine allows, or fewer where a quota says so."""
+    """Return the CPUs that the workers can use at a time: those that the machine allows, or fewer under a quota."""
     return min(draft.facts.cpus_allowed, draft.facts.cpu_quota or math.inf)
 
 
@@ -225,7 +226,7 @@ def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
             draft.shown("workerCpus"),
             "a whole number on target local",
             (set_line("workerCpus", math.ceil(cpus)),),
-            why="workers are held to CPUs of this machine, which cannot be parted",
+            why="workers are pinned to whole CPUs on target local",
         )
 
 
@@ -250,6 +251,6 @@ def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
     if draft["rayDashboard"] and not draft.facts.dashboard_installed:
         yield Problem(
             draft.shown("rayDashboard"),
-            "false, unless the packages of Ray's dashboard are installed beside Ray",
+            "false, unless the packages of Ray's dashboard are installed",
             (set_line("rayDashboard", "false"), "uv sync --frozen --inexact --extra image"),
         )

@@ -36,23 +36,25 @@ from training.launch.environment import SECRET
 
 SHORTEST_REPORT_SECONDS = 2.0
 LONGEST_REPORT_SECONDS = 30.0
-"""Between two lines that a run prints: the longer it has run, the more. Pulumi shows them all again at the end."""
+"""The time between two lines of a run: the longer it has run, the longer. Pulumi prints all of them again at the
+end."""
 LOG_LINES = 15
 HOW_TO_STOP = "Ctrl-C: finish it, keep it and stop there; twice: stop now, and lose it"
-"""Of any run; printed with the first of an update."""
+"""How to stop a run; printed with the first of an update."""
 
 _guards: set[subprocess.Popen[bytes]] = set()
-"""Guards of the runs that this process is making."""
+"""Guards of the runs that this process executes."""
 
 
 _runs_begun = itertools.count()
-"""Of this process, which lives as long as the update: only its first run finds files that nobody has read."""
+"""Counts runs of this process, which lives as long as the update: only its first run finds files not in the page
+cache."""
 _runs_reported = itertools.count()
-"""Likewise: the first alone says how to stop."""
+"""Counts runs that printed how to stop: only the first one does."""
 
 
 class RunFailedError(Exception):
-    """A run ended without a result."""
+    """A run that ended without a result."""
 
 
 class TrainingRun(Resource, module="training", name="Run"):
@@ -65,27 +67,28 @@ class TrainingRun(Resource, module="training", name="Run"):
 
 
 class TrainingRunProvider(ResourceProvider):
-    """Creates a run by making it; never updates one; leaves its files where they are when it is deleted."""
+    """Creates a run by executing it; never updates one; keeps its files when it is deleted."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks, and start the heartbeat; called before anything else in the provider's process, and only
+        there."""
         sys.tracebacklimit = 0  # an error is then its message, without Pulumi's frames
         _start_heartbeat()
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Repeat the run when what it depends on has changed since it was made.
+        """Repeat the run if what it depends on has changed since it was executed.
 
-        `olds` are the outputs as of creation: a baseline that was kept still has the measurement that it was made for.
-        What is not known yet (`pulumi.output.Unknown`) differs from everything.
+        `olds` are the outputs as of creation: a kept baseline still has the measurement that it was executed for. An
+        unknown value (`pulumi.output.Unknown`) differs from everything.
         """
         decisive = ["ownKey"] if news.get("keep") is True else ["ownKey", "measurement"]
         changed = [key for key in decisive if news.get(key) != olds.get(key)]
         return DiffResult(changes=bool(changed), replaces=changed)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Make the run, and print its progress; raises RunFailedError."""
+        """Execute the run, and print its progress. Raises RunFailedError."""
         folder = _new_folder(props["stack"], props["name"])
         say = _Reporter(props["name"], folder)
         with _guarded(self.command(props, folder), folder, self.variables(props)) as running:
@@ -102,11 +105,11 @@ class TrainingRunProvider(ResourceProvider):
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
 
     def command(self, props: dict[str, Any], folder: Path) -> list[str]:
-        """The guard with what it runs, which leaves its result in the folder."""
+        """Return the command of the guard and the run, which writes its result to the folder."""
         return _guard_command(props, folder)
 
     def variables(self, props: dict[str, Any]) -> dict[str, str]:
-        """Its whole environment."""
+        """Return the run's whole environment."""
         return _variables(props)
 
 
@@ -143,7 +146,7 @@ def _flags(props: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _variables(props: dict[str, Any]) -> dict[str, str]:
-    """The environment of a run: what it may have of this one's, what it was given, credentials that are made for it."""
+    """Return the environment of a run: allowed variables of this process, the run's own, and its credentials."""
     own = {"PYTHONUNBUFFERED": "1"}  # the last lines of a killed run are in its log
     if props.get("secretEnvironment"):
         own[SECRET] = props["secretEnvironment"]
@@ -153,7 +156,7 @@ def _variables(props: dict[str, Any]) -> dict[str, str]:
 
 
 def _credentials(props: dict[str, Any]) -> dict[str, str]:
-    """For its storage, where the run has others than its caller. Raises RunFailedError."""
+    """Return the credentials for its storage, if the run has others than its caller. Raises RunFailedError."""
     if not props.get("storageRole"):
         credentials: dict[str, str] = json.loads(props.get("storageCredentials") or "{}")
         return credentials
@@ -163,12 +166,12 @@ def _credentials(props: dict[str, Any]) -> dict[str, str]:
     try:
         return assumed(props["storageRole"], props["timeoutMinutes"], props["name"]).variables()
     except ProgramError as failure:
-        raise RunFailedError(f"{props['name']} was not begun: {failure}") from None
+        raise RunFailedError(f"{props['name']} was not started: {failure}") from None
 
 
 @contextmanager
 def _guarded(command: list[str], folder: Path, variables: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The run under its guard, in a session of its own; whatever happens, none of it is left afterwards."""
+    """Start the run under its guard, in a session of its own; whatever happens, none of it is left afterwards."""
     with (folder / "log.txt").open("ab") as log:
         running = subprocess.Popen(
             command, cwd=PROJECT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
@@ -182,7 +185,7 @@ def _guarded(command: list[str], folder: Path, variables: dict[str, str]) -> Ite
 
 
 def _end(running: subprocess.Popen[bytes]) -> None:
-    """Let the guard end its session, and do it in its place when it is gone."""
+    """Let the guard end its session, or end it here if the guard is gone."""
     if running.stdin:
         running.stdin.close()
     with suppress(subprocess.TimeoutExpired):
@@ -197,7 +200,7 @@ def _start_heartbeat() -> None:
 
 
 def _heartbeat() -> None:
-    """Write an empty line to stdout once a second, which Pulumi shows as nothing; end this process when nobody reads.
+    """Write an empty line to stdout once a second, which Pulumi does not print; end this process if nobody reads it.
 
     `os._exit`, because the gRPC server of a dynamic provider catches every exception and waits for ever.
     """
@@ -221,7 +224,7 @@ class _Reporter:
         self._print("starts" + (f" ({HOW_TO_STOP})" if is_first else ""))
 
     def news(self, *, last: bool = False) -> None:
-        """Print the latest line if the one before is old enough, the last line always, and notes always."""
+        """Print the latest line if the last printed one is old enough; print the final line and notes always."""
         events, self._offset = progress.read_new(self._path, self._offset)
         for event in events:
             self._waiting_text = progress.describe(event)
@@ -239,7 +242,7 @@ class _Reporter:
 
 
 def _cause(code: int, props: dict[str, Any]) -> str:
-    """Why a run with this exit code of its guard has no result."""
+    """Return why a run with this exit code of its guard has no result."""
     minutes = props["timeoutMinutes"]
     if code == guard.DEADLINE:
         return (
@@ -266,6 +269,4 @@ def _signal(number: int) -> str:
 def _failure(name: str, cause: str, log: Path) -> str:
     lines = printable(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-LOG_LINES:]
     shown = "".join(f"\n  | {line}" for line in lines) or " (empty)"
-    return (
-        f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` makes it again."
-    )
+    return f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` retries it."

@@ -1,4 +1,5 @@
-"""What Pulumi runs to make, change and delete a Minikube cluster. Reads an `infra.places.minikube.spec.Cluster`.
+"""The commands with which Pulumi creates, changes and deletes a Minikube cluster. Reads an
+`infra.places.minikube.spec.Cluster`.
 
     python -m infra.places.minikube.command create|update|delete
 
@@ -24,14 +25,14 @@ API_SECONDS = 120.0
 
 
 def create() -> None:
-    """Make the cluster, or take up what an interrupted `up` left of it; print the first node's address."""
+    """Create the cluster, or resume what an interrupted `up` left of it; print the first node's address."""
     cluster = _wanted()
     doctor.refuse(cluster)
     exists = _exists(cluster.profile)
     _refuse_foreign(cluster, exists)
     if exists and not started(cluster.profile):
-        # Minikube, started again, keeps the nodes there are and makes no others, or waits for one that never comes.
-        say(f"{cluster.profile} was left half made: deleting it and starting again")
+        # A restarted Minikube keeps its nodes and adds none, or waits for one that never comes.
+        say(f"{cluster.profile} is incomplete: deleting and recreating it")
         _delete(cluster)
         exists = False
     if exists:
@@ -44,7 +45,7 @@ def create() -> None:
 
 
 def update() -> None:
-    """Change what Minikube can change of a cluster that exists: nodes and addons to add, images to load."""
+    """Change what Minikube can change in an existing cluster: add nodes and addons, load images."""
     cluster, recorded = _wanted(), None
     if _exists(cluster.profile):
         recorded = _recorded(cluster.profile)
@@ -57,7 +58,7 @@ def update() -> None:
 
 
 def delete() -> None:
-    """Delete the cluster, if it exists, and what is kept about it. Raises ProgramError if it is another machine's."""
+    """Delete the cluster if it exists, and its records. Raises ProgramError if it belongs to another machine."""
     cluster = _wanted()
     if _exists(cluster.profile):
         _refuse_foreign(cluster, exists=True)
@@ -71,7 +72,7 @@ def delete() -> None:
 
 
 def resume(profile: str) -> None:
-    """Start a cluster of ours that was stopped; nothing to do for one that runs, or was never made."""
+    """Start a stopped cluster of ours; does nothing for one that runs, or was never created."""
     cluster = _recorded(profile)
     if cluster and _exists(profile) and not _runs(profile):
         say(f"{profile} is stopped: starting it")
@@ -79,15 +80,15 @@ def resume(profile: str) -> None:
 
 
 def lost(profile: str) -> str:
-    """What to do about a cluster that was deleted behind Pulumi's back."""
+    """Explain what to do about a cluster that was deleted without Pulumi."""
     return (
         f"the Minikube cluster {profile} is gone, though the stack made it: it was deleted by other means.\n"
-        "Everything in it went with it; to make all of it anew:\n  make destroy up    (or: pulumi destroy && pulumi up)"
+        "Everything in it is lost; to recreate it:\n  make destroy up    (or: pulumi destroy && pulumi up)"
     )
 
 
 def elsewhere(profile: str) -> str:
-    """Why a cluster that this folder knows nothing of is not deleted: its nodes would go on, and no state have them."""
+    """Explain why an unknown cluster is not deleted: its nodes would keep running, and no state would have them."""
     marker = _marker(profile).relative_to(PROJECT)
     return (
         f"no Minikube cluster {profile} was made from this folder, and this machine has none: nothing was deleted.\n"
@@ -97,7 +98,7 @@ def elsewhere(profile: str) -> str:
 
 
 def trouble(profile: str) -> str:
-    """Why a cluster that was made can't be used, and what to do; empty when it runs, or is yet to be made."""
+    """Explain why a created cluster cannot be used, and the fix; empty if it runs, or was not created yet."""
     if not started(profile):
         return ""
     if not _exists(profile):
@@ -124,7 +125,7 @@ def _start(cluster: Cluster) -> None:
 
 
 def _start_again(cluster: Cluster) -> None:
-    """One that was whole, as when the stack's state was lost: what runs kept may be in it, and it is never deleted."""
+    """Start a complete cluster, as after the state was lost: it may hold what runs kept, so it is never deleted."""
     recorded = _recorded(cluster.profile)
     if recorded:
         _refuse_change(recorded, cluster)
@@ -132,14 +133,14 @@ def _start_again(cluster: Cluster) -> None:
         _start(cluster)
     except ProgramError as failure:
         raise ProgramError(
-            f"{failure}\n{cluster.profile} was made whole and does not start; it stays as it is, with what runs kept.\n"
-            "`make up` tries again; or, if nobody needs what is in it:  "
+            f"{failure}\n{cluster.profile} was complete and does not start. It is not deleted, because runs may have kept files in it.\n"
+            "`make up` retries; or, if nobody needs what is in it:  "
             f"minikube delete --profile {cluster.profile}"
         ) from failure
 
 
 def _add_nodes(cluster: Cluster) -> None:
-    """Those that are missing. Without the variable the second node, and each after it, would get a default memory."""
+    """Add missing nodes. Without the variable the second node, and each after it, would get a default memory."""
     for _ in range(cluster.nodes - len(nodes(cluster.profile))):
         say(f"{cluster.profile}: adding a node")
         command = ["minikube", "--profile", cluster.profile, "node", "add"]
@@ -148,7 +149,7 @@ def _add_nodes(cluster: Cluster) -> None:
 
 
 def _finish(cluster: Cluster) -> None:
-    """All that a running cluster still needs; its address on stdout, which Pulumi keeps."""
+    """Wait for the API server, record the cluster, load its images, and print its address, which Pulumi keeps."""
     with_retries("API server", lambda: _answer(cluster))
     _mark(cluster, started=True)
     load_images(cluster.profile, list(cluster.images))
@@ -161,7 +162,8 @@ def _answer(cluster: Cluster) -> None:
 
 
 def _environment(cluster: Cluster) -> dict[str, str]:
-    """With a kubeconfig of the stack's own: the user's, and its current context, stay as they are."""
+    """Return the environment with a kubeconfig of the stack's own: the user's, and its current context, do not
+    change."""
     return {**os.environ, "KUBECONFIG": str(PROJECT / cluster.kubeconfig)}
 
 
@@ -171,7 +173,7 @@ def _delete(cluster: Cluster) -> None:
 
 
 def _delete_network(profile: str) -> None:
-    """Seen with Docker 20.10: Minikube deletes its containers and volumes, and leaves the network."""
+    """Delete the network, which Minikube leaves when it deletes its containers and volumes (seen with Docker 20.10)."""
     label = f"label=name.minikube.sigs.k8s.io={profile}"
     for network in run("docker", "network", "ls", "--quiet", "--filter", label, quiet=True).split():
         run("docker", "network", "rm", network, quiet=True)
@@ -182,7 +184,7 @@ def _refuse_change(recorded: Cluster, wanted: Cluster) -> None:
     if changes:
         raise ProgramError(
             f"Minikube can't change this of a cluster that exists: {'; '.join(changes)}.\n"
-            "To make it anew:  make destroy up    (or: pulumi destroy && pulumi up); or set the value back"
+            "To recreate it:  make destroy up    (or: pulumi destroy && pulumi up); or set the value back"
         )
 
 
@@ -192,14 +194,14 @@ def _refuse_foreign(cluster: Cluster, exists: bool) -> None:
         return
     owner = f"is the stack {marker['stack']}'s" if marker else "was not made by this stack"
     raise ProgramError(
-        f"a Minikube profile {cluster.profile} exists, and it {owner}: it is left as it is.\n"
+        f"a Minikube profile {cluster.profile} exists, and it {owner}: it was not changed.\n"
         "Choose another name:  pulumi config set minikubeProfile NAME\n"
         f"or, if nobody needs it:  minikube delete --profile {cluster.profile}"
     )
 
 
 def _exists(profile: str) -> bool:
-    """Whether Minikube knows the profile, in whatever state; a broken one counts."""
+    """Return whether Minikube knows the profile, in any state; a broken one counts."""
     listed = json.loads(run("minikube", "profile", "list", "--output", "json", "--light", quiet=True))
     return any(entry["Name"] == profile for kind in ("valid", "invalid") for entry in listed.get(kind) or [])
 
@@ -230,13 +232,13 @@ def _read_marker(profile: str) -> Mapping[str, object]:
 
 
 def _recorded(profile: str) -> Cluster | None:
-    """The cluster as it was last made; None when it never was."""
+    """Return the cluster as it was last created; None if it never was."""
     data = _read_marker(profile).get("cluster")
     return Cluster.from_dict(data) if isinstance(data, dict) else None
 
 
 def started(profile: str) -> bool:
-    """Whether the cluster was once brought up whole."""
+    """Return whether the cluster was once started completely."""
     return _read_marker(profile).get("started") is True
 
 

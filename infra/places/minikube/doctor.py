@@ -1,6 +1,6 @@
-"""What this machine has of what a Minikube stack needs: found against minimum, with the fix. Changes nothing.
+"""Checks this machine for a Minikube stack: what is present, the minimum, and the fix. Changes nothing.
 
-`up` makes these checks before it starts anything, and stops at the first that fails; `make doctor` shows all of them.
+`up` runs these checks before it starts anything, and stops at the first that fails; `make doctor` prints all of them.
 """
 
 import os
@@ -16,11 +16,11 @@ from infra.programs import ProgramError, run
 
 MINIMUM_MINIKUBE = (1, 37)
 DISK_BYTES = 12 * 10**9
-"""Images of the nodes, the training image once on this machine and once on each node."""
+"""The free disk space: images of the nodes, the training image once on this machine and once on each node."""
 
 
 def findings(cluster: Cluster) -> Iterator[Finding]:
-    """What a Minikube stack needs, one after another; each is looked at when it is asked for."""
+    """Yield the findings about a Minikube stack, each checked when it is asked for."""
     yield docker()
     yield minikube()
     yield cpus(cluster)
@@ -29,14 +29,14 @@ def findings(cluster: Cluster) -> Iterator[Finding]:
 
 
 def refuse(cluster: Cluster) -> None:
-    """Raises ProgramError at the first finding that is not as it must be."""
+    """Raise ProgramError at the first finding that is not ok."""
     for finding in findings(cluster):
         if not finding.ok:
             raise ProgramError(f"{finding.name}: {finding.present}; needed is {finding.needed}.\n{finding.fix}")
 
 
 def minikube() -> Finding:
-    """Minikube and its version."""
+    """Check Minikube and its version."""
     needed = f"minikube {dotted(MINIMUM_MINIKUBE)} or newer"
     if not shutil.which("minikube"):
         return Finding(
@@ -48,21 +48,21 @@ def minikube() -> Finding:
 
 
 def cpus(cluster: Cluster) -> Finding:
-    """Minikube refuses a node with more CPUs than the machine has."""
+    """Check the CPUs of one node: Minikube refuses a node with more CPUs than the machine has."""
     present, needed = os.cpu_count() or 1, cluster.cpus
     fix = f"pulumi config set minikubeCpus {present}"
     return Finding("CPUs", str(present), f"{needed} for a node", present >= needed, fix)
 
 
 def memory(cluster: Cluster) -> Finding:
-    """A node may not be larger than the machine; that all nodes together are is for the settings to judge."""
+    """Check the memory of one node; whether all nodes fit together is checked with the settings."""
     present, needed = psutil.virtual_memory().total, cluster.memory_mib * 2**20
     fix = f"pulumi config set minikubeMemory {int(present * 0.4 / GIB) or 2}Gi"
     return Finding("memory", f"{present / GIB:.1f} GiB", f"{needed / GIB:.1f} GiB for a node", present >= needed, fix)
 
 
 def disk() -> Finding:
-    """Where Docker keeps its images; where that is in another machine (Docker Desktop), this folder's disk."""
+    """Check the disk with Docker's images; if that is in another machine (Docker Desktop), this folder's disk."""
     root = _docker_root()
     free = shutil.disk_usage(root if root.is_dir() else Path.cwd()).free
     fix = "Make room:  docker system prune    (removes what no container uses)"

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class MinikubePlace(ClusterPlace):
-    """A Minikube cluster by commands: with the stack it comes and goes."""
+    """A Minikube cluster, managed by commands: created and deleted with the stack."""
 
     target = "minikube"
     holds_machine = True
@@ -62,12 +62,12 @@ class MinikubePlace(ClusterPlace):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must agree."""
+        """The checks of this target, then those of every cluster."""
         own = (Check(_profile_has_a_name, ("minikubeProfile",)), Check(_network_is_there, ("minikubeCni",)))
         return (*own, *super().checks)
 
     def unfit(self, draft: Draft) -> list[Unfit]:
-        """What the nodes or this machine can't hold."""
+        """Return what exceeds the nodes or this machine."""
         absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft["minikubeNodes"])
         measurement = _measurement(draft, [arm for arm in ARMS if arm not in absent])
         return [
@@ -77,13 +77,14 @@ class MinikubePlace(ClusterPlace):
         ]
 
     def remarks(self, draft: Draft) -> list[str]:
-        """What goes with the cluster."""
+        """Return a remark if the runs' storage is deleted with the cluster."""
         if draft["storage"] != CLAIM:
             return []
         return ["storage pvc is in the Minikube cluster: `destroy` deletes that, with what was kept there"]
 
     def why_no_node(self, draft: Draft) -> str:
-        """Empty where the wide arm fits, and asks for no more of this machine than the other arms do."""
+        """Return why the wide arm does not fit, or needs more of this machine than the other arms; empty if it can
+        run."""
         kept, node = _kept(draft["minikubeNodes"]), _node(draft)
         measurement = _measurement(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
         others = measurement.without(WIDE.name)
@@ -98,7 +99,7 @@ class MinikubePlace(ClusterPlace):
         return f"it needs a machine with {most}, and this one has {cores} cores and {memory // GIB} GiB"
 
     def machines(self, settings: Settings) -> Mapping[str, Any]:
-        """The nodes as the settings want them."""
+        """Return the nodes that the settings describe."""
         cluster = settings.of_cluster
         return {
             "nodes": cluster.minikube_nodes,
@@ -109,7 +110,8 @@ class MinikubePlace(ClusterPlace):
         }
 
     def prepare(self, settings: Settings) -> Settings:
-        """Refuse a cluster that is gone or stopped, clear what a killed `up` left, bring back images of the nodes."""
+        """Refuse a missing or stopped cluster, clean up after a killed `up`, reload images of the nodes. Raises
+        RunError."""
         require_packages(self.target)
         ask_storage(settings)
         if pulumi.runtime.is_dry_run():
@@ -122,7 +124,7 @@ class MinikubePlace(ClusterPlace):
         return settings
 
     def _bring_back_images(self, settings: Settings) -> None:
-        """Give the nodes what they lost of our images, or pods would wait for them until their deadline."""
+        """Reload images missing from the nodes; pods would stay in ImagePullBackOff until the deadline."""
         cluster = settings.of_cluster
         if cluster.image or not command.started(cluster.minikube_profile):
             return
@@ -133,7 +135,7 @@ class MinikubePlace(ClusterPlace):
             raise pulumi.RunError(str(failure)) from None
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
-        """Through the kubeconfig that the start command writes."""
+        """Create the cluster; return access through the kubeconfig that its start command writes."""
         from infra.image.training_image import Nodes
         from infra.places.cluster.access import Access, provider
         from infra.places.minikube.cluster import Minikube
@@ -151,7 +153,7 @@ class MinikubePlace(ClusterPlace):
         )
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """What `up` will ask of this machine."""
+        """Yield the findings that `up` checks on this machine."""
         cluster = settings.of_cluster
         yield from doctor.findings(wanted_cluster(settings))
         node = Size(cluster.minikube_cpus, cluster.minikube_memory.bytes)
@@ -159,33 +161,33 @@ class MinikubePlace(ClusterPlace):
         yield from (Finding("fit", "see below", "all pods fit", False, text) for text in settings.refused_at_up)
 
     def name(self, settings: Settings) -> str:
-        """The profile."""
+        """Return the profile."""
         return settings.of_cluster.minikube_profile
 
     def why_down(self, settings: Settings) -> str:
-        """What Minikube knows of it."""
+        """Return what Minikube reports about the cluster; empty if it runs."""
         try:
             return command.trouble(settings.of_cluster.minikube_profile)
         except ProgramError as failure:
             return str(failure)
 
     def resume(self, settings: Settings) -> None:
-        """Start it; what was never made is `up`'s to make."""
+        """Start the cluster; one that was never created is left to `up`."""
         command.resume(settings.of_cluster.minikube_profile)
 
     def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int]:
-        """The NodePort, which is reached from Linux alone."""
+        """Return a node's address with the NodePort, which is reached from Linux alone."""
         return node, settings.of_cluster.dashboard_node_port
 
     def log_command(self, settings: Settings) -> Sequence[str]:
-        """Kubelet, containerd, the control plane."""
+        """Return the command that prints the logs of the kubelet, containerd and the control plane."""
         return ("minikube", "--profile", settings.of_cluster.minikube_profile, "logs")
 
 
 def _have_machine() -> None:
-    """Hold the machine's lock while the program lives, which is as long as the update: its runs are this machine's.
+    """Hold the machine's lock during the update, whose runs use this machine.
 
-    With `make up` that took it before, there is nothing to wait for.
+    If `make up` took it before, there is nothing to wait for.
     """
     try:
         machine_lock.hold(lambda text: print(text, flush=True))  # Pulumi's own log would say it after the wait
@@ -194,7 +196,7 @@ def _have_machine() -> None:
 
 
 def _refuse_and_clear(settings: Settings) -> None:
-    """Refuse a cluster that is gone or stopped, with RunError; clear what a killed `up` left in it."""
+    """Refuse a missing or stopped cluster, with RunError; clean up what a killed `up` left in it."""
     profile, own = settings.of_cluster.minikube_profile, kube.own_path(settings.stack)
     try:
         trouble = command.trouble(profile)
@@ -218,18 +220,18 @@ def _refuse_and_clear(settings: Settings) -> None:
         raise pulumi.RunError(f"nothing was changed: {error}") from None
     except KubeError as error:
         if command.started(profile):
-            raise pulumi.RunError(f"the cluster can't be asked: {error}") from None
-        pulumi.log.debug(f"nothing was looked for in a cluster that is half made: {error}")
+            raise pulumi.RunError(f"the cluster could not be asked: {error}") from None
+        pulumi.log.debug(f"leftovers were not searched in an incomplete cluster: {error}")
 
 
 def _clear(api: Any, namespace: str) -> None:
-    """What an update that was killed left, and what would be in the way of this one."""
+    """End the Jobs of a killed update, and mark its pending Helm revisions failed: both would block this one."""
     jobs = leftover_jobs.end_unfinished(api, namespace)
     if jobs:
-        pulumi.log.info(f"ended what an interrupted update left running: {', '.join(jobs)}")
+        pulumi.log.info(f"ended Jobs of an interrupted update: {', '.join(jobs)}")
     pending = helm_release.mark_failed(api, namespace, operator_spec.RELEASE)
     if pending:
-        pulumi.log.info(f"an interrupted installation of the operator is made again ({', '.join(pending)})")
+        pulumi.log.info(f"retrying an interrupted installation of the operator ({', '.join(pending)})")
 
 
 def _profile_has_a_name(draft: Draft) -> Iterator[Problem]:
@@ -261,7 +263,7 @@ def _node(draft: Draft) -> Size:
 
 
 def _kept(nodes: int) -> list[Size]:
-    """Of each node, for the system's pods: the first has the control plane."""
+    """Return what is reserved on each node for the system's pods: the first has the control plane."""
     return [RESERVED, *[RESERVED_WITHOUT_CONTROL_PLANE] * (nodes - 1)]
 
 
@@ -274,7 +276,7 @@ def _is_on(arm: Arm, draft: Draft) -> bool:
 
 
 def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
-    """What the scheduler could not place."""
+    """Yield what the scheduler could not place."""
     nodes = [node] * len(kept)
     arms = cluster_fit(measurement, nodes, kept)
     if arms:
@@ -284,7 +286,7 @@ def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> 
         smaller = [worker_line(largest.at_most(measurement.worker))] if largest else []
         yield Unfit(
             f"the pods of {' and '.join(arms)}, beside a Ray cluster of {measurement.workers} workers, do not fit"
-            f" {len(kept)} nodes of {node}; for the system are kept {', '.join(map(str, kept))}",
+            f" {len(kept)} nodes of {node}; reserved for the system: {', '.join(map(str, kept))}",
             (*without_arms_line(fewer), *smaller, larger),
         )
 
@@ -297,7 +299,7 @@ def _size_lines(node: Size, larger: Size) -> str:
 
 
 def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
-    """What would share this machine's physical cores: each node reports all of them as its own."""
+    """Yield a lack of physical cores, which nodes would share: each node reports all of them as its own."""
     cores = draft.facts.physical_cores
     needed = math.ceil(max(measurement.most(kept).cpus - 1e-9, node.cpus))
     if needed > cores:
@@ -311,7 +313,7 @@ def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Seque
 
 
 def _unfit_memory(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
-    """What would not fit this machine's memory, which nothing lifts."""
+    """Yield a lack of memory on this machine, which no setting permits."""
     memory = draft.facts.memory_bytes
     needed = max(measurement.most(kept).memory_bytes, node.memory_bytes)
     if needed > memory:

@@ -1,4 +1,4 @@
-"""What the commands of a Minikube cluster are told, as environment variables. Pure: starts nothing."""
+"""The description of a Minikube cluster for its commands, as an environment variable. Pure: starts nothing."""
 
 import json
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from infra.settings.settings import Settings
 
 MIB = 2**20
 VARIABLE = "MINIKUBE_CLUSTER"
-"""Environment variable with a `Cluster` as JSON: one value, quoted by nobody."""
+"""The environment variable with a `Cluster` as JSON: one value that needs no quoting."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """A Minikube cluster as the settings want it."""
+    """A Minikube cluster as the settings describe it."""
 
     stack: str
     profile: str
@@ -27,24 +27,24 @@ class Cluster:
     cni: str
     addons: tuple[str, ...]
     images: tuple[str, ...]
-    """Of this machine's engine, loaded into every node before anything is installed."""
+    """Images of this machine's engine, loaded into every node before anything is installed."""
 
     def environment(self) -> dict[str, str]:
-        """The environment of the cluster's commands."""
+        """Return the environment of the cluster's commands."""
         return {VARIABLE: json.dumps(asdict(self), sort_keys=True)}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Cluster":
-        """The cluster that the environment describes."""
+        """Return the cluster that the environment describes."""
         return cls.from_dict(json.loads(environment[VARIABLE]))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Cluster":
-        """The cluster of a dict as `asdict` makes it, or as JSON brings it back."""
+        """Return the cluster of a dict as `asdict` returns it, or as JSON decodes it."""
         return cls(**data | {"addons": tuple(data["addons"]), "images": tuple(data["images"])})
 
     def start_command(self) -> list[str]:
-        """The command that makes the cluster, or takes it up again."""
+        """Return the command that creates or starts the cluster."""
         command = [
             *(
                 "minikube",
@@ -64,7 +64,7 @@ class Cluster:
 
 
 def wanted_cluster(settings: Settings) -> Cluster:
-    """The cluster that the settings want."""
+    """Return the cluster that the settings describe."""
     wanted = settings.of_cluster
     return Cluster(
         stack=settings.stack,
@@ -87,11 +87,11 @@ FIXED = {
     "cni": "minikubeCni",
     "profile": "minikubeProfile",
 }
-"""Fields that Minikube can't change of a cluster that exists, and their config keys."""
+"""Fields that Minikube cannot change in an existing cluster, and their config keys."""
 
 
 def unchangeable(existing: Cluster, wanted: Cluster) -> list[str]:
-    """What of `wanted` can be had by making the cluster anew only: a phrase each."""
+    """Return the differences that require the cluster to be recreated: a phrase each."""
     changes = [
         f"{key} {getattr(existing, name)} → {getattr(wanted, name)}"
         for name, key in FIXED.items()

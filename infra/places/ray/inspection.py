@@ -1,6 +1,6 @@
-"""Looks at a Ray cluster that exists, before an update: whether it answers, what it is, whether it holds a measurement.
+"""Inspects an existing Ray cluster before an update: whether it answers, its version, its room for a measurement.
 
-What is installed on its nodes only a job there can tell. Nothing is changed; each obstacle says what lifts it.
+Only a job there can list the packages of its nodes. Changes nothing; each obstacle comes with its fix.
 """
 
 import http.client
@@ -28,16 +28,16 @@ from training.launch.submit import JobsApi, SubmitError
 
 LOOK = PROJECT / "training" / "launch" / "ray_nodes.py"
 SAID_LINES = 5
-"""Of the log of a job that failed."""
+"""The number of log lines shown of a job that failed."""
 
 
 class AskError(OSError):
-    """Why the cluster can't be asked, and what helps."""
+    """A failure to ask the cluster; the message says why, and what helps."""
 
 
 @dataclass(frozen=True)
 class Installed:
-    """What a Python has."""
+    """The packages and modules of one Python on the cluster."""
 
     where: str
     versions: Mapping[str, str]
@@ -48,12 +48,12 @@ class Installed:
 
 
 def connect(settings: Settings) -> JobsApi:
-    """The cluster's Job Submission API; nothing is asked."""
+    """Return a client of the cluster's Job Submission API; sends no request."""
     return JobsApi(settings.of_ray.ray_address, settings.of_ray.ray_token)
 
 
 def nodes(api: JobsApi, settings: Settings) -> RayNodes:
-    """What the cluster is. Raises AskError."""
+    """Return the cluster's version and nodes. Raises AskError."""
     with _asking(settings):
         version, entries = api.version(), api.nodes()
         alive = [node["resources_total"].get("CPU", 0.0) for node in entries if node["state"] == "ALIVE"]
@@ -62,7 +62,7 @@ def nodes(api: JobsApi, settings: Settings) -> RayNodes:
 
 @contextmanager
 def _asking(settings: Settings) -> Iterator[None]:
-    """What the cluster or the way to it refuses, as an AskError."""
+    """Turn any refusal of the cluster or the connection into an AskError."""
     address = settings.of_ray.ray_address
     try:
         yield
@@ -71,15 +71,16 @@ def _asking(settings: Settings) -> Iterator[None]:
         raise AskError(_refusal(error, settings)) from None
     except OSError as error:
         raise AskError(
-            f"{address} does not answer ({getattr(error, 'reason', error)}): is the cluster up, and reached from here?"
-            f" Where it has another address:\n  {set_line('rayAddress', 'http://…:8265')}"
+            f"{address} does not answer ({getattr(error, 'reason', error)}). Check that the cluster runs and that"
+            " this machine reaches it."
+            f" If it has another address:\n  {set_line('rayAddress', 'http://…:8265')}"
         ) from None
     except (ValueError, LookupError, TypeError, AttributeError, http.client.HTTPException) as error:
         raise AskError(_no_dashboard(settings, repr(error))) from None
 
 
 def _refusal(error: urllib.error.HTTPError, settings: Settings) -> str:
-    """What an answer other than 200 means."""
+    """Explain an answer other than 200."""
     address, line = settings.of_ray.ray_address, "pulumi config set --secret rayToken"
     if HTTPStatus.MULTIPLE_CHOICES <= error.code < HTTPStatus.BAD_REQUEST:
         return _sent_on(address, error)
@@ -91,7 +92,7 @@ def _refusal(error: urllib.error.HTTPError, settings: Settings) -> str:
 
 
 def _sent_on(address: str, error: urllib.error.HTTPError) -> str:
-    """What to do where an address leads to another one: mostly of the same host, with TLS."""
+    """Explain what to do about a redirect: mostly to the same host, with TLS."""
     location, here = urlsplit(error.headers.get("Location", "")), urlsplit(address)
     same = location.hostname == here.hostname and location.scheme == "https"
     example = f"https://{location.netloc}{here.path}" if same else "http://…:8265"
@@ -109,7 +110,7 @@ def _no_dashboard(settings: Settings, reason: str) -> str:
 
 
 def obstacles(api: JobsApi, settings: Settings, nodes: RayNodes) -> Iterator[Unfit]:
-    """What of the cluster, as it is now, is in the way of the measurement. Raises AskError."""
+    """Yield what in the cluster's current state is in the way of the measurement. Raises AskError."""
     if _numbers(nodes.version) < LEAST_RAY:
         least = dotted(LEAST_RAY)
         yield Unfit(
@@ -125,7 +126,7 @@ def obstacles(api: JobsApi, settings: Settings, nodes: RayNodes) -> Iterator[Unf
 
 
 def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Unfit]:
-    """Workers for which there is no room; and what has to be on one node."""
+    """Yield workers for which there is no room, and arms that need more CPUs on one node."""
     recipe, shown = settings.recipe, ", ".join(f"{each:g}" for each in cpus) or "none"
     room = sum(int(round(each / recipe.worker_cpus, 6)) for each in cpus)
     if room < recipe.workers:
@@ -146,7 +147,7 @@ def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Unfit]:
 
 
 def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Unfit]:
-    """What is installed on the nodes and in the way, as a job of some seconds there tells. Raises AskError."""
+    """Yield the missing or conflicting packages of the nodes, listed by a job of some seconds. Raises AskError."""
     wanted = needed(settings.recipe)
     job, *others = _installed(api, settings, wanted)
     if _numbers(job.versions["python"]) < LEAST_PYTHON:
@@ -169,7 +170,8 @@ def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Unfi
 
 
 def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Unfit]:
-    """Ranks would be of different versions; with Python's and Ray's own, Ray refuses to start them."""
+    """Yield packages whose versions differ between nodes; with other versions of Python or Ray, Ray refuses to
+    start."""
     for other in others:
         names = sorted(job.versions.keys() & other.versions.keys())
         for name in (name for name in names if job.versions[name] != other.versions[name]):
@@ -180,7 +182,8 @@ def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Unfit]:
 
 
 def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> list[Installed]:
-    """What the job's own Python has, and that of each node's workers, as a job tells. Raises AskError."""
+    """Return the packages of the job's own Python, and those of each node's workers, listed by a job. Raises
+    AskError."""
     name = f"{settings.stack}-look-{secrets.token_hex(3)}"
     question = {"packages": sorted({*wanted.values(), *(f"{package}-cpu" for package in wanted.values())}),
              "modules": sorted(wanted)}  # fmt: skip
@@ -194,9 +197,7 @@ def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> l
         _, _, answer = api.log(name).rpartition(ray_nodes.MARKER)
         installed = json.loads(answer)
     except (SubmitError, OSError, ValueError) as error:
-        raise AskError(
-            f"a job of some seconds that tells what is installed there failed: {error}\n{_log(api, name)}"
-        ) from None
+        raise AskError(f"the short job that lists the cluster's packages failed: {error}\n{_log(api, name)}") from None
     by_node = [
         Installed(f"node {at}", node["versions"], frozenset(node["modules"])) for at, node in installed["nodes"].items()
     ]
@@ -205,7 +206,7 @@ def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> l
 
 
 def _log(api: JobsApi, name: str) -> str:
-    """The end of a job's log."""
+    """Return the end of a job's log; "" if it cannot be read."""
     try:
         return "\n".join(f"  | {line}" for line in printable(api.log(name)).splitlines()[-SAID_LINES:])
     except OSError:
@@ -213,5 +214,5 @@ def _log(api: JobsApi, name: str) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Major and minor."""
+    """Return major and minor."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])

@@ -1,7 +1,7 @@
-"""What a run is as a job of a Ray cluster: what is sent there, what it reserves, its command. Pure; no Pulumi.
+"""A run as a job of a Ray cluster: the files it sends, the CPUs it reserves, its command. Pure; no Pulumi.
 
-The project's own modules travel with each run: the cluster's image is not ours. They stand beside a script's files in a
-folder of their own, for a script may have modules of the same names.
+The project's own modules travel with each run: the cluster's image is not ours. They have a folder of their own next to
+a script's files, because a script may have modules of the same names.
 """
 
 import hashlib
@@ -28,26 +28,26 @@ LOCK = PROJECT / "uv.lock"
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be submitted."""
+    """A run to submit."""
 
     package: bytes
-    """A zip: the folder that it begins in."""
+    """A zip: the folder in which the job starts."""
     command: tuple[str, ...]
     cpus: float
-    """That its own process reserves; 0: Ray reserves those of its workers."""
+    """The CPUs that the job's own process reserves; 0 if Ray reserves those of its workers."""
 
 
 class Jobs:
     """The runs of a measurement, for their hashes."""
 
     def of_run(self, plan: RunPlan) -> Mapping[str, Any]:
-        """What a job is told beside what the plan knows."""
+        """Return what a job gets in addition to the plan."""
         arm = ARMS[plan.arm]
         return {"cpus": cpus_of(plan.arm, plan.recipe), "modules": _digest(arm.name, plan.recipe.workload)}
 
 
 def job(arm: str, recipe: Recipe, secret: Mapping[str, str], name: str) -> Job:
-    """The job of a run of that name. Raises ValueError for a script that can't be sent."""
+    """Return the job of a run of that name. Raises ValueError for a script that cannot be sent."""
     files = named(recipe.workload).files(recipe)
     ours = BESIDE_SCRIPT if files else "."
     address = ["--address=auto"] if ARMS[arm].start == "ray" else []
@@ -57,20 +57,20 @@ def job(arm: str, recipe: Recipe, secret: Mapping[str, str], name: str) -> Job:
 
 
 def cpus_of(arm: str, recipe: Recipe) -> float:
-    """What the job of an arm reserves on one node."""
+    """Return the CPUs that the job of an arm reserves on one node."""
     definition = ARMS[arm]
     return 0 if definition.start == "ray" else round(definition.processes(recipe) * definition.process_cpus(recipe), 3)
 
 
 def flags(arm: str, recipe: Recipe, files: Files | None) -> list[str]:
-    """The recipe as the job is told it, without what does not change the arm."""
+    """Return the recipe's flags for the job, without those that do not change the arm."""
     ignored = tuple(f"{kebab(key)}=" for key in ARMS[arm].ignores)
     shown_recipe = replace(recipe, **files.recipe) if files else recipe
     return [flag for flag in shown_recipe.flags() if not flag.startswith(ignored)]
 
 
 def modules(arm: str, workload: str) -> list[Path]:
-    """The project's files that a run of an arm needs there."""
+    """Return the project's files that a run of an arm needs there."""
     trained = named(workload)
     by_path = {path for folder in trained.by_path for path in (PROJECT / folder).rglob("*.py")}
     imported = {*provenance.modules_of_run(arm, workload), *provenance.modules_of([ENTRY])}

@@ -1,6 +1,6 @@
-"""Whose measurements are, on a Ray cluster that others measure on, too: a stack's of this checkout.
+"""Identifies this checkout's jobs on a shared Ray cluster.
 
-Names of stacks do not tell: the one that the project ships is `ray` everywhere.
+A stack's name is not enough: every checkout has a stack `ray`.
 """
 
 import os
@@ -14,7 +14,7 @@ FILE = Path(".state", "owner")
 
 
 def of(stack: str, project: Path = PROJECT) -> str:
-    """What the stack's jobs are marked with; made once in a checkout. Raises OSError."""
+    """Return the mark of the stack's jobs; created once in a checkout. Raises OSError."""
     file = project / FILE
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
@@ -28,7 +28,7 @@ def of(stack: str, project: Path = PROJECT) -> str:
 
 
 def known_mark(stack: str, project: Path = PROJECT) -> str:
-    """The same where it was made before; "", which no job has, where it was not."""
+    """Return the mark if it was created before; otherwise "", which no job has."""
     try:
         return f"{stack}-{(project / FILE).read_text(encoding='utf-8')}"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The target `ray`: a Ray cluster that exists, reached by its dashboard's address. Every run is a job there."""
+"""The target `ray`: an existing Ray cluster, reached by its dashboard's address. Every run is a job there."""
 
 import platform
 from collections.abc import Iterator, Sequence
@@ -28,11 +28,11 @@ from training.launch.submit import is_readable_on_the_way
 ON_ONE_NODE = ("wide", "native")
 """Arms whose processes share a node with the CPUs of all workers."""
 DATASETS = ("digits", "synthetic")
-"""Those that no node has to hold or download."""
+"""Data sets that no node has to hold or download."""
 
 
 class ExistingRay:
-    """The cluster that an address leads to. It is left as it is: runs come and go as jobs."""
+    """The cluster at an address. It is not changed: runs are jobs that start and end."""
 
     target: Target = "ray"
     trains_here = False
@@ -40,7 +40,7 @@ class ExistingRay:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must agree there."""
+        """The checks of this target."""
         return (
             Check(_address_is_named, ("rayAddress",)),
             Check(_token_is_secret, ("rayToken",)),
@@ -49,11 +49,12 @@ class ExistingRay:
         )
 
     def installed(self, requirements: str | None, image: str | None) -> OfRayCluster:  # noqa: ARG002
-        """A preview asks no node what it has: Ray, and a Python."""
+        """Return the versions of this machine's Ray and Python: a preview asks no node."""
         return OfRayCluster(ray=version("ray"), python=platform.python_version())
 
     def why_not(self, arm: str, draft: Draft) -> str:
-        """Tuned Ray starts for each run; and no node is asked at preview how many CPUs it has."""
+        """Return why an arm cannot run: tuned Ray starts for each run, and a preview asks no node how many CPUs it
+        has."""
         if arm == "tuned":
             return "it is a Ray that starts for each run, on target local"
         if arm in ON_ONE_NODE and draft["wideArm"] != ON and draft["workers"] > 1:
@@ -64,11 +65,11 @@ class ExistingRay:
         return ""
 
     def unfit(self, draft: Draft) -> list[Unfit]:  # noqa: ARG002
-        """Nothing: what the cluster holds is asked at `up`."""
+        """Return nothing: `up` asks the cluster what it holds."""
         return []
 
     def remarks(self, draft: Draft) -> list[str]:
-        """What is sent to the cluster for others to read."""
+        """Return a remark if secrets are sent to the cluster unencrypted."""
         address = draft["rayAddress"]
         secret = [key for key in ("rayToken", "secretEnvironment") if draft.get(key)]
         if not (secret and address and is_readable_on_the_way(address)):
@@ -76,25 +77,26 @@ class ExistingRay:
         return [f"{' and '.join(secret)}: {readable(address)}"]
 
     def machines(self, settings: Settings) -> dict[str, Any]:
-        """Which cluster it is, and what is known of its nodes."""
+        """Return the cluster's address, and what is known of its nodes."""
         ray = settings.of_ray
         nodes = {"version": ray.nodes.version, "cpus": list(ray.nodes.cpus)} if ray.nodes else None
         return {"address": ray.ray_address, "nodes": nodes}
 
     def pods(self, settings: Settings) -> Jobs:  # noqa: ARG002
-        """The jobs."""
+        """Return the jobs."""
         return Jobs()
 
     def beside_workers(self, settings: Settings) -> Reserved:  # noqa: ARG002
-        """Ray's head and the driver reserve nothing, and are there without a measurement."""
+        """Return nothing: Ray's head and the driver reserve nothing, and exist without a measurement."""
         return Reserved()
 
     def idle_ray(self, settings: Settings) -> Reserved:  # noqa: ARG002
-        """Ray's processes reserve nothing while no job of Ray's workers runs."""
+        """Return nothing: Ray's processes reserve nothing while no job of Ray's workers runs."""
         return Reserved()
 
     def prepare(self, settings: Settings) -> Settings:
-        """Say what the cluster is, and refuse one that can't hold the measurement. Changes nothing at a preview."""
+        """Describe the cluster, and refuse one that cannot hold the measurement. A preview changes nothing. Raises
+        RunError."""
         preview = pulumi.runtime.is_dry_run()
         api = inspection.connect(settings)
         try:
@@ -104,23 +106,23 @@ class ExistingRay:
                 refused = list(inspection.unlike(api, settings, nodes))
         except AskError as error:
             if not preview:
-                raise pulumi.RunError(f"the Ray cluster can't be asked; nothing was changed.\n{error}") from None
-            pulumi.log.warn(f"{error}\nThis preview shows every run as one that would be made again.")
+                raise pulumi.RunError(f"the Ray cluster could not be asked; nothing was changed.\n{error}") from None
+            pulumi.log.warn(f"{error}\nThis preview shows every run as one to repeat.")
             return settings
         pulumi.log.info(f"the cluster: {description(settings, nodes)}")
         if refused and not preview:
-            words = "this Ray cluster can't be used so; nothing was changed."
+            words = "This Ray cluster does not meet the requirements below; nothing was changed."
             raise pulumi.RunError("\n\n".join([words, *map(str, refused)]))
         for obstacle in refused:
             pulumi.log.warn(f"`up` would be refused: {obstacle}")
         return replace(settings, ray=replace(settings.of_ray, nodes=nodes))
 
     def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "RayMeasurement":
-        """The runs."""
+        """Declare the runs."""
         return RayMeasurement("measurement", settings, runs)
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """The cluster, asked the same as at a preview."""
+        """Yield the same findings about the cluster as a preview."""
         api, needed = inspection.connect(settings), "a Ray cluster that answers"
         try:
             nodes = inspection.nodes(api, settings)
@@ -134,10 +136,10 @@ class ExistingRay:
 
 
 class RayMeasurement(pulumi.ComponentResource):
-    """Makes the planned runs in their order. They never overlap: they share the nodes' cores."""
+    """Declares the planned runs in their order. They never overlap: they share the nodes' cores."""
 
     runs: dict[str, RayJobRun]
-    """By name."""
+    """The runs by name."""
 
     def __init__(
         self, name: str, settings: Settings, plans: Sequence[RunPlan], opts: pulumi.ResourceOptions | None = None
@@ -155,7 +157,7 @@ class RayMeasurement(pulumi.ComponentResource):
 
     @property
     def outputs(self) -> dict[str, pulumi.Input[str]]:
-        """The stack's outputs beside the comparison: the address is one of the settings."""
+        """Return no outputs in addition to the comparison: the address is one of the settings."""
         return {}
 
     @property
@@ -165,7 +167,7 @@ class RayMeasurement(pulumi.ComponentResource):
 
 
 def readable(address: str) -> str:
-    """That it has no TLS, and the lines that lead there through SSH."""
+    """Warn that the address has no TLS, with the lines that open a tunnel through SSH."""
     parts = urlsplit(address)
     named = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]  # an IPv6 address has colons, too
     here, port = named or "8265", named or "80"
@@ -177,13 +179,13 @@ def readable(address: str) -> str:
 
 
 def description(settings: Settings, nodes: RayNodes) -> str:
-    """The cluster, for people."""
+    """Describe the cluster in one line."""
     cpus = ", ".join(f"{each:g}" for each in nodes.cpus) or "none"
     return f"Ray {nodes.version} at {settings.of_ray.ray_address}, CPUs of its nodes: {cpus}"
 
 
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
-    """What the provider reads. The recipe is one string, because Pulumi makes floats of numbers."""
+    """Return the properties for the provider. The recipe is one string, because Pulumi turns numbers into floats."""
     ray, variables = settings.of_ray, settings.secret_environment
     secret = {"token": ray.ray_token, "secretEnvironment": canonical(dict(variables)) if variables else ""}
     recipe = plan.recipe

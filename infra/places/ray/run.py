@@ -29,10 +29,10 @@ class RayJobRun(Resource, module="ray", name="Run"):
 
 
 class RayJobRunProvider(TrainingRunProvider):
-    """Creates a run by submitting it, and stops it again with the update; otherwise as on this machine."""
+    """Creates a run by submitting it, and stops it with the update; otherwise as on this machine."""
 
     def command(self, props: dict[str, Any], folder: Path) -> list[str]:
-        """The process that submits and follows, under its guard."""
+        """Return the command of the guard and the process that submits and follows."""
         deadline = f"{props['timeoutMinutes'] * 60:g}"
         return [
             *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
@@ -43,6 +43,6 @@ class RayJobRunProvider(TrainingRunProvider):
         ]
 
     def variables(self, props: dict[str, Any]) -> dict[str, str]:
-        """With the token, and the script's secret variables."""
+        """Return the environment with the token, and the script's secret variables."""
         variables = {TOKEN: props.get("token"), SECRET: props.get("secretEnvironment"), "PYTHONUNBUFFERED": "1"}
         return environment.allowed(os.environ) | {name: value for name, value in variables.items() if value}

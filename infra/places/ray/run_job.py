@@ -23,7 +23,7 @@ from training.launch.submit import TOKEN, JobsApi, SubmitError, Whose, patiently
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m infra.places.ray.run_job", description=__doc__)
     parser.add_argument("--address", required=True)
     parser.add_argument("--stack", required=True)
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> TrainingResult:
-    """Make the run; its job has the name of the folder."""
+    """Run the job, which is named after the folder, and return its result."""
     name, whose = f"{stack}-{folder.name}", Whose(stack, owner.of(stack))
     job = jobs.job(arm, recipe, json.loads(os.environ.get(SECRET, "{}")), name)
     progress = _Shown(Progress(folder))
@@ -60,7 +60,7 @@ def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> Tra
 
 
 def checked(run_result: TrainingResult, arm: str, recipe: Recipe) -> TrainingResult:
-    """The result, if it is of this run. Raises ResultError."""
+    """Return the result if it belongs to this run. Raises ResultError."""
     if run_result.arm != arm or run_result.recipe.get("seed") != recipe.seed:
         raise ResultError(
             f"the log holds the result of another run: {run_result.arm}, seed {run_result.recipe.get('seed')}"
@@ -69,13 +69,13 @@ def checked(run_result: TrainingResult, arm: str, recipe: Recipe) -> TrainingRes
 
 
 class _Shown:
-    """What is printed of a job's log: all but the result; and its newest whole line as the run's progress."""
+    """The visible part of a job's log: all but the result; its newest complete line is the run's progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._last = progress, ""
 
     def visible(self, log: str) -> str:
-        """Of the log so far."""
+        """Return the visible part of the log so far."""
         text = log_result.without_result(log)
         *lines, _ = text.split("\n")
         if lines and lines[-1] != self._last:
