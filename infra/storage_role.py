@@ -83,7 +83,8 @@ def _session(run: str) -> str:
 def _explained(answer: str, role: str, seconds: int) -> str:
     minutes = (CHAINED_SECONDS - MARGIN_SECONDS) // 60
     if "chaining" in answer:
-        why = f"the caller is itself a role, and can assume another for an hour at most; {seconds // 60} minutes were requested"
+        requested = f"{seconds // 60} minutes were requested"
+        why = f"the caller is itself a role, and can assume another for an hour at most; {requested}"
         way = f"pulumi config set runTimeoutMinutes {minutes}"
     elif "DurationSeconds" in answer:
         why = f"the role may not be assumed for as long as a run's deadline and {MARGIN_SECONDS // 60} minutes"

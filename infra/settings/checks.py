@@ -1,5 +1,8 @@
-"""What must agree between the settings of every workload: workers, seeds. Not the rules of one key alone, which are in
-`infra.settings.table`, and not what a workload (`infra.settings.cnn`) or a place (`infra.places`) has of its own."""
+"""Checks between the settings of every workload: workers, seeds, storage, tracking.
+
+Not here: the rules of one key (`infra.settings.table`), and the checks of one workload (`infra.settings.cnn`) or one
+place (`infra.places`).
+"""
 
 import os
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
-"""Reading config values key by key, and what is said about those that cannot be used. Not about how they go together:
-`infra.settings.checks`. Pulumi is not needed here."""
+"""Reads config values key by key, and explains those that cannot be used. Needs no Pulumi.
+
+Not here: the checks between keys (`infra.settings.checks`).
+"""
 
 import difflib
 import re

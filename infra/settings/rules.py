@@ -1,5 +1,7 @@
-"""Rules for settings that only the program has: names, images, memory, lists and JSON. Not what a recipe may hold:
-`training.contract.recipe` says that."""
+"""Rules for settings that only the program has: names, images, memory, lists and JSON.
+
+Not here: the rules of a recipe's values (`training.contract.recipe`).
+"""
 
 import json
 import re

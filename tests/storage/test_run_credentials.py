@@ -136,9 +136,9 @@ def test_a_secret_of_others_is_neither_written_nor_deleted(
         there.put("/api/v1", "secrets", theirs, NAMESPACE)
         before = str(there.objects)
 
-        with pytest.raises(run_credentials.ForeignSecretError, match=f"is of {whose}"):
+        with pytest.raises(run_credentials.ForeignSecretError, match=f"belongs to {whose}"):
             RunCredentialsProvider().create(props)
-        with pytest.raises(UnusableStorageError, match=f"is of {whose}"):
+        with pytest.raises(UnusableStorageError, match=f"belongs to {whose}"):
             probe.create(given)
         probe.delete("", given)
 

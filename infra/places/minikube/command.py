@@ -133,7 +133,8 @@ def _start_again(cluster: Cluster) -> None:
         _start(cluster)
     except ProgramError as failure:
         raise ProgramError(
-            f"{failure}\n{cluster.profile} was complete and does not start. It is not deleted, because runs may have kept files in it.\n"
+            f"{failure}\n{cluster.profile} was complete and does not start. It is not deleted, because runs may have"
+            " kept files in it.\n"
             "`make up` retries; or, if nobody needs what is in it:  "
             f"minikube delete --profile {cluster.profile}"
         ) from failure

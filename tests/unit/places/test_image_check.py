@@ -95,7 +95,7 @@ def test_an_image_that_will_do_is_remembered_with_its_versions(
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ShortJobError("it ended with exit code 1", "a\nb"), r"(?s)can't be that of the pods.*\n  - a\n  - b"),
+        (ShortJobError("it ended with exit code 1", "a\nb"), r"(?s)cannot run the pods.*\n  - a\n  - b"),
         (
             ShortJobError("its image can't be pulled: not found", pulled=False),
             "(?s)not found.*config set image .*imagePull",
