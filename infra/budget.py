@@ -20,9 +20,9 @@ from training.contract.timed import Timed
 LEAST_STEPS = 20
 """The smallest number of steps advised: fewer hardly leave the warm-up."""
 COSTS = {
-    TUNED: "nothing is said of what careful set-up could gain",
-    NATIVE: "nothing is said of what Ray itself costs",
-    WIDE: "nothing is said of a bigger machine instead",
+    TUNED: "no figures for Ray with a careful set-up",
+    NATIVE: "no figures for the cost of Ray itself",
+    WIDE: "no comparison with a bigger machine",
 }
 """Arms that may be left out, with what the verdict loses; the least needed first."""
 OF_A_METRIC = ("metric", "metricTarget", "metricTolerance")
@@ -98,7 +98,7 @@ Shorter = tuple[str, str, Wanted]
 def _fewer_sides(request: Wanted) -> Iterator[Shorter]:
     arms = {side.arm for side in request.sides}
     if any(side.workers != request.recipe.workers for side in request.sides):
-        cost = "nothing is said of fewer workers"
+        cost = "no figures for fewer workers"
         yield "pulumi config rm workersCurve", cost, request.without(curve=False)
     for arm, cost in COSTS.items():
         if arm.name in arms:
@@ -135,7 +135,7 @@ def _fewer_steps(settings: Settings, request: Wanted, known: Sequence[Timed], bu
         return
     steps = _rounded(_most(LEAST_STEPS, now - 1, lambda count: _fits(_ended_after(count, request), known, budget)))
     removed = [f"pulumi config rm {key}" for key in OF_A_METRIC if key in settings.explicit]
-    cost = f"each rank ends after {steps} steps, and nothing is said of what the training reaches"
+    cost = f"each rank ends after {steps} steps, so what the training reaches is unknown"
     yield " && ".join([*removed, set_line("measureSteps", steps)]), cost, _ended_after(steps, request)
 
 

@@ -23,17 +23,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the engine puts 
 from policy.rules import RULES, Declared, Rule, exposed_services
 
 UNKNOWN = "(not known before the update)"
-"""No rule accepts it: what a rule looks at has to be known at preview."""
+"""Refuse an unknown value: a rule needs what it reads at preview."""
 
 
 def declared(resource: ResourceValidationArgs | PolicyResource) -> Declared:
-    """The resource as rules read it."""
+    """Return the resource as rules read it."""
     provider = resource.provider.name if resource.provider else None
     return Declared(resource.resource_type, resource.name, _plain(resource.props), provider, resource.urn)
 
 
 def _plain(value: Any) -> Any:
-    """Dicts and lists instead of proxies that raise an error, which ends the rule, for what is not known yet."""
+    """Return dicts and lists instead of proxies, which raise an error for an unknown value and so end the rule."""
     if isinstance(value, Mapping):
         return {key: _known(value, key) for key in value}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -3,7 +3,7 @@
     python -m infra.image.command build|load|push
 
 Reads IMAGE, WORKLOAD, BASE_IMAGE, DATASET, DATASET_PATH, REQUIREMENTS, and for `load` PROFILE from the environment.
-What is there already under the same name is left as it is: the tag is a hash of the content.
+An image that exists under the same name is not changed: the tag is a hash of the content.
 """
 
 import os

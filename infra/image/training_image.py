@@ -1,4 +1,4 @@
-"""The training image: built here and brought to the cluster, or one that is in a registry already."""
+"""The training image: built here and brought to the cluster, or pulled from a registry."""
 
 from dataclasses import dataclass
 
@@ -20,12 +20,12 @@ class Nodes:
 
 
 class TrainingImage(pulumi.ComponentResource):
-    """Builds the image and brings it to Minikube's nodes, or without those to its registry."""
+    """Builds the image and brings it to Minikube's nodes, or pushes it to its registry if there are none."""
 
     reference: str
     """The image's name and tag."""
     ready: command.local.Command
-    """When this is done, a pod can start from the image."""
+    """The resource that must exist before a pod can start from the image."""
 
     def __init__(
         self,

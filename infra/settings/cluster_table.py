@@ -254,7 +254,7 @@ _PLACE = (
         example='[{"key": "dedicated", "operator": "Equal", "value": "training", "effect": "NoSchedule"}]',
         unset=(),
         targets=CLUSTER,
-        help="taints that the pods bear, as JSON",
+        help="tolerations of the pods, as JSON",
     ),
 )
 _RAY = (

@@ -109,7 +109,7 @@ def has_ray_arm(draft: Draft) -> Iterator[Problem]:
     if script and script.kind == "spawn":
         yield Problem(
             draft.shown("scriptKind"),
-            "a script whose ranks somebody else starts: by torchrun's variables, or Ray Train",
+            "a script whose ranks are started by torchrun's variables, or by Ray Train",
             (set_line("scriptKind", "torchrun"),),
             why="it calls torch.multiprocessing.spawn, so Ray can't start its ranks, and there is no arm ray; where it "
             "takes them from torchrun's variables, too, say so",

@@ -131,7 +131,7 @@ def test_a_secret_of_others_is_neither_written_nor_deleted(
     theirs: dict[str, Any] = {"metadata": {"name": ROLE_SECRET}, "data": {"key": "dmFsdWU="}}
     probe = StorageProbeProvider()
     given = {**props, "name": "storage-probe", "address": PREFIX, "pod": "{}"}
-    for annotations, whose in (({}, "somebody else"), ({STACK_ANNOTATION: "theirs"}, "stack theirs")):
+    for annotations, whose in (({}, "another owner"), ({STACK_ANNOTATION: "theirs"}, "stack theirs")):
         theirs["metadata"]["annotations"] = annotations
         there.put("/api/v1", "secrets", theirs, NAMESPACE)
         before = str(there.objects)

@@ -171,10 +171,10 @@ def _foreign(claim: Mapping[str, Any], stack: str, namespace: str) -> Refusals:
     owner = (claim["metadata"].get("annotations") or {}).get(STACK_ANNOTATION)
     if owner == stack:
         return []
-    whose = f"stack {owner}" if owner else "somebody else"
+    whose = f"stack {owner}" if owner else "another owner"
     return [
         (
-            f"the claim {CLAIM} in namespace {namespace} is of {whose}, and stays as it is",
+            f"the claim {CLAIM} in namespace {namespace} belongs to {whose}, and was not changed",
             (set_line("namespace", f"{namespace}-2"),),
         )
     ]
@@ -184,7 +184,7 @@ def _on_its_way(claim: Mapping[str, Any], stack: str) -> Refusals:
     """Refuse a claim that is being deleted: it cannot be restored, and goes with the last pod that mounts it."""
     if "deletionTimestamp" not in claim["metadata"]:
         return []
-    why = f"the claim {CLAIM} was deleted, and goes as soon as no pod has it; to let it go, and begin with a new one"
+    why = f"the claim {CLAIM} was deleted, and goes as soon as no pod mounts it; to start with a new one"
     return [(why, (f"STACK={stack} make destroy",))]
 
 
@@ -204,10 +204,10 @@ def _size(claim: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | N
     read = quantity("0").parse
     has = claim["spec"]["resources"]["requests"]["storage"]
     if read(wanted.size).bytes < read(has).bytes:
-        return [(f"the claim {CLAIM} has {has}, and no claim shrinks", (set_line("storageSize", has),))]
+        return [(f"the claim {CLAIM} has {has}, and claims cannot shrink", (set_line("storageSize", has),))]
     if read(wanted.size).bytes > read(has).bytes and not (chosen or {}).get("allowVolumeExpansion"):
         name = claim["spec"].get("storageClassName")
-        why = f"the claim {CLAIM} has {has}, and its StorageClass {name} lets none grow"
+        why = f"the claim {CLAIM} has {has}, and its StorageClass {name} does not allow expansion"
         return [(why, (set_line("storageSize", has),))]
     return []
 

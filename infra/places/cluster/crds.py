@@ -1,7 +1,8 @@
-"""KubeRay's CRDs as one Pulumi dynamic resource: made from the chart, changed with it, kept when the stack goes.
+"""KubeRay's CRDs as one Pulumi dynamic resource: created from the chart, updated with it, kept when the stack is
+destroyed.
 
-Helm makes CRDs and never changes them, and deleting one deletes every object of its kind, whoever made it. A CRD that
-somebody else made is refused, and left as it is.
+Helm creates CRDs and never updates them, and deleting one deletes every object of its kind, whoever owns it. A foreign
+CRD is refused, and not changed.
 
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
@@ -23,7 +24,7 @@ LIMITS: dict[str, Any] = {"_request_timeout": (CONNECT_SECONDS, 60.0)}
 
 
 class ForeignCrdsError(Exception):
-    """CRDs that another made; the message says what to set."""
+    """CRDs that are not managed by this project; the message says what to set."""
 
 
 class Crds(Resource, module="cluster", name="Crds"):
@@ -36,16 +37,16 @@ class Crds(Resource, module="cluster", name="Crds"):
 
 
 class CrdsProvider(ResourceProvider):
-    """Applies the chart's CRDs; deletes none."""
+    """Applies the chart's CRDs; never deletes them."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Called before anything else in the provider's process, and only there."""
+        """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """The CRDs' content decides; where the chart came from does not."""
+        """Report a change of the CRDs' content; the chart's source does not matter."""
         return DiffResult(changes=news.get("digest") != olds.get("digest"))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -54,7 +55,7 @@ class CrdsProvider(ResourceProvider):
         return CreateResult("kuberay-crds", props)
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Apply those of another version."""
+        """Apply the CRDs of another version."""
         _apply(news)
         return UpdateResult(news)
 
@@ -84,7 +85,7 @@ def _api(props: dict[str, Any]) -> Any:
 
 
 def refuse_foreign(labels_by_name: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> None:
-    """Raises ForeignCrdsError when one of `names` is among the CRDs that there are, with another's labels."""
+    """Raise ForeignCrdsError if one of `names` exists with another owner's labels."""
     foreign = [name for name in names if name in labels_by_name and labels_by_name[name].get(LABEL) != OWNER]
     if foreign:
         raise ForeignCrdsError(

@@ -1,7 +1,7 @@
-"""Jobs that an interrupted update left running: Pulumi knows nothing of one whose creation it was killed in.
+"""Jobs that an interrupted update left running: Pulumi does not know one if it was killed during its creation.
 
-The next update would make another beside it, and both would share the cores that are to be measured. While no update
-runs, no Job of a run has to.
+The next update would create another one, and both would share the cores to be measured. Without an update, no Job of a
+run has to run.
 """
 
 import time
@@ -17,7 +17,7 @@ POLL_SECONDS = 0.5
 
 
 def unfinished(api: Any, namespace: str) -> dict[str, str]:
-    """The runs' Jobs that have not ended, by name, each with the stack that made it; raises KubeError."""
+    """Return the runs' unfinished Jobs by name, each with its stack. Raises KubeError."""
     jobs = (job for job in kube.items(api, _path(namespace)) if _is_run(job) and not _has_ended(job))
     return {
         str(job["metadata"]["name"]): str((job["metadata"].get("annotations") or {}).get(STACK_ANNOTATION, ""))
@@ -26,7 +26,7 @@ def unfinished(api: Any, namespace: str) -> dict[str, str]:
 
 
 def end_unfinished(api: Any, namespace: str) -> list[str]:
-    """End them by a deadline that has passed, wait until their pods are gone, and give their names; raises KubeError.
+    """End them by a deadline in the past, wait until their pods are gone, and return their names. Raises KubeError.
 
     Not deleted: one that Pulumi knows would then fail its update with `not found`. One that has failed it replaces.
     """

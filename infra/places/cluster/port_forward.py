@@ -1,4 +1,4 @@
-"""A port of a pod from here, through the API server: for a dashboard that no network reaches, on purpose."""
+"""Connects to a port of a pod through the API server: for a dashboard that no network reaches, on purpose."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,8 @@ from typing import Any
 
 @contextmanager
 def connection(api: Any, namespace: str, pod: str, port: int) -> Iterator[Any]:
-    """A socket whose other end is the pod's port; one connection, closed at the end. Raises what the client raises."""
+    """Yield a socket whose other end is the pod's port; one connection, closed at the end. Raises what the client
+    raises."""
     from kubernetes.client import ApiClient, CoreV1Api
     from kubernetes.stream import portforward
 

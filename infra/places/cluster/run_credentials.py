@@ -122,8 +122,8 @@ def of_others(api: Any, stack: str, namespace: str) -> str:
     owner = ((secret or {}).get("metadata", {}).get("annotations") or {}).get(STACK_ANNOTATION)
     if secret is None or owner == stack:
         return ""
-    whose = f"stack {owner}" if owner else "somebody else"
-    return f"the Secret {ROLE_SECRET} in namespace {namespace} belongs to {whose}, and stays as it is"
+    whose = f"stack {owner}" if owner else "another owner"
+    return f"the Secret {ROLE_SECRET} in namespace {namespace} belongs to {whose}, and was not changed"
 
 
 def _ended_well(props: Mapping[str, Any]) -> bool | None:

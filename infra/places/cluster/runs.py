@@ -25,18 +25,18 @@ class WantedRuns:
     jobs: JobSettings
     keep_baseline: bool
     before_run: Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None
-    """Makes what a run needs of its own, when it is made."""
+    """Creates what a run needs of its own, together with the run."""
 
 
 OF_MEASUREMENT = (jobs_spec.MEASUREMENT, jobs_spec.STORAGE)
-"""Annotations of which another value makes no other Job of a baseline that is kept."""
+"""Annotations whose change does not replace the Job of a kept baseline."""
 
 
 class ClusterRuns(pulumi.ComponentResource):
-    """Makes the planned runs in their order. They never overlap: they share the nodes' cores."""
+    """Declares the planned runs in their order. They never overlap: they share the nodes' cores."""
 
     runs: dict[str, JobResult]
-    """By name."""
+    """The runs by name."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ClusterRuns(pulumi.ComponentResource):
             opts=access.options(
                 self,
                 depends_on=[*previous, *service],
-                # After an interruption the Job runs on: a second one beside it would share its cores.
+                # After an interruption the Job keeps running: a second one would share its cores.
                 delete_before_replace=True,
                 ignore_changes=[_annotation(name) for name in OF_MEASUREMENT] if keep else [],
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s"),
@@ -107,11 +107,11 @@ class ClusterRuns(pulumi.ComponentResource):
 
 
 def _annotation(name: str) -> str:
-    """One of a Job's template, as a path of Pulumi."""
+    """Return the path of a Job template's annotation, as Pulumi writes it."""
     return f'spec.template.metadata.annotations["{name}"]'
 
 
 def _uid(metadata: k8s.meta.v1.outputs.ObjectMeta) -> str | None:
-    """The Job's uid; there is none in a preview that makes the Job."""
+    """Return the Job's uid; unknown in a preview that creates the Job."""
     uid: str | None = metadata.get("uid")
     return uid

@@ -77,7 +77,7 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
         return
     if create and (existing["metadata"].get("labels") or {}).get(PROJECT_LABEL) != PROJECT:
         ways = (set_line("namespace", f"{name}-2"), set_line("createNamespace", "false"))
-        yield Finding(f"the namespace {name} exists, and this project did not make it: it stays as it is", ways)
+        yield Finding(f"the namespace {name} exists, and this project did not create it: it was not changed", ways)
 
 
 def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
@@ -208,8 +208,8 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
         ways.append(worker_line(largest.at_most(measurement.worker)))
     ways += [set_line("workers", count) for count in islice(fewer, 1)]
     yield Finding(
-        f"the pods of {', '.join(arms)}, beside a Ray cluster of {workers} workers, do not fit the nodes that they"
-        f" may use ({listed or 'none'}), minus {RESERVED} each for other pods",
+        f"the pods of {', '.join(arms)}, together with a Ray cluster of {workers} workers, do not fit the nodes"
+        f" that they may use ({listed or 'none'}), minus {RESERVED} each for other pods",
         (*ways, set_line("allowOversubscription", "true")),
         liftable=True,
     )

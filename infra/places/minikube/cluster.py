@@ -1,4 +1,4 @@
-"""The Minikube cluster of the target `minikube`, by commands. What they do is in `infra.places.minikube.command`."""
+"""The Minikube cluster of the target `minikube`, managed by the commands of `infra.places.minikube.command`."""
 
 import pulumi
 import pulumi_command as command
@@ -12,9 +12,9 @@ class Minikube(pulumi.ComponentResource):
     """Starts the cluster, and deletes it with the stack."""
 
     started: command.local.Command
-    """What makes the cluster: everything in it depends on this, and goes with it."""
+    """The resource that creates the cluster: everything in it depends on this, and is deleted with it."""
     address: pulumi.Output[str]
-    """The first node's, as this machine reaches it."""
+    """The first node's address, as this machine reaches it."""
 
     def __init__(self, name: str, cluster: Cluster, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ray-worth-it:cluster:Minikube", name, {}, opts)

@@ -90,7 +90,7 @@ class MinikubePlace(ClusterPlace):
         others = measurement.without(WIDE.name)
         if WIDE.name in cluster_fit(measurement, [node] * len(kept), kept):
             larger = node_that_fits(measurement.without(NATIVE.name), kept, node)
-            pod = f"its pod of {measurement.wide} beside the idle Ray pods"
+            pod = f"its pod of {measurement.wide} next to the idle Ray pods"
             return f"no Minikube node of {node} holds {pod}; nodes of {larger} do"
         before, most = others.most(kept), measurement.most(kept)
         cores, memory = draft.facts.physical_cores, draft.facts.memory_bytes
@@ -285,8 +285,8 @@ def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> 
         largest = largest_worker(measurement, nodes, kept)
         smaller = [worker_line(largest.at_most(measurement.worker))] if largest else []
         yield Unfit(
-            f"the pods of {' and '.join(arms)}, beside a Ray cluster of {measurement.workers} workers, do not fit"
-            f" {len(kept)} nodes of {node}; reserved for the system: {', '.join(map(str, kept))}",
+            f"the pods of {' and '.join(arms)}, together with a Ray cluster of {measurement.workers} workers, do"
+            f" not fit {len(kept)} nodes of {node}; reserved for the system: {', '.join(map(str, kept))}",
             (*without_arms_line(fewer), *smaller, larger),
         )
 
@@ -305,7 +305,7 @@ def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Seque
     if needed > cores:
         fewer = arms_to_leave_out(measurement, lambda smaller: max(smaller.most(kept).cpus, node.cpus) <= cores)
         yield Unfit(
-            f"{measurement.workers} workers and the pods beside them need a machine with {needed} physical cores,"
+            f"{measurement.workers} workers and the other pods need a machine with {needed} physical cores,"
             f" and this one has {cores}",
             (*without_arms_line(fewer), set_line("allowOversubscription", "true")),
             liftable=True,
@@ -321,7 +321,7 @@ def _unfit_memory(draft: Draft, measurement: Measurement, node: Size, kept: Sequ
             measurement, lambda smaller: max(smaller.most(kept).memory_bytes, node.memory_bytes) <= memory
         )
         yield Unfit(
-            f"{measurement.workers} workers and the pods beside them need a machine with {math.ceil(needed / GIB)} GiB"
+            f"{measurement.workers} workers and the other pods need a machine with {math.ceil(needed / GIB)} GiB"
             f" of memory, and this one has {math.floor(memory / GIB)}",
             (*without_arms_line(fewer), set_line("target", "local")),
         )

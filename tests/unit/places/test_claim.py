@@ -86,8 +86,8 @@ def test_one_that_the_stack_left_is_taken_up_and_grows(cluster: Cluster) -> None
 @pytest.mark.parametrize(
     ("there", "asked", "why", "way"),
     [
-        (wanted("20Gi"), wanted("10Gi"), "no claim shrinks", "storageSize 20Gi"),
-        (wanted("10Gi", "disk"), wanted("20Gi", "disk"), "lets none grow", "storageSize 10Gi"),
+        (wanted("20Gi"), wanted("10Gi"), "claims cannot shrink", "storageSize 20Gi"),
+        (wanted("10Gi", "disk"), wanted("20Gi", "disk"), "does not allow expansion", "storageSize 10Gi"),
         (wanted("10Gi"), wanted("10Gi", "disk"), "can't be changed", "storageClass shared"),
         (wanted(many=False), wanted(), "is written by pods of one node", "nodeSelector"),
         (None, wanted(storage_class="none"), "no StorageClass none", "storageClass shared"),
