@@ -47,8 +47,7 @@ _guards: set[subprocess.Popen[bytes]] = set()
 
 
 _runs_begun = itertools.count()
-"""Counts runs of this process, which lives as long as the update: only its first run finds files not in the page
-cache."""
+"""Counts runs of this process, which lives as long as the update: only its first run gets the warm-up."""
 _runs_reported = itertools.count()
 """Counts runs that printed how to stop: only the first one does."""
 
