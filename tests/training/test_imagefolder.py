@@ -196,7 +196,7 @@ def test_what_storage_does_not_give_is_no_damaged_image(folder: Path, monkeypatc
         raise OSError("SLOW_DOWN")
 
     monkeypatch.setattr(Storage, "read", refused)
-    with pytest.raises(DatasetError, match=r"was not given by storage \(SLOW_DOWN\); the next `up` asks again"):
+    with pytest.raises(DatasetError, match=r"can't be read from storage \(SLOW_DOWN\); the next `up` retries it"):
         _load(folder, ALONE)
 
     assert len(asked) < 75

@@ -167,7 +167,7 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi) -> N
 
     api.stop("theirs")
     wait_for(lambda: state(api, "theirs") == "STOPPED")
-    with pytest.raises(OthersError, match=r"measured-elsewhere is a run of somebody's"):
+    with pytest.raises(OthersError, match=r"measured-elsewhere is a run of another measurement"):
         submit.stop_unfinished(api, CI)
     assert ("RUNNING", "RUNNING") == (state(api, "measured-elsewhere"), state(api, "left"))
 

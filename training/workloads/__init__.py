@@ -1,1 +1,1 @@
-"""What can be trained: a folder each."""
+"""The workloads: a folder each."""

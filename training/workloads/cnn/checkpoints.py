@@ -1,4 +1,5 @@
-"""What training of the CNN goes on from: written into a folder after an epoch, and read back. Not where that is kept.
+"""Checkpoints of the CNN's training: written into a folder after an epoch, and read back. Where they are kept is not in
+here.
 
 Weights, the optimizer's slots, the state of the random generators, and what was measured so far; the learning rate's
 schedule follows from the validation losses in it. Augmentation and each epoch's order are drawn from the recipe's seed.
@@ -32,7 +33,7 @@ RANKS = "ranks.npz"
 RECORD = "record.json"
 SAY_EVERY_SECONDS = 0.1
 OWN = ("own_images", "timed_seconds", "timed_cpu_seconds")
-"""Of the record, what each rank has of its own."""
+"""Fields of the record that each rank has of its own."""
 
 
 class OfRanks(NamedTuple):
@@ -57,7 +58,7 @@ def prepare() -> None:
 
 
 class Keeper:
-    """Writes a process's checkpoints, and has it go on from one."""
+    """Writes a process's checkpoints, and resumes it from one."""
 
     def __init__(self, session: Session, progress: Progress) -> None:
         self._session = session
@@ -67,22 +68,22 @@ class Keeper:
             threading.Thread(target=self._say_steps, name="steps", daemon=True).start()
 
     def resume(self, record: Record) -> None:
-        """Go on from the newest checkpoint that is whole, where there is one. Raises CheckpointError."""
+        """Resume from the newest complete checkpoint, if there is one. Raises CheckpointError."""
         with self._kept.newest() as folder:
             if folder:
                 self._read(folder, record)
         epochs = self._of_ranks(record).numbers[:, -1]
         if len(set(epochs)) > 1:
             raise CheckpointError(
-                f"the ranks would go on after epochs {', '.join(f'{epoch:g}' for epoch in epochs)}: storage has to be"
-                " the same for all of them"
+                f"the ranks found different checkpoints, of epochs {', '.join(f'{epoch:g}' for epoch in epochs)}:"
+                " `storage` has to be shared by all of them"
             )
         if record.history:
             self._recall_progress()
             self._progress.write("resume", epoch=len(record.history), step=self._steps(record))
 
     def is_due(self, epoch: int) -> bool:
-        """Whether a checkpoint follows this epoch."""
+        """Return whether a checkpoint follows this epoch."""
         return epoch % self._session.recipe.checkpoint_epochs == 0
 
     def keep(self, record: Record, metrics: dict[str, Any]) -> None:
@@ -126,11 +127,11 @@ class Keeper:
             generator.assign(state)
 
     def _variables(self) -> dict[str, Sequence[Any]]:
-        """By file, in an order that is the same in every process."""
+        """Return the variables by file, in an order that is the same in every process."""
         return {WEIGHTS: self._session.model.variables, OPTIMIZER: self._session.optimizer.variables()}
 
     def _of_ranks(self, record: Record) -> OfRanks:
-        """What each rank has of its own, and after which epoch it is: in one message, as words of 32 bits."""
+        """Exchange each rank's own numbers and its epoch, in one message, as words of 32 bits."""
         numbers = np.array([*(getattr(record, name) for name in OWN), len(record.history)], np.float64)
         states = [self._own(generator) for generator in _generators(self._session.model)]
         random = np.concatenate([np.zeros(0, np.int64), *states])
@@ -140,7 +141,7 @@ class Keeper:
         return OfRanks(of_numbers.copy().view(np.float64), of_random.copy().view(np.int64))
 
     def _own(self, variable: Any) -> Any:
-        """This replica's value: after an epoch all have the same, so no other has to be asked."""
+        """Return this replica's value: after an epoch all replicas have the same, so no other is read."""
         (value,) = self._session.model.distribute_strategy.experimental_local_results(variable)
         return value.numpy()
 
@@ -148,7 +149,7 @@ class Keeper:
         return len(record.history) * self._session.steps_per_epoch
 
     def _say_steps(self) -> None:
-        """For ever, as another thread trains."""
+        """Report the steps for ever, while another thread trains."""
         steps, written, epochs = self._session.steps_per_epoch, -1, self._session.recipe.epochs
         while True:
             done = int(self._own(self._session.optimizer.iterations))
@@ -160,7 +161,8 @@ class Keeper:
             time.sleep(SAY_EVERY_SECONDS)
 
     def _recall_progress(self) -> None:
-        """Where nothing was said of an epoch yet, as in another pod, what storage has of before: the curves so far."""
+        """Read the earlier progress from storage if nothing was written of an epoch yet, as in another pod: the curves
+        so far."""
         process = self._session.process
         if process.rank > 0 or not process.folder:
             return
@@ -170,7 +172,7 @@ class Keeper:
                 Storage.at(process.storage).fetch(NAME, process.folder / NAME)
 
     def _share_progress(self) -> None:
-        """In storage the curves are seen while the run goes on, wherever it runs."""
+        """Copy the progress to storage, so that the curves can be seen during the run, wherever it runs."""
         process = self._session.process
         if process.rank == 0 and process.folder and (process.folder / NAME).exists():
             Storage.at(process.storage).put(process.folder / NAME, NAME)

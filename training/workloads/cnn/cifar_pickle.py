@@ -53,14 +53,14 @@ class _Array:
 
 
 def _from_buffer(raw: bytes, kind: _Type, shape: tuple[int, ...], order: str) -> _Array:
-    """As numpy pickles an array from protocol 5 on."""
+    """Build an array from a buffer, as numpy pickles it from protocol 5 on."""
     array = _Array()
     array.__setstate__((1, shape, kind, _text(order) == "F", raw))
     return array
 
 
 def _encoded(text: str, encoding: str) -> bytes:
-    """As Python 3 pickles bytes for Python 2."""
+    """Encode text, as Python 3 pickles bytes for Python 2."""
     if _text(encoding) != "latin1":
         raise pickle.UnpicklingError(f"it has bytes in {encoding!r}, and not in latin1")
     return text.encode("latin1")

@@ -33,23 +33,23 @@ class Data:
     """A data set ready for training, as one process has it."""
 
     known: Part
-    """In memory; never copied."""
+    """Images and labels in memory; never copied."""
     first: int
     """Training row `row` is row `row - first` of `known`."""
     train_rows: Labels
-    """Of all processes together."""
+    """Numbers of all processes' training rows together."""
     parts: tuple[Labels, ...]
-    """Where each process' own rows stand in an epoch's order; empty: every process knows every row."""
+    """Positions of each process's own rows in an epoch's order; empty if every process knows every row."""
     own_validation: Labels
     """Rows of `known` that this process validates with."""
     validation_images: int
-    """Of all processes together; as the next."""
+    """Validation images of all processes together; `test_images` likewise."""
     test_images: int
     test: Part
-    """What this process tests with."""
+    """Images that this process tests with."""
     class_names: tuple[str, ...]
     sha256: str
-    """Of the whole data set, whatever part of it is used."""
+    """Hash of the whole data set, whatever part of it is used."""
 
     def validation(self) -> Part:
         """The held-out images of this process, copied."""
@@ -99,7 +99,7 @@ def load(recipe: CnnRecipe, path: str, share: Share) -> Data:
 
 
 def _own_part(listed: Listed, recipe: CnnRecipe, share: Share) -> Data:
-    """Of a data set of files: those of this process alone are read. Training rows are numbered by process."""
+    """Read this process's part of a data set of files, and no other file. Training rows are numbered by process."""
     shuffled = _shuffled(len(listed.train_files))[: recipe.train_images or None]
     tested = _shuffled(len(listed.test_files))[: _tested(recipe.train_images, len(listed.class_names))]
     held_out = _held_out(len(shuffled))
@@ -126,12 +126,13 @@ def _own_part(listed: Listed, recipe: CnnRecipe, share: Share) -> Data:
 
 
 def _tested(wanted: int, classes: int) -> int | None:
-    """How many images to test with, where so many are wanted to train with: a fifth, as the synthetic data set has."""
+    """Return the number of test images for `wanted` training images: a fifth, as in the synthetic data set; None for
+    all."""
     return max(classes, wanted // 5) if wanted else None
 
 
 def _refuse_too_few(recipe: CnnRecipe, files: int, validation: int, training: int) -> None:
-    """What settings can't know before the files are listed. Raises DatasetError."""
+    """Check the settings against the number of files, which is known only now. Raises DatasetError."""
     if recipe.train_images > files:
         raise DatasetError(
             f"data set {recipe.dataset}: trainImages = {recipe.train_images}, and there are {files}; "
@@ -151,7 +152,7 @@ def _refuse_too_few(recipe: CnnRecipe, files: int, validation: int, training: in
 
 
 def _places(images: int, share: Share) -> tuple[Labels, ...]:
-    """Where in an epoch's order each process finds its images, by `batch_split` of every step."""
+    """Return the positions of each process's images in an epoch's order, by `batch_split` of every step."""
     splits = [batch_split(min(share.batch, images - start), share.world) for start in range(0, images, share.batch)]
     ranks = np.repeat(np.tile(np.arange(share.world), len(splits)), np.concatenate(splits))
     return tuple(np.flatnonzero(ranks == rank).astype(np.int32) for rank in range(share.world))

@@ -1,4 +1,4 @@
-"""What a result of the CNN has beyond the core: history and confusion matrix. Data only; standard library only."""
+"""The CNN's part of a result: history and confusion matrix. Data only; standard library only."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class SavedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class CnnDetail:
-    """What the CNN's own pictures are drawn from."""
+    """Data of the CNN's own pictures."""
 
     history: list[Epoch]
     class_names: list[str]

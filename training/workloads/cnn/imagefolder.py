@@ -20,11 +20,11 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp")
 READERS = 8
 """Images that are read at a time: one waits for storage while another is decoded."""
 _COPIES = 2
-"""Of the images in memory: as read, and as TensorFlow keeps them."""
+"""Copies of the images in memory: as read, and as TensorFlow keeps them."""
 
 
 def listed(source: Source) -> Listed:
-    """What is in the folder. Raises DatasetError where it is not of this layout."""
+    """List the images in the folder. Raises DatasetError if it has another layout."""
     if not source.path:
         raise DatasetError("data set imagefolder has no datasetPath; type: pulumi config set datasetPath FOLDER")
     try:
@@ -59,7 +59,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _classes(names: list[str], path: str) -> set[str]:
-    """Of the images of a part. Raises DatasetError at a file that is none, or is elsewhere."""
+    """Return the classes of a part's images. Raises DatasetError for a file that is no image, or is elsewhere."""
     for name in names:
         if name.count("/") != 2 or not name.lower().endswith(SUFFIXES):
             raise DatasetError(
@@ -110,12 +110,12 @@ def _read(storage: Storage, files: Sequence[str], source: Source, world: int) ->
 
 
 def _image(storage: Storage, name: str, source: Source) -> Bytes:
-    """Of one file. Raises DatasetError."""
+    """Read one image file. Raises DatasetError."""
     what = f"data set imagefolder: {source.path}/{name}"
     try:
         content = storage.read(name)
     except OSError as error:
-        raise DatasetError(f"{what} was not given by storage ({error}); the next `up` asks again") from None
+        raise DatasetError(f"{what} can't be read from storage ({error}); the next `up` retries it") from None
     try:
         return _decoded(content, source.side)
     except Exception as error:  # noqa: BLE001 (TensorFlow raises its own)

@@ -50,7 +50,7 @@ class Loop:
 
     @property
     def replicas(self) -> int:
-        """How many replicas TensorFlow keeps in step."""
+        """Number of replicas that TensorFlow keeps in step."""
         return int(self._world)
 
     def trace(self, order: Labels) -> None:
@@ -125,7 +125,8 @@ class Loop:
             return tf.stack([tf.cast(value, tf.float64) for value in (losses, hits * real, count, seen)])
 
     def _own(self, rows: Any, count: Any) -> Any:
-        """Where training rows are in what this replica knows; one without images is given another's, and takes any."""
+        """Return the positions of training rows in this replica's data; one without images gets another's rows, and
+        takes any."""
         return tf.where(count > 0, rows - self._first, 0) if self._first else rows
 
     @contextmanager
@@ -213,7 +214,7 @@ def _leave_out_of_statistics(model: Any, real: Callable[[], Any]) -> None:
 
     tf-keras sums the batch of every replica: without this, the image of a replica that has none counts as one. Its own
     way to leave images out is a mask, which `Conv2D` would not pass on, so it is given to the layer's private method
-    (tf-keras of uv.lock), on these objects alone: a saved model is built anew.
+    (tf-keras of uv.lock), on these objects alone: a saved model is built from new ones.
     """
     for layer in model.submodules:
         if isinstance(layer, tf.keras.layers.BatchNormalization) and layer.synchronized:

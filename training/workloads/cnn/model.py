@@ -7,7 +7,7 @@ import tensorflow as tf
 from training.workloads.cnn.shapes import Shape
 
 MOMENTUM = 0.9
-"""Of batch normalisation's moving averages: Keras' 0.99 needs hundreds of steps before they mean anything."""
+"""Momentum of batch normalisation's moving averages: Keras' 0.99 needs hundreds of steps before they mean anything."""
 DROPOUT = (0.2, 0.3, 0.4)
 DENSE_DROPOUT = 0.5
 

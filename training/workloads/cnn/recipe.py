@@ -11,14 +11,14 @@ from training.workloads.cnn.shapes import SIDE
 REFERENCE_BATCH = 128
 """The global batch at which `learningRate` applies unscaled."""
 SCORE = "validationLoss"
-"""Of what is reported after each epoch, that by which checkpoints are the best."""
+"""Reported number by which checkpoints are the best."""
 EXCHANGED_BYTES = {"float32": 4, "bfloat16": 2}
-"""Of a gradient, by `gradientPrecision`."""
+"""Bytes of a gradient, by `gradientPrecision`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CnnRecipe(Recipe):
-    """What changes the training of the CNN."""
+    """The settings that change the training of the CNN."""
 
     global_batch_size: int = setting(64, whole(1, 65_536), "images a step, over all workers together")
     learning_rate: float = setting(0.001, number(0, 10, above=True), "Adam's learning rate at a global batch of 128")

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 SYNTHETIC_IMAGES = 2560
-"""What `synthetic` has when `trainImages` does not say."""
+"""Training images of `synthetic` if `trainImages` is not set."""
 
 
 Loader = Callable[[Source], "Images | Listed"]
-"""Of a data set: all of it, or a list of its files. Raises DatasetError."""
+"""Loads a data set completely, or lists its files. Raises DatasetError."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class DatasetEntry:
     load: Loader
     train_images: int
     any_size: bool
-    """It has as many as `trainImages` asks for."""
+    """True if it has as many images as `trainImages` asks for."""
     any_side: bool
-    """Its images are resized to `imageSize`."""
+    """True if its images are resized to `imageSize`."""
     fetch: Callable[[Source], None] | None = None
     """Downloads what is not here yet: a run on this machine reaches no network (`training.machine.isolation`)."""
 

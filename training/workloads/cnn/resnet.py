@@ -15,7 +15,7 @@ BLOCKS = (3, 4, 6, 3)
 WIDTH = 64
 EXPANSION = 4
 MOMENTUM = 0.9
-"""Of batch normalisation's moving averages, as in `training.workloads.cnn.model`."""
+"""Momentum of batch normalisation's moving averages, as in `training.workloads.cnn.model`."""
 
 
 def build_resnet50(shape: Shape) -> Any:
@@ -58,6 +58,6 @@ class _Builder:
         return relu()(tf.keras.layers.Add()([hidden, beside]))
 
     def logits(self, tensor: Any, classes: int) -> Any:
-        """In float32 whatever the compute type: the loss of bfloat16 logits would be too coarse."""
+        """Return float32 logits with any compute type: the loss of bfloat16 logits would be too coarse."""
         initializer = tf.keras.initializers.GlorotUniform(seed=next(self._seeds))
         return tf.keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32")(tensor)

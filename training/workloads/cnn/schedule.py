@@ -29,7 +29,7 @@ class Schedule:
 
     @property
     def is_over(self) -> bool:
-        """Whether training should stop early."""
+        """Return whether training should stop early."""
         return 0 < self._recipe.early_stopping <= self._since_best
 
     def after(self, validation_loss: float) -> None:

@@ -1,4 +1,4 @@
-"""What one training process has in hand, from launch to result. Data only."""
+"""State of one training process, from launch to result. Data only."""
 
 import math
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Session:
     loop: "Loop"
     usage: "Usage"
     compute_threads: int | None
-    """Of TensorFlow's intra-op pool, as counted."""
+    """Threads of TensorFlow's intra-op pool, as counted."""
 
     @property
     def images(self) -> int:
@@ -42,7 +42,7 @@ class Session:
 
 @dataclass
 class Record:
-    """What training measured on this rank."""
+    """Measurements of the training on this rank."""
 
     first_step: Stamp
     history: list[Epoch] = field(default_factory=list)
@@ -55,4 +55,4 @@ class Record:
     own_images: int = 0
     """Training images that this rank itself processed."""
     covered: bool = True
-    """In every epoch all ranks together saw every training image once."""
+    """True if in every epoch all ranks together saw every training image once."""

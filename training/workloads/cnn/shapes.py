@@ -1,4 +1,4 @@
-"""What loaders and models of the registry are given. Data only; standard library only."""
+"""Arguments of the registry's loaders and models. Data only; standard library only."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,17 @@ SIDE = 32
 """Pixels a side of the images of CIFAR-10, to which those of the other data sets that are built in are made alike."""
 
 TRAIN_FOLDER, TEST_FOLDERS = "train", ("val", "validation", "test")
-"""Of a data set of image files: folders of what is trained with, and of what is tested with, of which there is one."""
+"""Folders of a data set of image files: for training, and for testing, of which there has to be one."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from: what a loader may use of the recipe."""
+    """The source of a data set: the part of the recipe that a loader may use."""
 
     path: str = ""
-    """The `datasetPath` setting: a folder, or an address in storage; empty: none."""
+    """The `datasetPath` setting: a folder, or an address in storage; "" if it is not set."""
     train_images: int = 0
-    """How many training images are wanted; 0: all. Longer data sets are shortened after loading."""
+    """Number of training images; 0 for all. Longer data sets are shortened after loading."""
     seed: int = 0
     side: int = SIDE
     """Pixels a side, of a data set whose images can have any size."""
@@ -24,7 +24,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Share:
-    """Which of the training processes one is, and how they divide a step."""
+    """A training process's share of a step: its rank among the others, and their batch."""
 
     rank: int = 0
     world: int = 1
@@ -34,7 +34,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a model is built for."""
+    """The parameters of a model."""
 
     classes: int
     synchronized: bool

@@ -44,7 +44,7 @@ class Listed:
     test_labels: Labels
     class_names: tuple[str, ...]
     sha256: str
-    """Of the names and sizes of all files: no process reads all of them."""
+    """Hash of the names and sizes of all files: no process reads all of them."""
     read: Callable[[Sequence[str], int], Bytes]
     """The images (n, side, side, 3) of n files, in one of so many processes. Raises DatasetError."""
 

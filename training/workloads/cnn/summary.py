@@ -1,4 +1,4 @@
-"""From a trained session to its TrainingResult: final evaluation, every rank's figures, checks, the saved model."""
+"""Makes the TrainingResult of a trained session: final evaluation, every rank's figures, checks, the saved model."""
 
 import hashlib
 import json
@@ -158,7 +158,7 @@ def _curve(session: Session, record: Record) -> list[Point]:
 
 
 def _reasons(session: Session, record: Record) -> dict[str, str]:
-    """Why a number of this run is null."""
+    """Return the reasons why numbers of this run are null, by their names."""
     reasons = _of_arm(session)
     if not record.step_trace:
         why = "all steps were warm-up: lower warmupSteps"
@@ -175,7 +175,7 @@ def _reasons(session: Session, record: Record) -> dict[str, str]:
 
 
 def _of_arm(session: Session) -> dict[str, str]:
-    """What an arm has not, or the settings leave out."""
+    """Return the reasons for numbers that this arm does not have, or that the settings leave out."""
     reasons: dict[str, str] = {}
     if not session.process.report:
         reasons["seconds.report"] = "this arm has nothing to report to"
@@ -184,7 +184,7 @@ def _of_arm(session: Session) -> dict[str, str]:
     if not session.recipe.checkpoint_epochs:
         reasons["seconds.checkpoint"] = "checkpointEpochs is 0"
     if not session.process.ray or not session.recipe.max_failures:
-        reasons["retries"] = "after a failure nothing goes on with this run"
+        reasons["retries"] = "this run is not retried after a failure"
     if not session.process.ray:
         reasons["ray"] = "this arm runs without Ray"
     if session.process.arm != "native":
@@ -193,7 +193,7 @@ def _of_arm(session: Session) -> dict[str, str]:
 
 
 def _reports_alone(session: Session) -> bool:
-    """Whether there is an epoch that is reported without a checkpoint."""
+    """Return whether there is an epoch that is reported without a checkpoint."""
     return session.recipe.checkpoint_epochs != 1
 
 
@@ -203,7 +203,7 @@ def _distribution(steps: list[float]) -> StepSeconds:
 
 
 def _gather(session: Session, record: Record) -> tuple[list[Worker], list[str]]:
-    """Every rank's own figures, and every rank's hash of the trained weights."""
+    """Return every rank's own figures, and every rank's hash of the trained weights."""
     weights = b"".join(variable.numpy().tobytes() for variable in session.model.trainable_variables)
     own = json.dumps([encode(_worker(session, record)), hashlib.sha256(weights).hexdigest()]) + "\n"
     everyone = session.loop.concatenation(tf.constant(np.frombuffer(own.encode(), np.uint8).astype(np.int32)))

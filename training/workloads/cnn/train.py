@@ -91,7 +91,7 @@ def fit(session: Session, progress: Progress, keeper: "Keeper | None") -> Record
 
 
 def _keeper(session: Session, progress: Progress) -> "Keeper | None":
-    """Of a run that makes checkpoints."""
+    """Return the keeper of a run that makes checkpoints; None for any other."""
     if not session.recipe.checkpoint_epochs:
         return None
     from training.workloads.cnn.checkpoints import Keeper
@@ -100,7 +100,7 @@ def _keeper(session: Session, progress: Progress) -> "Keeper | None":
 
 
 def _report(session: Session, record: Record, metrics: dict[str, Any], keeper: "Keeper | None") -> None:
-    """Where there is somebody to report to; a checkpoint is reported with its metrics."""
+    """Report the epoch if the arm reports, or keep the checkpoint, which is reported with these metrics."""
     if keeper and keeper.is_due(metrics["epoch"]):
         keeper.keep(record, metrics)
     elif session.process.report:

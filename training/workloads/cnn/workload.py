@@ -13,18 +13,18 @@ FETCH = "training.workloads.cnn.fetch"
 
 
 def fetch(recipe: CnnRecipe, path: str) -> tuple[str, ...]:
-    """What python is called with to download the data set; nothing where it is here, or there is none to download."""
+    """Return the python arguments that download the data set; empty if it is here, or can't be downloaded."""
     return ("-m", FETCH, recipe.dataset, path) if DATASETS[recipe.dataset].fetch else ()
 
 
 def words(recipe: Mapping[str, Any]) -> str:
-    """As `cnn-half on digits, float32, global batch 64`."""
+    """Return the heading of a recipe, as `cnn-half on digits, float32, global batch 64`."""
     batch = f"global batch {recipe['globalBatchSize']}"
     return f"{recipe['model']} on {recipe['dataset']}, {recipe['precision']}, {batch}"
 
 
 def remarks(recipe: CnnRecipe) -> Mapping[str, str]:
-    """With one worker there is nothing to say."""
+    """Return how batch statistics are shared; nothing for one worker."""
     if recipe.workers == 1:
         return {}
     if recipe.sync_batch_norm:
@@ -33,7 +33,7 @@ def remarks(recipe: CnnRecipe) -> Mapping[str, str]:
 
 
 MODULES = {"numpy": "numpy", "sklearn": "scikit-learn", "tensorflow": "tensorflow", "tf_keras": "tf-keras"}
-"""What it imports, and the package that brings each."""
+"""Modules that it imports, and the package that provides each."""
 WORKLOAD = Workload(
     name="cnn",
     framework="TensorFlow",

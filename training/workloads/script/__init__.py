@@ -1,1 +1,1 @@
-"""The workload `script`: somebody's own training script, unchanged, recognised, run in every arm and observed."""
+"""The workload `script`: a user's training script, unchanged, recognised, run in every arm and observed."""

@@ -1,6 +1,6 @@
-"""What of a script's folder `{storage}` outlives its run: files that its patterns name, copied to storage.
+"""Copies the files of a script's folder `{storage}` that match its patterns to storage, where they outlive the run.
 
-Not the folder itself, which is gone after the run.
+The folder itself is deleted after the run.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from training.launch.storage import Storage
 from training.workloads.script.detail import Artifact
 
 FOLDER = "artifacts"
-"""In the run's folder in storage."""
+"""Folder of the artifacts, in the run's folder in storage."""
 
 
 def keep(folder: Path, patterns: list[str], address: str) -> list[Artifact]:

@@ -24,14 +24,14 @@ VARIABLES_OF: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """What an arm is given."""
+    """The sizes and the place of an arm."""
 
     workers: int
     worker_cpus: float = 1
     master_port: int = 29500
-    """Where torchrun's ranks meet: its own choice, which is free in a network of a run's own."""
+    """Port at which torchrun's ranks meet: torchrun's default, which is free in a network of a run's own."""
     in_pods: bool = False
-    """Each rank of `native` is started in a pod of its own, which is told where the others are."""
+    """True if each rank of `native` is started in a pod of its own, which gets the addresses of the others."""
 
     def threads(self, arm: str) -> int:
         """Compute threads of a process of an arm: its CPUs, rounded up."""
@@ -52,7 +52,7 @@ class ArmCommand:
     absent: str = ""
 
     def __str__(self) -> str:
-        """As one would type it."""
+        """Return the command line as a user would type it."""
         return " ".join(
             [*(f"{key}={shlex.quote(value)}" for key, value in self.variables.items()), shlex.join(self.command)]
         )
@@ -61,7 +61,7 @@ class ArmCommand:
 def commands(
     script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool = True
 ) -> list[ArmCommand]:
-    """Every arm of ARMS in this order; `values` replace placeholders other than {workers}."""
+    """Return the commands of all ARMS in this order; `values` replace placeholders other than {workers}."""
     reasons = {arm: _absent(arm, script, sizes, has_ray) for arm in ARMS}
     return [
         ArmCommand(arm=arm, absent=reason) if reason else _present(arm, script, python, sizes, values)
@@ -109,8 +109,8 @@ def _no_native(script: Script, sizes: Sizes) -> str:
 
 
 def _workers(arm: str, script: Script, sizes: Sizes) -> int:
-    """What {workers} is. 0 is local mode in Ray Train, which is one rank of several where variables say so, and no
-    remote runner in RLlib."""
+    """Return the value of {workers}. 0 is local mode in Ray Train, which is one rank of several if variables say so,
+    and no remote runner in RLlib."""
     if arm == "ray":
         return sizes.workers
     if script.kind.startswith("ray-"):
@@ -119,7 +119,7 @@ def _workers(arm: str, script: Script, sizes: Sizes) -> int:
 
 
 def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
-    """What stands between Python and the script."""
+    """Return the arguments between Python and the script."""
     if arm == "native" and sizes.in_pods:
         return [str(RANKS / "with_tracker.py")] if script.kind == "ray-xgboost" else []
     if script.kind in BY_TORCHRUN and (arm == "native" or (arm in ALONE and not script.trains_alone)):
@@ -152,5 +152,5 @@ def threading(threads: int) -> dict[str, str]:
 
 
 def folder(script: Script) -> Path:
-    """Where every arm is started: the script's own folder."""
+    """Return the folder in which every arm is started: the script's own."""
     return script.path.resolve().parent

@@ -1,29 +1,29 @@
-"""What a result of a script has beyond the core: what was observed, rank by rank. Data only; standard library only."""
+"""The script workload's part of a result: the observations, rank by rank. Data only; standard library only."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """What one rank was seen to do."""
+    """The observation of one rank."""
 
     rank: int
     world: int
-    """As its framework had it."""
+    """World size, as its framework had it."""
     steps: int
     rows: int | None
-    """That reached it; null where they could not be counted."""
+    """Rows that reached this rank; null where they could not be counted."""
     weights: str | None
     """SHA-256 at its last step."""
     threads: int | None
     report_seconds: float
-    """In ray.train.report."""
+    """Time in ray.train.report."""
     hook_seconds: float
-    """That the observer itself took."""
+    """Time that the observer itself took."""
     ended_early: bool
-    """By measureSteps."""
+    """True if `measureSteps` ended it."""
     notes: list[str]
-    """What could not be observed, and why."""
+    """Facts that could not be observed, and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Artifact:
     """A file that was copied to storage."""
 
     path: str
-    """In the run's folder there."""
+    """Path in the run's folder in storage."""
     sha256: str
     bytes: int
 
@@ -44,9 +44,9 @@ class ScriptDetail:
     framework: str
     """`unknown` where no step was seen."""
     command: str
-    """As one would type it."""
+    """Command line as a user would type it."""
     folder: str
-    """In which it was started."""
+    """Folder in which it was started."""
     settled_after: int | None
     """Steps until the time of a step had settled: those before are its warm-up."""
     ranks: list[Rank]
@@ -55,4 +55,4 @@ class ScriptDetail:
     left: int
     """Processes that it left behind, which were ended."""
     artifacts: list[Artifact] = field(default_factory=list)
-    """What the key `artifacts` names of its folder `{storage}`."""
+    """Files of its folder `{storage}` that match the key `artifacts`."""

@@ -14,7 +14,7 @@ SITE = PROJECT / "training" / "workloads" / "script" / "observe" / "path"
 
 
 def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path, storage: str = "") -> dict[str, str]:
-    """What every run with that storage may have, what the script needs, and the arm's."""
+    """Return the variables that every run with that storage may have, those that the script needs, and the arm's."""
     kept = environment.training(os.environ, storage)
     kept = {name: value for name, value in kept.items() if not environment.OWN.fullmatch(name)}
     return {
@@ -28,7 +28,7 @@ def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path, s
 
 
 def own_ray(folder: Path) -> dict[str, str]:
-    """What a Ray that the script starts finds: a private folder, and a token of its own."""
+    """Return the variables for a Ray that the script starts: a private folder, and a token of its own."""
     return {
         "RAY_TMPDIR": str(folder),
         "RAY_AUTH_MODE": "token",
@@ -38,9 +38,10 @@ def own_ray(folder: Path) -> dict[str, str]:
 
 
 def observed_by(own: Path, steps: int, hang_seconds: int = 0) -> dict[str, str]:
-    """What has each process observed, into the folder `own`.
+    """Return the variables that have each process observed, with its files in the folder `own`.
 
-    Each rank ends after so many steps, 0: with the script; after `hang_seconds` a process writes where it is, 0: never.
+    Each rank ends after `steps`, with 0 at the script's end; after `hang_seconds` a process writes where it is, with 0
+    never.
     """
     return {
         "PYTHONPATH": str(SITE),
@@ -51,9 +52,9 @@ def observed_by(own: Path, steps: int, hang_seconds: int = 0) -> dict[str, str]:
 
 
 def measured_into(progress: Path, *, epochs: int, probe: bool) -> dict[str, str]:
-    """What a measurement wants beside that: lines of its progress, and a probe of the link between ranks.
+    """Return more variables for a measurement: for lines of its progress, and a probe of the link between ranks.
 
-    `epochs`: how many the script was told to make; 0: it was told nothing.
+    `epochs`: the number that the script was given; 0 if it was given none.
     """
     return {
         "TRAINING_OBSERVE_PROGRESS": str(progress),

@@ -1,8 +1,8 @@
-"""Where a run of a script is: on this machine, or in a pod. What differs for it, and nothing else.
+"""Differences between running a script on this machine, in a pod and as a Ray job.
 
-A pod has its own files alone. So the script comes as a package, each rank of `native` is a pod that is told of the
-others, and what the ranks did is brought together before there is a result. A job of a Ray cluster that exists is on a
-node of it, with the script in its folder; of `ray` alone ranks are on others.
+A pod has only its own files. So the script comes as a package, each rank of `native` is a pod that gets the addresses
+of the others, and the ranks' observations are collected before there is a result. A job of an existing Ray cluster is
+on one of its nodes, with the script in its folder; only the arm `ray` has ranks on other nodes.
 """
 
 import json
@@ -45,15 +45,16 @@ JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 OVERRIDE = "RAY_OVERRIDE_JOB_RUNTIME_ENV"
 """Environment variable by which a script's own `ray.init(runtime_env=…)` goes before its job's, and is no error."""
 RAYS_OWN = "RAY_"
-"""What Ray's variables begin with, by which a script would join the cluster that runs it as a job."""
+"""Prefix of Ray's variables, by which a script would join the cluster that runs it as a job."""
 UNHELD = "Ray counts the CPUs that it reserves, and holds no process to them"
 WAIT_SECONDS = 7 * 86_400.0
-"""For what all ranks did, longer than any run: a rank that fails, or the deadline, ends the Job and so this pod."""
+"""Time limit for the observations of all ranks, longer than any run: a rank that fails, or the deadline, ends the Job
+and so this pod."""
 ANSWER_SECONDS = 10.0
 MOST_BYTES = 256 * 2**20
-"""Of what a rank did, as it is brought to rank 0; a million steps take about 50 MiB."""
+"""Largest observation of a rank that rank 0 accepts; a million steps take about 50 MiB."""
 RAY_SECONDS = 180.0
-"""For what Ray is asked after a run: each of its nodes starts a worker, on a part of a CPU."""
+"""Time limit for Ray's answer after a run: each of its nodes starts a worker, on a part of a CPU."""
 RENDEZVOUS = {
     "ray-torch": variables.torchrun,
     "torchrun": variables.torchrun,
@@ -62,7 +63,7 @@ RENDEZVOUS = {
     "ray-xgboost": variables.xgboost,
     "ray-lightgbm": variables.booster,
 }
-"""By kind of script: what a rank of `native` is told, from all addresses and its rank."""
+"""Functions that return the variables of a rank of `native`, by kind of script, from all addresses and its rank."""
 
 
 class ApartError(ValueError):
@@ -71,7 +72,7 @@ class ApartError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """What an arm is started with."""
+    """The inputs of a started arm."""
 
     resolved: ResolvedScript
     command: ArmCommand
@@ -81,27 +82,27 @@ class Invocation:
     own_ray: Path
     """A folder for a Ray that the script starts."""
     storage: str
-    """Of the run, for what outlives it; "": there is none."""
+    """Address of the run's storage, for what outlives it; "" if there is none."""
 
 
 class Machine:
     """This machine: a run has it, and a network, to itself."""
 
     image: Installed = None
-    """What the image of its pods has; None: it runs here."""
+    """Packages in the image of its pods; None if it runs here."""
     memory_key = ""
-    """The setting that says how much memory it may have; "": there is none."""
+    """The setting of its memory limit; "" if there is none."""
 
     def __init__(self) -> None:
         self.secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
         """Variables that nobody else may see."""
 
     def recipe(self, recipe: ScriptRecipe) -> ScriptRecipe:
-        """With the script's path as it is here."""
+        """Return the recipe with the script's path on this machine."""
         return recipe
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
-        """Of an arm."""
+        """Return the command of an arm."""
         with held_ports(1) as (port,):
             return resolved.arms({"storage": str(storage)}, port)[arm]
 
@@ -113,20 +114,20 @@ class Machine:
         }
 
     def cpus(self, command: ArmCommand) -> int:
-        """Those that the command is bound to; 0: none."""
+        """Return the number of CPUs that the command is bound to; 0 for none."""
         return command.cpus
 
     def ended(self, end: End) -> End:
-        """With the start of the run as everybody pays it."""
+        """Return the end, with the start from which the run's time counts."""
         return end
 
     def seen(self, folder: Path) -> Sequence[Observation] | None:
-        """What all ranks did, by rank; None where another process gives the result."""
+        """Return the observations of all ranks, by rank; None if another process gives the result."""
         return observations.read(folder)
 
     def workers_without_memory(self) -> Mapping[str, int | None]:
-        """Of a failed run: other pods in which a process was ended for its memory, and how many bytes each may
-        have, by address; None of one that nothing limits."""
+        """Return, for a failed run, the other pods in which a process was killed for its memory, and the limit of each
+        in bytes, by address; None for one without a limit."""
         return {}
 
     def head(self) -> RayHead | None:
@@ -134,7 +135,7 @@ class Machine:
         return None
 
     def reasons(self) -> dict[str, str]:
-        """Why a number of a run is null here, beside what its ranks say."""
+        """Return the reasons why numbers of a run are null here, besides those of its ranks."""
         return {}
 
 
@@ -150,7 +151,8 @@ class Pod(Machine):
         self._request = request
 
     def recipe(self, recipe: ScriptRecipe) -> ScriptRecipe:
-        """In a copy of the package, which is this pod's own: a script may write beside itself.
+        """Return the recipe with a script in a copy of the package, for this pod alone: a script may write beside
+        itself.
 
         Ray has unpacked it for the driver of a job, into the current directory.
         """
@@ -162,11 +164,11 @@ class Pod(Machine):
         return replace(recipe, script=str(folder / recipe.script))
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
-        """Of an arm."""
+        """Return the command of an arm."""
         return replace(resolved, python=sys.executable).arms({"storage": str(storage)})[arm]
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """What the pod has, less what this project's processes tell each other."""
+        """Return the pod's variables without those that this project's processes exchange."""
         return {
             **_of_pod(),
             **invocation.needed,
@@ -176,7 +178,7 @@ class Pod(Machine):
         }
 
     def cpus(self, command: ArmCommand) -> int:  # noqa: ARG002 (as above)
-        """None: the pod's limit holds it."""
+        """Return 0: the pod's limit holds the command."""
         return 0
 
 
@@ -191,7 +193,7 @@ class RankPod(Pod):
         self._listener = None if cluster.rank else socket.create_server(("", self._meeting[1]))
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """With those by which ranks of its kind find each other."""
+        """Add the variables by which ranks of its kind find each other."""
         kind, addresses = invocation.resolved.script.kind, list(self._cluster.addresses)
         if kind in commands.BOOSTERS:  # LightGBM looks for its own address among them, XGBoost listens at it
             addresses = [_resolved(address) for address in addresses]
@@ -199,7 +201,7 @@ class RankPod(Pod):
         return {**super().variables(invocation), **meeting}
 
     def seen(self, folder: Path) -> Sequence[Observation] | None:
-        """In rank 0, of all ranks."""
+        """Return the observations of all ranks in rank 0; None in the others, which send theirs to it."""
         own = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("rank-*.json"))]
         if self._listener is None:
             _bring(self._meeting, {"rank": self._cluster.rank, "observations": own})
@@ -218,18 +220,18 @@ class HeadPod(Pod):
         self._cpu = entry.container_cpu_at_start(request)
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """With what Ray's workers get: all but the secret ones, which their pods have."""
-        # Of this run alone: Ray's pods outlive it, and what it downloads would be there for the next
+        """Add the variables of Ray's workers, without the secret ones, which their pods have."""
+        # A new folder: Ray's pods outlive the run, and the next one would find what this one downloads
         home = {"HOME": f"/tmp/home-{uuid.uuid4().hex}"}  # noqa: S108 (of the pod)
         return {**_of_pod(), **_of_driver(invocation, self.secret, home)}
 
     def ended(self, end: End) -> End:
-        """From the job's submission on, but for what this process itself took before the script."""
+        """Return the end with the start at the job's submission, without the time of this process before the script."""
         waited = max(0.0, self._request.started.seconds_until(process_start()))
         return replace(end, began=end.began - waited)
 
     def workers_without_memory(self) -> Mapping[str, int | None]:
-        """Asked of Ray; nothing where it does not answer, which is another failure."""
+        """Ask Ray for these pods; return nothing if it does not answer, which is another failure."""
         command = [sys.executable, "-P", "-m", "training.launch.ray_memory"]
         try:
             output = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=RAY_SECONDS, check=True).stdout
@@ -240,7 +242,7 @@ class HeadPod(Pod):
         return kills
 
     def head(self) -> RayHead | None:
-        """Its container's CPU time; None where that is not counted."""
+        """Return the CPU time of the head's container; None if it is not counted."""
         both = container_cpu_since(self._cpu)
         return RayHead(pod=platform.node(), container_cpu=both) if both else None
 
@@ -255,18 +257,18 @@ class RayJob(Pod):
         self.image = OfRayCluster(self.image or {})
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
-        """Of an arm, whose ranks meet at a port that is free there."""
+        """Return the command of an arm, whose ranks meet at a port that is free on this node."""
         with held_ports(1) as (port,):
             return replace(resolved, python=sys.executable).arms({"storage": str(storage)}, port)[arm]
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """What the node gives its jobs, without what leads to the cluster."""
+        """Return the variables that the node gives its jobs, without those that lead to the cluster."""
         kept = {name: value for name, value in _of_pod().items() if not name.startswith(RAYS_OWN)}
         of_job = {**_observed(invocation), RAY_JOB: "1"}
         return {**kept, **invocation.needed, **invocation.command.variables, **own_ray(invocation.own_ray), **of_job}
 
     def reasons(self) -> dict[str, str]:
-        """That nothing holds its processes."""
+        """Add that nothing binds its processes to CPUs."""
         return dict.fromkeys(("workers.affinity", "workers.cpus"), UNHELD)
 
 
@@ -274,13 +276,14 @@ class DriverJob(RayJob):
     """The same for the arm `ray`: the driver, whose workers Ray places."""
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """With what Ray's workers get; the secret ones they read from a file, since Ray logs and shows variables."""
+        """Add the variables of Ray's workers; the secret ones are read from a file, since Ray logs and shows
+        variables."""
         of_job = {RAY_JOB: "1", **({SECRET_FILE: os.environ[SECRET_FILE]} if self.secret else {})}
         return {**_of_pod(), **_of_driver(invocation, self.secret, of_job)}
 
 
 def here(request: Request) -> Machine:
-    """Where this process is."""
+    """Return the kind of site on which this process runs."""
     if entry.POD not in os.environ:
         return Machine()
     if RAY_JOB in os.environ:
@@ -298,18 +301,20 @@ def _of_pod() -> dict[str, str]:
 
 
 def _observed(invocation: Invocation) -> dict[str, str]:
-    """What has each process observed; the folders that its image names in PYTHONPATH stay there."""
+    """Return the variables that have each process observed; the folders that its image names in PYTHONPATH stay
+    there."""
     return {**invocation.observer, "PYTHONPATH": os.pathsep.join((invocation.observer["PYTHONPATH"], *_own_path()))}
 
 
 def _own_path() -> list[str]:
-    """Of this process's PYTHONPATH, what is neither this project's nor was added for it."""
+    """Return the folders of this process's PYTHONPATH that are not this project's and were not added for it."""
     folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != PROJECT]
 
 
 def _of_driver(invocation: Invocation, secret: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """What a job's driver has beside its node's variables, with `more`; its workers have all but the secret ones."""
+    """Return the variables of a job's driver besides its node's, with `more`; its workers have all but the secret
+    ones."""
     store = {STORE: f"ray-worth-it/{uuid.uuid4().hex}"}
     of_arm = {**invocation.command.variables, **_observed(invocation), **store, **more}
     # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
@@ -349,13 +354,13 @@ def _bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
                 if connection.recv(1):
                     return
         except OSError:
-            pass  # it has ended, or has not begun
+            pass  # it has ended, or has not started
         time.sleep(0.5)
     raise ApartError(f"rank 0 at {meeting[0]} did not take what rank {what['rank']} did")
 
 
 def _received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]]:
-    """What these ranks did. Raises ApartError naming those that did not say."""
+    """Receive the observations of these ranks. Raises ApartError with those that did not send theirs."""
     observations_of_ranks: list[dict[str, Any]] = []
     deadline = time.monotonic() + WAIT_SECONDS
     with listener:
@@ -365,7 +370,7 @@ def _received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]
                 connection, _ = listener.accept()
             except TimeoutError:
                 ranks = ", ".join(map(str, sorted(missing)))
-                raise ApartError(f"rank {ranks} did not say what it did within {WAIT_SECONDS:.0f} s") from None
+                raise ApartError(f"rank {ranks} did not send its observations within {WAIT_SECONDS:.0f} s") from None
             brought = _taken(connection)
             if brought.get("rank") in missing:
                 missing.remove(brought["rank"])
@@ -374,7 +379,7 @@ def _received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]
 
 
 def _taken(connection: socket.socket) -> dict[str, Any]:
-    """What a rank brings; nothing of one that was cut off, which comes again, or of a stranger."""
+    """Return what a rank sends; {} from a stranger, or a rank that was cut off and retries."""
     connection.settimeout(ANSWER_SECONDS)
     try:
         with connection, connection.makefile("rb") as stream:

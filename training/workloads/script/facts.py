@@ -1,4 +1,4 @@
-"""What observations say of an arm. Pure."""
+"""Derives the facts about an arm from its observations. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ class ArmFacts:
     """Processes that trained; of RLlib runners that sampled."""
     expected_ranks: int
     ray: bool
-    """Whether Ray ran."""
+    """True if Ray ran."""
     steps: int
-    """Of the rank that made the fewest."""
+    """Steps of the rank that made the fewest."""
     step_seconds: float | None
     report_seconds: float
-    """Of one call of `ray.train.report`."""
+    """Time of one call of `ray.train.report`."""
     report_share: float
-    """What reports were of the time between the first step's end and the last's."""
+    """Share of reports in the time between the end of the first step and that of the last."""
     rows_per_step: float | None
     """Over all ranks."""
     rows_known: str
@@ -42,7 +42,7 @@ class ArmFacts:
     threads: tuple[int, ...]
     """Compute threads of a process, each number once; empty where they are not known of every rank."""
     problem: str
-    """Why this is not the arm that was asked for; "" where it is."""
+    """Reason why this is not the arm that was asked for; "" if it is."""
 
 
 def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFacts:
@@ -104,7 +104,7 @@ def _wrong_runners(expected: int, sampled: int) -> str:
 
 
 def same_threads(arms: Mapping[str, ArmFacts]) -> Known:
-    """Those of one worker in every process, and in that of `wide` those of all."""
+    """Compare compute threads: every process has one worker's number, and that of `wide` the number of all."""
     threads = {name: facts.threads for name, facts in arms.items()}
     workers = max((facts.expected_ranks for facts in arms.values()), default=1)
     if not all(threads.values()) or workers == 1:
@@ -117,6 +117,6 @@ def same_threads(arms: Mapping[str, ArmFacts]) -> Known:
 
 
 def ray_changed_nothing(arms: Mapping[str, ArmFacts]) -> bool:
-    """Whether native's and Ray's weights are equal, bit for bit."""
+    """Return whether native's and Ray's weights are equal, bit for bit."""
     native, ray = arms.get("native"), arms.get("ray")
     return bool(native and ray and native.weights and native.weights == ray.weights)

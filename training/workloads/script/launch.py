@@ -45,7 +45,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         raise ArmError(f"a script has no arm {arm} here: {reason}")
     if recipe.artifacts and not request.storage:
         raise ArmError("artifacts need --storage: a folder or an address, of this run alone")
-    # New ones: a Ray pod outlives a run, and beside a result that somebody names may lie what is theirs
+    # New ones: a Ray pod outlives a run, and the folder of a result that the user names may hold files of the user's
     own, storage = (Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)) for name in ("observed", "storage"))
     command = place.command(resolved, storage, arm)
     Progress(folder).write("note", text=str(command))
@@ -96,21 +96,22 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
 
 
 def _without_memory(arm: str, key: str, workers: int) -> str:
-    """What to set; the pod of `wide` has the memory of all workers."""
+    """Return the message with the setting to raise; the pod of `wide` has the memory of all workers."""
     limit, parts = cgroup.memory_limit(), workers if ARMS[arm].all_cpus else 1
     why = f"the system ended the script in the arm {arm}: it needs more memory than it may have (OOMKilled)"
     return _with_more(why, key if limit else "", limit or 0, parts)
 
 
 def _workers_without_memory(workers: Mapping[str, int | None]) -> str:
-    """Likewise, of pods of Ray's workers. They outlive a run: it may have been another's process."""
+    """Return the same message for pods of Ray's workers. They outlive a run: another run's process may have been
+    killed."""
     where, limit = ", ".join(sorted(workers)), min(filter(None, workers.values()), default=0)
     needed = f"in Ray's workers at {where}: a process needed more memory than they may have (OOMKilled)"
     return _with_more(f"{needed}, in this run or since the last that failed", "workerMemory" if limit else "", limit)
 
 
 def _with_more(why: str, key: str, limit: int, parts: int = 1) -> str:
-    """With the line that gives twice as much, where there is one."""
+    """Add the line that doubles the limit, if there is one."""
     if not key:
         return f"{why}; fewer workers, or a smaller batch, need less"
     more = f"pulumi config set {key} {2 * limit // parts // 2**20}Mi"
@@ -118,7 +119,7 @@ def _with_more(why: str, key: str, limit: int, parts: int = 1) -> str:
 
 
 def _kept(recipe: ScriptRecipe, folder: Path, request: Request) -> list[Artifact]:
-    """Of the script's own folder, what is copied to storage."""
+    """Copy the artifacts of the script's own folder to storage."""
     if not recipe.artifacts:
         return []
     from training.workloads.script.artifacts import keep
@@ -154,7 +155,7 @@ class _Printed:
         self._secret = sorted((part.encode() for part in parts), key=len, reverse=True)
 
     def pass_on(self, out: IO[bytes]) -> bool:
-        """To this process's own output, line by line; false when it is too much."""
+        """Copy output to this process's own, line by line; return False when it is too much."""
         for line in out:
             self.count += len(line)
             if self.count > MOST_PRINTED:

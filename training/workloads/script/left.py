@@ -1,11 +1,11 @@
-"""What a run left in the script's own folder: a cache or a checkpoint there is found by every later run."""
+"""Finds the files that a run left in the script's own folder: every later run finds such a cache or checkpoint."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 MOST_LOOKED_AT, MOST_SAID = 5_000, 3
-"""Files."""
+"""Numbers of files."""
 PASSED_OVER = ("__pycache__", ".git", ".venv", "node_modules", ".state", "runs", "results")
 """Folders that no training reads from, or that are not its own."""
 
@@ -14,7 +14,7 @@ Looked = Mapping[str, tuple[int, int]]
 
 
 def look(folder: Path) -> Looked:
-    """Every file below; the first MOST_LOOKED_AT of a folder that has more."""
+    """Return every file below; only the first MOST_LOOKED_AT if there are more."""
     sizes: dict[str, tuple[int, int]] = {}
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in PASSED_OVER)

@@ -1,4 +1,4 @@
-"""What the observer wrote, typed: one observation a rank. Pure but for `read`."""
+"""The observer's files, typed: one observation a rank. Pure but for `read`."""
 
 import base64
 import itertools
@@ -22,7 +22,7 @@ BOOSTERS = ("xgboost", "lightgbm")
 LEAST_TIMED = 3
 """Steps whose median is a step's time."""
 MOST_WORK = 0.9
-"""Of a process's CPU seconds."""
+"""Share of a process's CPU seconds that its working threads make up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +31,13 @@ class RankPod:
 
     node: str
     name: str | None
-    """None: it is no pod."""
+    """Name of the pod; None for a node of a Ray cluster."""
     cpu_model: str
     container_cpu: list[list[float]] | None
     """[seconds since the epoch, CPU seconds of the container so far]: at the start of the process, without its own,
     and at the end of the training; None where that is not counted."""
     throttled_seconds: float | None
-    """That its CPU limit held the container back meanwhile; likewise."""
+    """Time for which its CPU limit held the container back meanwhile; None where that is not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,24 +50,24 @@ class Optimizer:
     rates: tuple[tuple[float, float], ...]
     """Highest and mean learning rate of each of its groups."""
     settings: tuple[str, ...]
-    """What else decides a step of it, one after another."""
+    """Other settings that decide a step of it, one after another."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What entered the first module that has parameters, in training."""
+    """The input of the first module that has parameters, in training."""
 
     types: tuple[str, ...]
     numbers: int
-    """In all, from the second step on."""
+    """Numbers in all, from the second step on."""
     varies: bool
-    """Whether not as many entered each time, but at the end of an epoch, or a step called the model as it liked."""
+    """True if the amount varied, other than at the end of an epoch, or a step called the model as it liked."""
     autocast: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MarkedPass:
-    """Which rows a rank had in one of its passes over the data set."""
+    """The rows that a rank had in one of its passes over the data set."""
 
     start: int
     """Steps that were made before it."""
@@ -84,23 +84,23 @@ class MarkedPass:
 
 @dataclass(frozen=True, kw_only=True)
 class RankWork:
-    """What a rank did beside its steps and rows."""
+    """The work of a rank besides its steps and rows."""
 
     optimizers: tuple[Optimizer, ...]
     digests: dict[int, str]
-    """Of the weights, by the number of steps after which."""
+    """Digests of the weights, by the number of steps before them."""
     parameters: str | None
-    """`17154 float32`."""
+    """Number and type of the parameters: `17154 float32`."""
     trained: tuple[str, ...]
     """Numbers of them that had a gradient, one after another."""
     inputs: Inputs | None
-    """What entered the first module that has parameters; None where that was not seen."""
+    """Input of the first module that has parameters; None where that was not seen."""
     no_input: str
-    """Why."""
+    """Reason why it was not seen."""
     booster_parameters: str | None
     """Parameters of a booster."""
     rounds: int | None
-    """That a booster was told to make."""
+    """Rounds that a booster was told to make."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,13 +112,13 @@ class Observation:
     framework: str
     threads: int | None
     ray: bool
-    """Whether it had started Ray, or joined one, by its first step."""
+    """True if it had started or joined Ray by its first step."""
     step_ends: tuple[float, ...]
     """Seconds of the wall clock."""
     step_rows: tuple[int, ...] | None
     """Rows that were delivered up to the end of each step."""
     rows_of_all_steps: bool
-    """Whether one data set was read for every step, and no other was trained on."""
+    """True if one data set was read for every step, and no other was trained on."""
     reported_rows: int | None
     """Rows of one step over all ranks, as Keras' `fit` was told."""
     announced_rows: int | None
@@ -129,24 +129,25 @@ class Observation:
     validations: int
     """Passes from which nothing was learned."""
     dataset_rows: int | None
-    """That there are to draw from."""
+    """Rows that there are to draw from."""
     dataset_identity: str | None
     """Equal for equal content; None where that can't be told."""
     marked: tuple[MarkedPass, ...] | None
     """The first pass, and a later one; None where rows have no numbers."""
     rows_ahead: bool
-    """Whether another thread than that of the steps read them."""
+    """True if another thread than that of the steps read them."""
     work: RankWork
     weights: str | None
     metrics: dict[str, float]
     metric_points: tuple[tuple[float, str, float], ...]
-    """Each number that the script reported: seconds of the wall clock, name, value."""
+    """Numbers that the script reported: seconds of the wall clock, name, value."""
     reports: int
     """Calls of `ray.train.report`."""
     report_seconds: float
     hook_seconds: float
     own_seconds: float
-    """What the observer took after the training, or between two trainings: a digest, a probe and the wait for it."""
+    """Time that the observer took after the training, or between two trainings: a digest, a probe and the wait for
+    it."""
     cpu_at_step: tuple[float, ...]
     """CPU seconds of this process so far, at the end of each step."""
     samples: tuple[tuple[float, float, float], ...]
@@ -158,13 +159,13 @@ class Observation:
     all_reduce: dict[str, float] | None
     """Seconds by the bytes of a buffer."""
     no_all_reduce: str
-    """Why there is none, where there should be one."""
+    """Reason why there is none, if there should be one."""
     ended_early: bool
     notes: tuple[str, ...]
     pod: RankPod | None = None
-    """None on the machine that measures."""
+    """Pod or node of the rank; None on the machine that measures."""
     cpu_waits: dict[str, CpuWait] | None = None
-    """Of the `training` and of the `run`; None where it is not counted."""
+    """Waits of the `training` and of the `run`; None where they are not counted."""
 
     @property
     def step_seconds(self) -> float | None:
@@ -178,13 +179,13 @@ class Observation:
 
     @property
     def has_whole_epochs(self) -> bool:
-        """Whether every step was made in a pass that was finished, and all of these have as many steps."""
+        """Return whether every step was made in a finished pass, and all passes have the same number of steps."""
         steps = self.pass_steps
         return len(set(steps)) == 1 and sum(steps) == len(self.step_ends) and not self.ended_early
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Of a pass that was finished, else as announced: a step may take several batches."""
+        """Return the steps of a finished pass, else the announced number: a step may take several batches."""
         if self.pass_steps:
             return self.pass_steps[0]
         if self.announced_rows and self.rows_per_step:
@@ -200,7 +201,8 @@ class Observation:
 
     @property
     def rows(self) -> int | None:
-        """That reached this rank; None where they could not be counted, or are those of some of its steps."""
+        """Return the rows that reached this rank; None if they could not be counted, or belong to some of its steps
+        only."""
         return self.step_rows[-1] if self.step_rows and self.rows_of_all_steps else None
 
     @property

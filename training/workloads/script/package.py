@@ -15,11 +15,11 @@ from training.workloads.script.recognise import Script
 from training.workloads.script.source import SourceError, files_of, hash_of, listed
 
 MOST_BYTES = 900 * 2**10
-"""Of a script's package: an object of Kubernetes holds 1 MiB, and that is in one."""
+"""Largest package of a script: it is stored in an object of Kubernetes, which holds 1 MiB."""
 MOST_UNPACKED_BYTES = 64 * 2**20
-"""What is larger is not compressed to find out."""
+"""Largest folder that is compressed to find out the package's size."""
 BEGINNING = (1980, 1, 1, 0, 0, 0)
-"""Every file's time: the first that a zip can have. A touched file is no other package."""
+"""Time of every file in the package: the first that a zip can have, so that a touched file makes no other package."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Package:
 
     content: bytes
     script: str
-    """Where the script is in it."""
+    """Path of the script in the package."""
     digest: str
     """SHA-256 over names and contents."""
 
@@ -85,7 +85,8 @@ def _small(files: Mapping[str, Path]) -> bytes:
 
 
 def _refuse_links_out(folder: Path) -> None:
-    """On the cluster there is nothing at the end of such a link; a link to a file of the folder is packed as a file."""
+    """Refuse links out of the folder, which lead nowhere on the cluster. A link to one of its files is packed as a
+    file."""
     top = folder.resolve()
     for link in (path for path in listed(folder) if path.is_symlink()):
         end = link.resolve()

@@ -1,6 +1,6 @@
-"""What is installed in a script's environment: asked of its own Python, which imports none of it.
+"""Lists what is installed in a script's environment: asked of its own Python, which imports none of it.
 
-And the lines to type that give it what it lacks; nothing is installed here.
+Also returns the command lines that install what is missing; nothing is installed here.
 """
 
 import json
@@ -28,9 +28,9 @@ LEAST = {"ray": (2, 51), "torch": (2, 1)}
 """Older Ray has no Ray Train V2 by default, older PyTorch no hook after a step."""
 REQUIREMENTS = "requirements.txt"
 NAME_OF = {"sklearn": "scikit-learn", "tf_keras": "tf-keras"}
-"""By name of a module, where the package that has it is called otherwise."""
+"""Packages by the name of a module, where the two names differ."""
 PACKAGE_OF = {"ray": "ray[train]>=2.54", "gymnasium": "ray[rllib]>=2.54", **NAME_OF}
-"""What is installed for a module, where that is not its name."""
+"""Requirements to install for a module, where they are not its name."""
 PROBE = """
 import json, os, platform, sys
 from importlib import metadata, util
@@ -81,7 +81,7 @@ def modules(python: str) -> frozenset[str]:
 
 
 def is_environment(python: str) -> bool:
-    """Whether it is that of an environment, and not the system's, into which nothing is to be installed."""
+    """Return whether it is an environment's, and not the system's, into which nothing is to be installed."""
     return bool(_probed(python)["own"])
 
 
@@ -112,7 +112,7 @@ def _probed(python: str) -> dict[str, Any]:
 
 
 def of_image(installed: Mapping[str, str]) -> dict[str, str]:
-    """Likewise, of an image that has this installed."""
+    """Return the same for an image with these installed packages."""
     return {name: installed[name] for name in ("python", *PACKAGES) if name in installed}
 
 
@@ -123,7 +123,8 @@ def lacking(script: Script, installed: Mapping[str, str]) -> set[str]:
 
 
 def check(script: Script, installed: Mapping[str, str], python: str) -> None:
-    """What the script imports is there, and new enough. Raises PythonError with the line that installs it."""
+    """Check that the script's imports are there, and new enough. Raises PythonError with the line that installs
+    them."""
     missing = {name for name in script.loads if name not in modules(python)}
     if script.needs_ray and "ray" not in installed:
         missing.add("ray")
@@ -138,7 +139,7 @@ def check(script: Script, installed: Mapping[str, str], python: str) -> None:
 
 
 def too_old(script: Script, installed: Mapping[str, str]) -> tuple[str, str] | None:
-    """A package that the script imports and that can't be observed, and why; None: there is none."""
+    """Return a package that the script imports and that is too old to be observed, and why; None if there is none."""
     for name, least in LEAST.items():
         if name in installed and name in script.frameworks and _numbers(installed[name]) < least:
             return name, f"{'.'.join(map(str, least))} or newer can be observed"
@@ -159,7 +160,8 @@ def _missing(script: Script, missing: set[str], python: str) -> PythonError:
 
 
 def line_that_gives(script: Script, names: Iterable[str], python: str) -> str:
-    """What gives the script these packages: in its environment, or in one of its own where it has the system's."""
+    """Return the command that installs these packages for the script: in its environment, or in a new one if it has the
+    system's."""
     if is_environment(python):
         return line_that_installs(names, python)
     return line_that_makes(script, script.path.parent / ".venv")
@@ -171,7 +173,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def line_that_makes(script: Script, folder: Path) -> str:
-    """What makes the environment `folder` with what the script imports, or with the requirements beside it.
+    """Return the command that creates the environment `folder` with the script's imports, or its requirements file.
 
     Arms have no GPU, so PyTorch comes without what it needs for one, which is gigabytes.
     """
@@ -187,7 +189,7 @@ def line_that_makes(script: Script, folder: Path) -> str:
 
 
 def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = False) -> str:
-    """What puts packages into an environment that there is; those that uv made have no pip."""
+    """Return the command that installs packages into an existing environment; those that uv made have no pip."""
     tool = (
         [near(python), "-m", "pip", "install"]
         if PIP in modules(python)

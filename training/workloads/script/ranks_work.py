@@ -1,4 +1,4 @@
-"""What the ranks of one run did together, as the text by which arms are compared. Pure."""
+"""Combines the work of one run's ranks into the text by which arms are compared. Pure."""
 
 import itertools
 import statistics
@@ -17,7 +17,7 @@ SEVERAL = "more than one data set was trained on"
 
 
 def together(seen: Sequence[Observation]) -> ArmWork:
-    """Of one run; `seen` has its ranks, at least one."""
+    """Return the work of one run; `seen` has its ranks, at least one."""
     items: dict[str, str] = {}
     unknown: dict[str, str] = {}
     for part in (_steps, _rows, _which_rows, _model, _weights, _learning, _training_arguments):
@@ -49,7 +49,7 @@ def _steps(seen: Sequence[Observation]) -> Part:
 
 
 def _apart(observation: Observation) -> str:
-    """Where another optimizer steps while the first does not: the clock does not see that time."""
+    """Return a note if another optimizer steps while the first does not: the clock does not see that time."""
     clock, *others = observation.work.optimizers
     for number, other in enumerate(others, 2):
         if other.most_between > APART + 2 * max(1.0, other.steps / clock.steps):
@@ -79,7 +79,8 @@ def _rows(seen: Sequence[Observation]) -> Part:
 
 
 def _which_rows(seen: Sequence[Observation]) -> Part:
-    """How many rows two ranks had in the same pass, beyond those with which a sampler pads: the most of any pass."""
+    """Count the rows that two ranks had in the same pass, beyond those with which a sampler pads: the most of any
+    pass."""
     if len(seen) == 1:
         return {}, {}
     of_ranks = [observation.marked or () for observation in seen]
@@ -105,7 +106,7 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
 
 
 def _shared_of_pass(ranks: Sequence[MarkedPass], dataset_rows: int, batch: float) -> int:
-    """Of one pass of all ranks over a data set with so many rows.
+    """Return the number of shared rows of one pass of all ranks over a data set with `dataset_rows`.
 
     Padding is as many as all ranks drew beyond what there is to draw, and always less than a batch.
     """
@@ -182,7 +183,7 @@ def _rates(observation: Observation) -> str:
 
 
 def _training_arguments(seen: Sequence[Observation]) -> Part:
-    """What `train` was given; of Keras the epochs that `fit` was."""
+    """Return the arguments of `train`; for Keras the epochs of `fit`."""
     items = {} if seen[0].work.rounds is None else {"rounds": str(seen[0].work.rounds)}
     if seen[0].framework not in BOOSTERS:
         return items, {}
@@ -194,7 +195,7 @@ def _training_arguments(seen: Sequence[Observation]) -> Part:
 
 
 def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
-    """On all ranks, after each step at which all looked, and at the end."""
+    """Compare weights on all ranks, after each step at which all looked, and at the end."""
     if len(seen) == 1:
         return True, ""
     common = set.intersection(*(set(observation.work.digests) for observation in seen))

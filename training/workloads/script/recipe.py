@@ -1,4 +1,4 @@
-"""The recipe of somebody's own script: its settings beside those of every workload. Standard library only."""
+"""The recipe of a user's own script: its settings besides those of every workload. Standard library only."""
 
 import re
 import shlex
@@ -13,9 +13,9 @@ from training.workloads.script.recognise import KINDS
 AUTO = "auto"
 _UNIT = re.compile(r"[A-Za-z][A-Za-z -]{0,30}")
 ENVIRONMENT_WORDS = "NAME=value, several with blanks between, quoted as in a shell; PYTHONPATH is not allowed"
-"""What variables for a script may be."""
+"""Description of the allowed variables for a script."""
 PATTERN_WORDS = "patterns of paths in {storage}, as `*.pt` or `**/*.pt`, with blanks between, quoted as in a shell"
-"""What artifacts may be."""
+"""Description of the allowed artifacts."""
 
 
 def variables(text: str) -> dict[str, str]:
@@ -43,7 +43,8 @@ def _readable_by(read: Any, allowed: str) -> Rule:
 
 
 def patterns(text: str) -> list[str]:
-    """Of a text as `*.pt 'run 1/*.json'`. Raises ValueError for one that leads out of a folder or is no pattern."""
+    """Parse a text like `*.pt 'run 1/*.json'`. Raises ValueError for one that leads out of a folder or is no
+    pattern."""
     words = shlex.split(text)
     if not all(map(_is_pattern, words)):
         raise ValueError(text)
@@ -51,7 +52,7 @@ def patterns(text: str) -> list[str]:
 
 
 def _is_pattern(word: str) -> bool:
-    """As Python 3.11 has them: `**` alone between slashes, and something beside `.`."""
+    """Return whether Python 3.11 accepts the pattern: `**` alone between slashes, and something besides `.`."""
     parts = word.split("/")
     names_some = any(part not in ("", ".") for part in parts)
     return names_some and parts[0] != "" and all(part == "**" or (part != ".." and "**" not in part) for part in parts)
@@ -69,7 +70,8 @@ def environment_rule() -> Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptRecipe(Recipe):
-    """What changes a run of a script. Paths and the interpreter decide by what they lead to: see `inputs`."""
+    """The settings that change a run of a script. Paths and the interpreter count by what they lead to: see
+    `inputs`."""
 
     workload: str = setting("script", choice(WORKLOADS), "what is trained")
     script: str = setting("", text("a Python file"), "file of your own that trains and ends", decides=False)

@@ -1,4 +1,4 @@
-"""What kind of script somebody has, from its text alone: which framework, and how it gets its ranks. Runs nothing.
+"""Recognises the kind of a script from its text alone: its framework, and how it gets its ranks. Runs nothing.
 
 The script's own neighbours that it imports are read, too. What can't work is refused here, before minutes are spent.
 """
@@ -35,7 +35,7 @@ TRAINERS: dict[str, Kind] = {
 BY_TORCHRUN = ("torch.distributed", "torch.nn.parallel", "accelerate", "lightning", "pytorch_lightning", "transformers")
 """Modules of who takes ranks from torchrun's variables."""
 ASK_THEMSELVES = BY_TORCHRUN[2:]
-"""Those of them that find out whether there are any."""
+"""Modules among them that find out whether there are other ranks."""
 FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "gymnasium", "ray")
 RLLIB_LOADS = ("gymnasium", "torch")
 PLACEHOLDERS = ("workers", "seed", "epochs", "storage")
@@ -59,33 +59,33 @@ class Script:
     modules: frozenset[str]
     """Dotted names that it or its neighbours import."""
     arguments: tuple[str, ...]
-    """As given, with placeholders."""
+    """Arguments of the script, with placeholders."""
     files: frozenset[Path] = frozenset()
     """It, and the modules beside it that it imports."""
     loads: frozenset[str] = frozenset()
-    """Those of FRAMEWORKS that it imports as soon as it is started, so that it ends where they are missing."""
+    """Names in FRAMEWORKS that it imports as soon as it is started, so that it ends if they are missing."""
     asks_one_cpu: bool = False
-    """Whether it makes a ScalingConfig that leaves to Ray how many CPUs a worker has: one."""
+    """True if it makes a ScalingConfig that leaves to Ray how many CPUs a worker has: one."""
     trains_alone: bool = True
-    """Whether it can tell that it has no other ranks; else even one process of it has to have torchrun's variables."""
+    """True if it can tell that it has no other ranks; else even one process of it needs torchrun's variables."""
 
     @property
     def needs_ray(self) -> bool:
-        """Whether it imports Ray itself."""
+        """Return whether it imports Ray itself."""
         return any(_is_in(name, "ray") for name in self.modules)
 
     @property
     def frameworks(self) -> list[str]:
-        """Those of FRAMEWORKS that it imports."""
+        """Return the names in FRAMEWORKS that it imports."""
         return [top for top in FRAMEWORKS if any(_is_in(name, top) for name in self.modules)]
 
     def uses(self, *modules: str) -> bool:
-        """Whether it, or a module beside it, names one of these."""
+        """Return whether it, or a module beside it, names one of these."""
         return any(_is_in(name, module) for name in self.modules for module in modules)
 
     @property
     def uses_ray_data(self) -> bool:
-        """Whether it reads its data with Ray Data, which local mode has for one process alone."""
+        """Return whether it reads its data with Ray Data, which local mode has for one process alone."""
         return any(_is_in(name, "ray.data") for name in self.modules)
 
 
@@ -139,14 +139,14 @@ def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, 
 
 
 def _starts_ranks(modules: frozenset[str], files: set[Path]) -> bool:
-    """Whether it has torch.multiprocessing start them, as PyTorch's tutorial does."""
+    """Return whether it has torch.multiprocessing start them, as PyTorch's tutorial does."""
     calls = (node for path in files for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
     by_torch = any(_is_in(name, "torch.multiprocessing") for name in modules)
     return by_torch and any(_last_name(call.func) in ("spawn", "start_processes") for call in calls)
 
 
 def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:
-    """Whether it asks if there are other ranks, or leaves that to who does: not where it reads a variable outright."""
+    """Return whether it checks for other ranks, or its framework does; False if it reads a variable unconditionally."""
     if any(_is_in(name, module) for name in modules for module in ASK_THEMSELVES):
         return True
     return any(_asks(node) for path in files for node in ast.walk(parsed(path)))

@@ -1,4 +1,4 @@
-"""What a recipe asks for, found out: the script as it was recognised, its environment, the command of each arm."""
+"""Resolves a recipe: the script as it was recognised, its environment, the command of each arm."""
 
 import os
 import shlex
@@ -31,9 +31,9 @@ if "ray" in sys.modules:
         program.is_file() and program.read_bytes()
 """
 SHOWN_VALUES = {"storage": "{storage}"}
-"""What stands for a folder that each run has of its own."""
+"""Placeholder for a folder that each run has of its own."""
 APP = "/app"
-"""Where the image has the project."""
+"""Folder of the project in the image."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +44,13 @@ class ResolvedScript:
     script: Script
     python: str
     versions: Mapping[str, str]
-    """Of Python, and of the packages of its environment."""
+    """Versions of Python, and of the packages of its environment."""
     in_pods: bool = False
-    """It runs in pods, a rank in each: their image has that environment."""
+    """True if it runs in pods, a rank in each: their image has that environment."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What decides beside the recipe what runs of it do: its files, its environment, what observes it."""
+        """Return what decides its runs besides the recipe: its files, its environment, what observes it."""
         return {
             "script": self.script.path.name,
             "kind": self.script.kind,
@@ -60,7 +60,7 @@ class ResolvedScript:
         }
 
     def arms(self, values: Mapping[str, str], master_port: int = Sizes.master_port) -> dict[str, ArmCommand]:
-        """Every arm that a script can have, by name; `values` replace {storage}."""
+        """Return the commands of all arms that a script can have, by name; `values` replace {storage}."""
         sizes = Sizes(
             workers=self.recipe.workers,
             worker_cpus=self.recipe.worker_cpus,
@@ -73,7 +73,8 @@ class ResolvedScript:
 
 
 def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
-    """`image`: what the image of its pods has; None: it runs here. Raises ScriptError and PythonError."""
+    """Resolve a recipe. `image`: packages of its pods' image, None if it runs here. Raises ScriptError and
+    PythonError."""
     if not recipe.script:
         raise ScriptError("script", "no script is named: it is the file that trains, as ../mine/train.py")
     python = interpreter(recipe.python) if image is None else "python"
@@ -89,12 +90,12 @@ def script_of(recipe: ScriptRecipe) -> Script:
 
 
 def folder_of(recipe: ScriptRecipe) -> Path | None:
-    """What belongs to the script beside what it imports; None: nothing does."""
+    """Return the folder that belongs to the script besides its imports; None if there is none."""
     return path_of(recipe.script_folder) if recipe.script_folder else None
 
 
 def files(recipe: ScriptRecipe) -> Files:
-    """What pods get of the script; of the recipe what decides alone. Raises ScriptError and SourceError."""
+    """Return the script's files for pods, and of the recipe only what decides. Raises ScriptError and SourceError."""
     packed = package.of_script(script_of(recipe), folder_of(recipe))
     defaults = {field.name: field.default for field in recipe.settings().values() if not field.metadata["decides"]}
     return Files(content=packed.content, digest=packed.digest, recipe=defaults | {"script": packed.script})
@@ -106,17 +107,17 @@ def path_of(text: str) -> Path:
 
 
 def interpreter(text: str) -> str:
-    """Of the script's environment; without one, the project's own."""
+    """Return the Python of the script's environment; without one, the project's own."""
     return str(path_of(text)) if "/" in text else text or sys.executable
 
 
 def inputs(recipe: ScriptRecipe, image: Installed = None) -> dict[str, Any]:
-    """As `ResolvedScript.inputs`."""
+    """Return `ResolvedScript.inputs` of the recipe."""
     return resolve(recipe, image).inputs
 
 
 def observer_hash() -> str:
-    """Of what is loaded into the script's processes, and of the launchers in its own Python."""
+    """Return a hash of what is loaded into the script's processes, and of the launchers in its own Python."""
     files = [path for part in ("observe", "ranks") for path in (HERE / part).rglob("*.py")]
     return source.hash_of((str(path.relative_to(HERE)), path) for path in files)
 
@@ -132,12 +133,12 @@ def warm_up(recipe: ScriptRecipe) -> list[str]:
 
 
 def modules(recipe: ScriptRecipe) -> dict[str, str]:
-    """What it imports as soon as it is started."""
+    """Return the modules that it imports as soon as it is started, with their packages."""
     return {name: python_environment.NAME_OF.get(name, name) for name in script_of(recipe).loads}
 
 
 def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
-    """Why there is no such arm of it; "": there is."""
+    """Return why the script has no such arm; "" if it has."""
     if arm == TUNED.name:
         return "what is tuned is this project's own use of Ray, and a script has one of its own"
     return resolve(recipe, image).arms(SHOWN_VALUES)[arm].absent
@@ -153,7 +154,7 @@ def shown(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
 
 
 def _project(image: Installed) -> str:
-    """Where the project's modules are, for what runs with it."""
+    """Return the folder of the project's modules, for what runs with it."""
     if isinstance(image, OfRayCluster):
         return BESIDE_SCRIPT
     return IN_OTHER_IMAGE if isinstance(image, OfOtherImage) else APP

@@ -1,4 +1,4 @@
-"""What is the same work: the list that claim A rests on, and how arms are compared by it. Pure.
+"""Defines the same work: the list that claim A rests on, and the comparison of arms by it. Pure.
 
 An item that differs between arms makes them not comparable. One that is not known leaves a lower claim. What an arm did
 is text, item by item, so that it can stand in its result; `docs/own-script.md` has the table of ITEMS.
@@ -24,11 +24,11 @@ class Item:
     name: str
     title: str
     torch: str
-    """How it is observed of PyTorch; "" where that has none."""
+    """Way in which it is observed of PyTorch; "" if it is not."""
     keras: str = ""
     boosters: str = ""
     facts: tuple[str, ...] = ()
-    """By which it is compared, where an arm by itself does not say it."""
+    """Facts by which it is compared, if an arm alone does not show it."""
 
 
 ITEMS = (
@@ -124,11 +124,11 @@ ITEMS = (
         boosters="all that `train` was given, but threads and addresses",
     ),
 )
-"""In the order in which they are said."""
+"""Items in the order in which they are printed."""
 FOLLOW_STEPS = ("optimizers", "input", "trained", "learningRate", "hyperparameters", "validation")
 """Items that say nothing of arms that made other numbers of steps."""
 FOLLOW_BATCH = ("rows", "input", "learningRate", "optimizers")
-"""Likewise, of arms whose batch grows with their ranks."""
+"""Items that are not compared for arms whose batch grows with their ranks."""
 EQUAL = "weights equal on all ranks"
 MOST_PADDING = 1.5
 """Times as many numbers enter where rows of text are filled up to the longest of a larger batch."""
@@ -138,7 +138,7 @@ NEAR = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class ArmWork:
-    """What one arm did, as text and by name, so that it can stand in a result."""
+    """The work of one arm, as text and by name, so that it can stand in a result."""
 
     ranks: int
     items: Mapping[str, str]
@@ -158,12 +158,12 @@ class ArmWork:
 
     @property
     def one_step_epochs(self) -> bool:
-        """Whether a step goes over all rows."""
+        """Return whether a step goes over all rows."""
         return "stepOfAllRows" in self.items
 
 
 def compare(arms: Mapping[str, ArmWork]) -> dict[str, Known]:
-    """Every item that concerns these arms, by name."""
+    """Compare every item that concerns these arms, by name."""
     weak = is_weak(arms)
     known_items: dict[str, Known] = {}
     for item in ITEMS:
@@ -177,7 +177,7 @@ def compare(arms: Mapping[str, ArmWork]) -> dict[str, Known]:
 
 
 def is_weak(arms: Mapping[str, ArmWork]) -> bool:
-    """Whether a step has N times the rows with N ranks: the batch is each worker's own."""
+    """Return whether a step has N times the rows with N ranks: the batch is each worker's own."""
     alone, together = arms.get("baseline"), arms.get("ray") or arms.get("native")
     if not alone or not together or together.ranks == 1 or alone.one_step_epochs:
         return False
@@ -212,7 +212,8 @@ def _differ(item: Item, arms: Mapping[str, ArmWork], fact: str = "", because: st
 
 
 def _steps(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
-    """Of whole epochs these count: how many steps one has follows from its rows, which are an item of their own."""
+    """Compare steps; of whole epochs, these count: their number of steps follows from its rows, which are another
+    item."""
     epochs = {arm.epochs for arm in arms.values()}
     if None not in epochs and len(epochs) > 1:
         rounds = {arm.items.get("rounds") for arm in arms.values()}  # another number that was asked for is another item
@@ -242,7 +243,7 @@ def _rows_per_step(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known
 
 
 def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Of an epoch where all arms know their epochs, or were ended early; else of the run.
+    """Compare rows of an epoch if all arms know their epochs, or were ended early; else of the run.
 
     Padding is less than a batch, or where a step goes over all rows less than a row a rank.
     """
@@ -267,8 +268,8 @@ def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _input(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Of one type, and as many numbers in all but for padding: of the rows, and where these vary in size, as of text,
-    of each batch to its longest row."""
+    """Compare input: of one type, and the same number of numbers in all but for padding: of the rows, and if these vary
+    in size, as in text, of each batch to its longest row."""
     if len({arm.items[item.name] for arm in arms.values()}) > 1:
         return _differ(item, arms)
     numbers = [arm.number("inputNumbers") for arm in arms.values()]
@@ -284,7 +285,8 @@ def _input(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _share_of_padding(arms: Mapping[str, ArmWork]) -> float:
-    """Of the rows of an epoch: less than a batch; where a step goes over all rows, less than a row a rank."""
+    """Return padding's share of an epoch's rows: less than a batch; if a step goes over all rows, less than a row a
+    rank."""
     shares = []
     for arm in arms.values():
         rows = arm.number("rowsPerEpoch") or arm.number("rows")
@@ -317,7 +319,7 @@ def _rows_disjoint(_: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def disjoint(arm: ArmWork) -> Known:
-    """Of the ranks of one arm: a number is the same row on two ranks where both read one data set."""
+    """Compare the rows of one arm's ranks: a number is the same row on two ranks if both read one data set."""
     shared, same = arm.number("sharedRows"), arm.items.get("sameDataSet")
     if shared is None or "rowsDisjoint" in arm.unknown:
         return None, arm.unknown.get("rowsDisjoint", "rows have no numbers that all ranks share")
@@ -333,7 +335,7 @@ def disjoint(arm: ArmWork) -> Known:
 
 
 def of_results(results: Sequence[TrainingResult]) -> dict[str, Known]:
-    """Every item, of the results of one repeat."""
+    """Compare every item of the results of one repeat."""
     several = len({result.arm for result in results}) < len(results)
     names = (f"{each.arm} with {each.recipe['workers']}" if several else each.arm for each in results)
     return compare({name: _of_result(result) for name, result in zip(names, results, strict=True)})

@@ -10,7 +10,7 @@ from pathlib import Path
 from training.workloads.script.recognise import Script
 
 MOST_BYTES = 256 * 2**20
-"""Of a script's folder: what has more has data in it."""
+"""Largest folder of a script: a larger one has data in it."""
 LEFT_OUT = ("__pycache__", "node_modules")
 
 
@@ -55,13 +55,14 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def listed(folder: Path) -> list[Path]:
-    """What git does not ignore of a folder, links to folders too; outside a repository what is not hidden."""
+    """Return the files of a folder that git does not ignore, and links to folders; without a repository, those not
+    hidden."""
     by_git = _by_git(folder)
     return sorted(set(_visible(folder) if by_git is None else by_git))
 
 
 def _by_git(folder: Path) -> list[Path] | None:
-    """What is tracked and what is not ignored; None where there is no git or no repository."""
+    """Return the files that are tracked or not ignored; None if there is no git or no repository."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listing = subprocess.run(command, capture_output=True, check=False, timeout=60)

@@ -17,12 +17,12 @@ class SeenPass:
     start: int
     """Steps before its first batch."""
     finished: bool
-    """Whether it came to the end of the data set."""
+    """True if it came to the end of the data set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepClock:
-    """Of one rank; the others go in step with it."""
+    """The steps' times on one rank; the others go in step with it."""
 
     epochs: int
     """Whole ones, or 1 for the run where the end of an epoch is not known, or none was finished."""
@@ -37,15 +37,15 @@ class StepClock:
     timed: list[float]
     """Seconds of each later step but the first of an epoch, which validation, reports and checkpoints come before."""
     timed_steps: list[int]
-    """Which these are: 1 is the second step, whose length is the time since the first."""
+    """Numbers of these steps: 1 is the second step, whose length is the time since the first."""
     between_seconds: float
-    """What lay before the first steps of epochs, beside a step each."""
+    """Time before the first steps of epochs, without a step each."""
 
 
 def step_clock(ends: Sequence[float], passes: Sequence[SeenPass] = (), *, ended_early: bool = False) -> StepClock:
-    """From the seconds at which steps ended, and the passes over the data that these were made in.
+    """Compute the clock from the seconds at which steps ended, and the passes over the data in which they were made.
 
-    `ended_early`: not the script decided how many steps there are. An epoch of one step, as a round of a booster, has
+    `ended_early`: the number of steps was not the script's decision. An epoch of one step, as a round of a booster, has
     all that belongs to it in the time of that step.
     """
     lengths = [after - before for before, after in pairwise(ends)]
@@ -78,7 +78,7 @@ def pass_steps(passes: Sequence[SeenPass], total: int) -> list[int]:
 
 
 def _settled(lengths: Sequence[float]) -> int:
-    """From which step on their time has settled: at latest with the later half."""
+    """Return the step from which on their time has settled: at latest with the later half."""
     half = len(lengths) // 2
     if not half:
         return 0

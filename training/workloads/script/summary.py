@@ -1,4 +1,4 @@
-"""From what was observed of a run to its TrainingResult. Nothing that was not seen becomes a number."""
+"""Makes a TrainingResult from the observations of a run. Nothing that was not seen becomes a number."""
 
 import hashlib
 import math
@@ -38,7 +38,7 @@ from training.workloads.script.step_clock import StepClock, step_clock
 
 THREADS = "OMP_NUM_THREADS"
 MOST_REPORTED = 1000
-"""Of one number: it stays in Pulumi's state with its run."""
+"""Most values of one reported number: they stay in Pulumi's state with the run."""
 ROWS_PER_EPOCH = "rowsPerEpoch"
 """Key of a result's `work`."""
 CHECKS = ("rowsDisjoint", "stepsOfRanksEqual", "weightsEqual")
@@ -59,22 +59,22 @@ class EndedRun:
     command: ArmCommand
     end: End
     seen: tuple[Observation, ...]
-    """By rank; empty where no rank was seen to make a step."""
+    """Observations by rank; empty if no rank was seen to make a step."""
     host: Host
-    """As it was before the arm was bound to its CPUs."""
+    """The host, read before the arm was bound to its CPUs."""
     throttled_seconds: float | None
-    """That a quota held the whole run back."""
+    """Time for which a quota held the whole run back."""
     artifacts: tuple[Artifact, ...] = ()
     left_files: tuple[str, ...] = ()
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
-        """Of all ranks; None where nothing was seen."""
+        """Facts about all ranks; None if nothing was seen."""
         return facts.of_arm(self.command.arm, self.command.ranks, self.seen) if self.seen else None
 
     @cached_property
     def clock(self) -> StepClock | None:
-        """Of rank 0."""
+        """Clock of rank 0."""
         if self.facts is None:
             return None
         first = self.seen[0]
@@ -82,7 +82,7 @@ class EndedRun:
 
     @cached_property
     def software(self) -> Software:
-        """What its ranks ran with: the versions are those of the script's own environment."""
+        """Software of its ranks; the versions are those of the script's own environment."""
         ours = provenance.code_hash(self.command.arm, self.resolved.recipe.workload)
         steering = environment.steering({**os.environ, **variables(self.resolved.recipe.environment)})
         return Software(
@@ -95,7 +95,7 @@ class EndedRun:
 
 
 def result(ended: EndedRun) -> TrainingResult:
-    """Of one run."""
+    """Make the result of one run."""
     clock, known = ended.clock, ended.facts
     checks, reasons = _checks(ended)
     return TrainingResult(
@@ -129,7 +129,7 @@ def result(ended: EndedRun) -> TrainingResult:
 
 
 def _reported(ended: EndedRun) -> dict[str, list[Reported]]:
-    """By name; of a number that is reported more often than MOST_REPORTED times every so many, and the last."""
+    """Return the reported numbers by name; of more than MOST_REPORTED values every n-th, and the last."""
     by_name: dict[str, list[Reported]] = {}
     for at, name, value in ended.seen[0].metric_points if ended.seen else ():
         if math.isfinite(value):
@@ -143,7 +143,7 @@ def _thinned(points: list[Reported]) -> list[Reported]:
 
 
 def _checks(ended: EndedRun) -> tuple[dict[str, bool | None], dict[str, str]]:
-    """What the ranks of the run say of each other; and why, where that is not true."""
+    """Return the checks of the ranks against each other, and for each that is not true the reason."""
     if ended.facts is None:
         return dict.fromkeys(CHECKS), dict.fromkeys((f"checks.{name}" for name in CHECKS), UNSEEN)
     steps = sorted({len(observation.step_ends) for observation in ended.seen})
@@ -288,7 +288,7 @@ def _detail(ended: EndedRun) -> ScriptDetail:
 
 
 def _reasons(ended: EndedRun) -> dict[str, str]:
-    """Why a number of this run is null."""
+    """Return the reasons why numbers of this run are null, by their names."""
     reasons = {
         "seconds.report": "it is part of what lies between epochs",
         "ray": "a Ray that the script starts is its own",

@@ -1,4 +1,4 @@
-"""Somebody's own script as a workload. Standard library only."""
+"""A user's own script as a workload. Standard library only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +10,14 @@ from training.workloads.script.recipe import ScriptRecipe
 
 
 def words(recipe: Mapping[str, Any]) -> str:
-    """As `train.py --epochs 1`; the other placeholders differ between arms and runs."""
+    """Return the script's name and arguments, as `train.py --epochs 1`; other placeholders differ between arms and
+    runs."""
     arguments = recipe["scriptArguments"].replace("{epochs}", str(recipe["epochs"]))
     return f"{recipe['script'].rpartition('/')[2]} {arguments}".strip()
 
 
 def remarks(recipe: ScriptRecipe) -> Mapping[str, str]:
-    """That it was not trained to its end."""
+    """Return that it was not trained to its end, if it was not."""
     if not recipe.measure_steps:
         return {}
     steps = recipe.measure_steps
@@ -26,7 +27,8 @@ def remarks(recipe: ScriptRecipe) -> Mapping[str, str]:
 
 
 def target(recipe: ScriptRecipe) -> Target | None:
-    """What its metric keys say; a training that is broken off reaches nothing that counts."""
+    """Return the target of its metric keys; None for a training that is ended early, which reaches nothing that
+    counts."""
     if not recipe.metric or recipe.measure_steps:
         return None
     return Target(

@@ -112,7 +112,7 @@ def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tupl
 
 
 def _note_work(params: dict[str, Any], rounds: int, columns: int) -> None:
-    """What decides the trees: all parameters but those that say where and with what they are made."""
+    """Note what decides the trees: all parameters but those that say where and with what they are made."""
     work = state.current().work
     parameters = {key: value for key, value in params.items() if key not in OF_A_PLACE and not callable(value)}
     work.booster_parameters = " ".join(f"{key}={value}" for key, value in sorted(parameters.items()))
@@ -142,7 +142,7 @@ def _begin_lightgbm(model: Any, params: dict[str, Any], rounds: int) -> None:
 
 
 def _threads(params: dict[str, Any], *names: str) -> int | None:
-    """As the script asks for; else those of OpenMP."""
+    """Return the number of threads that the script sets, else that of OpenMP."""
     threads = next((int(params[name]) for name in names if params.get(name)), 0)
     return threads if threads > 0 else int(os.environ.get("OMP_NUM_THREADS") or 0) or None
 
@@ -152,7 +152,7 @@ def _digest_xgboost(model: Any) -> str:
 
 
 def _digest_lightgbm(model: Any) -> str:
-    """Of the trees alone: the parameters after them have each rank's own port."""
+    """Return a hash of the trees alone: the parameters after them have each rank's own port."""
     trees = model.model_to_string(num_iteration=-1).partition("\nparameters:")[0]
     return hashlib.sha256(trees.encode()).hexdigest()
 

@@ -45,7 +45,7 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "ray.train.v2._internal.execution.storage": ray_train.keep_checkpoints_apart,
     "ray.train.v2.api.data_parallel_trainer": ray_train.end_driver_with_workers,
 }
-"""By the module that has to be there, complete, before."""
+"""Functions that observe a module, by its name; each is called when that module is completely loaded."""
 
 
 class Finder(importlib.abc.MetaPathFinder):

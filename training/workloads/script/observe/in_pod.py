@@ -1,4 +1,4 @@
-"""What a pod adds to an observation: node, pod, CPU model, what its container used; and how it reaches Ray's driver.
+"""A pod's part of an observation: node, pod, CPU model, CPU time of its container; and the way to Ray's driver.
 
 Ray's workers in pods share no folder with their driver. What each wrote goes through Ray's own key-value store, which
 every process of a cluster reaches: `fit` in the driver fetches it.
@@ -25,11 +25,11 @@ STORE = "TRAINING_OBSERVE_STORE"
 """Environment variable: the beginning of the keys of a run, whose workers have no folder in common."""
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
-"""Of the first version of cgroups, as the second of the files before."""
+"""File of the first version of cgroups, with the CPU time."""
 
 
 class Pod:
-    """Where this process is, from its start."""
+    """The pod of this process, from its start."""
 
     def __init__(self) -> None:
         self._first = _container_cpu(less=time.process_time()) if NODE in os.environ else None
@@ -66,7 +66,7 @@ def put(name: str, text: str) -> bool:
 
 
 def fetch(folder: Path) -> None:
-    """In the driver: write the observations of its workers into `folder`, each as the file that it would have been."""
+    """Write the workers' observations into the driver's `folder`, as the files that they would have been."""
     if STORE not in os.environ:
         return
     store, prefix = sys.modules["ray.experimental.internal_kv"], f"{os.environ[STORE]}/"
@@ -79,7 +79,8 @@ def fetch(folder: Path) -> None:
 
 
 def _container_cpu(less: float = 0.0) -> list[float] | None:
-    """Now, in seconds since the epoch, and the CPU seconds of the container so far, minus `less`; None: not counted."""
+    """Return the seconds since the epoch, and the CPU seconds of the container so far minus `less`; None if not
+    counted."""
     counts = _counts()
     try:
         used = counts["usage_usec"] / 1e6 if "usage_usec" in counts else int(CGROUP_USAGE.read_text()) / 1e9
@@ -89,7 +90,7 @@ def _container_cpu(less: float = 0.0) -> list[float] | None:
 
 
 def _throttled_seconds() -> float | None:
-    """That its CPU limit has held the container back so far; None: not counted."""
+    """Return the time for which its CPU limit has held the container back so far; None if it is not counted."""
     counts = _counts()
     if "throttled_usec" in counts:
         return counts["throttled_usec"] / 1e6
@@ -106,7 +107,7 @@ def _counts() -> dict[str, int]:
 
 
 def _cpu_model() -> str:
-    """As `training.machine.cpu.model`, which is not here."""
+    """Return the same as `training.machine.cpu.model`, which can't be imported here."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

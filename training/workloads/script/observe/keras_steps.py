@@ -86,7 +86,7 @@ def _callback_class(base: Any) -> Any:
             _end_epoch(logs or {})
 
         def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
-            """A validation."""
+            """Count a validation."""
             state.current().other_validations += 1
 
     return Steps
@@ -147,7 +147,7 @@ def _learning_rate(model: Any) -> float:
 
 
 def _parameters(model: Any) -> tuple[str, int]:
-    """How many numbers of which type, and how many of them are trained."""
+    """Return the number of parameters by type, and how many of them are trained."""
     counts = Counter[str]()
     for weight in model.weights:
         counts[str(weight.dtype).rpartition("'")[0].rpartition("'")[2] or str(weight.dtype)] += math.prod(weight.shape)

@@ -1,4 +1,4 @@
-"""How far the training is, while it goes on: a line of the run's progress every few seconds, written by rank 0."""
+"""Reports the training's progress while it runs: a line every few seconds, written by rank 0."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Live:
         self._began = self._last = 0.0
 
     def is_due(self, now: float, step: int) -> bool:
-        """Whether it is time for a line: not yet at the first step, which is where the clock begins."""
+        """Return whether it is time for a line. The first step starts the clock, and has none."""
         if step == 1:
             self._began = self._last = now
         pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (now - self._began) / SHARE))
         return bool(self.path) and now - self._last >= pause
 
     def write(self, now: float, step: int, per_epoch: int | None, epochs: int | None, steps: int | None) -> None:
-        """So many steps are done. `per_epoch`: steps of an epoch; `steps`: of all; None: not known."""
+        """Write a line after `step` steps. `per_epoch`: steps of an epoch, `steps`: of the run; None if not known."""
         self._last = now
         total = steps or (per_epoch * epochs if per_epoch and epochs else None)
         so_far = (now - self._began) / (step - 1) if step > 1 else None

@@ -1,4 +1,4 @@
-"""What the data sets of a script deliver: rows, which rows, and passes over them. Of any framework; it asks nothing."""
+"""Counts what a script's data sets deliver: rows, which rows, and passes. For any framework, without a call to one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from .work import is_looked_at
 
 MOST_ROWS = 50_000_000
-"""Of a data set whose rows are marked one by one, a byte each while the process lives."""
+"""Largest data set whose rows are marked one by one, a byte each while the process lives."""
 MOST_PASSES = 100_000
-"""That are remembered one by one: who makes an iterator a step has no epochs to tell."""
+"""Most passes that are remembered one by one: a script that makes an iterator a step has no epochs to report."""
 MOST_TOGETHER = 8
 """Passes over a data set between two steps whose rows are told apart."""
 
@@ -39,7 +39,7 @@ class Pass:
 
 
 class Marks:
-    """Which rows of a data set one pass delivered."""
+    """The rows of a data set that one pass delivered."""
 
     def __init__(self, of: Pass, dataset_rows: int) -> None:
         self.of = of
@@ -86,7 +86,7 @@ class Loader:
 
     @property
     def validates(self) -> bool:
-        """Whether its batches were seen in evaluation, and in no training."""
+        """Return whether its batches were seen in evaluation, and in no training."""
         return self.in_evaluation > 0 and not self.in_training
 
     def begin(self, steps: int, learning: bool, entered: int = 0) -> Pass:
@@ -119,7 +119,7 @@ class Loader:
         self.marks = [*kept, *since, started.marks]
 
     def go_on(self, passed: Pass, steps: int, entered: int = 0) -> None:
-        """`passed` has another batch: what was begun since, and no step was made of, was only looked at."""
+        """Note another batch of `passed`: passes begun since, of which no step was made, were only looked at."""
         if passed is not self._latest and self._forget_what_was_looked_at(steps, entered):
             self._latest = passed
 
@@ -171,7 +171,7 @@ class Loader:
             self.numbered = False
 
     def pass_pairs(self) -> list[list[Any]] | None:
-        """Those that were begun; None where they are too many to tell, or begin before the step that they are for."""
+        """Return the passes that were begun; None if they are too many, or begin before the step that they are for."""
         return pairs(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
 
     def packed(self, steps: int) -> list[list[Any]] | None:
@@ -187,7 +187,8 @@ class Loader:
 
 
 def _first_and_last(marks: list[Marks], steps: int) -> list[Marks]:
-    """Of the passes that began before so many steps; several where these began before the same one."""
+    """Return the first and the last of the passes that began before `steps`; several if they began before the same
+    one."""
     stepped = {each: each.of.number for each in marks if each.of.start < steps}
     ends = {min(stepped.values()), max(stepped.values())} if stepped else set()
     return [each for each, number in stepped.items() if number in ends]

@@ -17,7 +17,7 @@ from . import in_pod, state
 OF_THIS_MACHINE = ("local",)
 """File systems of Arrow."""
 WAIT_SECONDS, MOST_WAIT_SECONDS = 0.02, 60.0
-"""For rank 0's checkpoint."""
+"""Poll interval and time limit for rank 0's checkpoint."""
 
 
 def observe_training_thread(module: Any) -> None:
@@ -102,7 +102,7 @@ def end_driver_with_workers(module: Any) -> None:
 
 
 def _share_checkpoint(result: Any, path_file: Path) -> None:
-    """What follows `fit` reads the checkpoint of rank 0, as in Ray's one driver; `path_file` has its folder."""
+    """Give the code after `fit` the checkpoint of rank 0, as in Ray's one driver; `path_file` has its folder."""
     if state.current().rank == 0:
         new = path_file.with_suffix(".new")
         new.write_text(result.checkpoint.path if result.checkpoint else "", encoding="utf-8")
@@ -130,7 +130,8 @@ def observe_local_mode(module: Any) -> None:
 
 
 def _kept(checkpoint: Any) -> Any:
-    """What is in it, without its folder, which a script deletes when it was reported: Ray has its storage for that."""
+    """Return a copy of the checkpoint, as Ray's storage would keep one: a script deletes the folder when it was
+    reported."""
     if checkpoint is None or not Path(checkpoint.path).is_dir():
         return checkpoint
     kept = Path(os.environ[state.FOLDER], f"checkpoint-{os.getpid()}")
@@ -140,7 +141,7 @@ def _kept(checkpoint: Any) -> Any:
 
 
 def _link(source: str, target: str) -> None:
-    """No time for a second copy: a training without Ray writes its checkpoint once."""
+    """Link a file, to save the time of a second copy: a training without Ray writes its checkpoint once."""
     try:
         os.link(source, target)
     except OSError:
@@ -148,7 +149,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _give_its_world(module: Any) -> None:
-    """As one of several ranks: Ray tells a script of torchrun's alone, and 1 otherwise."""
+    """Give Ray Train the world of this rank: Ray passes it to a script of torchrun's alone, and 1 otherwise."""
     rank, world = state.current().rank, state.current().world
     if world == 1 or not {"TF_CONFIG", state.CLUSTER} & os.environ.keys():
         return

@@ -15,12 +15,12 @@ from . import state
 from .loaders import Loader
 
 CLOCK = -1
-"""Of an algorithm, which no object has for its id."""
+"""Clock id of an algorithm, which no object has for its id."""
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 
 
 def observe_algorithms(module: Any) -> None:
-    """From here on no optimizer is this process's clock. `module`: ray.rllib.algorithms.algorithm."""
+    """Count iterations as steps; no optimizer is this process's clock. `module`: ray.rllib.algorithms.algorithm."""
     state.current().take_clock(CLOCK)
     step = module.Algorithm.step
 
@@ -55,7 +55,7 @@ def _count(now: state.State, algorithm: Any, results: dict[str, Any]) -> None:
 
 
 def _numbers(results: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Of the episodes of the runners, and of those of an evaluation."""
+    """Yield the numbers of the runners' episodes, and of an evaluation's."""
     yield from _of_episodes("", results)
     yield from _of_episodes("evaluation/", results.get("evaluation") or {})
 

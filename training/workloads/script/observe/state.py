@@ -1,4 +1,4 @@
-"""What one process has done so far, and how it is written: one JSON file, at the end of the training."""
+"""Collects the observation of one process, and writes it: one JSON file, at the end of the training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = "TRAINING_OBSERVE_STEPS"
 CLUSTER = "TRAINING_CLUSTER"
 """Environment variable: the addresses of all ranks and which of them this one is, where no framework's own says it."""
 MOST_LOOKING = 0.02
-"""Of the time so far that looking at the weights may take beyond the first steps."""
+"""Largest share of the time so far that looking at the weights may take beyond the first steps."""
 FIRST_STEPS = 16
 MOST_LOADERS = 64
 """Data sets that are remembered: rows of more say nothing of a run, and each takes memory, and time in each pass."""
@@ -35,7 +35,7 @@ _lock = threading.Lock()
 
 
 Place = tuple[Loader, Callable[[], bool]]
-"""Whose batch is somewhere in memory, and whether it has been freed since."""
+"""The loader of a batch in memory, and a function that tells whether the batch has been freed since."""
 
 
 class Enough(SystemExit):
@@ -43,7 +43,7 @@ class Enough(SystemExit):
 
 
 class State:
-    """What this process has done."""
+    """The observation of this process."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -97,7 +97,7 @@ class State:
 
     @contextlib.contextmanager
     def hook(self) -> Iterator[None]:
-        """What is done within is the observer's, and in no clock."""
+        """Count the time of the body as the observer's, and in no clock."""
         began, own = time.perf_counter(), self.own_seconds
         try:
             yield
@@ -106,7 +106,7 @@ class State:
                 self.hook_seconds += time.perf_counter() - began - (self.own_seconds - own)
 
     def is_in_step_thread(self) -> bool:
-        """Whether the steps wait for what this thread does."""
+        """Return whether the steps wait for this thread."""
         return self.thread in (None, threading.get_ident())
 
     def take_time(self, look: Callable[[], Any]) -> Any:
@@ -196,7 +196,8 @@ class State:
         self._looking_seconds += self.own_seconds - own
 
     def training(self) -> Loader | None:
-        """The data set that is trained on: of those that do not validate, that of the most steps; None: none is."""
+        """Return the data set that is trained on: of those that do not validate, the one with the most steps; None if
+        none is."""
         in_training = bool(self.work.training.types)  # else the model is in evaluation all the time
         read = [
             loader for loader in self.loaders.values() if loader.rows_at_step and not (in_training and loader.validates)
@@ -204,7 +205,8 @@ class State:
         return max(read, key=lambda loader: (loader.in_training > 0, len(loader.rows_at_step)), default=None)
 
     def _learns_from_others(self, loader: Loader | None) -> bool:
-        """Whether steps were made within passes over another data set: one that validates is read between two."""
+        """Return whether steps were made within passes over another data set: one that validates is read between
+        two."""
         return any(
             len(other.rows_at_step) > len(other.passes) + other.validations
             for other in self.loaders.values()
@@ -212,7 +214,8 @@ class State:
         )
 
     def _steps_per_epoch(self) -> int | None:
-        """By what is known so far: a step may take several batches. None where a step is an epoch, as of boosters."""
+        """Return the steps of an epoch as known so far: a step may take several batches. None if a step is an epoch, as
+        with boosters."""
         loader, steps = self.training(), self.epoch_steps
         counted = loader.rows_at_step if loader else []
         if loader and loader.epoch_rows and len(counted) > 1 and counted[-1] > counted[0]:
@@ -220,7 +223,7 @@ class State:
         return steps if steps and steps > 1 else None
 
     def end_training(self) -> None:
-        """What is done when no more steps are expected, and is no part of the script's time."""
+        """Do the work after the last expected step, which is no part of the script's time."""
         if self._ended_after == len(self.step_ends):
             return
         self._ended_after = len(self.step_ends)
@@ -241,7 +244,7 @@ class State:
         self.metric_points.append((time.monotonic(), name, value))
 
     def is_enough(self) -> bool:
-        """Whether this process has done the steps that are wanted; what it did is written then."""
+        """Return whether this process has done the steps that were set; if so, write its observation."""
         wanted = int(os.environ.get(STEPS) or 0)
         self.ended_early = bool(wanted) and len(self.step_ends) >= wanted
         if self.ended_early:
@@ -324,7 +327,7 @@ _states: list[State] = [State()]
 
 
 def current() -> State:
-    """That of this process: a forked child begins with one of its own."""
+    """Return the state of this process: a forked child begins with its own."""
     if _states[0].pid != os.getpid():
         _states[0] = State()
     return _states[0]
@@ -357,7 +360,7 @@ def write() -> None:
 
 
 def _write_at_end() -> None:
-    """At the end of this process: `multiprocessing` has its own end for children, which knows nothing of atexit."""
+    """Write at the end of this process: `multiprocessing` ends its children in its own way, without atexit."""
     from multiprocessing import util
 
     util.Finalize(None, write, exitpriority=100)

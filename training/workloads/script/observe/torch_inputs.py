@@ -1,4 +1,4 @@
-"""What enters the first module of PyTorch that has parameters: how many numbers a step, their type, and autocast.
+"""Records the input of the first PyTorch module with parameters: how many numbers a step, their type, and autocast.
 
 By hooks on modules alone, which are found after the first step: one for all modules would have PyTorch compile twice.
 """

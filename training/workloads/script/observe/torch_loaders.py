@@ -21,15 +21,15 @@ from .loaders import Loader, Pass
 MOST_WAITING = 2**18
 """Rows that may wait to be marked within a pass."""
 SAMPLED_ROWS, SAMPLED_NUMBERS = 64, 256
-"""Of a data set whose content is told from another's by some of its rows, and by so many numbers of each."""
+"""Numbers of rows, and of numbers of each, by which a data set's content is told from another's."""
 DEPTH = 3
-"""Of data sets within data sets."""
+"""Depth to which data sets within data sets are searched."""
 MOST_PARTS = 4
-"""Of a batch that are looked at."""
+"""Most parts of a batch that are looked at."""
 DRAWN, PASS = "_observed_drawn", "_observed_pass"
 _sets: dict[int, tuple[Any, int]] = {}
-"""By a data set's id: a weak reference to it, None where its type has none, and its number. An id is given again when a
-data set is gone, a number never."""
+"""Weak reference to a data set, None if its type has none, and its number, by its id. An id is reused when a data set
+is gone, a number never."""
 _counter = itertools.count()
 
 
@@ -163,7 +163,8 @@ def _base(dataset: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _rows_of_pass(iterator: Any, sampler: Any) -> int | None:
-    """What a sampler announces; None of one that draws batches in a way of its own, or a rank's share of another's."""
+    """Return the rows that a sampler announces; None if it draws batches in its own way, or a rank's share of
+    another's."""
     if hasattr(sampler, "batch_sampler"):
         return None
     if hasattr(sampler, "sampler"):  # batches of what another draws
@@ -200,7 +201,7 @@ def _identity(dataset: Any, depth: int = 0) -> str | None:
 
 
 def _numbers(dataset: Any) -> Iterator[str]:
-    """Of its attributes, as where it begins: which row has a number may follow from them."""
+    """Yield the numbers in its attributes, as where it begins: which row has a number may follow from them."""
     for name, value in getattr(dataset, "__dict__", {}).items():
         if isinstance(value, (int, float)):
             yield f"{name}={value}"
@@ -231,7 +232,8 @@ def _plain(row: Any) -> Any:
 
 
 def _places(batch: Any) -> dict[int, Callable[[], bool]]:
-    """Where the first few tensors of a batch are, and whether they have been freed: an address is given again."""
+    """Return the addresses of the first few tensors of a batch, and whether each has been freed: an address is
+    reused."""
     try:
         weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef
         return {tensor.data_ptr(): weak(tensor.untyped_storage()).expired for tensor in _tensors(batch)}

@@ -26,7 +26,7 @@ PROBE = "TRAINING_OBSERVE_PROBE"
 SMALL_BYTES, LARGE_BYTES = 64 * 1024, 8 * 1024 * 1024
 """Probed beside the size of the gradients: what a message takes is told from what a byte takes by two sizes."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Of a buffer: beyond, a byte takes what it takes."""
+"""Largest buffer: the time a byte does not change beyond it."""
 REPEATS = 5
 WAIT_SECONDS, DEADLINE_SECONDS, POLL_SECONDS = 5.0, 10.0, 0.02
 GO = "go"
@@ -66,7 +66,7 @@ def probe(gradient_bytes: Callable[[], int | None]) -> None:
 
 
 def _refusal(distributed: Any, exchanged: int | None) -> str:
-    """Why there is nothing to probe, or nobody to do it with; "" otherwise."""
+    """Return why there is nothing to probe, or no other rank to do it with; "" otherwise."""
     if hasattr(sys, "last_type"):
         return "the script failed"
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():

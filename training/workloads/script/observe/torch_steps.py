@@ -15,7 +15,7 @@ from . import state, torch_inputs, torch_probe, torch_weights
 from .work import Optimizer, is_looked_at
 
 NOT_COMPARED = ("params", "lr", "foreach", "fused", "capturable", "differentiable")
-"""Of a group of parameters: what is compared by itself, and what says how and not what is computed."""
+"""Keys of a group of parameters that are compared by themselves, or say how and not what is computed."""
 _inside = threading.local()
 
 
@@ -39,7 +39,7 @@ def _before_step(optimizer: Any, *_: Any) -> None:
 
 
 def _is_inside(optimizer: Any) -> bool:
-    """Whether the step that is over was made within another's."""
+    """Return whether the finished step was made within another optimizer's."""
     steps = _steps_in_progress()
     if id(optimizer) in steps:
         del steps[steps.index(id(optimizer)) :]
@@ -84,7 +84,7 @@ def _count(now: state.State, optimizer: Any) -> bool:
 
 
 def _begin(now: state.State) -> None:
-    """What is known with the first step: by then a rank has joined the others."""
+    """Note what is known with the first step: by then a rank has joined the others."""
     torch = sys.modules["torch"]
     now.framework = "torch"
     now.threads = torch.get_num_threads()

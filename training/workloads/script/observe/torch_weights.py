@@ -11,11 +11,11 @@ from typing import Any
 from . import state
 
 INTEGERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
-"""By bytes of a number: the type by which it is read as an integer."""
+"""Integer types as which numbers are read, by their size in bytes."""
 PARTS_OF_RANKS = ("DTensor", "FlatParameter")
 """Types of weights of which each rank holds a part."""
 optimizers: list[Any] = []
-"""Those that stepped, in this order; no others inside them."""
+"""Optimizers that stepped, in this order, without those inside others."""
 
 
 def digest() -> str | None:
@@ -32,7 +32,7 @@ def digest() -> str | None:
 
 
 def quick_digest() -> str | None:
-    """Of the sums of all numbers of each parameter, read as integers; likewise None."""
+    """Return a hash of the sums of each parameter's numbers, read as integers; None as for `digest`."""
     torch = sys.modules["torch"]
     if _are_sharded():
         return None
@@ -46,7 +46,7 @@ def quick_digest() -> str | None:
 
 
 def note_trained() -> None:
-    """How many numbers there are of each type, and how many of them have a gradient now."""
+    """Note the number of parameters by type, and how many of them have a gradient now."""
     work = state.current().work
     if _are_sharded():
         return
@@ -58,14 +58,14 @@ def note_trained() -> None:
 
 
 def gradient_bytes() -> int | None:
-    """What the gradients of these parameters take, each once; None where a rank holds a part of them alone."""
+    """Return the bytes of these parameters' gradients, each once; None if a rank holds only a part of them."""
     if _are_sharded():
         return None
     return sum(int(each.numel() * each.element_size()) for each in parameters() if each.requires_grad)
 
 
 def parameters() -> list[Any]:
-    """Each once."""
+    """Return the parameters of all optimizers, each once."""
     every = [each for optimizer in optimizers for group in optimizer.param_groups for each in group["params"]]
     return list({id(each): each for each in every}.values())
 

@@ -12,7 +12,7 @@ from typing import Any
 
 SAMPLE_SECONDS = 1.0
 MOST_SAMPLES = 2000
-"""With more every second is dropped, and they are taken half as often."""
+"""Most samples; with more every second one is dropped, and they are taken half as often."""
 PROCESS = Path("/proc/self")
 PRESSURE = Path("/sys/fs/cgroup/cpu.pressure")
 NODE = "TRAINING_NODE"
@@ -47,10 +47,9 @@ class Usage:
             self._sample(now, cpu)
 
     def waits(self) -> dict[str, list[float | None]] | None:
-        """What became of this process's threads that wanted to compute: seconds of the clock, seconds with a CPU, of
-        waiting for one, and in a pod of the clock in which any process of it waited. From the first step to the last
-        sample (to now where there was none), and from the start on; None where that is not counted.
-        """
+        """Return this process's wait for CPUs: wall-clock seconds, seconds with a CPU, of waiting for one, and in a pod
+        the wall-clock seconds in which any process of it waited. From the first step to the last sample (to now if
+        there was none), and from the start on; None if that is not counted."""
         if not self._waits or self._waits[0][1] is None:
             return None
         now = self._read(time.monotonic())
@@ -77,7 +76,7 @@ class Usage:
 
 
 class _RunQueue:
-    """As `training.machine.run_queue`, which is not here."""
+    """Reads the same as `training.machine.run_queue`, which can't be imported here."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int]] = {}
@@ -93,7 +92,7 @@ class _RunQueue:
             with suppress(OSError, ValueError, IndexError):  # it ended meanwhile
                 now = (thread / "schedstat").read_text().split()
                 before, after = self._seen.get(thread.name, (0, 0)), (int(now[0]), int(now[1]))
-                if after[0] < before[0]:  # the number of one that ended, given anew
+                if after[0] < before[0]:  # the reused number of a thread that ended
                     self._ended = (self._ended[0] + before[0], self._ended[1] + before[1])
                 self._seen[thread.name] = after
         if not self._seen:
@@ -103,7 +102,7 @@ class _RunQueue:
 
 
 def _pressure_seconds() -> float | None:
-    """As `training.machine.cgroup.pressure_seconds`, of a pod."""
+    """Return the same as `training.machine.cgroup.pressure_seconds`, of a pod."""
     try:
         some = re.search(r"^some .*total=(\d+)", PRESSURE.read_text(), re.MULTILINE)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a rank did beside its steps and rows, item by item, as arms are compared by it. Of any framework."""
+"""Records a rank's work besides its steps and rows, item by item, by which arms are compared. For any framework."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 FIXED_SIZES = 2
-"""Of batches, which are all alike but the last of an epoch."""
+"""Number of batch sizes that may occur: batches are all alike but the last of an epoch."""
 MOST_KINDS = 64
 """Values that are told apart."""
 
@@ -17,7 +17,7 @@ def is_looked_at(count: int) -> bool:
 
 
 class Model:
-    """What is asked of the framework about what it trains; at first it knows nothing."""
+    """Functions of the framework about its model; at first they return nothing."""
 
     def __init__(self) -> None:
         self.digest: Callable[[], str | None] = lambda: None
@@ -38,13 +38,13 @@ class Course:
         self.values: list[str] = []
 
     def note(self, value: Any) -> None:
-        """What it is now."""
+        """Note the present value."""
         if self.values[-1:] != [str(value)] and len(self.values) < MOST_KINDS:
             self.values.append(str(value))
 
 
 class Optimizer:
-    """How often one stepped, by which learning rates, and by what else."""
+    """The number of an optimizer's steps, its learning rates, and its other settings."""
 
     def __init__(self) -> None:
         self.settings = Course()
@@ -54,7 +54,7 @@ class Optimizer:
         """[highest, sum] of each of its groups."""
 
     def step(self, rates: list[float]) -> None:
-        """It has stepped, with these rates of its groups."""
+        """Count a step with these rates of its groups."""
         self.steps += 1
         self.between += 1
         self.most_between = max(self.most_between, self.between)
@@ -65,7 +65,7 @@ class Optimizer:
             self.rates[number][1] += rate
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return this as plain data."""
         return {
             "settings": self.settings.values,
             "steps": self.steps,
@@ -75,18 +75,18 @@ class Optimizer:
 
 
 class Inputs:
-    """What enters the first module that has parameters, in one of its modes."""
+    """The input of the first module that has parameters, in one of its modes."""
 
     def __init__(self) -> None:
         self.types: set[str] = set()
         self.numbers = 0
-        """In all."""
+        """Numbers in all."""
         self.sizes: set[int] = set()
         """Numbers that entered at a time."""
         self.autocast: set[str] = set()
 
     def enter(self, numbers: int, kind: str, autocast: str) -> None:
-        """So many numbers of this type enter at a time."""
+        """Count `numbers` of this type that enter at a time."""
         self.numbers += numbers
         self.types.add(kind)
         self.autocast.add(autocast)
@@ -94,7 +94,7 @@ class Inputs:
             self.sizes.add(numbers)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return this as plain data."""
         return {
             "types": sorted(self.types),
             "numbers": self.numbers,
@@ -103,13 +103,13 @@ class Inputs:
 
 
 class Work:
-    """Of one rank."""
+    """The work of one rank."""
 
     def __init__(self) -> None:
         self.optimizers: dict[int, Optimizer] = {}
         """By id, in the order of their first steps: the first is the clock's."""
         self.digests: dict[int, str] = {}
-        """Of the weights, by the number of steps after which."""
+        """Digests of the weights, by the number of steps before them."""
         self.parameters: str | None = None
         self.trained = Course()
         """Numbers of the weights that had a gradient."""
@@ -128,12 +128,12 @@ class Work:
             optimizer.between = 0
 
     def inputs(self) -> Inputs | None:
-        """Of the training; of a script that has its model in evaluation all the time, of that."""
+        """Return the input in training; for a script with its model always in evaluation, the input in that."""
         seen = [each for each in (self.training, self.evaluation) if each.types]
         return seen[0] if seen else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return this as plain data."""
         inputs = self.inputs()
         return {
             "optimizers": [optimizer.to_dict() for optimizer in self.optimizers.values()],

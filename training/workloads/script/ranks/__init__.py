@@ -1,1 +1,1 @@
-"""How ranks of a script that is not ours find each other; each module is a command in the user's own Python."""
+"""Launchers that connect the ranks of a user's script; each module is a command in the user's own Python."""

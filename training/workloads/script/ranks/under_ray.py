@@ -42,7 +42,7 @@ class RankVariables(BackendConfig):  # type: ignore[misc]
 
     @property
     def backend_cls(self) -> type:
-        """What Ray calls."""
+        """Return the backend's class, for Ray."""
         return _SetsVariables
 
 
@@ -55,7 +55,7 @@ class _SetsVariables(Backend):  # type: ignore[misc]
 
 
 def run_script(config: dict[str, Any]) -> None:
-    """What `python script.py` does, in a worker."""
+    """Run the script in a worker as `python script.py` does."""
     sys.argv = config["command"]
     os.chdir(config["folder"])
     sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))

@@ -24,7 +24,7 @@ def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
 
 
 def tf_config(addresses: list[str], rank: int) -> dict[str, str]:
-    """What TensorFlow's guide has in TF_CONFIG."""
+    """Return TF_CONFIG as in TensorFlow's guide."""
     config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
     return {"TF_CONFIG": json.dumps(config)}
 
@@ -32,11 +32,12 @@ def tf_config(addresses: list[str], rank: int) -> dict[str, str]:
 TRACKER_AFTER = 2
 """Ports from that of rank 0 to that of XGBoost's tracker beside it: between them ranks bring rank 0 what they did."""
 RETRIES = 20
-"""At reaching the tracker, two seconds more apart each time: the pod of rank 0 may begin minutes after another."""
+"""Attempts to reach the tracker, two seconds more apart each time: the pod of rank 0 may start minutes after
+another."""
 
 
 def xgboost(addresses: list[str], rank: int) -> dict[str, str]:
-    """With a tracker in the pod of rank 0."""
+    """Return the variables of XGBoost's ranks, with a tracker in the pod of rank 0."""
     host, _, port = addresses[0].rpartition(":")
     tracker: dict[str, str | int] = {
         "dmlc_tracker_uri": host, "dmlc_tracker_port": int(port) + TRACKER_AFTER, "dmlc_retry": RETRIES,
