@@ -183,7 +183,8 @@ def test_a_break_even_that_never_comes_is_none_and_says_why(comparison: Comparis
     )
 
     assert "<b>none</b>" in page
-    assert f"against {comparison.arms['wide'].title}: {words.NONE}. Why: because." in page
+    line = next(text for text in page.splitlines() if f"{comparison.arms['wide'].title}: {words.NONE}" in text)
+    assert "because." in line
 
 
 def test_nothing_measured_has_no_clock() -> None:
