@@ -55,7 +55,7 @@ class Case:
 
 
 def cases(*, quick: bool) -> list[Case]:
-    """What is measured: float32 and bfloat16 at the exercise's batch, and both at four times that."""
+    """Return the cases: float32 and bfloat16 at the exercise's batch, and both at four times that."""
     images = QUICK_IMAGES if quick else FULL_IMAGES
     base = CnnRecipe(
         dataset="synthetic", model="cnn", epochs=1, warmup_steps=WARMUP_STEPS, global_batch_size=128,
@@ -151,7 +151,7 @@ def main() -> None:
 
 
 def _chosen(of: Sequence[Case], columns: Sequence[str]) -> list[Case]:
-    """Those named, or all that the CPU can compute; raises ValueError where a name is of none."""
+    """Return the named cases, or all that the CPU can compute. Raises ValueError for an unknown name."""
     known = [case.key for case in of]
     if unknown := sorted(set(columns) - set(known)):
         raise ValueError(f"no column is called {', '.join(unknown)}; there are: {' '.join(known)}")
@@ -249,7 +249,7 @@ def _held_out(images: int) -> int:
 
 
 def _with_validation(images: int) -> int:
-    """How many images a data set needs for so many to be left when a tenth is held out."""
+    """Return the images that a data set needs so that this many are left when a tenth is held out."""
     return next(total for total in range(images, 2 * images) if total - _held_out(total) == images)
 
 

@@ -16,7 +16,7 @@ from training.workloads.cnn.recipe import CnnRecipe
 TITLES = {
     "wide": "one process, all CPUs", "native": "native", "tuned": "tuned Ray", "ray": "Ray as documented",
 }  # fmt: skip
-"""The arms that are held against the limit, in the order in which they are shown."""
+"""The arms that are compared with the limit, in display order."""
 MORE_WORKERS = (3, 4)
 OTHER_GRADIENTS = "otherGradients"
 """The name of a native run that exchanges gradients in the type that its column does not compute in."""
@@ -25,7 +25,7 @@ PLAIN_FIT = "model.fit"
 
 @dataclass(frozen=True)
 class Repeat:
-    """Every arm once, in one go; without `model.fit` its rate is None."""
+    """A repeat: each arm once; the rate of `model.fit` is None if it was not run."""
 
     runs: dict[str, result.TrainingResult]
     fit_images_per_second: float | None
@@ -53,7 +53,7 @@ class Figure:
     """The runs without which there is none."""
 
     def is_of(self, repeat: Repeat) -> bool:
-        """Whether the repeat has it."""
+        """Return whether the repeat has all that this needs."""
         return all(name in repeat.runs or (name == PLAIN_FIT and repeat.fit_images_per_second) for name in self.needs)
 
 

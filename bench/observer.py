@@ -1,4 +1,4 @@
-"""What observing a script costs, against a clock of its own: python -m bench.observer SCRIPT PYTHON [--repeats N]
+"""Measures the cost of observing a script by a clock of its own: python -m bench.observer SCRIPT PYTHON [--repeats N]
 
 A copy of the script (an example, or the table of bench/table_rows.py) gets a clock after each step and runs in one
 process on one CPU, with the observer and without, which take turns at being first. Two runs of one program differ more
@@ -78,7 +78,7 @@ def with_clock(name: str) -> str:
 
 
 def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
-    """Both runs of a repeat."""
+    """Run both halves of a repeat, observed and not."""
     with tempfile.TemporaryDirectory() as folder:
         script, ticks = Path(folder, name), Path(folder, "ticks.json")
         script.write_text(with_clock(name), encoding="utf-8")

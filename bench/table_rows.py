@@ -24,7 +24,7 @@ class Table(Dataset):  # type: ignore[misc]  # of a library without types
 
 
 def main() -> None:
-    """Train."""
+    """Train on the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=2)
     epochs = parser.parse_args().epochs

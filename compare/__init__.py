@@ -1,1 +1,1 @@
-"""What a measurement's runs say about each other: pure, standard library only. No arm imports it."""
+"""Compares a measurement's runs: pure, standard library only. No arm imports it."""

@@ -18,11 +18,11 @@ from training.contract.arms import ARMS
 
 
 @dataclass(frozen=True)
-class Held:
-    """Ray's whole clock held against one alternative's."""
+class Contest:
+    """Ray's end-to-end time compared with one alternative's."""
 
     against: str
-    """What it is held against, in words."""
+    """The alternative, in words."""
     now: Estimate | None
     """R at the epochs that were trained."""
     per_epoch: Estimate | None
@@ -41,7 +41,7 @@ class Held:
 
     @property
     def won_from(self) -> int | None:
-        """From how many epochs on Ray takes less, with 95 % confidence; None: from none, or not known."""
+        """The epochs from which on Ray takes less, with 95 % confidence; None if there are none, or if not known."""
         if _lower(self.per_epoch) <= 1 or self.meets is None:
             return None
         return self.meets.surely
@@ -52,7 +52,7 @@ class Held:
         return self.per_epoch is not None and self.per_epoch.upper is not None and self.per_epoch.upper < MARGIN
 
 
-def hold(measurement: Measurement, claim: Claim | None) -> dict[str, Held]:
+def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, Contest]:
     """Ray against each alternative that was measured, by the alternative's name; none where Ray was not.
 
     Where only the result is known to be the same, by the time until it was reached; where less is known, by the whole
@@ -60,7 +60,7 @@ def hold(measurement: Measurement, claim: Claim | None) -> dict[str, Held]:
     """
     if measurement.subject is None:
         return {}
-    held = {}
+    contests = {}
     for name in measurement.alternatives:
         against, per_epoch, meets = ARMS[name].words(measurement.recipe), None, None
         if claim == "same result":
@@ -74,8 +74,8 @@ def hold(measurement: Measurement, claim: Claim | None) -> dict[str, Held]:
                 per_epoch = estimate(of_epoch) if of_epoch else None
             elif now:
                 now = replace(now, decision="", repeats_to_decide=None)
-        held[name] = Held(against=against, now=now, per_epoch=per_epoch, meets=meets)
-    return held
+        contests[name] = Contest(against=against, now=now, per_epoch=per_epoch, meets=meets)
+    return contests
 
 
 def _to_target(measurement: Measurement, above: str, below: str) -> list[float]:
@@ -91,28 +91,28 @@ DECIDES: tuple[Claim, ...] = ("same work", "same result")
 """Claims under which anything is decided."""
 
 
-def answer(held: Sequence[Held], claim: Claim | None) -> Answer:
-    """How the verdict begins, of runs that may be compared. Nothing is decided by clocks that were not measured, or by
-    arms that are not known to have done the same."""
-    if not held or claim not in DECIDES or any(each.now is None for each in held):
+def answer(contests: Sequence[Contest], claim: Claim | None) -> Answer:
+    """Return the answer for runs that may be compared. *Not decided* if a clock was not measured, or if the arms are not
+    known to have done the same."""
+    if not contests or claim not in DECIDES or any(each.now is None for each in contests):
         return "Not decided"
-    if all(each.is_won for each in held):
+    if all(each.is_won for each in contests):
         return "Worth it"
-    if won_from(held) is not None:
+    if won_from(contests) is not None:
         return "Worth it from"
-    return "Not worth it here" if any(each.is_lost for each in held) else "Not decided"
+    return "Not worth it here" if any(each.is_lost for each in contests) else "Not decided"
 
 
-def won_from(held: Sequence[Held]) -> int | None:
-    """From how many epochs on that holds for each alternative; None: from none, or not known."""
-    epochs = [each.won_from for each in held]
+def won_from(contests: Sequence[Contest]) -> int | None:
+    """Return the epochs from which on Ray takes less than each alternative; None if never, or if not known."""
+    epochs = [each.won_from for each in contests]
     known = [number for number in epochs if number is not None]
     return max(known) if known and len(known) == len(epochs) else None
 
 
-def repeats_to_decide(held: Sequence[Held]) -> int | None:
-    """Repeats that would probably decide what is open; None if more than 100 were needed."""
-    numbers = [each.now.repeats_to_decide for each in held if each.now and not (each.is_won or each.is_lost)]
+def repeats_to_decide(contests: Sequence[Contest]) -> int | None:
+    """Return the repeats that would probably decide what is open; None if more than 100 were needed."""
+    numbers = [each.now.repeats_to_decide for each in contests if each.now and not (each.is_won or each.is_lost)]
     known = [number for number in numbers if number is not None]
     return max(known) if known and len(known) == len(numbers) else None
 

@@ -1,4 +1,4 @@
-"""How much a comparison may claim, from what was observed of the arms. Pure.
+"""Derives how much a comparison may claim from what was observed of the arms. Pure.
 
 A, *same work*: every item of a finite list is known to be alike; everything may be said. B, *same result*: a named
 score reached its target in every run; the time to it is compared. C, *same script*: steps are known, but not that they
@@ -42,13 +42,13 @@ def strongest(*, steps: bool, same_work: bool | None, same_result: bool | None =
 def as_claimed(
     ratios: Mapping[str, Estimate | None], claim: Claim | None, reasons: dict[str, str]
 ) -> dict[str, Estimate | None]:
-    """The ratios that the claim allows; why others are not said goes into `reasons`."""
-    said = dict(ratios)
+    """Return the ratios that the claim allows, None for others; `reasons` gets why."""
+    allowed_ratios = dict(ratios)
     for name, value in ratios.items():
         if claim not in measures.ratio(name).claims and value is not None:
-            said[name] = None
+            allowed_ratios[name] = None
             reasons[name] = NOT_SAID.get(claim, "the claim does not allow it")
-    return said
+    return allowed_ratios
 
 
 NOT_SAID: dict[Claim | None, str] = {

@@ -42,7 +42,7 @@ def seconds_to_target(result: TrainingResult, target: Target | None) -> float | 
 
 
 def counted_alike(results: Sequence[TrainingResult]) -> list[TrainingResult]:
-    """Where one of them does not know where its epochs end, the run of each counts as one."""
+    """Count alike: if any run lacks epoch boundaries, treat each run as one epoch."""
     if all(result.steps.whole_epochs for result in results):
         return list(results)
     return [
@@ -104,13 +104,13 @@ def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
 
 
 def ratios_per_epoch(pairs: Sequence[Pair]) -> list[float]:
-    """What that ratio tends to with ever more epochs; likewise."""
+    """Return the limit of that ratio for many epochs, per repeat; empty if one lacks it."""
     ratios = [above.per_epoch / below.per_epoch for above, below in pairs if above.per_epoch and below.per_epoch]
     return ratios if len(ratios) == len(pairs) else []
 
 
 def break_even(pairs: Sequence[Pair]) -> BreakEven | None:
-    """From which epoch on the second clock stays below the first; None where an epoch was not timed."""
+    """Return from which epoch on the second clock stays below the first; None if an epoch was not timed."""
     if not ratios_per_epoch(pairs):
         return None
 

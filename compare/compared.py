@@ -12,7 +12,7 @@ WIDE = 2.0
 
 @dataclass(frozen=True)
 class Compared:
-    """How many times as long something takes, or, where it is the faster one, as fast it is."""
+    """A ratio in words: how many times as long something takes, or how many times as fast it is."""
 
     times: str
     low: str
@@ -25,7 +25,7 @@ class Compared:
 
     @property
     def unit(self) -> str:
-        """What follows the number."""
+        """The words after the number."""
         return "times as long" if self.is_longer else "times as fast"
 
     def words(self) -> str:
@@ -36,7 +36,7 @@ class Compared:
 
     @property
     def verb(self) -> str:
-        """What stands before the words."""
+        """The verb before the words."""
         return "takes" if self.is_longer else "is"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from compare import fairness, measures
-from compare.answer import Held, answer, hold, won_from
+from compare.answer import Contest, answer, compare_clocks, won_from
 from compare.claims import as_claimed, claim_of
 from compare.clock import MOST_EPOCHS, counted_alike
 from compare.compared import sides
@@ -47,15 +47,16 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
     reasons |= {f"work.{name}": why for name, (known, why) in items.items() if known is not True}
     findings = _findings(measurement, checks, reasons)
     reasons |= {f"verdict.{name}": text for name, text in {**findings.qualifiers, **details(findings)}.items()}
+    crossings = {name: contest.meets for name, contest in findings.contests.items()}
     return Comparison(
         schema_version=SCHEMA_VERSION,
-        answer=first_words(findings.answer, list(findings.held.values()), measurement),
+        answer=first_words(findings.answer, list(findings.contests.values()), measurement),
         verdict=verdict(findings),
         claim=findings.claim,
         arms=findings.arms,
         absent=absent,
         ratios=findings.ratios,
-        break_even={name: held.meets for name, held in findings.held.items()} if findings.claim == "same work" else {},
+        break_even=crossings if findings.claim == "same work" else {},
         break_even_epochs=_break_even_epochs(findings, reasons),
         idle_ray_cpus=findings.idle_ray_cpus,
         workload=context.recipe.workload,
@@ -75,10 +76,10 @@ def _counted_alike(runs: Sequence[Run]) -> list[Run]:
 
 
 def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], reasons: dict[str, str]) -> Findings:
-    """What the verdict is made of. A failed check leaves no ratio: one of unlike things is not a measurement."""
+    """Collect what the verdict is made of. After a failed check there is no ratio: unlike things can't be compared."""
     failed = [name for name, (passed, _) in checks.items() if passed is False]
     claim, lacks = claim_of(measurement, checks)
-    held: dict[str, Held] = {}
+    contests: dict[str, Contest] = {}
     ratios: dict[str, Estimate | None] = {each.name: None for each in measures.ratios_of(measurement.recipe.workload)}
     gaps: list[float] = []
     projection = workers_curve = None
@@ -87,7 +88,8 @@ def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], re
         of_all = (*ratios, "breakEvenEpochs", "idleRayCpus", "workersCurve", "projection")
         reasons |= dict.fromkeys((*of_all, "claim") if claim is None else of_all, why)
     else:
-        held, ratios = hold(measurement, claim), as_claimed(ratios_of(measurement, reasons), claim, reasons)
+        contests = compare_clocks(measurement, claim)
+        ratios = as_claimed(ratios_of(measurement, reasons), claim, reasons)
         gaps = idle_ray_cpus(measurement, reasons)
         if claim == "same work":
             projection = project(measurement, reasons)
@@ -97,10 +99,10 @@ def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], re
     idle = spread(gaps) if gaps else None
     return Findings(
         measurement=measurement,
-        answer="Not comparable" if failed else answer(list(held.values()), claim),
+        answer="Not comparable" if failed else answer(list(contests.values()), claim),
         claim=claim,
         claim_lacks=lacks,
-        held=held,
+        contests=contests,
         ratios=ratios,
         arms={name: _arm_summary(name, measurement, reasons) for name in measurement.arms},
         checks=checks,
@@ -126,26 +128,26 @@ def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repea
 
 
 def _break_even_epochs(findings: Findings, reasons: dict[str, str]) -> int | None:
-    """From so many epochs on Ray takes less than each alternative, with 95 % confidence; else None, and why."""
-    held = findings.held
-    epochs = won_from(list(held.values()))
-    if findings.claim != "same work" and held:
+    """Return from how many epochs on Ray takes less than each alternative, with 95 % confidence; else None, and why."""
+    contests = findings.contests
+    epochs = won_from(list(contests.values()))
+    if findings.claim != "same work" and contests:
         reasons["breakEvenEpochs"] = f"the claim is `{findings.claim}`: epochs are compared of the same work alone"
-    elif epochs is None and held:
-        behind = [each for each in held.values() if each.won_from is None]
+    elif epochs is None and contests:
+        behind = [each for each in contests.values() if each.won_from is None]
         reasons["breakEvenEpochs"] = "; ".join(dict.fromkeys(_why_not_ahead(each) for each in behind))
     return epochs
 
 
-def _why_not_ahead(held: Held) -> str:
-    if held.per_epoch is None:
+def _why_not_ahead(contest: Contest) -> str:
+    if contest.per_epoch is None:
         return ONE_EPOCH
-    if held.per_epoch.lower is None:
+    if contest.per_epoch.lower is None:
         return "one repeat has no interval"
-    text = f"without start-up, one epoch of Ray {sides([(held.per_epoch, held.against)])}"
-    if held.per_epoch.lower > 1:
+    text = f"without start-up, one epoch of Ray {sides([(contest.per_epoch, contest.against)])}"
+    if contest.per_epoch.lower > 1:
         return f"{text}: too little to make up for its start within {MOST_EPOCHS:,} epochs, with 95 % confidence"
-    if held.per_epoch.upper is not None and held.per_epoch.upper < 1:
+    if contest.per_epoch.upper is not None and contest.per_epoch.upper < 1:
         return f"{text}, so no number of epochs makes up for the start-up"
     return f"{text}: it is not proven faster, so no number of epochs can be given"
 

@@ -1,6 +1,6 @@
-"""What a run costs: CPUs and memory that were reserved for it, times how long; and money, where prices are set. Pure.
+"""The cost of a run: its reserved CPUs and memory times its duration; in money if prices are set. Pure.
 
-What idle Ray pods reserve while another arm runs is nobody's, and is told apart. No arm uses a GPU.
+Reservations of idle Ray pods while another arm runs count for no arm; they are reported separately. No arm uses a GPU.
 """
 
 from compare.clock import whole_seconds
@@ -35,8 +35,8 @@ def idle_ray_cpu_hours(run: Run, context: Context) -> float | None:
 
 
 def cost(run: Run, context: Context) -> float | None:
-    """In the currency of the prices; None where none is set."""
+    """Return a run's cost in the currency of the prices; None if none is set."""
     if not context.prices.known:
         return None
-    held, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
-    return hours * (held.cpus * (prices.cpu_hour or 0.0) + held.memory_bytes / 2**30 * (prices.gib_hour or 0.0))
+    pods, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
+    return hours * (pods.cpus * (prices.cpu_hour or 0.0) + pods.memory_bytes / 2**30 * (prices.gib_hour or 0.0))

@@ -28,12 +28,12 @@ def split(runs: Sequence[Run], context: Context) -> tuple[list[Run], list[Run]]:
 
 
 def workers_of(run: Run) -> int:
-    """How many it was asked for."""
+    """Return the number of workers in the run's recipe."""
     return int(run.result.recipe["workers"])
 
 
 def curve(measurement: Measurement, projection: Projection | None, reasons: dict[str, str]) -> WorkersCurve | None:
-    """Of complete repeats whose arms may be compared; None, and why in `reasons`, where there is none."""
+    """Return the workers' curve of the complete repeats; None, with the reason in `reasons`, if there is none."""
     if not measurement.context.curve:
         reasons["workersCurve"] = NOT_ASKED
         return None
@@ -53,18 +53,18 @@ def curve(measurement: Measurement, projection: Projection | None, reasons: dict
 
 
 def _complete(measurement: Measurement) -> list[Repeat]:
-    """The measurement's repeats that have every point."""
+    """Return the measurement's repeats that have every point."""
     points = {(run.repeat, workers_of(run)): run for run in measurement.of_curve}
     repeats: list[Repeat] = []
     for own in measurement.of(RAY.name):
-        found = {number: points.get((own.repeat, number)) for number in measurement.context.curve}
-        runs = {workers_of(own): own} | {number: run for number, run in found.items() if run}
-        repeats += [runs] if len(runs) == len(found) + 1 else []
+        runs_by_workers = {number: points.get((own.repeat, number)) for number in measurement.context.curve}
+        runs = {workers_of(own): own} | {number: run for number, run in runs_by_workers.items() if run}
+        repeats += [runs] if len(runs) == len(runs_by_workers) + 1 else []
     return repeats
 
 
 def _problem(measurement: Measurement, repeats: Sequence[Repeat]) -> str:
-    """Why the points may not be held against each other; "" if they may."""
+    """Return why the points can't be compared with each other; "" if they can."""
     for number in measurement.context.curve:
         recipe = replace(measurement.recipe, workers=number)
         runs = [{RAY.name: repeat[number]} for repeat in repeats]
@@ -111,7 +111,7 @@ def _point(
 
 
 def at(context: Context, workers: int) -> Context:
-    """With so many workers: what they reserve."""
+    """Return the context with another number of workers, by which their reservations are computed."""
     return replace(context, recipe=replace(context.recipe, workers=workers))
 
 
@@ -120,7 +120,7 @@ def _step(run: Run) -> float | None:
 
 
 def _price(run: Run, context: Context) -> float | None:
-    """What a run costs: money where prices are set, else CPU hours."""
+    """Return a run's cost: in money if prices are set, else in CPU hours."""
     own = at(context, workers_of(run))
     return cost.cost(run, own) if context.prices.known else cost.cpu_hours(run, own)
 

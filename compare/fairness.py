@@ -1,4 +1,4 @@
-"""Whether runs may be compared: refuses different recipes, and verifies the fairness rules on the results.
+"""Decides whether runs may be compared: refuses different recipes, and verifies the fairness rules on the results.
 
 It judges what the results say and measures nothing itself. The rules are the design's "Fair by construction".
 Standard library only.
@@ -37,18 +37,18 @@ def refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
     for run in runs:
         recipe = context.recipe.to_dict()
         wanted = recipe | {"seed": context.recipe.seed + run.repeat - 1}
-        given = run.result.recipe
-        free = {key for key, its in context.recipe.settings().items() if not its.metadata["decides"]}
-        for key in sorted((set(wanted) | set(given)) - free - set(ARMS[run.arm].ignores)):
-            if given.get(key) != wanted.get(key):
+        run_recipe = run.result.recipe
+        free = {key for key, field in context.recipe.settings().items() if not field.metadata["decides"]}
+        for key in sorted((set(wanted) | set(run_recipe)) - free - set(ARMS[run.arm].ignores)):
+            if run_recipe.get(key) != wanted.get(key):
                 raise CompareError(
-                    f"recipes differ in `{key}`: {run.name} was trained with {given.get(key)!r} and the comparison "
-                    f"needs {wanted.get(key)!r}; run `make up` to measure all arms with one recipe"
+                    f"recipes differ in `{key}`: {run.name} was trained with {run_recipe.get(key)!r} and the "
+                    f"comparison needs {wanted.get(key)!r}; run `make up` to measure all arms with one recipe"
                 )
 
 
 def verify(measurement: Measurement) -> dict[str, Check]:
-    """Every check by name, over complete repeats. Recipes and seeds are equal, or nothing is compared."""
+    """Return every check by name, over complete repeats. Recipes and seeds are equal, or nothing is compared."""
     runs, repeats, recipe = measurement.runs, measurement.repeats, measurement.recipe
     names = sorted({name for run in runs for name in run.result.checks} | set(measurement.workload.work_checks))
     reported = {name: _reported(name, runs) for name in names}
@@ -68,7 +68,7 @@ def verify(measurement: Measurement) -> dict[str, Check]:
 
 
 def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Check]:
-    """Of runs of one arm that differ in their number of workers alone, by whatever key: that it is the same work."""
+    """Check that runs of one arm, by any key, which differ only in their number of workers, did the same work."""
     runs = [run for repeat in repeats for run in repeat.values()]
     return {
         "sameWork": _same_work_of(workload, repeats),
@@ -113,7 +113,7 @@ def _wrong_replicas(run: Run, recipe: Recipe) -> str:
 
 
 def _threads(runs: Sequence[Run], recipe: Recipe) -> Check:
-    """Every rank computed with as many threads as it has CPUs, where its threads could be counted."""
+    """Check that every rank whose threads could be counted computed with as many threads as it has CPUs."""
     uncounted = ""
     for run, worker in _workers(runs):
         threads, wanted = worker.compute_threads, ARMS[run.arm].compute_threads(recipe)
@@ -145,18 +145,18 @@ def _cpus_as_asked(runs: Sequence[Run], recipe: Recipe) -> Check:
             return None, f"in pods, as those of {run.name}, a limit holds ranks to their CPUs, and nothing binds them"
         if worker.affinity is None:
             return None, run.result.reasons.get("workers.affinity", f"the system of {run.name} has no CPU affinity")
-    asked = _first_broken(runs, lambda run: _wrong_cpus(run, recipe))
-    if asked[0] is False:
-        return asked
+    cpu_counts_check = _first_broken(runs, lambda run: _wrong_cpus(run, recipe))
+    if cpu_counts_check[0] is False:
+        return cpu_counts_check
     most = max(runs, key=lambda run: len(_cpus_of(run)))
     return _first_broken(runs, lambda run: _other_cpus(run, most))
 
 
 def _wrong_cpus(run: Run, recipe: Recipe) -> str:
     threads, had = ARMS[run.arm].compute_threads(recipe), _cpus_of(run)
-    asked, allowed = threads * ARMS[run.arm].processes(recipe), run.result.provenance.cpus_allowed
-    if len(had) != min(asked, allowed):
-        return f"the ranks of {run.name} had {len(had)} CPUs ({_numbers(had)}), not {min(asked, allowed)}"
+    wanted_cpus, allowed = threads * ARMS[run.arm].processes(recipe), run.result.provenance.cpus_allowed
+    if len(had) != min(wanted_cpus, allowed):
+        return f"the ranks of {run.name} had {len(had)} CPUs ({_numbers(had)}), not {min(wanted_cpus, allowed)}"
     for cpus in {frozenset(worker.affinity or ()) for worker in run.result.workers}:
         ranks = [worker.rank for worker in run.result.workers if cpus.issuperset(worker.affinity or ())]
         if len(cpus) < len(ranks) * threads <= allowed:
@@ -179,9 +179,9 @@ def _numbers(numbers: Iterable[int]) -> str:
 
 
 def _cpus_disjoint(runs: Sequence[Run], recipe: Recipe) -> Check:
-    """Every rank was bound to as many CPUs as it computes with, none of them another rank's of its run.
+    """Check that every rank was bound to as many CPUs as it computes with, none of them another rank's of its run.
 
-    Where there are more ranks than CPUs they must take turns evenly, and that is not disjoint: null.
+    If there are more ranks than CPUs they must share evenly, and that is not disjoint: null.
     """
     for run, worker in _workers(runs):
         if not worker.bound:
@@ -200,15 +200,15 @@ def _cpus_disjoint(runs: Sequence[Run], recipe: Recipe) -> Check:
 
 
 def _sharing(run: Run, wanted: int) -> tuple[bool, str]:
-    """Whether ranks of a run share CPUs unevenly, and how they share any; "" if none does."""
+    """Return whether ranks of a run share CPUs unevenly, and how they share any; "" if none does."""
     allowed, turns = run.result.provenance.cpus_allowed, ""
     for node, ranks in _ranks_by_cpu(run).items():
         users, cpu = max((len(users), cpu) for cpu, users in ranks.items())
-        asked = wanted * sum(worker.node == node for worker in run.result.workers)
-        if users > math.ceil(asked / allowed):
+        wanted_cpus = wanted * sum(worker.node == node for worker in run.result.workers)
+        if users > math.ceil(wanted_cpus / allowed):
             return True, f"{users} ranks of {run.name} were bound to CPU {cpu} of {node}"
         if users > 1:
-            turns = f"the ranks of {run.name} ask for {asked} CPUs of the {allowed} that {node} allows"
+            turns = f"the ranks of {run.name} ask for {wanted_cpus} CPUs of the {allowed} that {node} allows"
     return False, turns
 
 
@@ -226,23 +226,23 @@ def _workers(runs: Sequence[Run]) -> Iterator[tuple[Run, Worker]]:
 
 
 def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[str, str]]) -> Check:
-    """What every rank of every run said of its own software, compared with the first one's."""
+    """Compare what every rank of every run reports of its software with the first one's."""
     (first_run, first), *others = _workers(runs)
     wanted = read(first_run, first.software)
     for run, worker in others:
-        given = read(run, worker.software)
-        for key in sorted(wanted.keys() | given.keys()):
-            if wanted.get(key) != given.get(key):
+        rank_software = read(run, worker.software)
+        for key in sorted(wanted.keys() | rank_software.keys()):
+            if wanted.get(key) != rank_software.get(key):
                 name = "" if key == what else f" {key}"
                 return False, (
                     f"rank {first.rank} of {first_run.name} and rank {worker.rank} of {run.name} differ in"
-                    f" {what}{name}: {wanted.get(key, 'none')} and {given.get(key, 'none')}"
+                    f" {what}{name}: {wanted.get(key, 'none')} and {rank_software.get(key, 'none')}"
                 )
     return _TRUE
 
 
 def _framework_variables(recipe: Recipe, run: Run, software: Software) -> dict[str, str]:
-    """Without Ray's own, which the other arms have no use for. Threads that are an arm's CPUs are equal."""
+    """Return the variables without Ray's own, which other arms don't use. Threads equal to an arm's CPUs are equal."""
     variables = {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
     if variables.get(THREADS) == str(ARMS[run.arm].compute_threads(recipe)):
         variables[THREADS] = "one a CPU"
@@ -256,13 +256,13 @@ def _same_work_or_result(measurement: Measurement) -> Check:
 
 
 def reached_target(measurement: Measurement) -> bool:
-    """Whether every run reached what the setting metricTarget names."""
+    """Return whether every run reached the value of the setting metricTarget."""
     runs = measurement.runs
     return bool(runs) and all(seconds_to_target(run.result, measurement.target) is not None for run in runs)
 
 
 def _same_work_of(workload: Workload, repeats: Sequence[Repeat]) -> Check:
-    """By what the workload says of its results, where it says something; else what they say has to be equal."""
+    """Judge by the workload's own check of its results, if it has one; else what they report has to be equal."""
     if workload.same_work is None:
         return _first_broken(repeats, _same_work)
     items = work_items(workload, repeats)
@@ -274,7 +274,7 @@ def _same_work_of(workload: Workload, repeats: Sequence[Repeat]) -> Check:
 
 
 def work_items(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Check]:
-    """What makes the work the same, item by item, the worst of the repeats; none where a workload has no such items."""
+    """Return the worst check of the repeats for each item that makes the work the same; empty without such items."""
     if workload.same_work is None:
         return {}
     worst: dict[str, Check] = {}

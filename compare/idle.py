@@ -52,7 +52,7 @@ def _idle_rate(before: Run, after: Run, others: Sequence[Run]) -> float | None:
 
 
 def _readings(ray: Run, *, last: bool) -> dict[str, tuple[float, float]]:
-    """When each Ray pod's CPU time was read, and the seconds; empty if that of one is not known."""
+    """Return when each Ray pod's CPU time was read, and the seconds; empty if one is not known."""
     head, workers = ray.result.ray_head, ray.result.workers
     read = {worker.pod or "": worker.container_cpu for worker in workers}
     if head is None or not all(read.values()):

@@ -27,7 +27,7 @@ MACHINE = ("verdict.otherPrograms", "verdict.stolen")
 
 @dataclass(frozen=True, kw_only=True)
 class InShort:
-    """What the sentence says, as numbers, and the sentence."""
+    """The answer's sentence, and its content as numbers."""
 
     kind: Kind
     alternative: str = ""
@@ -65,7 +65,7 @@ def in_short(comparison: Comparison) -> InShort:
 
 
 def machine_in_short(comparison: Comparison) -> str:
-    """That the machine was not quiet, and what to do; "" where nobody else took a noticeable part of it."""
+    """Return that the machine was not quiet, and what to do; "" if nothing else used a noticeable part of it."""
     taken = [text for key in MACHINE if (text := comparison.reasons.get(key))]
     return f"The machine was not quiet. {'. '.join(taken)}." if taken else ""
 
@@ -88,7 +88,7 @@ def _alternative(comparison: Comparison, kind: Kind) -> str:
 
 
 def _about(answer: str) -> Callable[[Estimate], bool]:
-    """Whether a ratio of clocks is one that this answer follows from."""
+    """Return a predicate: whether this answer follows from a ratio of clocks."""
     if answer == "Not worth it here":
         return lambda ratio: ratio.upper is not None and ratio.upper < MARGIN
     if answer == "Not decided":
@@ -97,7 +97,7 @@ def _about(answer: str) -> Callable[[Estimate], bool]:
 
 
 def _ratio(comparison: Comparison, kind: Kind, alternative: str) -> Estimate | None:
-    """None where runs stopped at different epochs, too: the ratio is of other times than those of the sentence."""
+    """Return the ratio; None also if runs stopped at different epochs, since its times are not the sentence's then."""
     epochs = [arm.median("epochsCompleted") for arm in comparison.arms.values()]
     if kind == "clocks" and len(set(epochs)) > 1:
         return None
@@ -134,7 +134,7 @@ def _until(comparison: Comparison, kind: Kind) -> str:
 
 
 def _how_much(ratio: Estimate | None) -> str:
-    """How many times as long the slower one takes."""
+    """Return how many times as long the slower one takes."""
     if ratio is None:
         return ""
     times, low, high = _inverse(ratio)
@@ -153,7 +153,7 @@ def shown_times(value: float) -> str:
 
 
 def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
-    """What the times alone do not say."""
+    """Return what the times alone do not say."""
     if comparison.claim in ("same script", "it finished"):
         return "Whether both did the same work is not known."
     if comparison.answer.startswith("Worth it from "):

@@ -1,4 +1,4 @@
-"""How sure a ratio is: t intervals of logarithms, what they decide, and how many repeats would decide. Pure.
+"""The confidence of a ratio: t intervals of logarithms, what they decide, and how many repeats would decide. Pure.
 
 Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013: a process is fast or slow for as long as it
 lives, so the repeats are the observations, and steps or epochs within a run are not. Ratios are taken within a repeat;
@@ -31,7 +31,7 @@ Decision = Literal["above", "below", "no measurable difference", "not decided"]
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the true value lies with the confidence asked for, beside the centre of the observations."""
+    """A confidence interval of the true value, and the centre of the observations."""
 
     lower: float
     centre: float
@@ -74,7 +74,7 @@ def difference_interval(
 
 
 def decide(interval: Interval | None) -> Decision:
-    """What the interval of a ratio says."""
+    """Decide by the interval of a ratio."""
     if interval is None:
         return "not decided"
     if interval.lower > 1:

@@ -1,4 +1,4 @@
-"""What is compared: runs, the repeats that they make, and how they were asked for. It computes next to nothing."""
+"""The data that is compared: runs, the repeats that they form, and the settings. It computes next to nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def ended(self) -> float:
-        """Likewise."""
+        """The end of the run, in seconds since the epoch."""
         return self.started + self.result.seconds.wall
 
 
@@ -69,20 +69,20 @@ class Reserved:
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """Of an hour; None: not told."""
+    """Prices of an hour; None if not set."""
 
     cpu_hour: float | None = None
     gib_hour: float | None = None
 
     @property
     def known(self) -> bool:
-        """Whether any was told."""
+        """Whether any price is set."""
         return self.cpu_hour is not None or self.gib_hour is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What the runs do not know: how they were asked for.
+    """Settings of the measurement that the results do not contain.
 
     `recipe` is the stack's, of repeat 1; `oversubscription` says in words what was oversubscribed, or is None.
     """
@@ -123,12 +123,12 @@ class Measurement:
 
     @property
     def workload(self) -> Workload:
-        """What was trained."""
+        """The workload that was trained."""
         return named(self.recipe.workload)
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Every run compared."""
+        """All runs that are compared."""
         return [run for repeat in self.repeats for run in repeat.values()]
 
     @property
@@ -152,28 +152,28 @@ class Measurement:
 
     @cached_property
     def common_score(self) -> float | None:
-        """Of the score that training follows, what every run reached: what time to accuracy can be measured to."""
+        """The score that every run reached, to which time to accuracy is measured; None if one has none."""
         reached = [best_score(run.result) for run in self.runs]
         present = [value for value in reached if value is not None]
         return min(present) if present and len(present) == len(reached) else None
 
     @property
     def target(self) -> Target | None:
-        """What a script's training is about."""
+        """The metric's target of a script's training, if any."""
         return self.workload.target(self.recipe)
 
     @property
     def unit(self) -> str:
-        """Of the work, in the plural: as a setting calls it, else as the workload does."""
+        """The unit of work, in the plural: from the settings, else from the workload."""
         return str(getattr(self.recipe, "unit", "") or self.workload.unit)
 
     @property
     def has_whole_epochs(self) -> bool:
-        """Whether what runs count is epochs; else each run as a whole counts as one."""
+        """Whether runs count epochs; else each run as a whole counts as one."""
         return all(run.result.steps.whole_epochs for run in self.runs)
 
     def passes(self, number: int) -> str:
-        """So many of what runs count, in words."""
+        """Return a number of epochs, or of whole runs, in words."""
         if self.has_whole_epochs:
             return f"{number} epoch{'s' if number != 1 else ''}"
         return "the whole run" if number <= 1 else f"{number} times as many steps"
@@ -185,10 +185,10 @@ class Measurement:
 
 
 def best_score(result: TrainingResult) -> float | None:
-    """Of the best epoch, the score that training follows; None where no epoch has one."""
+    """Return the best epoch's score that training follows; None if no epoch has one."""
     return max((point.score for point in result.curve), default=None)
 
 
 def why_absent(name: str, context: Context) -> str:
-    """Why an arm was not measured."""
+    """Return why an arm was not measured."""
     return context.absent.get(name) or f"{ARMS[name].switch or name} is off"

@@ -32,7 +32,7 @@ def _every(_: Workload) -> bool:
 
 
 def _has_scores(trained: Workload) -> bool:
-    """It says itself how well it learns; another reports metrics, of which a setting names one."""
+    """Return whether the workload has its own scores; others report metrics, of which a setting names one."""
     return bool(trained.scores)
 
 
@@ -100,7 +100,7 @@ class Ratio:
     """Under which it may be said."""
 
     def value(self, above: Run, below: Run, measurement: Measurement) -> float | None:
-        """Of two runs of one repeat."""
+        """Return the ratio of two runs of one repeat; None if it can't be computed."""
         first, second = self.of(above, measurement), self.of(below, measurement)
         if first is None or second is None:
             return None
@@ -262,7 +262,7 @@ MORE = (
         meaning="CPU seconds a second of a worker, mean over the workers",
     ),
     Measure(
-        name="throttledSeconds", title="Held back by the quota", unit="s", digits=1, better="lower",
+        name="throttledSeconds", title="Contest back by the quota", unit="s", digits=1, better="lower",
         of=_of_workers(lambda worker: worker.throttled_seconds, max),
         meaning="time that the cgroup held the arm's most throttled worker back",
     ),
@@ -297,9 +297,9 @@ MORE = (
 
 
 def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:
-    """Those of an arm that trained this, in the order in which they are shown: every workload's, and its own scores.
+    """Return the measures of an arm with this workload, in display order: the common ones, and its own scores.
 
-    `unit`: what the work is called, where not as the workload has it.
+    `unit`: the unit of work, if not the workload's.
     """
     trained = named(workload)
     every = (*PACE, _throughput(trained, unit or trained.unit), *CLOCKS, *map(_of_score, trained.scores), *MORE)
@@ -307,7 +307,7 @@ def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:
 
 
 def ratios_of(workload: str) -> tuple[Ratio, ...]:
-    """Those between arms that trained this, in the order in which they are shown."""
+    """Return the ratios between arms with this workload, in display order."""
     return tuple(each for each in RATIOS if each.only(named(workload)))
 
 
@@ -317,12 +317,12 @@ def _main_score(run: Run, measurement: Measurement) -> float | None:
 
 
 def _epoch(run: Run, _: Measurement) -> float | None:
-    """Where a step of an arm takes more rows than one of another, an epoch has the same."""
+    """Return the seconds of an epoch, which has the same rows in all arms, even if their steps have not."""
     return epoch_seconds(run.result)
 
 
 def _whole(run: Run, measurement: Measurement) -> float | None:
-    """Where runs stopped at different epochs, of as many as every run trained."""
+    """Return the whole clock; if runs stopped at different epochs, at as many as every run trained."""
     return clock_of(run.result).at(measurement.epochs_trained[0])
 
 
@@ -408,10 +408,10 @@ RATIOS = (
 
 
 def measure(name: str, workload: str = WORKLOADS[0]) -> Measure:
-    """By name; KeyError if there is none."""
+    """Return the measure of this name. Raises KeyError if there is none."""
     return {each.name: each for each in measures_of(workload)}[name]
 
 
 def ratio(name: str) -> Ratio:
-    """Likewise."""
+    """Return the ratio of this name. Raises KeyError if there is none."""
     return {each.name: each for each in RATIOS}[name]

@@ -1,7 +1,7 @@
-"""What the comparison must say about where its runs were: cores that were shared, kinds of core, NUMA nodes, systems.
+"""Remarks on where the runs were: shared cores, kinds of core, NUMA nodes, systems.
 
 It judges nothing: none of this makes runs incomparable. Pure: runs in, sentences without their full stop out, each ""
-where there is nothing to say. Standard library only.
+if it does not apply. Standard library only.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,11 +20,11 @@ def shared_cores(runs: Sequence[Run]) -> str:
         cpus, cores = len(_of_nodes(run, lambda place: place.cpu)), len(_of_nodes(run, lambda place: place.core))
         if cores < cpus:
             arms.setdefault((cpus, cores), []).append(run.arm)
-    told = [
+    shared = [
         f"the {cpus} CPUs of {_listed(names)} are threads of {cores} physical core{'s' if cores > 1 else ''}"
         for (cpus, cores), names in arms.items()
     ]
-    return f"Shared cores: {'; '.join(told)}, so they compute less than {_cores(arms)} would" if told else ""
+    return f"Shared cores: {'; '.join(shared)}, so they compute less than {_cores(arms)} would" if shared else ""
 
 
 def kinds_of_core(runs: Sequence[Run]) -> str:
@@ -47,8 +47,9 @@ def different_systems(runs: Sequence[Run]) -> str:
     """Kernels and numbers of CPUs: the models are told by themselves, and C libraries must be equal."""
     kernels = {worker.software.kernel for run in runs for worker in run.result.workers}
     cpus = {str(run.result.provenance.cpus_allowed) for run in runs}
-    told = [f"{what} {_listed(values)}" for what, values in (("kernels", kernels), ("CPUs", cpus)) if len(values) > 1]
-    return f"The runs saw different systems: {'; '.join(told)}" if told else ""
+    kinds = (("kernels", kernels), ("CPUs", cpus))
+    differences = [f"{what} {_listed(values)}" for what, values in kinds if len(values) > 1]
+    return f"The runs saw different systems: {'; '.join(differences)}" if differences else ""
 
 
 def _places(run: Run) -> list[Cpu]:
@@ -56,7 +57,7 @@ def _places(run: Run) -> list[Cpu]:
 
 
 def _of_nodes(run: Run, read: Callable[[Cpu], T]) -> set[tuple[str, T]]:
-    """What `read` gives for the CPUs of a run's ranks, each with the machine that it is of."""
+    """Return `read` of each CPU of a run's ranks, with the CPU's machine."""
     return {(worker.node, read(place)) for worker in run.result.workers for place in worker.cpus or ()}
 
 

@@ -83,7 +83,7 @@ class Model:
         return self.spread_seconds / workers * statistics.NormalDist().inv_cdf(quantile)
 
     def speedup(self, workers: int, ring: Ring) -> float:
-        """Of `workers` over one process."""
+        """Return the speedup of `workers` over one process."""
         return self.baseline_step_seconds / self.step_seconds(workers, ring)
 
 
@@ -111,7 +111,7 @@ def project(measurement: Measurement, reasons: dict[str, str]) -> Projection | N
 
 
 def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:
-    """Why a projection may be far off: it is fitted to runs that others disturbed; "" where none is known to be."""
+    """Return why a projection may be far off: its runs were, or may have been, disturbed; "" if they were not."""
     if {"otherPrograms", "stolen"} & qualifiers.keys():
         return "from runs that other programs disturbed, so it may be far off"
     return "" if machine_quiet else "from runs of a machine that may not have been quiet, so it may be far off"
@@ -182,7 +182,7 @@ def _most_workers(model: Model, recipe: Recipe) -> int:
 
 
 def _links(measured: Ring) -> list[tuple[str, bool, Ring]]:
-    """This link, and Ethernet that is never faster: a better wire does not remove the cost of this link's software."""
+    """Return this link, and Ethernet, never faster: a better wire does not remove the cost of this link's software."""
     links = [("this link", True, measured)]
     for gigabits in ETHERNET_GIGABITS:
         wire = Ring(

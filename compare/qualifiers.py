@@ -1,4 +1,4 @@
-"""What a reader must know beside the numbers: each a sentence without its full stop. Pure: runs in, words out."""
+"""Qualifications of the numbers: each a sentence without its full stop. Pure: runs in, words out."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ TOGETHER_SECONDS = 180.0
 def qualifiers(
     measurement: Measurement, ratios: Mapping[str, Estimate | None], idle: Spread | None, checks: Mapping[str, Check]
 ) -> dict[str, str]:
-    """Those that apply, by name."""
+    """Return the qualifiers that apply, by name."""
     if not measurement.runs:
         return {}
     runs, repeats, context = measurement.runs, measurement.repeats, measurement.context
@@ -74,8 +74,8 @@ def _metric(measurement: Measurement, gap: Estimate | None) -> str:
         return ""
     if not any(target.name in run.result.scores for run in measurement.runs):
         names = sorted({name for run in measurement.runs for name in run.result.scores})
-        there = f"reported were {', '.join(names)}" if names else "nothing was"
-        return f"The metric {target.name} was never reported; {there}"
+        reported = f"reported were {', '.join(names)}" if names else "nothing was"
+        return f"The metric {target.name} was never reported; {reported}"
     if gap is None or target.tolerance is None or abs(gap.median) <= target.tolerance:
         return ""
     direction = "lower" if gap.median > 0 else "higher"
@@ -113,7 +113,7 @@ def _left_files(runs: Sequence[Run]) -> str:
 
 
 def _observer(runs: Sequence[Run]) -> str:
-    """Its time is in no clock, but its work stands between the steps."""
+    """Return the observer's share of the steps: its time is in no clock, but its work is between the steps."""
     shares = [(_observer_share(run), run.name) for run in runs]
     most, name = max(shares)
     return (
@@ -141,7 +141,7 @@ def _tolerated_seconds(run: Run) -> float:
 
 
 def _no_affinity(measurement: Measurement) -> str:
-    """On a cluster the quota holds a worker to its CPUs; on this machine only affinity does."""
+    """Return a remark if nothing bound workers to CPUs: on this machine only affinity does, on a cluster the quota."""
     unbound = any(
         worker.affinity is None
         for run in measurement.runs
@@ -168,7 +168,7 @@ def _apart(measurement: Measurement) -> str:
 
 
 def repeat_number(repeat: Repeat) -> int:
-    """From 1."""
+    """Return the number of a repeat, from 1."""
     return next(iter(repeat.values())).repeat
 
 
@@ -204,7 +204,7 @@ def _different_epochs(measurement: Measurement) -> str:
 
 
 def _different_steps(measurement: Measurement) -> str:
-    """Of runs that count as one each: a training may end where it reached something."""
+    """Return a remark if arms made different numbers of steps, as a training that ends at a target may."""
     steps = {arm: [run.result.steps.per_epoch for run in measurement.of(arm)] for arm in measurement.arms}
     if len({number for numbers in steps.values() for number in numbers}) == 1:
         return ""
@@ -218,7 +218,7 @@ def _epochs(measurement: Measurement) -> str:
 
 
 def _list(numbers: Sequence[int]) -> str:
-    """Each number once, ascending: `5, 7`."""
+    """Return each number once, ascending: `5, 7`."""
     return ", ".join(str(number) for number in sorted(set(numbers)))
 
 
@@ -239,7 +239,7 @@ def _time_to_accuracy(measurement: Measurement) -> str:
 
 
 def _different_hosts(runs: Sequence[Run]) -> str:
-    """What differs between the machines of the ranks and of the arms: CPU models, nodes, how many ranks share one."""
+    """Return the differences of the ranks' and arms' machines: CPU models, nodes, how many ranks share one."""
     models: dict[str, set[str]] = {}
     for run in runs:
         for worker in run.result.workers:
@@ -276,7 +276,7 @@ def _fewer_repeats(compared: int, wanted: int) -> str:
 
 
 def _order(measurement: Measurement) -> str:
-    """With as many repeats as arms each arm stands in each place once, and a drift of the machine meets all alike."""
+    """Return a remark if repeats are fewer than arms: else each arm has each place once, which balances a drift."""
     repeats, arms = len(measurement.repeats), len(measurement.arms)
     if not 1 < repeats < arms:
         return ""

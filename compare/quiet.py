@@ -1,4 +1,4 @@
-"""Whether the machine was the runs' own: what other programs and a virtual machine's host took while they ran. Pure.
+"""Finds what other programs and a virtual machine's host took from the runs. Pure.
 
 A load beside a measurement is no noise: it meets the arms that need all CPUs more than those that need one. Nothing is
 corrected by it, and no run is dropped: it is said, and the check `machineQuiet` is *not known* then. The rule, and why
@@ -40,7 +40,7 @@ def check(repeats: Sequence[Mapping[str, Run]], subject: str | None) -> tuple[bo
 
 
 def remarks(runs: Sequence[Run]) -> dict[str, str]:
-    """What stands in the verdict, by name; "" where there is nothing to say."""
+    """Return the remarks of the verdict, by name; "" if one does not apply."""
     return {
         "otherPrograms": _taken(runs, "Other programs took", lambda use: use.other_cpus),
         "stolen": _taken(runs, "The host of this virtual machine took", lambda use: use.stolen_cpus),
@@ -80,7 +80,7 @@ def kept_from(run: Run) -> float | None:
 
 
 def _waits(run: Run) -> list[CpuWait] | None:
-    """Of all ranks, over their training; None where one does not say it."""
+    """Return the CPU waits of all ranks during training; None if one is not known."""
     waits = [worker.training_wait for worker in run.result.workers]
     known = [wait for wait in waits if wait]
     return known if known and len(known) == len(waits) else None
@@ -107,7 +107,7 @@ def _while(use: MachineUse | None) -> str:
 
 
 def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str) -> str:
-    """Whether others kept more from one of two arms, by more than the interval of their ratio is wide.
+    """Return a remark if others took more from one of two arms, by more than the width of their ratio's interval.
 
     Where others are known to have had something: an arm that waits for its own siblings differs by itself.
     """
@@ -130,12 +130,12 @@ def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str) -> 
 
 
 def _taken(runs: Sequence[Run], who: str, cpus: Callable[[MachineUse], float]) -> str:
-    """By the run that they took most from, and in how many."""
+    """Return how much they took from the most disturbed run, and in how many runs it was noticeable."""
     taken = [(cpus(run.result.machine), run) for run in runs if run.result.machine]
     noticed = [(number, run) for number, run in taken if number > NOTICEABLE_CPUS]
     if not noticed:
         return ""
-    most, run = max(noticed, key=lambda one: one[0])
+    most, run = max(noticed, key=lambda cpus_and_run: cpus_and_run[0])
     of = run.result.machine.cpus if run.result.machine else 0
     return (
         f"{who} {most:.1f} of {of} CPUs while {run.name} ran, and more than {NOTICEABLE_CPUS} "
@@ -150,9 +150,9 @@ def _uneven(runs: Sequence[Run]) -> str:
         had = [worker.mean_cpus for worker in run.result.workers]
         if known := [cpus for cpus in had if cpus is not None]:
             by_arm.setdefault(run.arm, []).append(statistics.fmean(known))
-    told = [
+    ranges = [
         f"those of {arm} {min(cpus):.2f} to {max(cpus):.2f}"
         for arm, cpus in by_arm.items()
         if max(cpus) - min(cpus) > MOST_UNEVEN * max(cpus)
     ]
-    return f"Runs of one arm differ in the CPUs that a rank used: {', '.join(told)}" if told else ""
+    return f"Runs of one arm differ in the CPUs that a rank used: {', '.join(ranges)}" if ranges else ""

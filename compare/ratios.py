@@ -28,16 +28,16 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def estimate(values: Sequence[float], words: tuple[str, str] | None = ("slower", "faster")) -> Estimate:
-    """Of positive ratios, at least one: with the interval of their logarithms, and what it decides in these words."""
+    """Estimate from one or more positive ratios: the interval of their logarithms, and its decision in these words."""
     interval = ratio_interval(values)
     decision = decide(interval)
     is_open = decision == "not decided" and words is not None
-    said = {"below": words[0], "above": words[1]}.get(decision, decision) if words else ""
-    return _estimate(values, interval, said, repeats_to_decide(values) if is_open else None)
+    decision_word = {"below": words[0], "above": words[1]}.get(decision, decision) if words else ""
+    return _estimate(values, interval, decision_word, repeats_to_decide(values) if is_open else None)
 
 
 def _difference(values: Sequence[float]) -> Estimate:
-    """Of differences: they have no 1 to lie above or below, so nothing is decided."""
+    """Estimate from differences; they have no 1 to lie above or below, so nothing is decided."""
     return _estimate(values, mean_interval(values), "", None)
 
 
@@ -52,20 +52,20 @@ def _estimate(values: Sequence[float], interval: Interval | None, decision: str,
 
 
 def measures_of(arm: str, measurement: Measurement, reasons: dict[str, str]) -> dict[str, Spread | None]:
-    """Every measure of an arm by name; where none of its runs has it, `reasons` says why."""
+    """Return every measure of an arm by name; if none of its runs has it, `reasons` gets why."""
     spreads: dict[str, Spread | None] = {}
     for each in measures.measures_of(measurement.recipe.workload):
         values = [each.of(run, measurement) for run in measurement.of(arm)]
         present = [value for value in values if value is not None]
         spreads[each.name] = spread(present) if present else None
         if not present:
-            said = measurement.of(arm)[0].result.reasons.get(each.because or each.name)
-            reasons[f"{arm}.{each.name}"] = said or each.otherwise
+            run_reason = measurement.of(arm)[0].result.reasons.get(each.because or each.name)
+            reasons[f"{arm}.{each.name}"] = run_reason or each.otherwise
     return spreads
 
 
 def ratios_of(measurement: Measurement, reasons: dict[str, str]) -> dict[str, Estimate | None]:
-    """Every ratio by name, taken within the repeats; where a repeat lacks one, `reasons` says why."""
+    """Return every ratio by name, taken within the repeats; if a repeat lacks one, `reasons` gets why."""
     estimates: dict[str, Estimate | None] = {}
     for each in measures.ratios_of(measurement.recipe.workload):
         values = [_within(each, repeat, measurement) for repeat in measurement.repeats]
@@ -95,10 +95,10 @@ def _why_no_ratio(each: Ratio, measurement: Measurement) -> str:
     ]
     if not lacking and each.kind == "quotient":
         return ZERO
-    said = [
+    run_reasons = [
         f"{run.name} has no {each.because}: {why}" for run in lacking if (why := run.result.reasons.get(each.because))
     ]
-    return "; ".join(said) or each.otherwise
+    return "; ".join(run_reasons) or each.otherwise
 
 
 def clock_pairs(measurement: Measurement, alternative: str, subject: str) -> list[Pair]:
@@ -111,7 +111,7 @@ def _clock(run: Run) -> Clock:
 
 
 def link(run: Run) -> RunLink:
-    """Where a run lies that was compared."""
+    """Return the link to a run that was compared."""
     return RunLink(
         name=run.name,
         repeat=run.repeat,

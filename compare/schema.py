@@ -48,7 +48,7 @@ class Estimate(Spread):
 
 @dataclass(frozen=True, kw_only=True)
 class RunLink:
-    """Where a run that was compared lies."""
+    """The file of a run that was compared."""
 
     name: Annotated[str, "for example `ray-2`"]
     repeat: Annotated[int, "repeat, from 1"]
@@ -77,14 +77,14 @@ class ArmSummary:
     runs: Annotated[list[RunLink], "the runs compared"]
 
     def median(self, measure: str) -> float | None:
-        """Of a measure by name; None where it was not measured."""
+        """Return the median of a measure by name; None if it was not measured."""
         spread = self.measures.get(measure)
         return spread.median if spread else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """From which epoch on Ray's whole clock stays below an alternative's; null: from none up to 10,000."""
+    """The epoch from which on Ray's whole clock stays below an alternative's; null if there is none up to 10,000."""
 
     probably: Annotated[int | None, "by the centre of the interval of the ratio of the clocks"]
     possibly: Annotated[int | None, "by its upper end"]
@@ -212,7 +212,7 @@ class Comparison:
 
     @property
     def unit(self) -> str:
-        """What a setting calls a unit of the work; "": as the workload does."""
+        """The unit of work in the settings; "" if it is the workload's."""
         return str(self.recipe.get("unit", ""))
 
     def shown_arms(self) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compare.answer import DECIDES, Held, repeats_to_decide, won_from
+from compare.answer import DECIDES, Contest, repeats_to_decide, won_from
 from compare.claims import WORDS
 from compare.compared import inverse, sides
 from compare.fairness import Check
@@ -31,14 +31,14 @@ WORTH_SAYING = 1.1
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a verdict is made of."""
+    """The findings that a verdict is made of."""
 
     measurement: Measurement
     answer: Answer
     claim: Claim | None
-    """None: the arms are not comparable."""
+    """None if the arms are not comparable."""
     claim_lacks: str
-    held: Mapping[str, Held]
+    contests: Mapping[str, Contest]
     ratios: dict[str, Estimate | None]
     arms: dict[str, ArmSummary]
     checks: Mapping[str, Check]
@@ -48,14 +48,14 @@ class Findings:
     workers_curve: WorkersCurve | None
 
 
-def first_words(answer: Answer, held: Sequence[Held], measurement: Measurement) -> str:
-    """The answer as it is read: `Worth it from 12 epochs on`."""
-    return f"{answer} {measurement.passes(won_from(held) or 0)} on" if answer == "Worth it from" else answer
+def first_words(answer: Answer, contests: Sequence[Contest], measurement: Measurement) -> str:
+    """Return the answer in words: `Worth it from 12 epochs on`."""
+    return f"{answer} {measurement.passes(won_from(contests) or 0)} on" if answer == "Worth it from" else answer
 
 
 def verdict(findings: Findings) -> str:
     """The text that is read first: a paragraph of some eight lines where nothing is unusual."""
-    first = first_words(findings.answer, list(findings.held.values()), findings.measurement)
+    first = first_words(findings.answer, list(findings.contests.values()), findings.measurement)
     if findings.answer == "Not comparable":
         failed = "; ".join(
             f"{name} failed: {why}" for name, (passed, why) in findings.checks.items() if passed is False
@@ -67,7 +67,7 @@ def verdict(findings: Findings) -> str:
 
 
 def details(findings: Findings) -> dict[str, str]:
-    """What stands below the verdict, by name, each a sentence without its full stop; `qualifiers` has others of it."""
+    """Return the details below the verdict, by name, as sentences without full stops; `qualifiers` has more."""
     if findings.answer == "Not comparable":
         return {}
     texts = {
@@ -89,9 +89,9 @@ def factor(value: Estimate, label: str = "") -> str:
 
 
 def _reason(findings: Findings) -> str:
-    """What was compared, over how many epochs, and how sure."""
+    """Return what was compared, over how many epochs, and with what confidence."""
     measurement = findings.measurement
-    known = [(each.now, each.against) for each in findings.held.values() if each.now]
+    known = [(each.now, each.against) for each in findings.contests.values() if each.now]
     if not measurement.repeats or not known:
         return "no repeat has a run of every arm" if not measurement.repeats else "no time was measured"
     if findings.claim not in DECIDES:
@@ -105,9 +105,9 @@ def _reason(findings: Findings) -> str:
 
 
 def _as_written(findings: Findings) -> str:
-    """Of runs that are not known to have done the same: what each took, and how fast each went through its rows."""
+    """Return the time and the throughput of runs that are not known to have done the same."""
     measurement = findings.measurement
-    arms = [measurement.subject or "", *findings.held]
+    arms = [measurement.subject or "", *findings.contests]
     seconds = {name: findings.arms[name].median("wallSeconds") for name in arms}
     took = " and ".join(
         f"{ARMS[name].words(measurement.recipe)} takes {value:.1f} s"
@@ -115,9 +115,9 @@ def _as_written(findings: Findings) -> str:
         if value is not None
     )
     rates = [
-        f"{factor(ratio)} as many {measurement.unit} a second as {findings.held[name].against}"
+        f"{factor(ratio)} as many {measurement.unit} a second as {findings.contests[name].against}"
         for name, key in (("baseline", "throughputRatio"), ("wide", "wideThroughputRatio"))
-        if name in findings.held and (ratio := findings.ratios.get(key))
+        if name in findings.contests and (ratio := findings.ratios.get(key))
     ]
     text = f"it is not known whether the arms did the same work. As written, from start to result, {took}"
     text += _in_repeats(measurement)
@@ -135,7 +135,7 @@ def _in_repeats(measurement: Measurement) -> str:
 
 
 def _would_decide(findings: Findings) -> str:
-    repeats = repeats_to_decide(list(findings.held.values()))
+    repeats = repeats_to_decide(list(findings.contests.values()))
     if len(findings.measurement.repeats) < ENOUGH_TO_ESTIMATE:
         return f"measure at least {repeats} repeats"
     return f"{repeats} repeats would probably decide" if repeats else "even 100 repeats would probably not decide"
@@ -152,21 +152,22 @@ def _claim(findings: Findings) -> str:
 
 
 def _an_epoch(findings: Findings) -> str:
-    known = [(each.per_epoch, each.against) for each in findings.held.values() if each.per_epoch]
+    known = [(each.per_epoch, each.against) for each in findings.contests.values() if each.per_epoch]
     if known:
         return f"Without start-up, one epoch of Ray {sides(known)}"
     # What follows an epoch's steps was not seen.
     steps = {"baseline": "speedup", "wide": "wideSpeedup"}
-    ratios = [(findings.ratios.get(steps.get(name, "")), held.against) for name, held in findings.held.items()]
+    contests = findings.contests.items()
+    ratios = [(findings.ratios.get(steps.get(name, "")), contest.against) for name, contest in contests]
     known = [(ratio, against) for ratio, against in ratios if ratio]
     return f"Without start-up, a step of Ray {sides(known)}" if known else ""
 
 
 def _whats_next(findings: Findings) -> str:
-    """Whether longer training could change a no."""
+    """Return whether longer training could change a no."""
     if findings.answer != "Not worth it here":
         return ""
-    slower = [(each.per_epoch, each.against) for each in findings.held.values() if each.longer_cannot_win]
+    slower = [(each.per_epoch, each.against) for each in findings.contests.values() if each.longer_cannot_win]
     slower_epochs = [(per_epoch, against) for per_epoch, against in slower if per_epoch]
     if slower_epochs:
         return f"Longer training does not change that: without start-up, one epoch of Ray {sides(slower_epochs)}."
@@ -177,15 +178,15 @@ def _whats_next(findings: Findings) -> str:
 
 
 def _time(findings: Findings) -> str:
-    """How much of the subject's time is start-up, beside that of what it is compared with."""
+    """Return how much of the subject's time is start-up, and how much of each alternative's."""
     ray = findings.arms.get(findings.measurement.subject or "")
     whole, start = (ray.median(name) if ray else None for name in ("wallSeconds", "startupSeconds"))
     if whole is None or start is None:
         return ""
     others = []
-    for name, held in findings.held.items():
+    for name, contest in findings.contests.items():
         before, total = (findings.arms[name].median(key) or 0.0 for key in ("startupSeconds", "wallSeconds"))
-        others.append(f"{held.against} {before:.1f} of {total:.1f}")
+        others.append(f"{contest.against} {before:.1f} of {total:.1f}")
     return f"Ray spends {start:.1f} of its {whole:.1f} s starting" + "".join(f", {text}" for text in others) + "."
 
 
@@ -198,7 +199,7 @@ def _over_native(findings: Findings) -> str:
 
 
 def _curve(curve: WorkersCurve | None) -> str:
-    """What more workers gained as measured, and from where on they do not pay."""
+    """Return the measured gains of more workers, and from how many on they do not pay."""
     if curve is None:
         return ""
     gains = [
@@ -215,7 +216,7 @@ def _curve(curve: WorkersCurve | None) -> str:
 
 
 def _model(findings: Findings) -> str:
-    """What the projection says of more workers, where that is news."""
+    """Return the projection for more workers, if it adds to what was measured."""
     model = findings.projection
     if model is None:
         return ""

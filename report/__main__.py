@@ -1,4 +1,4 @@
-"""What is shown of measurements: `python -m report COMMAND`; `--help` lists the commands.
+"""Shows measurements: `python -m report COMMAND`; `--help` lists the commands.
 
 `table` and `publish` read a comparison as JSON on stdin, as the stack's output `comparison` has it; the others read
 what runs/ and results/ hold. Nothing here measures or compares runs.

@@ -1,4 +1,4 @@
-"""What changed from one comparison to another: values with their intervals, and what the two were made with. Pure.
+"""The changes from one comparison to another: values with their intervals, and what the two were made with. Pure.
 
 Many values are shown and three decide, because one of twenty equal values is told apart by chance: the interval of each
 of the three is one of 98.3 % (Bonferroni), so that all three together err as often as one of 95 %. Two measurements
@@ -35,22 +35,22 @@ class Change(NamedTuple):
 
     @property
     def title(self) -> str:
-        """In small letters, as it stands in a row."""
+        """The title in lower case, for a row."""
         return self.entry.title[0].lower() + self.entry.title[1:] if self.entry.title[:3] != "Ray" else self.entry.title
 
     @property
     def in_points(self) -> bool:
-        """Whether the two are subtracted, and not divided: accuracies."""
+        """Whether the two values are subtracted instead of divided: accuracies."""
         return self.entry.unit in (" points", "%")
 
     @property
     def decides(self) -> bool:
-        """Whether it is one of the three."""
+        """Whether it is one of the three values that decide."""
         return (self.arm, self.entry.name) in DECIDING
 
     @property
     def interval(self) -> Interval | None:
-        """Of the value after divided by the value before, or of their difference in points."""
+        """The interval of the value after divided by the value before, or of their difference in points."""
         if self.before is None or self.after is None:
             return None
         confidence = 1 - (1 - CONFIDENCE) / len(DECIDING) if self.decides else CONFIDENCE
@@ -66,7 +66,7 @@ class Change(NamedTuple):
 
     @property
     def decision(self) -> str:
-        """In a word, of the three; "" of the others."""
+        """The decision in a word, for the three that decide; "" for others."""
         if not self.decides:
             return ""
         interval = self.interval
@@ -84,14 +84,14 @@ class Change(NamedTuple):
 
 
 def _words(entry: Measure | Ratio) -> tuple[str, str]:
-    """Lower, higher."""
+    """Return the words for a lower and a higher value."""
     if isinstance(entry, Ratio):
         return entry.words or ("lower", "higher")
     return ("faster", "slower") if entry.better == "lower" else ("worse", "better")
 
 
 def changes(before: Comparison, after: Comparison) -> list[Change]:
-    """Every value that at least one of the two has; those that decide first."""
+    """Return every value that at least one of the two has; those that decide come first."""
     both = before, after
     ratios = [_of_ratio(each, *both) for each in measures.RATIOS if each.in_changes]
     of_arms = [
@@ -113,7 +113,7 @@ def _of_arm(summary: ArmSummary | None, each: Measure) -> Spread | None:
 
 
 def how_decided(before: Comparison, after: Comparison) -> str:
-    """How the words are to be read."""
+    """Return how the words are to be read."""
     repeats = min(before.repeats, after.repeats)
     text = (
         f"Three values decide: {', '.join(_named(*which) for which in DECIDING)}. *Faster* or *slower*: the interval "
@@ -134,7 +134,7 @@ def speedup_change(before: Comparison, after: Comparison) -> Change:
 
 
 def made_differently(before: Comparison, after: Comparison) -> list[str]:
-    """What differs in recipe, code, dependencies, data, versions and host, each `name old -> new`."""
+    """Return the differences in recipe, code, dependencies, data, versions and host, each `name old -> new`."""
     recipes = _differences(before.recipe, after.recipe)
     return [*recipes, *dict.fromkeys(text for arm in ARMS for text in _provenance(arm, before, after))]
 
@@ -151,7 +151,7 @@ def _provenance(arm: str, before: Comparison, after: Comparison) -> Iterator[str
         yield f"data set {old.dataset_hash[:7]} -> {new.dataset_hash[:7]}"
     yield from _differences(dict(old.versions), dict(new.versions))
     hosts = [
-        {"cpuModel": made.cpu_model, "cpusAllowed": made.cpus_allowed, "platform": made.platform} for made in (old, new)
+        {"cpuModel": each.cpu_model, "cpusAllowed": each.cpus_allowed, "platform": each.platform} for each in (old, new)
     ]
     yield from _differences(*hosts)
 

@@ -35,7 +35,7 @@ def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapp
 
 
 def smoke(comparison: Comparison) -> str:
-    """What `make smoke` has shown: that everything runs. It is too small for an answer."""
+    """Return the result of `make smoke`: that everything runs. It is too small for an answer."""
     known = [passed for passed in comparison.checks.values() if passed is not None]
     return (
         f"smoke: all {len(comparison.arms)} arms ran, {sum(known)} of {len(known)} checks passed."
@@ -69,7 +69,7 @@ def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) 
 
 
 def _may_change(comparison: Comparison) -> bool:
-    """Whether more epochs are a setting of what was trained, and Ray would probably lead with enough of them."""
+    """Return whether epochs are a setting of the workload, and Ray would probably lead with enough of them."""
     known = comparison.break_even.values()
     return "epochs" in comparison.recipe and bool(known) and all(meets and meets.possibly for meets in known)
 

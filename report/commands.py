@@ -19,7 +19,7 @@ def in_shell(words: str) -> str:
 
 
 def publish_again(folder: Path, stack: str) -> str:
-    """What publishes the result in `folder` once more: a sweep's stack is gone, and with it its comparison."""
+    """Return the command that publishes the result in `folder` again: a sweep's stack, with its comparison, is gone."""
     if stack.startswith(SWEEP_PREFIX):
         return f"{sys.executable} -m report publish --stack {stack} < {folder / COMPARISON}"
     return f"STACK={stack} make report"

@@ -24,7 +24,7 @@ def _row(point: CurvePoint) -> list[str]:
 
 
 def _ratio(value: Estimate | None) -> str:
-    """`1.41 1.35–1.48`."""
+    """Return a ratio with its interval: `1.41 1.35–1.48`."""
     if value is None:
         return MISSING
     interval = f" {value.lower:.2f}–{value.upper:.2f}" if value.lower is not None and value.upper is not None else ""
@@ -32,7 +32,7 @@ def _ratio(value: Estimate | None) -> str:
 
 
 def summary(comparison: Comparison) -> str:
-    """Where it stops paying, and from where on more cost more than they save; or why neither can be said."""
+    """Return where more workers stop paying, and from where they cost more than they save; or why it is not known."""
     curve, why = comparison.workers_curve, comparison.reasons
     if curve is None:
         return ""

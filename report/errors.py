@@ -1,14 +1,14 @@
-"""What can go wrong with a report, apart from the comparison itself. It costs a table no import."""
+"""The errors of reports, apart from the comparison's own. In a module of their own, so that tables import little."""
 
 from pathlib import Path
 
 
 class PublishError(Exception):
-    """Why a comparison could not be published, and where it still is."""
+    """A comparison could not be published; says why, and where it still is."""
 
 
 class PageError(PublishError):
-    """Why a published comparison has no HTML page; `folder` holds everything else."""
+    """A published comparison has no HTML page; says why. `folder` holds everything else."""
 
     def __init__(self, folder: Path, why: str) -> None:
         super().__init__(why)
@@ -16,8 +16,8 @@ class PageError(PublishError):
 
 
 class HistoryError(Exception):
-    """Why past results could not be shown, and which there are."""
+    """Past results could not be shown; says why, and which there are."""
 
 
 class ShowError(Exception):
-    """Why something could not be shown, and what to type instead."""
+    """Something could not be shown; says why, and what to type instead."""

@@ -1,4 +1,4 @@
-"""How a number of the catalogue is written, once for tables, pages and comments. Pure."""
+"""Formats the catalogue's numbers, once for tables, pages and comments. Pure."""
 
 from typing import NamedTuple
 
@@ -19,11 +19,11 @@ class Figure(NamedTuple):
 
 
 def figure(value: Spread, entry: Measure | Ratio) -> Figure:
-    """Of a measure or a ratio."""
+    """Format the value of a measure or a ratio."""
     digits, factor = (entry.digits, entry.factor) if isinstance(entry, Measure) else (2, 1.0)
 
-    def number(given: float) -> str:
-        return f"{given * factor:,.{digits}f}"
+    def number(value: float) -> str:
+        return f"{value * factor:,.{digits}f}"
 
     ends = f"{number(value.low)} to {number(value.high)}" if value.n > 1 else ""
     if not isinstance(value, Estimate):
@@ -35,8 +35,8 @@ def figure(value: Spread, entry: Measure | Ratio) -> Figure:
 
 
 def is_shown(comparison: Comparison, each: Measure) -> bool:
-    """What only some places and settings have (prices, idle pods, a metric) stands only where it was measured, and
-    what should be nothing only where it was more."""
+    """Return whether a measure is shown: one that only some places and settings have (prices, idle pods, a metric) if
+    it was measured, and one that should be zero if it was more."""
     values = [value for arm in comparison.arms.values() if (value := arm.measures.get(each.name))]
     if each.least is not None:
         return any(value.high > each.least for value in values)
@@ -52,5 +52,5 @@ def text(value: Spread | None, entry: Measure | Ratio, single: str = " (one repe
 
 
 def unit(entry: Measure | Ratio) -> str:
-    """As it follows a number."""
+    """Return the unit as it follows a number."""
     return f" {entry.unit}" if isinstance(entry, Measure) and entry.unit else entry.unit

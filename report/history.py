@@ -32,12 +32,12 @@ def compare(project: Path, stack: str, first: str, second: str) -> str:
     both = before.comparison, after.comparison
     rows = [["", "", "A", "B", "change", ""]]
     rows += [_row(change) for change in changes(*both)]
-    made = made_differently(*both)
+    differences = made_differently(*both)
     return "\n".join(
         [
             f"A  {_title(before)}",
             f"B  {_title(after)}",
-            wrap("made with other: " + "; ".join(made) if made else "made with the same", indent="  "),
+            wrap("made with other: " + "; ".join(differences) if differences else "made with the same", indent="  "),
             "",
             aligned(rows, text_columns=(0, 1, 5)),
             "",
@@ -72,8 +72,8 @@ def _loud(change: Change) -> str:
 
 
 def _made_differently(before: Stored | None, result: Stored) -> str:
-    made = made_differently(before.comparison, result.comparison) if before else []
-    return wrap("     " + "; ".join(made), indent="     ") if made else ""
+    differences = made_differently(before.comparison, result.comparison) if before else []
+    return wrap("     " + "; ".join(differences), indent="     ") if differences else ""
 
 
 def _title(result: Stored) -> str:

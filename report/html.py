@@ -122,7 +122,7 @@ def deciding(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
-    """In the words of the sentence above it: how many times as long Ray takes, or as fast it is."""
+    """Return a row in the words of the sentence above it: how many times as long Ray takes, or as fast it is."""
     each, value = measures.ratio(name), comparison.ratios.get(name)
     alternative = ARMS[each.above].words(recipe_of(comparison.recipe))
     end = "the target" if comparison.claim == "same result" else "result"
@@ -142,7 +142,7 @@ def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
 
 
 def _ray_first(comparison: Comparison) -> list[str]:
-    """What the question is about stands beside the names of the rows, where a phone shows it."""
+    """Return the arms with Ray first, next to the names of the rows, where a phone shows it."""
     return sorted(comparison.shown_arms(), key=lambda name: ARMS[name].role != "subject")
 
 
@@ -183,7 +183,7 @@ def _ratio_row(comparison: Comparison, each: measures.Ratio) -> dict[str, Any]:
 
 
 def _break_even_rows(comparison: Comparison) -> list[str]:
-    """From which epoch on Ray is ahead of each arm that it is held against, in words."""
+    """Return from which epoch on Ray is ahead of each arm that it is compared with, in words."""
     return [
         f"{comparison.arms[name].title}: {words.break_even_against(meets, comparison.repeats)}"
         for name, meets in comparison.break_even.items()
@@ -194,18 +194,20 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
     """Host, versions and hashes of the measurement, as label and text."""
     if not comparison.arms:
         return []
-    made = comparison.arms[comparison.shown_arms()[-1]].provenance
-    memory = f"{made.memory_bytes / 2**30:.1f} GiB memory"
-    host = f"{made.cpu_model}, {made.cpus_allowed} CPUs allowed, {memory}, {made.platform}"
+    provenance = comparison.arms[comparison.shown_arms()[-1]].provenance
+    memory = f"{provenance.memory_bytes / 2**30:.1f} GiB memory"
+    host = f"{provenance.cpu_model}, {provenance.cpus_allowed} CPUs allowed, {memory}, {provenance.platform}"
     hashes = {
-        "dependenciesHash": made.dependencies_hash, "datasetHash": made.dataset_hash, "codeHash": made.code_hash,
-    }  # fmt: skip
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(made.versions.items()))
+        "dependenciesHash": provenance.dependencies_hash,
+        "datasetHash": provenance.dataset_hash,
+        "codeHash": provenance.code_hash,
+    }
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(provenance.versions.items()))
     return [("Host", host), ("Versions", versions), *((name, text[:12]) for name, text in hashes.items() if text)]
 
 
 def _commands(comparison: Comparison, stack: str) -> list[str]:
-    """What measures this again, with every setting that was not its default: `up` keeps runs that a stack still has."""
+    """Return the commands that repeat the measurement with its settings; `up` alone keeps runs that the stack has."""
     words = [f"STACK={stack.removeprefix(SWEEP_PREFIX)}"]
     words += [f"SET={settings_text(comparison.settings)}"] if comparison.settings else []
     return [" ".join([*words, "make", target]) for target in ("destroy", "up")]

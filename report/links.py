@@ -1,4 +1,4 @@
-"""Where a comparison's runs lie, and whether what was compared still lies there. Reads files; changes none."""
+"""Checks whether the files of a comparison's runs are still there, and unchanged. Changes none."""
 
 import hashlib
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def run_files(comparison: Comparison, project: Path) -> list[RunFile]:
 
 
 def state(link: RunLink, project: Path) -> State:
-    """What became of a run's result file."""
+    """Return whether a run's result file is present, missing or changed."""
     path = project / link.path
     if not path.is_file():
         return "missing"

@@ -66,7 +66,7 @@ def write(tracked: Tracked) -> str:
 
     client = MlflowClient(tracked.server)
     experiment = _experiment(client, tracked.experiment)
-    earlier = _found(client, experiment, MEASUREMENT, tracked.measurement)
+    earlier = _runs_with_tag(client, experiment, MEASUREMENT, tracked.measurement)
     kept = next((run.info.run_id for run in earlier if _is_whole(run, tracked)), None)
     run_id = kept or _write_new(client, experiment, tracked)
     for run in earlier:
@@ -80,7 +80,7 @@ def _experiment(client: "MlflowClient", name: str) -> str:
     return str(existing.experiment_id if existing else client.create_experiment(name))
 
 
-def _found(client: "MlflowClient", experiment: str, tag: str, value: str) -> "list[Run]":
+def _runs_with_tag(client: "MlflowClient", experiment: str, tag: str, value: str) -> "list[Run]":
     return list(client.search_runs([experiment], f"tags.`{tag}` = '{value}'", max_results=_MOST))
 
 
@@ -102,15 +102,15 @@ def _write_new(client: "MlflowClient", experiment: str, tracked: Tracked) -> str
 
 
 def _begin(client: "MlflowClient", experiment: str, run: TrackedRun, tags: Mapping[str, str]) -> tuple[str, str]:
-    """Make it with all that it holds but files; its identity, and where these go."""
+    """Create a run with everything but its files; return its id, and where the files go."""
     from mlflow.entities import Metric, Param
 
     named = {_name(key): value for key, value in run.tags.items()}
-    made = client.create_run(experiment, _milliseconds(run.started), {**named, **tags}, run.name).info
+    created_run = client.create_run(experiment, _milliseconds(run.started), {**named, **tags}, run.name).info
     metrics = [Metric(_name(each.name), each.value, _milliseconds(each.at), each.step) for each in run.metrics]
     params = [Param(_name(key), value) for key, value in run.params.items()]
-    client.log_batch(made.run_id, metrics, params, synchronous=True)
-    return str(made.run_id), str(made.artifact_uri)
+    client.log_batch(created_run.run_id, metrics, params, synchronous=True)
+    return str(created_run.run_id), str(created_run.artifact_uri)
 
 
 def _end(client: "MlflowClient", run_id: str, run: TrackedRun) -> None:
@@ -118,7 +118,7 @@ def _end(client: "MlflowClient", run_id: str, run: TrackedRun) -> None:
 
 
 def _log_files(client: "MlflowClient", run_id: str, store: str, files: list[str]) -> None:
-    """Of a store that is a path on the server's machine nothing: the client would write to that path on this one."""
+    """Log the files, unless the store is a path on the server: the client would write to that path on this machine."""
     if urlsplit(store).scheme in ("", "file"):
         return
     for path in files:
@@ -126,8 +126,8 @@ def _log_files(client: "MlflowClient", run_id: str, store: str, files: list[str]
 
 
 def _delete(client: "MlflowClient", experiment: str, run_id: str) -> None:
-    """With those inside it, which go first: as long as it is there, they are found."""
-    for run in _found(client, experiment, PARENT, run_id):
+    """Delete a run and its children; the children first, because they can be listed only while it exists."""
+    for run in _runs_with_tag(client, experiment, PARENT, run_id):
         client.delete_run(run.info.run_id)
     client.delete_run(run_id)
 
@@ -137,12 +137,12 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _name(text: str) -> str:
-    """As MLflow allows: a script names its metrics as it likes."""
+    """Return a name that MLflow allows, since a script names its metrics as it likes."""
     return _NAME.sub("_", text)[:250]
 
 
 def explain(error: Exception) -> str:
-    """In a line: what is wrong with the server, and what helps."""
+    """Return in one line what is wrong with the server, and what helps."""
     from mlflow.exceptions import MlflowException
     from requests import exceptions
 
@@ -173,12 +173,12 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _status(error: Any) -> int | None:
-    """Of an answer to a file that was sent."""
+    """Return the HTTP status of the answer to an upload; None if there is none."""
     return getattr(getattr(error, "response", None), "status_code", None)
 
 
 def _answer(error: BaseException) -> str:
-    """On one line."""
+    """Return an error's text on one line."""
     text = " ".join(str(error).split())
     text = text if text.isprintable() else ascii(text)
     return text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}…"

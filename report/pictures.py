@@ -1,4 +1,4 @@
-"""Which pictures a page has, and why one of them could not be drawn. The drawing itself: `report.plots`.
+"""The pictures of a page, and why one of them could not be drawn. The drawing itself: `report.plots`.
 
 A number that no picture can show costs that picture and nothing else: its reason stands in its place.
 """

@@ -166,7 +166,7 @@ def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
 
 
 def step_times(runs: Sequence[ShownRun]) -> str:
-    """How the timed steps of rank 0 are spread, all repeats of an arm together."""
+    """Draw the distribution of rank 0's timed steps, all repeats of an arm together."""
     steps = {arm: [ms for run in runs if run.result.arm == arm for ms in _milliseconds(run)] for arm in _arms(runs)}
     pooled = np.concatenate([values for values in steps.values() if values])
     bins = np.linspace(pooled.min(), max(np.quantile(pooled, STEPS_SHOWN), pooled.min() * 1.01), 40)

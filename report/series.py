@@ -1,4 +1,4 @@
-"""How a run went on, from its result: a value for each epoch, and each that a script reported. Writes nothing.
+"""The course of a run, from its result: a value for each epoch, and each that a script reported. Writes nothing.
 
 TensorBoard's event files and an MLflow server get the same of it, under the same names.
 """

@@ -17,5 +17,5 @@ def page(project: Path, stack: str, wanted: str) -> Path:
 
 
 def open_page(path: Path) -> bool:
-    """Whether a browser could be started."""
+    """Open a page in a browser; return whether one could be started."""
     return webbrowser.open(path.resolve().as_uri())

@@ -38,23 +38,23 @@ class Stored:
 
 
 def newest_start(comparison: Comparison) -> datetime | None:
-    """When its newest run started, in UTC; None without runs."""
+    """Return when the newest run started, in UTC; None without runs."""
     started = [datetime.fromisoformat(run.started_at) for arm in comparison.arms.values() for run in arm.runs]
     return max(started).astimezone(UTC) if started else None
 
 
 def stored_results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
     """The results of a stack, oldest first, and a line for each folder that can't be read."""
-    found, problems = [], []
+    results, problems = [], []
     for folder in (project / "results" / stack).glob("*/"):
         parts = _FOLDER.fullmatch(folder.name)
         if parts is None or folder.is_symlink():
             continue
         try:
-            found.append(_read(folder, parts))
+            results.append(_read(folder, parts))
         except (CompareError, OSError) as error:
             problems.append(f"{folder.name} is left out: {error}")
-    return sorted(found, key=lambda result: (result.measured_at, result.edition)), sorted(problems)
+    return sorted(results, key=lambda result: (result.measured_at, result.edition)), sorted(problems)
 
 
 def choose(results: list[Stored], wanted: str, stack: str) -> Stored:

@@ -121,5 +121,5 @@ def _inline_tag(tag: str, name: str) -> str:
 
 
 def numbered(values: Sequence[Any]) -> list[tuple[Any, str]]:
-    """Each value with a colour of its own; colours come again after the last."""
+    """Return each value with its colour; colours repeat after the last."""
     return [(value, SERIES[index % len(SERIES)]) for index, value in enumerate(values)]

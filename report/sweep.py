@@ -43,13 +43,13 @@ class Point:
 
     @property
     def label(self) -> str:
-        """`workers=2 globalBatchSize=64`."""
+        """The point's settings, as `workers=2 globalBatchSize=64`."""
         return " ".join(f"{key}={value}" for key, value in self.settings.items())
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What was asked for, and how far it is."""
+    """The plan of a sweep, and its progress."""
 
     stack: str
     """The sweep's own stack."""
@@ -112,7 +112,7 @@ class Row:
         return summary.measures.get(measure) if summary else None
 
     def median(self, arm: str, measure: str) -> float | None:
-        """Likewise."""
+        """Return the median of an arm's measure; None if it was not measured."""
         value = self.spread(arm, measure)
         return value.median if value else None
 

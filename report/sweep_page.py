@@ -37,7 +37,7 @@ def render(sweep: Sweep, shown: Numbers) -> str:
 
 
 def _ratios(shown: Numbers) -> list[measures.Ratio]:
-    """Those that any point has."""
+    """Return the ratios that any point has."""
     return [each for each in measures.RATIOS if any(row.ratio(each.name) for row in shown.rows)]
 
 
@@ -80,8 +80,8 @@ def _lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _line(picture: Picture, rows: Sequence[Row], name: str, label: str, colour: str) -> None:
-    found = [(row.workers or 0, value) for row in rows if (value := row.ratio(name))]
-    points = sorted(found, key=lambda point: point[0])
+    values = [(row.workers or 0, value) for row in rows if (value := row.ratio(name))]
+    points = sorted(values, key=lambda point: point[0])
     medians = [value.median for _, value in points]
     bars = [[v.median - v.low for _, v in points], [v.high - v.median for _, v in points]]
     style: dict[str, Any] = {"fmt": "^-", "color": colour, "capsize": 3, "label": label}
@@ -94,8 +94,8 @@ def _by_arm(rows: Sequence[Row], name: str, label: str, arms: Sequence[str], mea
     with drawing(f"sweep-{name}", f"{label} by setting", (label, ""), height=height) as picture:
         for offset, arm in enumerate(arms):
             shift = 0.6 / len(arms) * (offset - (len(arms) - 1) / 2)
-            found = [(place + shift, row.median(arm, measure)) for place, row in enumerate(rows)]
-            present = [(x, y) for y, x in found if x is not None]
+            places_and_values = [(place + shift, row.median(arm, measure)) for place, row in enumerate(rows)]
+            present = [(x, y) for y, x in places_and_values if x is not None]
             style: dict[str, Any] = {"marker": ARM_MARKERS[arm], "color": ARM_COLOURS[arm], "label": arm}
             picture.axes.plot([x for x, _ in present], [y for _, y in present], linestyle="none", **style)
         picture.axes.set_yticks(range(len(rows)), [row.point.label.replace(" ", "\n") for row in rows])
@@ -106,7 +106,7 @@ def _by_arm(rows: Sequence[Row], name: str, label: str, arms: Sequence[str], mea
 
 
 def _command(sweep: Sweep) -> str:
-    """What measures this again: values quoted for their list, lists for the shell, and `$` doubled for make."""
+    """Return the command that repeats the sweep: values quoted for lists, lists for the shell, `$` doubled for make."""
     words = [f"STACK={sweep.stack.removeprefix(SWEEP_PREFIX)}", "make sweep"]
     axes = [f"{key}={in_shell(' '.join(map(shlex.quote, values)))}" for key, values in sweep.axes.items()]
     axes += [f"SET={settings_text(sweep.base)}"] if sweep.base else []

@@ -30,8 +30,8 @@ def _arms(comparison: Comparison) -> str:
     shown = [(name, comparison.arms[name]) for name in comparison.shown_arms()]
     rows = [["arm", *(each.column for each in columns)]]
     rows += [[name, *(_cell(summary, each) for each in columns)] for name, summary in shown]
-    told = [_line(each, shown) for each in every if each.least is not None and is_shown(comparison, each)]
-    return "\n".join([_heading(comparison), "", aligned(rows), *told])
+    lines = [_line(each, shown) for each in every if each.least is not None and is_shown(comparison, each)]
+    return "\n".join([_heading(comparison), "", aligned(rows), *lines])
 
 
 def _line(each: measures.Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:
@@ -57,7 +57,7 @@ def _cell(summary: ArmSummary, each: measures.Measure) -> str:
 
 
 def _ratios(comparison: Comparison) -> str:
-    """Those of the arms that were measured; with no arm at all, those that always are."""
+    """Return the table of the ratios that have a value, or the reason why they have none."""
     rows = [["", "median", "95 % interval", ""]]
     for each in measures.ratios_of(comparison.workload):
         value = comparison.ratios.get(each.name)
@@ -106,7 +106,7 @@ def _projection(comparison: Comparison) -> str:
 
 
 def _remarks(comparison: Comparison) -> str:
-    """Why something is missing; what qualifies the verdict stands in the verdict."""
+    """Return why values are missing; qualifiers of the verdict are in the verdict."""
     shown = {name: why for name, why in comparison.reasons.items() if _is_news(name, comparison)}
     return "\n".join(wrap(f"{name}: {why}", indent="  ") for name, why in shown.items())
 

@@ -30,7 +30,7 @@ _SECONDS = ("startup", "train", "warmup", "validation", "evaluation", "report", 
 
 
 def describe(comparison: Comparison, folder: Path, stack: str, project: Path) -> Tracked:
-    """Of a comparison that was published in `folder`, and whose settings name a server."""
+    """Describe a comparison that was published in `folder`, and whose settings name a server."""
     shas = sorted({link.sha256 for _, link in _links(comparison)})
     return Tracked(
         server=comparison.settings[KEY].rstrip("/"),
@@ -44,7 +44,7 @@ def describe(comparison: Comparison, folder: Path, stack: str, project: Path) ->
 
 
 def _links(comparison: Comparison) -> Iterator[tuple[str, RunLink]]:
-    """Every run that was compared with its arm, those of a curve of workers too; each once."""
+    """Yield every compared run once, with its arm, including those of a workers' curve."""
     of_arms = [(name, link) for name in comparison.shown_arms() for link in comparison.arms[name].runs]
     points = comparison.workers_curve.points if comparison.workers_curve else []
     of_curve = [(RAY.name, link) for point in points for link in point.runs]
@@ -84,12 +84,12 @@ def _verified(passed: bool | None) -> str:
     return "not verified" if passed is None else str(passed).lower()
 
 
-def _machine(made: Provenance) -> dict[str, str]:
-    """What it was measured on and with."""
-    versions = {f"version.{name}": version for name, version in made.versions.items()}
-    host = {"cpuModel": made.cpu_model, "platform": made.platform}
-    sizes = {"cpusAllowed": str(made.cpus_allowed), "memoryBytes": str(made.memory_bytes)}
-    hashes = {"codeHash": made.code_hash, "dependenciesHash": made.dependencies_hash}
+def _machine(provenance: Provenance) -> dict[str, str]:
+    """Return the machine and the versions of the measurement."""
+    versions = {f"version.{name}": version for name, version in provenance.versions.items()}
+    host = {"cpuModel": provenance.cpu_model, "platform": provenance.platform}
+    sizes = {"cpusAllowed": str(provenance.cpus_allowed), "memoryBytes": str(provenance.memory_bytes)}
+    hashes = {"codeHash": provenance.code_hash, "dependenciesHash": provenance.dependencies_hash}
     return host | sizes | hashes | versions
 
 
@@ -121,14 +121,14 @@ def _interval(name: str, ratio: Estimate) -> Iterator[tuple[str, float]]:
 def _run(arm: str, link: RunLink, comparison: Comparison, project: Path) -> TrackedRun:
     state = links.state(link, project)
     result = _read(project / link.path) if state == "present" else None
-    found = {"result": link.path, "sha256": link.sha256, "resultFile": state}
-    asked = {"arm": arm, "repeat": link.repeat, "seed": link.seed}
+    result_tags = {"result": link.path, "sha256": link.sha256, "resultFile": state}
+    run_params = {"arm": arm, "repeat": link.repeat, "seed": link.seed}
     return TrackedRun(
         name=link.name,
         started=_started(link),
         ended=_ended(link),
-        tags={"arm": arm, "role": comparison.arms[arm].role, "title": comparison.arms[arm].title, **found},
-        params=_texts((result.recipe if result else {}) | asked),
+        tags={"arm": arm, "role": comparison.arms[arm].role, "title": comparison.arms[arm].title, **result_tags},
+        params=_texts((result.recipe if result else {}) | run_params),
         metrics=[*_totals(result, _ended(link)), *series(result)] if result else [],
     )
 

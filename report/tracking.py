@@ -30,7 +30,7 @@ ENVIRONMENT = {
 
 
 class TrackingError(Exception):
-    """Why a measurement is not on the server, and what helps."""
+    """A measurement could not be sent to the server; says why, and what helps."""
 
 
 def track(comparison: Comparison, folder: Path, stack: str, project: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the table and the page say in the same words: break-even, the projection, the verdict's details. Pure."""
+"""The words that the table and the page share: break-even, the projection, the verdict's details. Pure."""
 
 from compare.clock import MOST_EPOCHS
 from compare.projection import doubt_of
@@ -13,7 +13,7 @@ HARDLY = 1.05
 
 
 def break_even(comparison: Comparison) -> str:
-    """From when on Ray takes less than each alternative: a number of epochs, none, or not known."""
+    """Return from when on Ray takes less than each alternative: a number of epochs, none, or not known."""
     epochs = comparison.break_even_epochs
     if epochs is not None:
         return f"{epochs:,} epoch{'s' if epochs != 1 else ''}"
@@ -21,7 +21,7 @@ def break_even(comparison: Comparison) -> str:
 
 
 def is_never(comparison: Comparison) -> bool:
-    """Whether Ray stays behind one of the alternatives, with 95 % confidence, for as many epochs as can be set."""
+    """Return whether Ray stays behind an alternative, with 95 % confidence, for as many epochs as can be set."""
     return any(_is_never(meets, comparison.repeats) for meets in comparison.break_even.values())
 
 
@@ -46,7 +46,7 @@ def _is_never(meets: BreakEven | None, repeats: int) -> bool:
 
 
 def doubt(comparison: Comparison) -> str:
-    """Why the projection may be far off; "" where nothing says so."""
+    """Return why the projection may be far off; "" if nothing indicates it."""
     names = {name.removeprefix("verdict."): why for name, why in comparison.reasons.items()}
     return doubt_of(comparison.checks.get("machineQuiet"), names)
 
@@ -61,6 +61,6 @@ def projected(link: Link) -> str:
 
 
 def details(comparison: Comparison, without: str = "") -> list[str]:
-    """What stands below the verdict, each a sentence; but for the one that is said elsewhere."""
+    """Return the sentences below the verdict, except the one named `without`."""
     texts = [comparison.reasons.get(f"verdict.{name}") for name in DETAILS if name != without]
     return [f"{text}." for text in texts if text]

@@ -1,1 +1,1 @@
-"""What `make` calls, in wings by purpose. Nothing here takes part in a measurement."""
+"""The programs that `make` calls, in folders by purpose. Nothing here takes part in a measurement."""

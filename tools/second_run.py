@@ -1,7 +1,7 @@
-"""Says whether all that failed beside other tests passed when it ran alone: the only failures that CI forgives.
+"""Checks that all tests that failed next to others passed when run alone: the only failures that CI tolerates.
 
-Not enough: that the second run ended well. A test that it skipped, or did not find, has not passed; and where the
-first run ended early its other tests never ran.
+A successful second run is not enough: a test that it skipped or did not collect has not passed, and if the first run
+ended early, its other tests never ran.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COLLECTED = ".collected"  # instead of .xml: the file in which tests/conftest.py
 
 
 def outcomes(report: Path) -> dict[str, set[str]]:
-    """How each test ended, from pytest's JUnit file: one that fails twice, as in its end, stands there twice."""
+    """Read each test's outcomes from pytest's JUnit file: a test that also fails at its teardown is there twice."""
     ended: dict[str, set[str]] = {}
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
         ended.setdefault(f"{case.get('classname')}::{case.get('name')}", set()).add(outcome(case))
@@ -25,7 +25,7 @@ def outcomes(report: Path) -> dict[str, set[str]]:
 
 
 def problems(first: Path, second: Path) -> list[str]:
-    """Why the first run's failures stay failures; none where each passed in the second."""
+    """Return why the first run's failures remain failures; empty if each passed in the second."""
     ran, again = outcomes(first), outcomes(second)
     collected = first.with_suffix(COLLECTED)
     count = int(collected.read_text(encoding="utf-8")) if collected.is_file() else None
@@ -39,7 +39,7 @@ def problems(first: Path, second: Path) -> list[str]:
 
 
 def main() -> int:
-    """ToolError with each failure that stays one."""
+    """Raise ToolError with each failure that remains."""
     parser = argparse.ArgumentParser(prog="python -m tools.second_run", description=__doc__)
     parser.add_argument("first", type=Path, help="pytest's JUnit file of all tests")
     parser.add_argument("second", type=Path, help="that of those which had failed")

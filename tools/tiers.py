@@ -17,12 +17,12 @@ MOST_WHY = 1000  # characters of why a test failed
 
 
 def tiers_of(tests: Path) -> list[str]:
-    """The folders of tests that hold any."""
+    """Return the folders that contain tests."""
     return sorted(folder.name for folder in tests.iterdir() if folder.is_dir() and any(folder.glob("test_*.py")))
 
 
 def count(report: Path) -> dict[str, Counter[str]]:
-    """How the tests of each tier ended, from pytest's JUnit file."""
+    """Count the outcomes of each tier's tests, from pytest's JUnit file."""
     counts: dict[str, Counter[str]] = {}
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
         path = case.get("classname", "").split(".")
@@ -32,7 +32,7 @@ def count(report: Path) -> dict[str, Counter[str]]:
 
 
 def failed(report: Path) -> list[str]:
-    """Each test that failed, with the first words of why: beside thousands of lines its place is the end."""
+    """Return each failed test with the beginning of its message, for the end of a log of thousands of lines."""
     lines = []
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
         for kind in ("failure", "error"):
@@ -43,7 +43,7 @@ def failed(report: Path) -> list[str]:
 
 
 def outcome(case: ElementTree.Element) -> str:
-    """How one test ended."""
+    """Return the outcome of one test."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed"
     skipped = case.find("skipped")
@@ -53,7 +53,7 @@ def outcome(case: ElementTree.Element) -> str:
 
 
 def table(counts: dict[str, Counter[str]]) -> str:
-    """One line a tier, for people."""
+    """Return a line for each tier, for people."""
     lines = [f"{'tier':<10}{'passed':>8}{'failed':>8}{'skipped':>9}{'left out':>10}"]
     for tier, outcomes in sorted(counts.items()):
         numbers = f"{outcomes['passed']:>8}{outcomes['failed']:>8}{outcomes['skipped']:>9}{outcomes['left out']:>10}"

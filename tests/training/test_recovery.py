@@ -125,10 +125,10 @@ def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_th
         r"^(?=one of 2 workers killed|the head killed)", done.stdout, flags=re.MULTILINE
     )
     assert "undisturbed: " in of_both
-    assert "the head killed, and the job made again from storage" in of_head
+    assert "the head killed, and the job resumed from storage" in of_head
     for said in (of_worker, of_head):
         assert re.search(r"^recoverySeconds: \d+\.\d, from the kill to the first step after it$", said, re.MULTILINE)
-        assert re.search(r"^lostSteps: \d+, done again from the checkpoint after epoch \d$", said, re.MULTILINE)
+        assert re.search(r"^lostSteps: \d+, repeated from the checkpoint after epoch \d$", said, re.MULTILINE)
         assert "loss: equal to the undisturbed run's in every epoch\n" in said
         assert "weights: equal to the undisturbed run's, bit for bit" in said
 

@@ -27,16 +27,16 @@ SECTIONS = (
 """Headings of docs/settings.md, in their order."""
 _OF_TARGETS = {CLUSTER: 4, MINIKUBE: 5, KUBERNETES: 6, RAY: 7}
 _STORAGE = ("serviceAccount", "allowOpenPorts")
-"""Keys that mean something with `storage` alone, and are not named after it."""
+"""Keys that only have an effect with `storage`, and are not named after it."""
 
 
 def tables() -> str:
-    """A table for each section, in Markdown."""
+    """Return a table for each section, in Markdown."""
     return "\n\n".join(f"## {title}\n\n{_table(keys)}" for title, keys in sections().items())
 
 
 def sections() -> dict[str, list[Key]]:
-    """Every key in one section."""
+    """Return every key, each in one section."""
     keys: dict[str, list[Key]] = {title: [] for title in SECTIONS}
     for key in every_key().values():
         keys[SECTIONS[_section(key)]].append(key)
@@ -44,7 +44,7 @@ def sections() -> dict[str, list[Key]]:
 
 
 def _section(key: Key) -> int:
-    """The number of the key's section."""
+    """Return the number of the key's section."""
     if key.name.startswith("storage") or key.name in _STORAGE:
         return 3
     if key.name not in keys_of("script"):
@@ -64,7 +64,7 @@ def _row(key: Key) -> str:
 
 
 def _default(key: Key) -> str:
-    """The default, or those of each target where they differ."""
+    """Return the default, or those of each target if they differ."""
     by_target = {target: key.default_for(target) for target in TARGETS}
     words = {target: f"`{text}`" if text else key.derived for target, text in by_target.items()}
     if len(set(words.values())) == 1:
@@ -75,7 +75,7 @@ def _default(key: Key) -> str:
 
 
 def _meaning(key: Key) -> str:
-    """What the key means, for which targets, and an example where the default is none."""
+    """Return the key's meaning, its targets, and an example if it has no default."""
     only = "" if key.targets == TARGETS else f" ({' and '.join(key.targets)} only)"
     example = f"; for example `{key.example}`" if key.example else ""
     return f"{key.help}{only}{example}"

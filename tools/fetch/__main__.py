@@ -28,7 +28,7 @@ NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
 
 def main() -> int:
     """Fetch the files of one run."""
-    stack, overrides = stack_settings.asked("fetch", __doc__)
+    stack, overrides = stack_settings.stack_and_overrides("fetch", __doc__)
     where = stack_settings.kept_at(stack_settings.load(stack, overrides))
     try:
         storage = Storage.at(where)

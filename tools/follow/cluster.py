@@ -28,7 +28,7 @@ class ClusterSource:
 
     def __init__(self, project: Path, stack: str, overrides: Mapping[str, str]) -> None:
         self._project = project
-        self._found = cluster.find(stack, overrides)
+        self._cluster = cluster.find(stack, overrides)
         self._api: Any = None
         self._published = published(project, stack)
         self._lines: dict[str, int] = {}
@@ -39,37 +39,37 @@ class ClusterSource:
         self.trouble = ""
 
     def poll(self) -> list[News]:
-        """What the runs have printed since the last call; nothing while the cluster is not made yet, or silent.
+        """Return what the runs printed since the last call; empty while the cluster does not exist, or does not answer.
 
         Raises ToolError for a kubeconfig that can't be used.
         """
-        self._api = self._api or cluster.client_of_made(self._found)
+        self._api = self._api or cluster.client_of_made(self._cluster)
         if self._api is None:
             return []
         try:
             news = [self._news(pod) for pod in newest_measurement(self._pods(), started)]
         except KubeError as error:
             self.trouble = str(error)
-            return [replace(its, events=[]) for its in self._last]
+            return [replace(run_news, events=[]) for run_news in self._last]
         self._last, self.trouble = news, ""
-        self._failed = any(its.state == "failed" and its.key in self._running for its in news)
-        self._running |= {its.key for its in news if its.state == "running"}
+        self._failed = any(run_news.state == "failed" and run_news.key in self._running for run_news in news)
+        self._running |= {run_news.key for run_news in news if run_news.state == "running"}
         return news
 
     def is_over(self) -> bool:
         """Published since this source was made, or a run that went on then has failed."""
-        return self._failed or published(self._project, self._found.stack) != self._published
+        return self._failed or published(self._project, self._cluster.stack) != self._published
 
     def _pods(self) -> list[dict[str, Any]]:
         """A pod for each run: of an Indexed Job the one that prints progress."""
-        path = f"/api/v1/namespaces/{self._found.namespace}/pods"
+        path = f"/api/v1/namespaces/{self._cluster.namespace}/pods"
         pods = kube.items(self._api, path, labelSelector=f"{RUN_LABEL},{UID_LABEL}")
         return [pod for pod in pods if pod["metadata"]["labels"].get(INDEX_LABEL, "0") == "0"]
 
     def _news(self, pod: Mapping[str, Any]) -> News:
         metadata = pod["metadata"]
         state = _STATES.get(pod["status"].get("phase", ""), "running")
-        command = f"{self._found.kubectl} logs {metadata['name']}"
+        command = f"{self._cluster.kubectl} logs {metadata['name']}"
         key = metadata["labels"][UID_LABEL]
         return News(key, metadata["labels"][RUN_LABEL], state, command, list(self._new_events(key, pod, state)))
 
@@ -80,7 +80,7 @@ class ClusterSource:
             yield {"event": "note", "text": place}
         if pod["status"].get("phase") == "Pending" or self._lines.get(key) == _ALL:
             return
-        text = kube.log(self._api, self._found.namespace, pod["metadata"]["name"])
+        text = kube.log(self._api, self._cluster.namespace, pod["metadata"]["name"])
         lines = text.splitlines() if state != "running" else text.splitlines()[: text.count("\n")]
         seen, self._lines[key] = self._lines.get(key, 0), len(lines) if state == "running" else _ALL
         yield from events(lines[seen:])
@@ -91,15 +91,15 @@ _ALL = -1
 
 
 def started(pod: Mapping[str, Any]) -> tuple[str, str]:
-    """When a run was started, and which it is."""
+    """Return when a pod's run was started, and its name."""
     return pod["metadata"]["creationTimestamp"], pod["metadata"]["labels"][RUN_LABEL]
 
 
 def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What `training.contract.progress.describe` made lines of; Ray puts the worker's name before them."""
+    """Parse lines of `training.contract.progress.describe`; Ray puts the worker's name before them."""
     for line in lines:
-        if found := _EPOCH.search(line):
-            epoch, epochs, *numbers = found.groups()
+        if match := _EPOCH.search(line):
+            epoch, epochs, *numbers = match.groups()
             values = [None if text is None else float(text.replace(",", "")) for text in numbers]
             names = ("loss", "accuracy", "validationAccuracy", "imagesPerSecond", "secondsLeft")
             yield {
@@ -108,6 +108,6 @@ def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
                 "epochs": int(epochs),
                 **dict(zip(names, values, strict=True)),
             }
-        elif found := _START.search(line):
-            workers, images, steps, epochs = (int(text.replace(",", "")) for text in found.groups())
+        elif match := _START.search(line):
+            workers, images, steps, epochs = (int(text.replace(",", "")) for text in match.groups())
             yield {"event": "start", "workers": workers, "images": images, "stepsPerEpoch": steps, "epochs": epochs}

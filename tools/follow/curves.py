@@ -50,7 +50,7 @@ class Curves:
         return len(names)
 
     def follow(self) -> None:
-        """For ever; storage that does not answer is asked again."""
+        """Update for ever; retries storage that does not answer."""
         while True:
             time.sleep(LOOK_EVERY_SECONDS)
             try:

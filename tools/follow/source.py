@@ -1,4 +1,4 @@
-"""Where progress comes from: a `Source` gives what is new of the runs of one measurement. Shows nothing.
+"""Sources of progress: a `Source` returns the news of the runs of one measurement. Shows nothing.
 
 `LocalSource` reads the files that runs on this machine write; `tools.follow.cluster` gives the same `News` from the
 logs of a cluster's pods.
@@ -31,15 +31,15 @@ _FOLDER = re.compile(rf"(?P<run>{_RUN})-(?P<stamp>\d{{8}}T\d{{6}}Z)-[0-9a-f]+")
 
 @dataclass(frozen=True)
 class News:
-    """What is new of one run since the last poll."""
+    """The news of one run since the last poll."""
 
     key: str
-    """One run's alone, also among runs of the same name."""
+    """Unique to a run, also among runs of the same name."""
     run: str
     """Arm and repeat, as `ray-2`."""
     state: State
     log: str
-    """Where to read more, for people."""
+    """Path or command of the log, for people."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """As `training.contract.progress` writes them, in order."""
 
@@ -54,7 +54,7 @@ class Source(Protocol):
         """One entry for each run of the measurement, in the order of their start; at once, without waiting."""
 
     def is_over(self) -> bool:
-        """Whether nothing more will come: the measurement was published, or a run of it failed meanwhile."""
+        """Return whether the measurement is over: it was published, or a run of it failed meanwhile."""
 
 
 class LocalSource:
@@ -72,11 +72,11 @@ class LocalSource:
         self._failed = False
 
     def poll(self) -> list[News]:
-        """What the newest measurement's runs have written since the last call."""
+        """Return what the newest measurement's runs have written since the last call."""
         folders = newest_measurement((path for path in self._runs.glob("*/") if _FOLDER.fullmatch(path.name)), started)
         news = [self._news(folder) for folder in folders]
-        self._failed = any(its.state == "failed" and its.key in self._running for its in news)
-        self._running |= {its.key for its in news if its.state == "running"}
+        self._failed = any(run_news.state == "failed" and run_news.key in self._running for run_news in news)
+        self._running |= {run_news.key for run_news in news if run_news.state == "running"}
         return news
 
     def is_over(self) -> bool:

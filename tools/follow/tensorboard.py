@@ -48,7 +48,7 @@ def _find_tensorboard() -> str | None:
 
 
 def _install_tensorboard() -> None:
-    """As uv.lock names it, into the project's environment: a viewer is nothing that a measurement needs."""
+    """Install the version of uv.lock into the project's environment, on demand, since no measurement needs a viewer."""
     environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     command = [str(uv.find_uv()), "sync", "--frozen", "--inexact", "--group", "tensorboard"]
     subprocess.run(command, cwd=ROOT, env=environment | {"UV_PROJECT_ENVIRONMENT": str(VENV)}, check=False)

@@ -17,7 +17,7 @@ _STYLES = {"running": "bold cyan", "finished": "green", "failed": "bold red"}
 
 @dataclass
 class RunView:
-    """What is known of a run by now."""
+    """The state of a run as last seen."""
 
     run: str
     state: str = "running"
@@ -34,28 +34,28 @@ class Board:
         self._views: dict[str, RunView] = {}
 
     def take(self, news: Iterable[News]) -> list[str]:
-        """Bring the runs up to date; the lines that a reader without a terminal gets."""
+        """Update the runs; return the lines for a reader without a terminal."""
         lines: list[str] = []
         news = list(news)
-        if not self._views.keys() <= {its.key for its in news}:
+        if not self._views.keys() <= {update.key for update in news}:
             self._views.clear()  # another measurement has begun
-        for its in news:
-            lines += self._take_one(its)
+        for update in news:
+            lines += self._take_one(update)
         return lines
 
-    def _take_one(self, its: News) -> list[str]:
-        view = self._views.setdefault(its.key, RunView(its.run))
-        lines = [f"{its.run}: {describe(event)}" for event in its.events]
-        for event in its.events:
+    def _take_one(self, update: News) -> list[str]:
+        view = self._views.setdefault(update.key, RunView(update.run))
+        lines = [f"{update.run}: {describe(event)}" for event in update.events]
+        for event in update.events:
             if event.get("event") in ("note", "line"):
                 view.note = describe(event)
             elif event.get("event") in ("start", "epoch"):
                 setattr(view, str(event["event"]), event)
             elif event.get("event") == "steps":
                 view.epoch = event | {"epoch": epoch_of(event)}
-        if its.state not in (view.state, "running"):
-            lines.append(f"{its.run}: {its.state}" + (f", see {its.log}" if its.state == "failed" else ""))
-        view.state, view.log = its.state, its.log
+        if update.state not in (view.state, "running"):
+            lines.append(f"{update.run}: {update.state}" + (f", see {update.log}" if update.state == "failed" else ""))
+        view.state, view.log = update.state, update.log
         return lines
 
     def render(self, status: str, most_rows: int | None = None) -> RenderableType:
@@ -84,12 +84,12 @@ class Board:
 
     @property
     def has_runs(self) -> bool:
-        """Whether there is anything to show."""
+        """Whether any run is known."""
         return bool(self._views)
 
     @property
     def is_running(self) -> bool:
-        """Whether any run is going on."""
+        """Whether any run is still running."""
         return any(view.state == "running" for view in self._views.values())
 
 
@@ -106,7 +106,7 @@ def _row(view: RunView) -> list[RenderableType]:
 
 
 def _how_far(view: RunView) -> tuple[int, int | None]:
-    """What is done of what: steps of a script, else epochs."""
+    """Return progress and total: steps of a script, else epochs."""
     if "step" in view.epoch:
         return view.epoch["step"], view.epoch.get("steps")
     return view.epoch.get("epoch", 0), view.epoch.get("epochs") or view.start.get("epochs")

@@ -60,7 +60,7 @@ class _Current:
         self._ended: dict[str, News] | None = None
 
     def poll(self) -> tuple[list[News], bool]:
-        """What is new, and whether the measurement is over."""
+        """Return the news, and whether the measurement is over."""
         news, over = self._source.poll(), self._source.is_over()
         is_first = self._ended is None
         if self._ended is None:
@@ -90,15 +90,15 @@ def _draw(source: Source, stack: str, console: Console) -> None:
 
 
 def _print(source: Source, stack: str) -> None:
-    board, current, said = Board(), _Current(source), ("", True)
+    board, current, printed_state = Board(), _Current(source), ("", True)
     while True:
         news, over = current.poll()
         for line in board.take(news):
             terminal.write(line)
         state = (source.trouble, board.is_running)
-        if over or (state != said and (source.trouble or not board.is_running)):
+        if over or (state != printed_state and (source.trouble or not board.is_running)):
             terminal.write(_status(board, source, stack, over=over))
-        said = state
+        printed_state = state
         sys.stdout.flush()
         if over:
             return

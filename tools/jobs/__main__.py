@@ -71,7 +71,7 @@ def reach(place: RayPlace) -> Ray:
 
 @contextmanager
 def asking(place: RayPlace) -> Iterator[None]:
-    """What the cluster, Ray or the way to it refuse, as a ToolError."""
+    """Raise errors of the cluster, of Ray and of the connection as ToolError."""
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -82,7 +82,7 @@ def asking(place: RayPlace) -> Iterator[None]:
 
 
 def _start_again(place: RayPlace) -> str:
-    """KubeRay makes the pods again, and each finds the Secret's token then; of another cluster it is the user's."""
+    """Return how to fix a refused token: KubeRay recreates the pods with the Secret's; else set the stack's token."""
     if isinstance(place, StackRay):
         return f"; the right one is asked for by\n  pulumi config set --secret {ray_cluster.KEY}"
     selector = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
@@ -116,7 +116,7 @@ def submit(place: RayPlace) -> int:
 
 
 def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
-    """Submit it under the script's name and the next number; another `make submit` may have taken that meanwhile."""
+    """Submit under the script's name and the next free number, which another `make submit` may take meanwhile."""
     taken = {job_name(job) for job in ray.jobs.jobs()}
     names = (name for number in count(1) if (name := f"{submission.name}-{number}") not in taken)
     for _ in range(NAMES_TRIED):
@@ -133,7 +133,7 @@ def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
 
 
 def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Raises ToolError where a measurement or a recovery has the cluster; `known`: its jobs, where they were asked."""
+    """Raise ToolError if a measurement or a recovery uses the cluster; `known`: its jobs, if already listed."""
     jobs = ray.jobs.jobs() if known is None else known
     reason = measuring.update_or_run(ray.place, ray.kube) or measuring.ray_job(ray.place, jobs)
     if reason:
@@ -143,7 +143,7 @@ def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[
 
 
 def _give_way(ray: Ray, name: str) -> None:
-    """Stop the job again where a measurement began while it was sent."""
+    """Stop the job if a measurement started while it was submitted."""
     try:
         refuse_beside_measurement(ray, f"{name} was stopped again")
     except ToolError:
@@ -204,7 +204,7 @@ def _follow(ray: Ray, name: str) -> int:
 
 
 def stop(place: RayPlace) -> int:
-    """End JOB."""
+    """Stop the job that JOB names."""
     ray = reach(place)
     job = _chosen(ray, "stop")
     name = job_name(job)

@@ -1,4 +1,4 @@
-"""Whether a measurement has a stack's Ray cluster just now. Reads; changes nothing."""
+"""Detects whether a measurement uses a stack's Ray cluster just now. Changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.launch.other_jobs import end_line, is_of, is_of_measurement, is_un
 
 
 def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
-    """What says that a measurement goes on: pulumi on this machine, or a Job of a run; "" where nothing does.
+    """Return the sign that a measurement runs: pulumi on this machine, or a Job of a run; "" if none does.
 
     A run on a Ray cluster of others is a job of Ray's, see `ray_job`. Raises KubeError.
     """
@@ -38,7 +38,7 @@ def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
 
 
 def ray_job(ray_cluster: StackCluster | StackRay, jobs: Sequence[Mapping[str, Any]]) -> str:
-    """What says that a measurement's Ray job runs: left by an interrupted one of the stack, or somebody's; or ""."""
+    """Return which Ray job of a measurement runs, of the stack or of somebody else, and how to end it; "" if none."""
     mine = owner.known_mark(ray_cluster.stack) if isinstance(ray_cluster, StackRay) else ray_cluster.stack
     for job in filter(is_unfinished, jobs):
         name = job_name(job)

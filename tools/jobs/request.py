@@ -1,4 +1,4 @@
-"""What `make submit` was asked for, from its variables; a bad one is refused with what is allowed."""
+"""Reads the variables of `make submit`; an invalid one is refused with what is allowed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LONGEST_NAME = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The variables, read."""
+    """The parsed variables of `make submit`."""
 
     name: str
-    """What the job's name begins with."""
+    """The beginning of the job's name."""
     command: tuple[str, ...]
     folder: Path
-    """What is sent: the job starts in a copy of it."""
+    """The folder that is sent: the job starts in a copy of it."""
     variables: Mapping[str, str]
     packages: tuple[str, ...]
-    """What pip installs first."""
+    """The packages that pip installs first."""
 
     def package(self) -> bytes:
-        """The folder as Ray takes it. Raises ToolError."""
+        """Return the folder as a package of Ray. Raises ToolError."""
         try:
             return package.of_folder(self.folder)
         except SourceError as error:

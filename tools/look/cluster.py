@@ -28,12 +28,12 @@ class StackCluster:
 
     @property
     def namespace(self) -> str:
-        """Where everything of the stack is."""
+        """The namespace that holds everything of the stack."""
         return self.cluster.namespace
 
     @property
     def name(self) -> str:
-        """The cluster's, for people."""
+        """The cluster's name, for people."""
         return self.place.name(self.settings)
 
     @property

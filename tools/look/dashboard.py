@@ -22,7 +22,7 @@ from training.machine.port_forward import LOOPBACK, copy_both_ways
 
 
 def is_reachable(address: str, port: int) -> bool:
-    """Whether something accepts connections there."""
+    """Return whether something accepts connections at this address."""
     try:
         with socket.create_connection((address, port), timeout=2):
             return True
@@ -51,7 +51,7 @@ def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
 
 def main() -> int:
     """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
-    stack, overrides = stack_settings.asked("dashboard", __doc__)
+    stack, overrides = stack_settings.stack_and_overrides("dashboard", __doc__)
     if ray := ray_cluster.find(stack, overrides):
         print(ray.dashboard)
         return 0

@@ -1,8 +1,8 @@
-"""`make diagnose`: all that is known of a stack's cluster in one archive, without secrets. Changes nothing there.
+"""`make diagnose`: writes all that is known of a stack's cluster into one archive, without secrets.
 
-Of a namespace only what is ours: others may work in it too.
+It changes nothing in the cluster. Of a namespace it takes only this project's objects, because others may work there.
 
-What can't be had is named in the archive, with the reason: half a cluster is when an archive is wanted.
+What can't be read is named in the archive with the reason: an archive is wanted most when half of a cluster is broken.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Dump = Callable[[Sequence[Any]], str]
 
 
 def collect(stack_cluster: StackCluster, api: Any, add: Callable[[str, str], None], scrubber: Scrubber) -> None:
-    """Pass everything on as (name, text), one file after another; what can't be had is the text `not there: …`."""
+    """Pass everything on as (name, text), one file after another; what can't be read has the text `not there: …`."""
     here, ours = f"/namespaces/{stack_cluster.namespace}", Ours(stack_cluster.settings.cluster)
 
     def dump(items: Sequence[Any]) -> str:
@@ -82,7 +82,7 @@ def _objects(api: Any, path: str, kind: str, ours: Ours, dump: Dump) -> Texts:
 
 
 def _nodes(stack_cluster: StackCluster, api: Any, dump: Dump) -> Texts:
-    """Size, taints and state; on a cluster of others not which images they hold, nor what is annotated."""
+    """Yield the nodes' size, taints and state; on an unmanaged cluster without their images and annotations."""
     shown = [without_data("nodes", item) for item in kube.items(api, "/api/v1/nodes")]
     if not stack_cluster.place.traits.owned:
         for node in shown:
@@ -92,14 +92,14 @@ def _nodes(stack_cluster: StackCluster, api: Any, dump: Dump) -> Texts:
 
 
 def _namespace(api: Any, path: str, dump: Dump) -> Texts:
-    """Its labels, which hold Pod Security, and its phase."""
+    """Yield the namespace's labels, which include Pod Security, and its phase."""
     namespace = kube.get(api, path)
     metadata = {key: namespace["metadata"].get(key) for key in ("name", "labels", "creationTimestamp")}
     yield "cluster/namespace.yaml", dump([{"metadata": metadata, "status": namespace.get("status")}])
 
 
 def _events(api: Any, path: str, ours: Ours, scrubber: Scrubber) -> Texts:
-    """One line each, oldest first, as `kubectl get events` has them; of what is ours, or was made by it."""
+    """Yield a line for each event of this project's objects, oldest first, as `kubectl get events` prints them."""
     lines = []
     for event in kube.items(api, path):
         about, when = event["involvedObject"], event.get("lastTimestamp") or event.get("eventTime") or "–"
@@ -111,7 +111,7 @@ def _events(api: Any, path: str, ours: Ours, scrubber: Scrubber) -> Texts:
 
 
 def _logs(api: Any, namespace: str, ours: Ours) -> Texts:
-    """Of every container of every pod: the operator's, the head's, the workers', the runs'; and of its life before."""
+    """Yield the logs of every container of the operator, the head, the workers and the runs, with its previous log."""
     for pod in ours.of("pods", kube.items(api, f"/api/v1/namespaces/{namespace}/pods")):
         name = pod["metadata"]["name"]
         for status in kube.statuses(pod):
@@ -125,7 +125,7 @@ def _logs(api: Any, namespace: str, ours: Ours) -> Texts:
 
 
 def node_logs(stack_cluster: StackCluster) -> Texts:
-    """What a program of this machine knows of the nodes, where the cluster is ours."""
+    """Yield the log of the program of this machine that made the nodes, if the cluster is managed by the stack."""
     command = stack_cluster.place.log_command(stack_cluster.settings)
     if command:
         program = command[0]
@@ -184,7 +184,7 @@ def _connected(stack_cluster: StackCluster) -> tuple[Any, str]:
 
 def main() -> int:
     """Write the archive of the stack of STACK and print its path."""
-    stack_cluster = cluster.find(*stack_settings.asked("diagnose", __doc__))
+    stack_cluster = cluster.find(*stack_settings.stack_and_overrides("diagnose", __doc__))
     print(write(stack_cluster, ROOT / "runs" / stack_cluster.stack))
     return 0
 

@@ -1,4 +1,4 @@
-"""Which objects of a namespace are this project's: by the labels that it gives, never by where they are."""
+"""Recognises this project's objects in a namespace: by the labels that it sets, never by where they are."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from infra.settings.settings import ClusterSettings
 
 _INSTANCE = "app.kubernetes.io/instance"
 _CONTROLLERS = ("deployments", "replicasets", "jobs", "rayclusters")
-"""What makes pods, whose names begin with theirs."""
+"""Kinds that create pods, whose names begin with theirs."""
 
 
 class Ours:
-    """Picks what is ours, and remembers its names for the events: what they are about may be gone."""
+    """Picks this project's objects, and remembers their names for the events of objects that are gone."""
 
     def __init__(self, settings: ClusterSettings | None) -> None:
         self._installs_operator = settings is not None and settings.operator == "install"
@@ -24,7 +24,7 @@ class Ours:
         self._makers: set[str] = set()
 
     def of(self, kind: str, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those of a list that are ours."""
+        """Return the objects of a list that are this project's."""
         chosen = [item for item in items if self._is_ours(kind, item)]
         names = {str(item["metadata"]["name"]) for item in chosen}
         self._names |= names
@@ -32,7 +32,7 @@ class Ours:
         return chosen
 
     def has(self, name: str) -> bool:
-        """Whether a name is that of something picked before, or of what it has made."""
+        """Return whether a name is that of an object picked before, or of a pod that it created."""
         return name in self._names or any(name.startswith(f"{maker}-") for maker in self._makers)
 
     def _is_ours(self, kind: str, item: Mapping[str, Any]) -> bool:

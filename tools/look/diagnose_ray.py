@@ -1,4 +1,4 @@
-"""Ray's own logs, which are files of the head's pod and stand in no container's log. Reads them; changes nothing."""
+"""Reads Ray's own logs, which are files of the head's pod and in no container's log. Changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from infra.places.cluster import ray_api
 from infra.places.cluster.ray_api import RayError
 
 LONGEST_BYTES = 2**20
-"""Of each file, its end: that is where the reason stands."""
+"""Taken of each file, from its end, where the reason is."""
 _ARCHIVE = f"""
 import base64, io, pathlib, sys, tarfile
 out = io.BytesIO()
@@ -29,7 +29,7 @@ print(base64.b64encode(out.getvalue()).decode())
 
 
 def session_logs(api: Any, namespace: str) -> Iterator[tuple[str, str]]:
-    """Each file's path and the end of its text; raises RayError when there is no head, or it can't be asked."""
+    """Yield each file's path and the end of its text. Raises RayError if no head runs, or if it can't be asked."""
     pod = ray_api.head(api, namespace)
     for path, content in unpacked(_execute(api, namespace, pod, ["python", "-c", _ARCHIVE])):
         yield f"ray-session/{pod}/{path}", content.decode(errors="replace")
@@ -47,7 +47,7 @@ def unpacked(printed: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _execute(api: Any, namespace: str, pod: str, command: list[str]) -> str:
-    """What a command prints in the head's container."""
+    """Return what a command prints in the head's container. Raises RayError if it can't be run."""
     from kubernetes.client import ApiClient, CoreV1Api
     from kubernetes.client.exceptions import ApiException
     from kubernetes.stream import stream

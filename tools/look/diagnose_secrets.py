@@ -1,4 +1,4 @@
-"""What an archive must not hold: the values of the namespace's Secrets, and this machine's own credentials."""
+"""Collects what an archive must not contain: the values of the namespace's Secrets and this machine's credentials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.setup.project import ROOT, say
 
 
 def scrubber_of(stack_cluster: StackCluster, api: Any) -> Scrubber:
-    """One that knows those values; where the cluster keeps them from us, one that removes what looks random too."""
+    """Return a scrubber of those values; if the Secrets can't be read, one that removes what looks random, too."""
     own = [*_environment(os.environ), *_kubeconfig(stack_cluster)]
     if api is None:
         return Scrubber([], own)
@@ -34,12 +34,12 @@ def scrubber_of(stack_cluster: StackCluster, api: Any) -> Scrubber:
 
 
 def _environment(variables: Mapping[str, str]) -> Iterator[str]:
-    """Credentials that this machine's programs may show: of a proxy, of a cloud."""
+    """Return credentials in the environment, such as a proxy's or a cloud's, which programs may print."""
     return (value for name, value in variables.items() if is_secret_name(name) and name not in ("PWD", "OLDPWD"))
 
 
 def _kubeconfig(stack_cluster: StackCluster) -> Iterator[str]:
-    """What the kubeconfig of the stack logs in with."""
+    """Yield the credentials in the stack's kubeconfig."""
     if not stack_cluster.kubeconfig:
         return
     try:

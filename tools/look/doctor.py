@@ -1,4 +1,4 @@
-"""`make doctor`: what a stack needs, each found against its minimum, with the fix. Changes nothing."""
+"""`make doctor`: compares what a stack needs with what is installed, and prints the fixes. Changes nothing."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tools.stack.lines import for_make
 PYTHON = (3, 11)
 PLUGINS = ("command", "kubernetes")
 BUSY_CPUS = 0.25
-"""More than an idle system takes in one second."""
+"""CPUs: more than an idle system uses in one second."""
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """What a stack needs, one after another; each is looked at when it is asked for."""
+    """Yield a finding for each requirement of a stack; each is checked when the iterator reaches it."""
     yield python()
     yield pulumi()
     if settings.cluster is not None:
@@ -40,13 +40,13 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 
 def python() -> Finding:
-    """That of the environment, which uv brings where it is missing."""
+    """Check the environment's Python, which uv installs if it is missing."""
     ok = sys.version_info[:2] >= PYTHON
     return Finding("Python", platform.python_version(), "3.11 or newer", ok, "uv python install 3.11")
 
 
 def pulumi() -> Finding:
-    """The CLI that make uses."""
+    """Check the Pulumi CLI that make uses."""
     needed = f"{'.'.join(map(str, pulumi_cli.MINIMUM))} or newer"
     program = shutil.which("pulumi", path=os.pathsep.join([*path_additions(), os.environ.get("PATH", "")]))
     version = capture([program, "version"]).stdout.strip() if program else ""
@@ -55,7 +55,7 @@ def pulumi() -> Finding:
 
 
 def plugin(name: str) -> Finding:
-    """A provider's program: on PATH, in Pulumi's cache, or yet to be downloaded, which is no fault by itself."""
+    """Look for a provider's program on PATH and in Pulumi's cache. A missing one is no fault: Pulumi downloads it."""
     version = metadata.version(f"pulumi-{name}")
     fix = f"pulumi plugin install resource {name} {version}"
     path = shutil.which(f"pulumi-resource-{name}")
@@ -66,7 +66,7 @@ def plugin(name: str) -> Finding:
 
 
 def busy(interval_seconds: float = 1.0) -> str:
-    """That other programs compute on this machine now, and what that does; "" where it is quiet."""
+    """Return a warning that other programs use this machine's CPUs now; "" if it is quiet."""
     cpus = os.cpu_count() or 1
     used = psutil.cpu_percent(interval_seconds) / 100 * cpus
     if used < BUSY_CPUS:
@@ -75,7 +75,7 @@ def busy(interval_seconds: float = 1.0) -> str:
 
 
 def table(all_findings: list[Finding]) -> str:
-    """A line for each, and below them the fix of each that is not as it must be."""
+    """Return a line for each finding, and below them the fix of each that fails."""
     rows = [("ok" if finding.ok else "NO", finding.name, finding.present, finding.needed) for finding in all_findings]
     lines = columns(("", "what", "found", "needed"), rows)
     fixes = [f"\n{finding.name}: {finding.fix}" for finding in all_findings if not finding.ok]
@@ -84,7 +84,7 @@ def table(all_findings: list[Finding]) -> str:
 
 def main() -> int:
     """Print the table of the stack of STACK; 1 when something is missing."""
-    stack, overrides = stack_settings.asked("doctor", __doc__)
+    stack, overrides = stack_settings.stack_and_overrides("doctor", __doc__)
     try:
         settings = stack_settings.load(stack, overrides)
         settings = ray_cluster.with_token(settings, stack) if settings.ray else settings

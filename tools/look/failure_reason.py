@@ -1,4 +1,4 @@
-"""Why an update of a cluster failed, as far as the cluster's pods tell: a sentence each, with the line that mends it.
+"""Reads from a cluster's pods why an update failed: a sentence for each cause, with the line that fixes it.
 
 Pulumi shows a Job's last lines, and not that the kubelet ended its pod, or which of several ranks failed first.
 """
@@ -21,32 +21,32 @@ from tools.setup.project import ToolError, say
 
 Pod = Mapping[str, Any]
 MEMORY_KEY = {"ray-head": "headMemory"}
-"""Setting with a pod's memory by its component; of all others `workerMemory`."""
+"""Setting with a pod's memory by its component; for all others `workerMemory`."""
 CPU_KEY = {"ray-head": "headCpus"}
-"""Likewise its CPUs."""
+"""Setting with a pod's CPUs by its component; for all others `workerCpus`."""
 ENDED = ("Succeeded", "Failed")
-"""Phases of a pod whose containers are started no more."""
+"""Phases of a pod whose containers are not started again."""
 _TOO_SLOW = "The current node timed out during startup"
-"""Of Ray's own `node.py`, after `raylet_start_wait_time_s`."""
+"""The message of Ray's `node.py` after `raylet_start_wait_time_s`."""
 _READ_ONLY = re.compile(r"Read-only file system: '(.+?)'")
 _LIMIT = re.compile(r'EmptyDir volume "(tmp|results)" exceeds the limit "(\w+)"')
 
 
 def ended(stack: str, overrides: Mapping[str, str]) -> frozenset[str]:
-    """What has ended before an update, pods by name and containers by id: of why that failed they say nothing."""
+    """Return the pods (names) and containers (ids) that ended before an update: they can't explain its failure."""
     pods = _pods(stack, overrides)
     names = (pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ENDED)
     return frozenset(names) | {end["containerID"] for pod in pods for end in _ends(pod) if "containerID" in end}
 
 
 def tell(stack: str, overrides: Mapping[str, str], before: Collection[str]) -> None:
-    """Say it of what had not `ended` before the update."""
+    """Print the reasons of pods and containers that had not `ended` before the update."""
     for line in reasons([pod for pod in _pods(stack, overrides) if pod["metadata"]["name"] not in before], before):
         say(line)
 
 
 def _pods(stack: str, overrides: Mapping[str, str]) -> Sequence[Pod]:
-    """Ours; none where the cluster can't be asked: an update may fail because of that."""
+    """Return this project's pods; none if the cluster can't be asked, which may be why the update failed."""
     try:
         stack_cluster = cluster.find(stack, overrides)
         api = cluster.client_of_made(stack_cluster)
@@ -57,11 +57,11 @@ def _pods(stack: str, overrides: Mapping[str, str]) -> Sequence[Pod]:
 
 
 def reasons(pods: Sequence[Pod], before: Collection[str] = ()) -> list[str]:
-    """A sentence for each pod that ended badly or can't start; of the ranks of one run, for the first alone.
+    """Return a sentence for each pod that failed or can't start; for a run, only for the rank that failed first.
 
     Args:
         pods: As Kubernetes has them.
-        before: Ids of containers that had ended before; nothing is said of them.
+        before: Ids of containers that had ended before the update; they are ignored.
     """
     first: dict[str, tuple[str, str]] = {}
     for pod in pods:
@@ -72,7 +72,7 @@ def reasons(pods: Sequence[Pod], before: Collection[str] = ()) -> list[str]:
 
 
 def _troubles(pod: Pod, before: Collection[str]) -> Iterator[tuple[str, str]]:
-    """When, as Kubernetes writes times, and what."""
+    """Yield the time of each failure, as Kubernetes writes times, and its description."""
     status = pod["status"]
     if status.get("reason") == "Evicted":
         yield "", _evicted(str(status.get("message", "")).strip())
@@ -90,7 +90,7 @@ def _troubles(pod: Pod, before: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _ends(pod: Pod) -> Iterator[Mapping[str, Any]]:
-    """How its containers ended, as far as Kubernetes still knows."""
+    """Yield the ends of its containers that Kubernetes still has: exit code, reason and time."""
     for container in kube.statuses(pod):
         for state in (container["state"], container.get("lastState") or {}):
             if ended := state.get("terminated"):

@@ -1,4 +1,4 @@
-"""The Ray cluster that a stack of target `ray` is measured on, for what asks it from outside an update.
+"""The Ray cluster of a stack of target `ray`, for tools that ask it outside an update.
 
 The stack's file has the token encrypted: pulumi decrypts it, or RAY_AUTH_TOKEN holds it, as for Ray's own commands.
 """
@@ -30,7 +30,7 @@ class StackRay:
 
     stack: str
     settings: Settings
-    """With the token."""
+    """The settings with the token."""
 
     @cached_property
     def jobs(self) -> JobsApi:
@@ -38,7 +38,7 @@ class StackRay:
         return JobsApi(self.settings.of_ray.ray_address, self.settings.of_ray.ray_token)
 
     def status(self) -> str:
-        """Its nodes and jobs as they are now, as text. Raises ToolError."""
+        """Return its nodes and jobs as they are now, as text. Raises ToolError."""
         try:
             version, nodes, jobs = patiently(self._state, "ask Ray")
         except SubmitError as error:
@@ -52,12 +52,12 @@ class StackRay:
 
     @property
     def dashboard(self) -> str:
-        """Where it answers, for people."""
+        """The dashboard's address and where its token is, for people."""
         return f"dashboard: {self.settings.of_ray.ray_address}, its token: the one that rayToken holds"
 
 
 def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
-    """The Ray cluster of a stack, as its settings have it; None where it has one of its own. Raises ToolError."""
+    """Return the Ray cluster that a stack's settings name; None for other targets. Raises ToolError."""
     settings = stack_settings.load(stack, overrides)
     if not settings.ray:
         return None
@@ -69,13 +69,13 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
 
 
 def with_token(settings: Settings, stack: str) -> Settings:
-    """The settings of a stack on a Ray cluster with its token, which no file has in clear. Raises ToolError."""
+    """Return the settings with the cluster's token, which no file has in clear text. Raises ToolError."""
     token = os.environ.get(TOKEN) or _token(stack)
     return replace(settings, ray=replace(settings.of_ray, ray_token=token))
 
 
 def _token(stack: str) -> str:
-    """What a stack's file holds, for a sweep that of the stack it was made from; "" for nothing. Raises ToolError."""
+    """Decrypt the token in a stack's file, for a sweep in that of its source stack; "" if none. Raises ToolError."""
     stack = stack.removeprefix(SWEEP_PREFIX)
     if not any(key.rpartition(":")[2] == KEY for key in stack_config.config_of(stack)):
         return ""

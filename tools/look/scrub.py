@@ -22,17 +22,17 @@ from tools.look.scrub_forms import REPLACEMENT, is_secret_flag, is_secret_name, 
 __all__ = ["REPLACEMENT", "Scrubber", "without_data"]
 
 SHORTEST = 6
-"""Characters: a shorter value stands in ordinary text too, and is no secret worth the name."""
+"""Characters: shorter values also occur in ordinary text, and are not treated as secrets."""
 DEEPEST = 3
 """Levels of base64 that are looked into."""
 
 _PUBLIC = ("namespace", "ca.crt")
-"""Keys of a service account's Secret that hold no secret."""
+"""Keys of a service account's Secret that are public."""
 _HELM = "helm.sh/release.v1"
 """The type of Helm's records, which are compressed: nothing else shows what they hold."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}(?:(?:\\+n|\r?\n)[ \t]*[A-Za-z0-9+/_-]+)*={0,2}")
 _TEXT = re.compile(r"[^\x00-\x08\x0e-\x1f\x7f-\x9f\ufffd]{8,}")
-"""What can be read in something that was decoded, whatever stands around it."""
+"""Readable text within decoded bytes."""
 _WRAP = re.compile(r"\\+n|\s")
 _BOUNDARY = re.compile(r"-----[A-Z ]+-----")
 _CERTIFICATES = re.compile(r"\s*(?:-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\s*)+")
@@ -56,7 +56,7 @@ class Scrubber:
         """Words of base64 that were looked into, by the levels that were left: logs say the same words again."""
 
     def clean(self, text: str) -> str:
-        """The text without them."""
+        """Return the text without secrets."""
         text = self._clean(text, DEEPEST)
         return without_random_words(text) if self._strict else text
 
@@ -76,7 +76,7 @@ class Scrubber:
         return item
 
     def _entry(self, item: dict[Any, Any], key: Any) -> Any:
-        """The value of a key; that of an environment variable has its name beside it."""
+        """Return the cleaned value of a key; an environment variable's name is in the key `name` next to `value`."""
         value = item[key]
         name = item.get("name") if key == "value" else key
         is_text = isinstance(value, str | int | float) and not isinstance(value, bool)
@@ -105,7 +105,7 @@ class Scrubber:
         return self._hiding[word, depth]
 
     def _hides(self, word: str, depth: int) -> bool:
-        """Whether a secret is in what a word of base64 stands for, wherever in the word its code begins."""
+        """Return whether a base64 word contains a secret when decoded, at whichever offset the encoding begins."""
         code = _WRAP.sub("", word).rstrip("=").replace("-", "+").replace("_", "/")
         for start in range(4) if depth else ():
             decoded = _decoded(code[start:]).decode("utf-8", "replace")
@@ -125,7 +125,7 @@ def _decoded(code: str) -> bytes:
 
 
 def _values(secrets: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Each value of each Secret as the API server writes it, and as a program has it."""
+    """Yield each value of each Secret, encoded as the API server returns it, and decoded."""
     for secret in secrets:
         for key, encoded in (secret.get("data") or {}).items():
             decoded = base64.b64decode(encoded).decode(errors="replace")

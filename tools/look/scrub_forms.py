@@ -81,12 +81,12 @@ _RANDOM = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is a secret: RAY_AUTH_TOKEN, dbPassword, client-key-data; not secretName."""
+    """Return whether a name is that of a secret: RAY_AUTH_TOKEN, dbPassword, client-key-data; not secretName."""
     return bool(_IS_NAME.fullmatch(name))
 
 
 def is_secret_flag(word: str) -> bool:
-    """Whether the word after this one is a secret: --password."""
+    """Return whether a word is an option whose value is a secret: --password."""
     return bool(_FLAG.fullmatch(word))
 
 

@@ -60,7 +60,7 @@ def node_port_of(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> tu
 
 
 def endpoint(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> str:
-    """Where Ray's dashboard answers, for people."""
+    """Return the address of Ray's dashboard, for people."""
     node_port = node_port_of(stack_cluster, nodes)
     if node_port:
         return dashboard_spec.node_port_url(*node_port)
@@ -69,7 +69,7 @@ def endpoint(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Print the status of the cluster of STACK; 1 when it can't be asked."""
-    stack, overrides = stack_settings.asked("status", __doc__)
+    stack, overrides = stack_settings.stack_and_overrides("status", __doc__)
     if ray := ray_cluster.find(stack, overrides):
         terminal.write(ray.status())
         return 0

@@ -113,11 +113,11 @@ def _current_job(jobs: Objects, now: datetime) -> str:
 
 
 def age(stamp: str, now: datetime) -> str:
-    """Since a time as Kubernetes writes it, in the largest unit of which there are two."""
+    """Return the time since a Kubernetes timestamp, in the largest unit of which at least two have passed."""
     return duration(int((now - datetime.fromisoformat(stamp)).total_seconds()))
 
 
 def duration(seconds: int) -> str:
-    """In the largest unit of which there are two."""
+    """Return a duration in the largest unit of which it has at least two: `90 min`."""
     units = (("d", 86400), ("h", 3600), ("min", 60))
     return next((f"{seconds // length} {unit}" for unit, length in units if seconds >= 2 * length), f"{seconds} s")

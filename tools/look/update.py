@@ -1,8 +1,8 @@
-"""What `make` does around an update of a stack: this machine to itself, a stopped cluster started, Helm's records;
-and before a stack is destroyed: no job of somebody else is ended with it.
+"""Steps of `make` around an update of a stack: lock this machine, start a stopped cluster, correct Helm's records.
+Before a stack is destroyed, refuse to end the jobs of other people.
 
 Two measurements at once on one machine would spoil each other. The lock is the one that each run on target `local`
-takes; here it is held for the whole update, whose runs are pods that nobody could hold back.
+takes; here it is kept for the whole update, because its runs are pods that can't wait for a lock.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _ANY = (*helm_release.PENDING, "deployed")
 
 @contextmanager
 def alone(target: str) -> Iterator[None]:
-    """Hold the machine's lock where updates of the target need it; waits for it, and says so.
+    """Keep the machine's lock if updates of the target need it; waits for the lock, and prints that it waits.
 
-    It goes with this process, however that ends.
+    The lock ends with this process, however that ends.
     """
     if not choose(target).holds_machine:
         yield
@@ -43,7 +43,7 @@ def alone(target: str) -> Iterator[None]:
 
 @contextmanager
 def ready(target: str, stack: str, overrides: dict[str, str]) -> Iterator[None]:
-    """All that an update of a cluster's stack needs while it lasts; raises ToolError."""
+    """Lock the machine and start the cluster, if needed, for the time of an update. Raises ToolError."""
     with alone(target):
         if cluster_of(target).traits.owned:
             resume(stack, overrides)
@@ -51,7 +51,7 @@ def ready(target: str, stack: str, overrides: dict[str, str]) -> Iterator[None]:
 
 
 def mark_interrupted_release(stack: str, overrides: dict[str, str]) -> None:
-    """In a cluster of ours, mark the operator's release as failed: Pulumi was killed before it noted it.
+    """In a managed cluster, mark the operator's release as failed: Pulumi was killed before it recorded it.
 
     The next `up` then installs it again.
     """
@@ -63,7 +63,7 @@ def mark_interrupted_release(stack: str, overrides: dict[str, str]) -> None:
 
 
 def resume(stack: str, overrides: dict[str, str]) -> None:
-    """Start the stack's cluster if it was stopped; what was never made is `up`'s to make. Raises ToolError."""
+    """Start the stack's cluster if it was stopped; `up` creates one that never existed. Raises ToolError."""
     stack_cluster = cluster.find(stack, overrides)
     try:
         stack_cluster.place.resume(stack_cluster.settings)
@@ -97,7 +97,7 @@ def refuse_to_end_others(stack: str, namespace: str, pinned_as: str) -> None:
 
 
 def _way_in(stack: str, error: KubeError) -> str:
-    """What helps where jobs can't be asked for: nothing does that reads the same credentials again."""
+    """Return what to type if jobs can't be listed: a new login, or rights, since a retry has the same credentials."""
     again = f"  STACK={stack} make destroy"
     if error.status == UNAUTHORIZED:
         return f"{pinned_cluster.way_in(error)} --stack {stack}\n{again}"

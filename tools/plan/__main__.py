@@ -22,12 +22,12 @@ from training.contract.timed import Timed
 
 VARIABLES = {"SCRIPT": "script", "ARGS": "scriptArguments", "KIND": "scriptKind", "PYTHON": "python",
              "ENV": "environment", "WORKERS": "workers"}  # fmt: skip
-"""Of `make try`, by key."""
+"""Variables of `make try`, each with its key."""
 
 
 def main() -> int:
-    """Print it, or that nothing is known."""
-    stack, overrides = stack_settings.asked("plan", __doc__)
+    """Print the estimate, or that nothing is known."""
+    stack, overrides = stack_settings.stack_and_overrides("plan", __doc__)
     settings = stack_settings.load(stack, overrides)
     request = estimate.wanted(settings)
     basis = run_history.known(settings, request)
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def shown(request: Wanted, estimated: Estimate) -> str:
-    """Phase by phase, and in all."""
+    """Return the estimate by phase, and the total."""
     rows = [
         (
             each.side.name,
@@ -71,7 +71,7 @@ def _count(number: int, what: str) -> str:
 
 
 def unknown(settings: Settings, request: Wanted, basis: Basis) -> str:
-    """Why there is no estimate, and what to run."""
+    """Return why there is no estimate, and what to run."""
     lacking = estimate.missing(request, basis.runs)
     what = "nothing" if len(lacking) == len(request.sides) else "not everything"
     first = f"no estimate: {what} was run yet with these settings; {_list(lacking)} would be new"
@@ -81,7 +81,7 @@ def unknown(settings: Settings, request: Wanted, basis: Basis) -> str:
 
 
 def _otherwise(settings: Settings, known: Sequence[Timed]) -> dict[str, object]:
-    """By what the run that is most like these differs: its values by key."""
+    """Return the differing values, by key, of the known run that is most like these settings."""
     differing = [(timed.differences(each, settings.recipe), each) for each in known]
     keys, nearest = min(differing, key=lambda keys_and_run: len(keys_and_run[0]), default=([], None))
     return {key: nearest.recipe[key] for key in keys} if nearest else {}

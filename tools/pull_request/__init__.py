@@ -1,1 +1,1 @@
-"""What a pull request shows."""
+"""Comments that a pull request gets: differences of previews and of measurements."""

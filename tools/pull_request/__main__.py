@@ -1,4 +1,4 @@
-"""What the pull request workflows do, one verb a step; every one but `post` runs without GitHub.
+"""The steps of the pull request workflows, a verb for each; all but `post` run without GitHub.
 
 python -m tools.pull_request preview OUT             preview every stack of a checkout, with no state and no cluster
 python -m tools.pull_request diff BASE HEAD          compare two such folders, as a comment on stdout
@@ -41,7 +41,7 @@ def preview(out: Path, project: Path = ROOT) -> int:
 
 
 def _preview(stack: str, settings: Path, project: Path) -> str:
-    """From nothing: a backend made for this and thrown away, and a copy of the stack file for pulumi to write into."""
+    """Preview against an empty state: in a temporary backend, with a copy of the stack file for pulumi to write to."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / settings.name
         copy.write_text(settings.read_text(encoding="utf-8"), encoding="utf-8")
@@ -92,7 +92,7 @@ def diff(base: Path, head: Path, whole: Path | None) -> int:
 
 
 def _previews(base: Path, head: Path) -> tuple[dict[str, Preview], dict[str, Preview]]:
-    """By stack. Raises ToolError."""
+    """Read the previews of base and head, by stack. Raises ToolError."""
     from tools.pull_request.preview import PreviewError, read_preview
 
     try:

@@ -21,7 +21,7 @@ _MORE = "The whole difference is in the workflow run's artifacts."
 
 
 def preview_comment(base: Mapping[str, Preview], head: Mapping[str, Preview], limit_bytes: int = LIMIT_BYTES) -> str:
-    """What the head changes in each stack; stacks that differ first and in full as far as there is room."""
+    """Return the head's changes to each stack; stacks that differ come first, and in full as far as there is room."""
     stacks = [*head, *(stack for stack in base if stack not in head)]
     sections = {stack: _stack_section(base.get(stack), head.get(stack)) for stack in stacks}
     quiet = [stack for stack, (_, blocks) in sections.items() if not blocks]
@@ -36,7 +36,7 @@ _INTRODUCTION = "Previews of base and head against an empty state, compared; no 
 
 
 def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, list[list[str]]]:
-    """A line that says what changed, and a block of diff lines for each resource."""
+    """Return a line that says what changed, and a block of diff lines for each resource."""
     if head is None:
         return "the head has no such stack", []
     if head.error:
@@ -52,7 +52,7 @@ def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, lis
 
 
 def _why(error: str) -> str:
-    """The reason that it gives, or its first line."""
+    """Return the reason that an error gives, or its first line."""
     lines = [line.strip() for line in error.splitlines()]
     return next((line.removeprefix("why:").strip() for line in lines if line.startswith("why:")), lines[0])
 
@@ -64,7 +64,7 @@ def _counts(changed: Difference, resources: int) -> str:
 
 
 def _blocks(delta: Difference) -> list[list[str]]:
-    """What changed, then what is new, property by property; of what is gone the name alone."""
+    """Return changed resources, then new ones, property by property; of removed ones the name alone."""
     changed = [[f"  {name}", *_indented(lines)] for name, lines in delta.changed.items()]
     added = [[f"+ {name} (new)", *_indented(lines)] for name, lines in delta.added.items()]
     return changed + added + [[f"- {name} (gone)"] for name in delta.removed]
@@ -76,7 +76,7 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]], limit_bytes: int) -> str:
     """Put every section's heading and as many of its blocks as its share of the room allows."""
-    frames = {stack: _details(stack, said, [], len(blocks)) for stack, (said, blocks) in sections.items()}
+    frames = {stack: _details(stack, summary, [], len(blocks)) for stack, (summary, blocks) in sections.items()}
     room = limit_bytes - len("\n".join([*lines, *frames.values(), ""]).encode()) - 1
     parts = []
     for left, (stack, (summary, blocks)) in zip(range(len(sections), 0, -1), sections.items(), strict=True):
@@ -89,7 +89,7 @@ def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]],
 
 
 def _that_fit(blocks: Sequence[list[str]], room: int) -> tuple[list[list[str]], int]:
-    """The blocks, in order, that fit into so many bytes, and how many they take; the last may be cut."""
+    """Return the blocks, in order, that fit into so many bytes, and their size in bytes; the last may be cut."""
     shown: list[list[str]] = []
     used = 0
     for block in blocks:
@@ -111,7 +111,7 @@ def _details(stack: str, summary: str, blocks: Sequence[list[str]], left_out: in
 
 
 def measure_comment(base: Comparison | None, head: Comparison | None, why_not: str = "") -> str:
-    """The change of ratios, times and accuracy, each with its interval; `why_not` says why a side is missing."""
+    """Return the change of ratios, times and accuracy, each with its interval; `why_not`: why a side is missing."""
     lines = [MEASURE_MARKER, "## What this changes in the measurement", ""]
     if base is None or head is None:
         missing = " and ".join(name for name, side in (("base", base), ("head", head)) if side is None)
@@ -136,7 +136,7 @@ def measure_comment(base: Comparison | None, head: Comparison | None, why_not: s
 
 
 def _headline(all_changes: Sequence[Change]) -> str:
-    """What the three values say that decide."""
+    """Return the answer of the three values that decide."""
     decided = [change for change in all_changes if change.is_decided]
     if decided:
         listed = ", ".join(f"{change.arm} {change.title} {change.decision}".strip() for change in decided)
@@ -173,17 +173,17 @@ def _text(blocks: Sequence[Sequence[str]]) -> str:
 
 
 def _fence(text: str) -> str:
-    """Longer than any run of backticks in the text, which would end the block."""
+    """Return a fence longer than any run of backticks in the text, which would end the block."""
     return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def _safe(text: str) -> str:
-    """What a pull request's own code made can't become markup, nor a link, nor mention anybody."""
+    """Escape a text that a pull request's code wrote: it can't become markup or a link, nor mention anybody."""
     line = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
     escaped = re.sub(r"([\\`*_{}\[\]<|#@&])", r"\\\1", line).replace("\\@", "@\u200b")
     return re.sub(r"(?i)(://|www(?=\.))", "\\1\u200b", escaped)
 
 
 def _name(stack: str) -> str:
-    """A stack's, of the letters that Pulumi allows: within a tag no backslash escapes anything."""
+    """Return a stack's name in the letters that Pulumi allows, since within a tag no backslash escapes anything."""
     return re.sub(r"[^A-Za-z0-9._-]", "?", stack)[:100].replace("www.", "www?")

@@ -21,7 +21,7 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class PullRequest:
-    """Where to comment, and as whom."""
+    """The pull request to comment on, and the account."""
 
     api: str
     repository: str
@@ -79,10 +79,10 @@ def _comments(where: PullRequest) -> Iterator[dict[str, Any]]:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows none: urllib would send the token along, to whatever host is named."""
+    """Follows no redirect: urllib would send the token along, to whatever host is named."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Nothing: the answer is a refusal then."""
+        """Return None, so that a redirect is an error."""
 
 
 def _call(where: PullRequest, method: str, path: str, body: Mapping[str, str] | None = None) -> Any:

@@ -30,7 +30,7 @@ class PreviewError(Exception):
 
 @dataclass(frozen=True)
 class Preview:
-    """What a commit would make from nothing."""
+    """The resources that a commit creates from an empty state."""
 
     resources: dict[str, dict[str, Any]]
     """Flat properties by resource, `type name`, in the engine's order."""
@@ -40,7 +40,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Difference:
-    """What the head makes other than the base: lines of a diff, by resource."""
+    """The differences between head and base: lines of a diff, by resource."""
 
     added: dict[str, list[str]]
     removed: dict[str, list[str]]
@@ -51,7 +51,7 @@ class Difference:
 
 
 def read_preview(text: str) -> Preview:
-    """The preview that `pulumi preview --json` printed; raises PreviewError."""
+    """Parse the output of `pulumi preview --json`. Raises PreviewError."""
     try:
         data = json.loads(text)
         steps = data.get("steps") or []
@@ -77,7 +77,7 @@ def _properties(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Leaves by dotted path; a text that is a JSON object is looked into, because a recipe is one such text."""
+    """Return leaves by dotted path; a text that is a JSON object is parsed, because a recipe is such a text."""
     value = _parsed(value)
     if isinstance(value, dict) and value and SECRET not in value:
         for key, item in value.items():
@@ -99,14 +99,14 @@ def _parsed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Secrets are never shown, nor compared: they are encrypted anew at each preview."""
+    """Replace secrets, which are neither shown nor compared: each preview encrypts them differently."""
     if isinstance(value, dict) and SECRET in value:
         return "[secret]"
     return "[computed]" if value == UNKNOWN else value
 
 
 def difference(base: Preview, head: Preview) -> Difference:
-    """What is new, gone and other in the head."""
+    """Return the resources that the head adds, removes and changes."""
     both = [name for name in head.resources if name in base.resources]
     changed = {name: list(_changes(base.resources[name], head.resources[name])) for name in both}
     return Difference(
@@ -131,7 +131,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _changed_lines(path: str, before: str, after: str) -> Iterator[str]:
-    """A text of several lines, for example a script: only those that differ."""
+    """Return only the differing lines of a text of several lines, for example a script."""
     yield f"  {path}:"
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=_CONTEXT_LINES, lineterm="")
     for line in list(lines)[2:]:
@@ -139,7 +139,7 @@ def _changed_lines(path: str, before: str, after: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    """JSON, in one line; of a hash as much as tells it from another."""
+    """Return JSON in one line; hashes are shortened."""
     if isinstance(value, str) and _HASH.fullmatch(value):
         return f'"{value[:12]}…"'
     return _cut(json.dumps(value, ensure_ascii=False))

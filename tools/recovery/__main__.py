@@ -1,9 +1,9 @@
-"""`make recovery`: what the loss of a worker costs a training with checkpoints, and whether it goes on where it was.
+"""`make recovery`: measures what the loss of a worker costs a training with checkpoints, and how exactly it resumes.
 
-No measurement: the stack's workload is trained twice in the arm ray with the same seed, once undisturbed, and once with
-one worker killed after the first checkpoint. With OF=head that is Ray's head, and the job with it, which is made again
-with the same storage; with OF="worker head" both are done, against one undisturbed run. Nothing is kept but
-checkpoints, where the stack has storage.
+This is no part of a measurement: the stack's workload is trained twice in the arm ray with the same seed, once
+undisturbed, and once with one worker killed after the first checkpoint. With OF=head Ray's head is killed, and the job
+with it, which is resubmitted with the same storage; with OF="worker head" both are done, and compared with one
+undisturbed run. Only checkpoints are kept, if the stack has storage.
 """
 
 import os
@@ -25,37 +25,37 @@ from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 
 Runs = Callable[[str, Victim | None], Ended]
-"""Makes a run of that name, of which that is killed, or nothing."""
+"""Runs a training under a name; kills the victim, if one is given."""
 KILLED = {
     Victim.WORKER: "one of {workers} workers killed: {seconds:.1f} s",
-    Victim.HEAD: "the head killed, and the job made again from storage: {seconds:.1f} s of that job alone",
+    Victim.HEAD: "the head killed, and the job resumed from storage: {seconds:.1f} s of that job alone",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """What was seen of one."""
+    """The observed recovery of one run."""
 
     recovery_seconds: float
     """From the kill to the first optimizer step after it."""
     lost_steps: int
-    """Done before it, and done again."""
+    """Steps done before the kill that had to be repeated."""
     after_epoch: int
-    """Of the checkpoint that training went on from."""
+    """The epoch of the checkpoint from which training resumed."""
     largest_difference: float
-    """Of an epoch's loss, from the undisturbed run's."""
+    """The largest difference of an epoch's loss from the undisturbed run's."""
     same_weights: bool
-    """In the newest checkpoint of both runs, bit for bit; that of the killed one was made after the kill."""
+    """The newest checkpoints of both runs are equal, bit for bit; the killed run's was written after the kill."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether training went on just where it was."""
+        """Whether training resumed exactly where it was."""
         return self.same_weights and not self.largest_difference
 
 
 def main() -> int:
-    """Train undisturbed, and once for each that is killed; 1 where a training did not go on where it was."""
-    stack, overrides = stack_settings.asked("recovery", __doc__)
+    """Train undisturbed, and once for each victim; return 1 if a training did not resume exactly."""
+    stack, overrides = stack_settings.stack_and_overrides("recovery", __doc__)
     settings = stack_settings.load(stack, overrides)
     victims = _victims(os.environ.get("OF") or Victim.WORKER)
     recipe = _recipe(settings, victims)
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def _lose(of: Victim, train: Runs, undisturbed: Ended) -> Recovery:
-    """Train while that is killed, and say what it cost."""
+    """Train while the victim is killed, and print what that cost."""
     killed = train(f"killed-{of}", of)
     workers, seconds = killed.result.recipe["workers"], killed.result.seconds.wall
     terminal.write(f"{KILLED[of].format(workers=workers, seconds=seconds)}, {_epochs(killed)}")
@@ -93,7 +93,7 @@ def _lose(of: Victim, train: Runs, undisturbed: Ended) -> Recovery:
 
 
 def _victims(text: str) -> list[Victim]:
-    """What OF names. Raises ToolError."""
+    """Return the victims that OF names. Raises ToolError."""
     names = text.split()
     if not names or set(names) - set(Victim) or len(set(names)) < len(names):
         raise ToolError(
@@ -103,18 +103,18 @@ def _victims(text: str) -> list[Victim]:
 
 
 def _refuse_unreadable(kept: str) -> None:
-    """Checkpoints are compared on this machine, after both trainings. Raises ToolError."""
+    """Refuse storage that this machine can't read, because checkpoints are compared here. Raises ToolError."""
     try:
         next(Storage.at(kept).names(), None)
     except OSError as error:
         raise ToolError(
             f"nothing was trained: checkpoints are compared on this machine, which can't read {kept}; with keys:\n"
-            f"  export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…\nIt said: {error}"
+            f"  export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…\nThe error: {error}"
         ) from None
 
 
 def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder: Path) -> Runs:
-    """On the stack's target, each with storage of its own. Raises ToolError where a cluster can't be asked."""
+    """Return the function that trains on the stack's target, each run with its own storage. Raises ToolError."""
 
     def named(name: str) -> Wanted:
         return replace(wanted, storage=f"{wanted.storage}/{name}")
@@ -128,7 +128,7 @@ def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder:
 
 
 def _recipe(settings: Settings, victims: list[Victim]) -> CnnRecipe:
-    """The stack's, with checkpoints, and with the failure of a worker allowed that is killed. Raises ToolError."""
+    """Return the stack's recipe with checkpoints, and a failure allowed if a worker is killed. Raises ToolError."""
     recipe = settings.recipe
     if settings.target not in OWN_PROCESSES:
         raise ToolError(f"target = {settings.target}: allowed are {', '.join(OWN_PROCESSES)}, which keep checkpoints")
@@ -141,7 +141,7 @@ def _recipe(settings: Settings, victims: list[Victim]) -> CnnRecipe:
     if recipe.epochs < 2 * every:
         raise ToolError(
             f"epochs = {recipe.epochs} with a checkpoint every {every}: allowed are epochs from {2 * every} up, so that"
-            f" a checkpoint is made after the kill, too\n"
+            f" a checkpoint is written after the kill, too\n"
             f'  make recovery OF="{" ".join(victims)}" SET="epochs={2 * every + 1}"'
         )
     fewest = int(Victim.WORKER in victims)
@@ -149,15 +149,15 @@ def _recipe(settings: Settings, victims: list[Victim]) -> CnnRecipe:
 
 
 def judge(undisturbed: Ended, killed: Ended) -> Recovery:
-    """What the two runs say. Raises ToolError where the killed one did not go on from a checkpoint to another."""
+    """Compare the two runs. Raises ToolError if the killed one did not resume from a checkpoint and write another."""
     at = next((index for index, seen in enumerate(killed.events) if seen.event["event"] == "resume"), None)
     if killed.killed_at is None:
         raise ToolError("the run was over before anything of it could be killed: train more epochs")
     if at is None:
-        raise ToolError("training began anew: no checkpoint was whole")
+        raise ToolError("training started from the beginning: no checkpoint was complete")
     resumed, before, after = killed.events[at], killed.events[:at], killed.events[at:]
     if killed.newest.epoch <= resumed.event["epoch"]:
-        raise ToolError("no checkpoint was made after the kill, so there are no weights to compare: train more epochs")
+        raise ToolError("no checkpoint was written after the kill, so no weights can be compared: train more epochs")
     from_step = resumed.step or 0
     first = next(seen for seen in after if (seen.step or 0) > from_step)
     return Recovery(
@@ -170,7 +170,7 @@ def judge(undisturbed: Ended, killed: Ended) -> Recovery:
 
 
 def _largest_difference(undisturbed: Ended, killed: Ended) -> float:
-    """Of an epoch's loss. Raises ToolError where the runs have unlike many epochs."""
+    """Return the largest difference of an epoch's loss. Raises ToolError if the numbers of epochs differ."""
     losses, losses_of_killed = (
         [epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed)
     )
@@ -183,7 +183,7 @@ def _largest_difference(undisturbed: Ended, killed: Ended) -> float:
 
 
 def show(seen: Recovery, killed: Ended) -> str:
-    """In lines."""
+    """Return the lines that describe a recovery."""
     same = (
         "equal to the undisturbed run's in every epoch"
         if not seen.largest_difference
@@ -193,7 +193,7 @@ def show(seen: Recovery, killed: Ended) -> str:
     return "\n".join(
         (
             f"recoverySeconds: {seen.recovery_seconds:.1f}, from the kill to the first step after it",
-            f"lostSteps: {seen.lost_steps}, done again from the checkpoint after epoch {seen.after_epoch}",
+            f"lostSteps: {seen.lost_steps}, repeated from the checkpoint after epoch {seen.after_epoch}",
             f"loss: {same}",
             f"weights: {weights} (SHA-256 {killed.newest.files[WEIGHTS][:16]}…)",
         )

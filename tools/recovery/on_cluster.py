@@ -1,8 +1,8 @@
-"""The same of a stack on a cluster: a run as a job of its Ray cluster, and the pod of a worker or the head deleted.
+"""A recovery on a cluster: the run is a job of its Ray cluster, and the pod of a worker or of the head is deleted.
 
-As a node takes it along: without a moment to end well; KubeRay makes another. With the head go the job and its log, so
-that is submitted again under another name. With a pod may go whatever else runs there, so nothing is killed while
-anything does. What the run does is read from its log, so times are those at which it was seen, to a second or two.
+The pod is deleted as by the loss of a node, without a grace period; KubeRay creates another. The job and its log end
+with the head, so the job is resubmitted under another name. Other jobs could end with a pod, so nothing is killed while
+any runs. Progress is read from the run's log, so times are those of reading it, exact to a second or two.
 Judges nothing.
 """
 
@@ -45,7 +45,7 @@ class OnCluster:
 
     @classmethod
     def of(cls, stack: str, overrides: dict[str, str]) -> "OnCluster":
-        """That of a stack that is up. Raises ToolError."""
+        """Return the cluster of a stack that is up. Raises ToolError."""
         stack_cluster = cluster.find(stack, overrides)
         ray = reach(stack_cluster)
         on_cluster = cls(ray, pods_of(stack_cluster.settings).jobs.dataset_flags)
@@ -54,7 +54,7 @@ class OnCluster:
         return on_cluster
 
     def run(self, wanted: Wanted, *, kill: Victim | None) -> Ended:
-        """Run it; its data is the image's. Raises ToolError with the end of its log."""
+        """Run the training on the image's data. Raises ToolError with the end of its log."""
         name, events = "-".join(wanted.storage.rsplit("/", 2)[1:]).lower(), list[Seen]()
         with asking(self.ray.place), _explained():
             self._refuse_beside_others()
@@ -67,7 +67,7 @@ class OnCluster:
             return _ended(self.ray.jobs, name, wanted.storage, events, killed_at)
 
     def _follow(self, name: str, wanted: Wanted, events: list[Seen], kill: Victim | None) -> float | None:
-        """Submit it, and add what is seen of it to the events, to its end or the head's; when something was deleted."""
+        """Submit the job and collect its events until it or the head ends; return the time of the kill, if any."""
         command = ["python", "-m", "training.launch.pod", "ray", "--address=auto", f"--storage={wanted.storage}"]
         variables = {progress.ECHO: progress.AS_JSON, progress.EACH_STEP: "1"}
         killed_at, shown = None, 0
@@ -87,7 +87,7 @@ class OnCluster:
         return killed_at
 
     def _refuse_beside_others(self, own: str = "") -> None:
-        """Raise ToolError where a job runs that is not this one: a kill may end it, whoever submitted it."""
+        """Raise ToolError if another job runs: a kill may end it, whoever submitted it."""
         jobs = patiently(self.ray.jobs.jobs, "ask for running jobs")
         others = [job for job in jobs if is_unfinished(job) and job_name(job) != own]
         refuse_beside_measurement(self.ray, "nothing was killed", others)
@@ -95,7 +95,7 @@ class OnCluster:
             raise ToolError(f"stack {self.ray.place.stack}: {refusal(others, self.ray.place.stack, KILLS)}")
 
     def _let_in(self, minutes: float) -> None:
-        """Assume the role by which pods are let in to storage, where there is one: what they have may end before."""
+        """Assume the role that grants pods access to storage, if one is set: their credentials may expire too soon."""
         settings = self.ray.place.settings
         if not (settings.storage and settings.storage.role):
             return
@@ -109,7 +109,7 @@ class OnCluster:
             raise ToolError(str(error)) from None
 
     def _delete_one(self, kind: Victim) -> float:
-        """When it was. Raises ToolError where there is none, and KubeError."""
+        """Delete one pod of this kind; return when. Raises ToolError if none runs, and KubeError."""
         for name in self._names(LABELS[kind]).values():
             kube.delete(self.ray.kube, f"{self._folder}/{name}", at_once=True)
             say(f"deleted the pod {name}")
@@ -117,7 +117,7 @@ class OnCluster:
         raise ToolError(f"no {kind} of Ray runs in a pod")
 
     def _await_another(self, heads: Mapping[str, str], nodes: int, minutes: float) -> None:
-        """Wait for a head that is none of these, and ready, with as many nodes. Raises ToolError."""
+        """Wait for a ready head that is none of these, with as many nodes. Raises ToolError."""
         say(f"waiting for another head with {nodes} nodes")
         deadline = time.monotonic() + 60 * minutes
         while not self._is_another_up(heads, nodes):
@@ -129,7 +129,7 @@ class OnCluster:
             time.sleep(POLL_SECONDS)
 
     def _is_another_up(self, heads: Mapping[str, str], nodes: int) -> bool:
-        """Whether Ray is whole again; what does not answer yet is not."""
+        """Return whether Ray has a new head and all nodes; False while it does not answer."""
         try:
             now = self._pods(HEAD_LABELS)
             is_new = bool(now) and all(is_ready(pod) and pod["metadata"]["uid"] not in heads for pod in now)
@@ -138,15 +138,15 @@ class OnCluster:
             return False
 
     def _nodes(self) -> int:
-        """How many are alive, as Ray's head has it."""
+        """Return the number of nodes that Ray's head reports as alive."""
         return sum(1 for node in self.ray.jobs.nodes() if node["state"] == "ALIVE")
 
     def _names(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Of those pods, by their uid."""
+        """Return the names of the pods with these labels, by their uid."""
         return {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in self._pods(labels)}
 
     def _pods(self, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
-        """Those that run."""
+        """Return the running pods with these labels."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         pods = kube.items(self.ray.kube, self._folder, labelSelector=selector)
         return [pod for pod in pods if pod["status"].get("phase") == "Running"]
@@ -157,13 +157,13 @@ class OnCluster:
 
 
 def owner_of(stack: str) -> str:
-    """Whose a job of a recovery is: no measurement of the stack, which would end it as a leftover of its own."""
+    """Return the owner's mark of a recovery's job; a measurement would end jobs with its own mark as leftovers."""
     return f"recovery of {stack}"
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What of a job's way did not work, as a ToolError."""
+    """Raise SubmitError as ToolError."""
     try:
         yield
     except SubmitError as error:
@@ -172,7 +172,7 @@ def _explained() -> Iterator[None]:
 
 @contextmanager
 def _stopped_at_an_error(jobs: JobsApi, name: str) -> Iterator[None]:
-    """Leave no job behind, at Ctrl-C neither."""
+    """Stop the job if an error or Ctrl-C interrupts."""
     try:
         yield
     except BaseException:
@@ -182,7 +182,7 @@ def _stopped_at_an_error(jobs: JobsApi, name: str) -> Iterator[None]:
 
 
 def _as_it_grows(jobs: JobsApi, name: str, minutes: float) -> Iterator[str]:
-    """A job's whole log, again and again until it has ended. Raises SubmitError, and ToolError at its deadline."""
+    """Yield a job's whole log repeatedly until it has ended. Raises SubmitError, and ToolError at its deadline."""
     deadline = time.monotonic() + 60 * minutes
     while True:
         ends = not is_unfinished(patiently(lambda: jobs.job(name), "ask for the run's status"))

@@ -1,4 +1,4 @@
-"""One run of the arm `ray` that makes checkpoints, followed as it goes on; of one of them something is killed.
+"""One run of the arm `ray` with checkpoints, followed while it trains; optionally a part of it is killed.
 
 Judges nothing.
 """
@@ -27,18 +27,18 @@ from training.launch.checkpoints import Manifest, manifests
 from training.launch.storage import Storage
 
 WORKER = "ray::RayTrainWorker"
-"""How the command line of a process begins in which Ray Train trains."""
+"""Beginning of the command line of Ray Train's training processes."""
 POLL_SECONDS = 0.05
 LOG_LINES = 15
 
 
 class Victim(StrEnum):
-    """What is killed, once there are steps beyond the first checkpoint."""
+    """The part of a run that is killed, once there are steps beyond the first checkpoint."""
 
     WORKER = "worker"
-    """One: Ray Train goes on with another."""
+    """One worker: Ray Train continues with another."""
     HEAD = "head"
-    """And the job with it, which is made again with the same storage."""
+    """The head, and the job with it, which is restarted with the same storage."""
 
 
 @dataclass(frozen=True)
@@ -51,51 +51,51 @@ class Seen:
 
     @property
     def step(self) -> int | None:
-        """Optimizer steps done, where the event says it."""
+        """Optimizer steps done, if the event has them."""
         return self.event.get("step")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run that ended well."""
+    """A run that succeeded."""
 
     events: list[Seen]
     killed_at: float | None
-    """None of a run in which nothing was."""
+    """None if nothing was killed."""
     result: result.TrainingResult
     newest: Manifest
-    """Of its newest checkpoint."""
+    """The manifest of its newest checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is run."""
+    """The training to run."""
 
     recipe: Recipe
     dataset_path: str
-    """A folder with the data set; "": there is none."""
+    """A folder with the data set; "" if none."""
     storage: str
-    """The address of the run's own folder there."""
+    """The address of the run's own folder in storage."""
     minutes: float
     """Its deadline."""
 
 
 @dataclass
 class _Followed:
-    """What was seen so far of a run's progress."""
+    """A run's progress so far."""
 
     folder: Path
     events: list[Seen] = field(default_factory=list)
     _offset: int = 0
 
     def look(self) -> None:
-        """Read what is new."""
+        """Read new events."""
         new, self._offset = progress.read_new(self.folder / progress.NAME, self._offset)
         self.events += [Seen(time.monotonic(), event) for event in new]
 
 
 def run(wanted: Wanted, folder: Path, *, kill: Victim | None) -> Ended:
-    """Run it; its own files are in `folder`. Raises ToolError with the end of its log."""
+    """Run the training; its files are in `folder`. Raises ToolError with the end of its log."""
     folder.mkdir(mode=0o700)
     followed = _Followed(folder)
     killed_at = _train(wanted, followed, kill)
@@ -108,7 +108,7 @@ def run(wanted: Wanted, folder: Path, *, kill: Victim | None) -> Ended:
 
 
 def _train(wanted: Wanted, followed: _Followed, kill: Victim | None) -> float | None:
-    """Run it to its end, of itself or by the kill; gives when something was killed. Raises ToolError."""
+    """Run to the end, or to the kill of the head; return the time of the kill, if any. Raises ToolError."""
     killed_at = None
     with _guarded(wanted, followed.folder) as running:
         while running.poll() is None:
@@ -127,7 +127,7 @@ def _train(wanted: Wanted, followed: _Followed, kill: Victim | None) -> float | 
 
 @contextmanager
 def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Whatever happens, nothing of the run is left."""
+    """Start the run under a guard; whatever happens, none of its processes is left."""
     command = [
         *(
             sys.executable,
@@ -162,30 +162,30 @@ def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _temporary() -> tempfile.TemporaryDirectory[str]:
-    """Its temporary folder: a Ray that is killed leaves its own there. Short enough for Ray's sockets."""
+    """Return the run's temporary folder, in which a killed Ray leaves files; short enough a path for Ray's sockets."""
     room = environment.LONGEST_TEMPORARY - len(tempfile.gettempdir()) - len("/r-xxxxxxxx")
     where = None if room >= 0 else "/tmp"  # noqa: S108
     return tempfile.TemporaryDirectory(prefix="r-", dir=where, ignore_cleanup_errors=True)
 
 
 def is_beyond_a_checkpoint(events: list[Seen]) -> bool:
-    """Whether steps were done that are in none yet."""
+    """Return whether steps were done after the first checkpoint."""
     kept = [seen.step for seen in events if seen.event["event"] == "checkpoint"]
     return bool(kept) and any((seen.step or 0) > (kept[0] or 0) for seen in events)
 
 
 def _kill_a_worker(session: int) -> float:
-    """When it was killed. Raises ToolError where there is none."""
+    """Kill one worker; return when. Raises ToolError if there is none."""
     for pid in guard.session_members(session):
         with suppress(psutil.Error, ProcessLookupError):
             if " ".join(psutil.Process(pid).cmdline()).startswith(WORKER):
                 os.kill(pid, signal.SIGKILL)
                 return time.monotonic()
-    raise ToolError("no worker of Ray Train was found to be killed: the run was over by then; train more epochs")
+    raise ToolError("there was no worker of Ray Train to kill: the run was over by then; train more epochs")
 
 
 def _kill_all(session: int) -> float:
-    """When its first process was killed: its driver, Ray's head and workers, and the guard around them."""
+    """Kill the driver, Ray's head and workers, and their guard; return when the first was killed."""
     began = time.monotonic()
     while time.monotonic() - began < guard.GIVE_UP_SECONDS and (members := guard.session_members(session)):
         for pid in members:

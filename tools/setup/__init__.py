@@ -1,1 +1,1 @@
-"""From a clone to an environment: uv, the packages, the Pulumi CLI. The standard library of Python 3.9 alone."""
+"""Sets up a clone: uv, the packages, the Pulumi CLI. Uses only the standard library of Python 3.9."""

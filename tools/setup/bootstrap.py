@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def _needed(settings: str, overrides: str) -> set[str]:
-    """What a stack needs beside the default groups, by the text of its file and the `SET` of this call."""
+    """Return the groups that a stack needs besides the default ones, by its file and the `SET` of this call."""
     return {"tracking"} if sets(settings, "trackingUri") or "trackingUri=" in overrides else set()
 
 

@@ -1,4 +1,4 @@
-"""Where the project keeps what it makes, and the few words that all tools share: no decision is taken here."""
+"""The project's folders, and the helpers that all tools share: nothing is decided here."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def stack_text(stack: str) -> str:
 
 
 def sets(settings: str, key: str) -> bool:
-    """Whether the text of a stack file gives a key a value."""
+    """Return whether the text of a stack file sets a key."""
     return bool(re.search(rf"^\s+[\"']?(?:[\w.-]+:)?{key}[\"']?:\s*[\"']?\w", settings, re.MULTILINE))
 
 

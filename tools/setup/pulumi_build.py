@@ -61,7 +61,7 @@ def _compile(module: Path, package: str, program: Path) -> None:
 
 
 def install_pip_list(folder: Path) -> None:
-    """As a package pip in a folder that the language host's shim puts on the host's own module path."""
+    """Install pip_list as the package pip, in a folder that the host's shim puts on the language host's module path."""
     (folder / "pip").mkdir(parents=True)
     shutil.copyfile(pip_list.__file__, folder / "pip" / "__main__.py")
     (folder / "pip" / "__init__.py").touch()  # without it a pip that is installed would go before
@@ -75,7 +75,7 @@ def _install(source: Path, programs: Path) -> None:
 
 
 def _go(module: Path, *arguments: str) -> str:
-    """What `go` prints on stdout; all it says on stderr is kept in the log."""
+    """Run `go` and return its stdout; its stderr is kept in the log. Raises ToolError."""
     result = capture(["go", *arguments], module, {**os.environ, **_ENVIRONMENT})
     with _LOG.open("a", encoding="utf-8") as log:
         log.write(f"$ go {' '.join(arguments)}\n{result.stderr}\n")
@@ -85,5 +85,5 @@ def _go(module: Path, *arguments: str) -> str:
 
 
 def _is_no_network_matter(error: ToolError) -> bool:
-    """What no second try changes: a Go that is too old, or checksums that differ."""
+    """Return whether a retry can't help: Go is too old, or checksums differ."""
     return any(sign in str(error) for sign in ("requires go", "checksum mismatch", "missing go.sum"))

@@ -83,7 +83,7 @@ def _version_of(program: str) -> str:
 
 
 def _under_tools() -> Cli | None:
-    """What an earlier call put there whole: its origin is written before the folder gets its name."""
+    """Return the CLI that an earlier call installed completely: its origin is written before the folder is renamed."""
     origin = _OURS / _ORIGIN
     if not origin.is_file():
         return None
@@ -130,7 +130,7 @@ def _download(folder: Path) -> None:
 
 
 def _is_final(error: ToolError) -> bool:
-    """Whether asking again within seconds is no use: no name, no route, refused, nobody answers, or another archive."""
+    """Return whether a retry within seconds can't help: no name, no route, refused, no answer, or another archive."""
     return any(sign in str(error) for sign in ("urlopen error", "timed out", "HTTP Error 4", "checksum", "no archive"))
 
 

@@ -1,4 +1,4 @@
-"""What make takes: `make help`, and a target or variable that there is none of, with what was probably meant.
+"""Make's usage: `make help`, and the refusal of unknown targets and variables with what was probably meant.
 
 All of it is read from the Makefile, where each target has its text and its variables. Runs with the system's Python.
 """
@@ -51,7 +51,7 @@ class Target:
     """An example value by name; a name may be a pattern, as `TRY_*`."""
 
     def takes(self, name: str) -> bool:
-        """Whether a variable on make's command line means something to it."""
+        """Return whether the target uses a variable of make's command line."""
         return name in OF_EVERY_TARGET or any(fnmatch.fnmatchcase(name, known) for known in self.variables)
 
 
@@ -76,7 +76,7 @@ def settings(project: str) -> list[str]:
 
 
 def help_text(known: Mapping[str, Target], *, colour: bool) -> str:
-    """Every target in its group, in 80 columns; what most people need comes first."""
+    """Return every target in its group, in 80 columns; the most used commands come first."""
     bold, dim, plain = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if colour else ("", "", "")
     examples = [*FIRST, *GENERAL]
     width = max(len(command) for command, _ in examples)
@@ -123,7 +123,7 @@ def check(goals: Sequence[str], typed: Mapping[str, str], environment: Mapping[s
 def _refusal(
     wanted: Sequence[Target], typed: Mapping[str, str], others: Mapping[str, str], environment: Mapping[str, str]
 ) -> str:
-    """What to type instead, as a whole command where all of it is known."""
+    """Return what to type instead, as a whole command if all of it is known."""
     command = f"make {' '.join(target.name for target in wanted)}"
     lines = [f"{command} takes no variable {' and no '.join(others)}"]
     meant = {name: _meant(name, wanted) for name in others}
@@ -167,7 +167,7 @@ def _corrected(command: str, typed: Mapping[str, str], meant: Mapping[str, str],
 
 
 def quoted(value: str) -> str:
-    """As one would type it."""
+    """Quote a value as one would type it."""
     if not _PLAIN.fullmatch(value.replace("'", "")):
         return shlex.quote(value)
     return value if value and shlex.quote(value) == value and "=" not in value else f'"{value}"'

@@ -61,9 +61,9 @@ def find_uv() -> Path:
 
 
 def folder_for_path() -> str | None:
-    """What PATH lacks for Pulumi's language host, which starts `uv`: the folder of ours; None where it lacks nothing.
+    """Return the folder of our `uv` if PATH lacks one, for Pulumi's language host, which starts it; else None.
 
-    None also where there is no uv at all: `find_uv` gets one.
+    None also if there is no uv at all: `find_uv` installs one.
     """
     return None if _on_path() or not _ours().is_file() else str(_ours().parent)
 
@@ -74,7 +74,7 @@ def _on_path() -> Path | None:
 
 
 def _ours() -> Path:
-    """In a folder of its version, under its own name."""
+    """Return the path of the project's own uv, in a folder of its version."""
     return TOOLS / "uv" / UV_VERSION / "uv"
 
 

@@ -48,7 +48,7 @@ def download(folder: Path) -> None:
 
 
 def _fetch(address: str, archive: Path) -> str:
-    """Its SHA-256, of what was written."""
+    """Download an archive and return the SHA-256 of what was written."""
     digest = hashlib.sha256()
     answer = urllib.request.urlopen(address, timeout=STALLED_SECONDS)  # noqa: S310 (the vendor's, a constant)
     with answer, archive.open("wb") as file:

@@ -1,1 +1,1 @@
-"""What make does with a stack: update, preview, destroy, state, clean."""
+"""Make's commands for a stack: update, preview, destroy, state, clean."""

@@ -1,6 +1,6 @@
-"""What `make` does with one stack (up, preview, destroy, outputs, report, smoke): pulumi's own commands, in order.
+"""Make's commands for one stack (up, preview, destroy, outputs, report, smoke): pulumi's own commands, in order.
 
-Adds nothing that a measurement depends on: the same runs come from a plain `pulumi up`.
+They add nothing that a measurement depends on: a plain `pulumi up` makes the same runs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Stack:
         return self._close(self.update())
 
     def _up_in_cluster(self) -> int:
-        """With this machine to itself and a cluster that was stopped started first, where the place needs it."""
+        """Update with this machine locked and a stopped cluster started first, if the place needs it."""
         from tools.look import failure_reason, update
 
         with update.ready(self.target, self.name, self.overrides):
@@ -92,8 +92,8 @@ class Stack:
         return self._run("up", "--yes", config=config)
 
     def preview(self) -> int:
-        """What `up` would do, first in words. It makes nothing: a cluster that does not answer is not waited for as by
-        an update."""
+        """Print what `up` would do, first in words. It creates nothing, so it waits for an unreachable cluster only
+        briefly."""
         self.select()
         self.environment.setdefault("PULUMI_K8S_CLIENT_TIMEOUT", "4")
         config = self._write_config()
@@ -146,7 +146,7 @@ class Stack:
         return comparison
 
     def _why_no_measurement(self) -> str:
-        """With what there is instead: a measurement that goes on, or results of a stack that was destroyed."""
+        """Return why there is no measurement, and what there is: a running one, or a destroyed stack's results."""
         make = f"STACK={self.name} make"
         kept = (ROOT / "results" / self.name / "latest").exists()
         look = f"\n  its last result:  {make} report RESULT=latest\n  all of them:      {make} history" if kept else ""
@@ -237,7 +237,7 @@ class Stack:
         return status
 
     def _seconds_of_arms(self) -> dict[str, float]:
-        """Nothing where that can't be told: no command depends on it."""
+        """Return the expected seconds by arm; empty if not known, because no command depends on them."""
         from tools.stack.expected import seconds_of_arms
 
         try:

@@ -22,21 +22,21 @@ EXAMPLE = "make set workers=3 epochs=8    (nothing after = removes it)"
 def main() -> int:
     """Change what make's command line names, in the stack of STACK."""
     stack = checked_stack_name(os.environ.get("STACK") or "local")
-    given = typed(os.environ.get("MAKEFLAGS", ""))
-    values = checked(stack, {key: text for key, text in given.items() if key not in (*OF_EVERY_TARGET, "STACK")})
+    typed_values = typed(os.environ.get("MAKEFLAGS", ""))
+    values = checked(stack, {key: text for key, text in typed_values.items() if key not in (*OF_EVERY_TARGET, "STACK")})
     path = edit.put(stack, values)
     for key, value in values.items():
         say(f"stacks/{path.name}: {key} = {value}" if value else f"stacks/{path.name}: {key} is not set any more")
     return 0
 
 
-def checked(stack: str, given: Mapping[str, str]) -> dict[str, str | None]:
+def checked(stack: str, typed_values: Mapping[str, str]) -> dict[str, str | None]:
     """The values, None for a key to remove; ToolError for an unknown key, and for a value that its rule refuses."""
     known = every_key()
     present = {key.removeprefix(f"{project_name()}:") for key in stack_config.config_of(stack)}
-    if not given:
+    if not typed_values:
         raise ToolError(f"nothing to set: {EXAMPLE}")
-    for key, text in given.items():
+    for key, text in typed_values.items():
         if key not in known and (text or key not in present):
             close = difflib.get_close_matches(key, known, n=1)
             raise ToolError(f"{key} is no setting" + (f"; did you mean {close[0]}?" if close else f": {EXAMPLE}"))
@@ -46,7 +46,7 @@ def checked(stack: str, given: Mapping[str, str]) -> dict[str, str | None]:
             known[key].rule.parse(text) if text else None
         except ValueError:
             raise ToolError(f"{key} = {text}: allowed is {known[key].rule.allowed}") from None
-    return {key: text or None for key, text in given.items()}
+    return {key: text or None for key, text in typed_values.items()}
 
 
 if __name__ == "__main__":

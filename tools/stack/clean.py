@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def left_in_storage() -> list[str]:
-    """What no command deletes: for each stack with the key `storage`, what is there and the line that deletes it."""
+    """Return what no command here deletes: for each stack with the key `storage`, a line with the command that does."""
     files = [file for folder in (STACKS, STATE / "config") for file in sorted(folder.glob("Pulumi.*.yaml"))]
     return sorted({line for file in files if (line := _left_by(file))})
 
@@ -66,14 +66,14 @@ def _left_by(file: Path) -> str:
 def setting_in(settings: str, key: str) -> str | None:
     """The text of a key in a stack's file; "" where it is not set, None where YAML has it in a way that is not read."""
     line = rf"^([ \t]+)[\"']?(?:[\w.-]+:)?{key}[\"']?:(?:[ \t]+(.*))?$(\n\1[ \t]+[^\s#])?"
-    found = re.search(line, settings, re.MULTILINE)
-    if found is None:
+    match = re.search(line, settings, re.MULTILINE)
+    if match is None:
         return ""
-    return None if found.group(3) else _scalar((found.group(2) or "").strip())
+    return None if match.group(3) else _scalar((match.group(2) or "").strip())
 
 
 def _scalar(text: str) -> str | None:
-    """What YAML reads in the rest of a line: there is no parser of it beside this Python's own library."""
+    """Parse the rest of a line as YAML does; there is no YAML parser in the standard library, which is all we have."""
     if re.fullmatch(r"(#.*)?", text):
         return ""
     if double := re.fullmatch(rf'("(?:[^"\\]|\\["\\/])*"){_COMMENT}', text):
@@ -104,16 +104,16 @@ def _line(address: str, endpoint: str, stack: str) -> str:
 
 
 def stack_name(file: Path) -> str:
-    """Of the file with its settings."""
+    """Return the name of the stack whose settings a file has."""
     return file.name[len("Pulumi.") : -len(".yaml")]
 
 
-def refuse_while_in_use(held: Mapping[str, int]) -> None:
+def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:
     """ToolError for stacks that hold resources: without .state and .tools they would be out of make's reach."""
-    if held:
+    if resource_counts:
         lines = [
             f"- {stack} holds {count} resource(s): `STACK={stack.rpartition('/')[2]} make destroy` first"
-            for stack, count in held.items()
+            for stack, count in resource_counts.items()
         ]
         raise ToolError("what would go is needed by a stack that still holds resources:\n" + "\n".join(lines))
 
@@ -132,7 +132,7 @@ def _held_elsewhere() -> dict[str, int]:
 
 def _bytecode() -> list[Path]:
     sources = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
-    nested = [found for folder in sources for found in folder.rglob("__pycache__")]
+    nested = [cache_folder for folder in sources for cache_folder in folder.rglob("__pycache__")]
     return [*nested, *ROOT.glob("__pycache__")]
 
 

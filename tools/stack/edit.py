@@ -48,4 +48,4 @@ def with_values(text: str, values: Mapping[str, str | None], present: set[str]) 
     head = re.compile(r"^config:.*(?:\n|\Z)", re.MULTILINE)
     if not head.search(text):
         text = f"{text.rstrip()}\nconfig:\n".lstrip()
-    return head.sub(lambda found: "".join(["config:\n" if new else found[0], *new]), text, count=1)
+    return head.sub(lambda match: "".join(["config:\n" if new else match[0], *new]), text, count=1)

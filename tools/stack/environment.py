@@ -37,7 +37,7 @@ def for_pulumi(base: Mapping[str, str], target: str, *, backend: bool = True) ->
 
 
 def switches(target: str) -> dict[str, str]:
-    """What keeps the engine from asking the network for things that this target does not need."""
+    """Return variables that keep the engine from network requests that this target does not need."""
     variables = {"PULUMI_SKIP_UPDATE_CHECK": "true"}
     if target not in CLUSTER_TARGETS:
         # The engine would try to download the plugin of each installed package at every command.
@@ -46,7 +46,7 @@ def switches(target: str) -> dict[str, str]:
 
 
 def state_variables(base: Mapping[str, str]) -> dict[str, str]:
-    """Where the state is and what encrypts it: nothing to add when the user has a backend of their own."""
+    """Return variables that name the state's backend and its passphrase; empty if the user has their own backend."""
     if not is_ours(base):
         return {}
     BACKEND.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def backend_url() -> str:
 
 
 def is_ours(base: Mapping[str, str]) -> bool:
-    """Whether the state is kept in the project's own backend: the user named no other and is logged in to none."""
+    """Return whether the state is in the project's own backend: the user named no other and is logged in to none."""
     if base.get("PULUMI_BACKEND_URL"):
         return base["PULUMI_BACKEND_URL"] == backend_url()
     if base.get("PULUMI_ACCESS_TOKEN"):

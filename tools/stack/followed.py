@@ -60,7 +60,7 @@ def run(
 
 
 def run_quietly(command: Sequence[str], environment: Mapping[str, str], stack: str) -> tuple[int, Update]:
-    """Likewise of a preview, whose output waits in files for `print_output`."""
+    """Run a preview like an update; its output stays in files for `print_output`."""
     folder = folder_of(stack)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     update, log = Update(), folder / EVENTS
@@ -74,7 +74,7 @@ def run_quietly(command: Sequence[str], environment: Mapping[str, str], stack: s
 
 
 def print_output(stack: str) -> None:
-    """What the last command of a stack has printed, each to where it belongs."""
+    """Print the output of a stack's last command, to stdout and stderr."""
     folder = folder_of(stack)
     for name, out in ((PRINTED, sys.stdout), (ERRORS, sys.stderr)):
         out.write((folder / name).read_text(encoding="utf-8", errors="replace"))
@@ -95,7 +95,7 @@ def new_screen(target: str, stack: str, known: Mapping[str, float], update: Upda
 
 
 def folder_of(stack: str) -> Path:
-    """Where pulumi's last output of a stack is kept, if a screen was shown in its place."""
+    """Return the folder with pulumi's last output of a stack, if a screen was shown instead of it."""
     return STATE / "shown" / stack
 
 
@@ -138,7 +138,7 @@ class Follower:
 
 @contextmanager
 def _following(follower: Follower) -> Iterator[None]:
-    """In a thread, because signals reach the first one, which waits for pulumi."""
+    """Follow in a thread, because signals reach the main thread, which waits for pulumi."""
     is_over = threading.Event()
 
     def follow() -> None:
@@ -164,12 +164,12 @@ def _following(follower: Follower) -> Iterator[None]:
 
 
 def is_on_terminal() -> bool:
-    """Whether this process may draw on its terminal."""
+    """Return whether this process may draw on its terminal."""
     return sys.stdout.isatty() and session.is_in_foreground() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def may_ask(settings: str, environment: Mapping[str, str]) -> bool:
-    """Whether pulumi would ask for the passphrase of these settings: only its own display can."""
+    """Return whether pulumi would ask for the passphrase of these settings, which only its own display can."""
     return "encryptionsalt:" in settings and not {
         "PULUMI_CONFIG_PASSPHRASE",
         "PULUMI_CONFIG_PASSPHRASE_FILE",

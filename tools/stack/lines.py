@@ -57,7 +57,7 @@ def _for_make(value: str) -> str:
 
 
 def _changes(command: str) -> dict[str, str | None] | None:
-    """By key its new value, None where it is removed; None for what only pulumi can do."""
+    """Return the new values by key, None for a removed key; None if only pulumi can run the command."""
     changes: dict[str, str | None] = {}
     for part in command.split(" && "):
         try:

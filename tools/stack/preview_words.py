@@ -1,4 +1,4 @@
-"""What an update is about to do with the runs of a stack, in one or two sentences. Pure."""
+"""Describes in one or two sentences what an update will do with the runs of a stack. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _MOST_DIFFERENCES = 4
 
 
 def words(update: Update, stack: str, known: Mapping[str, float]) -> str:
-    """Of a preview that has ended; "" where it has no runs.
+    """Describe a preview that has ended; "" if it has no runs.
 
     Args:
-        update: What the preview said.
+        update: The preview's steps.
         stack: Name of the stack.
         known: Seconds of a run by arm, as far as known.
     """
     if not update.planned:
         return ""
-    made, kept = len(update.to_make), len(update.planned) - len(update.to_make)
-    if not made:
+    missing, kept = len(update.to_make), len(update.planned) - len(update.to_make)
+    if not missing:
         text = f"nothing to measure: all {_runs(kept)} are there"
         return text + (f"; {update.others} other resources change" if update.others else "")
     seconds = Remaining(known).seconds(update, 0.0)
@@ -29,10 +29,12 @@ def words(update: Update, stack: str, known: Mapping[str, float]) -> str:
     beside = f"; before that {update.others} other resources" if update.others else ""
     if update.replaced:
         stay = f"; {_runs(kept)} kept" if kept else ""
-        return f"{_why(update)}: {_runs(made)} repeated{about}{stay}; earlier results stay in results/{stack}{beside}"
+        return (
+            f"{_why(update)}: {_runs(missing)} repeated{about}{stay}; earlier results stay in results/{stack}{beside}"
+        )
     if kept:
-        return f"continues: {_runs(made)} missing{about}; {_runs(kept)} kept{beside}"
-    return f"a new measurement: {_runs(made)}{about}{beside}"
+        return f"continues: {_runs(missing)} missing{about}; {_runs(kept)} kept{beside}"
+    return f"a new measurement: {_runs(missing)}{about}{beside}"
 
 
 def _why(update: Update) -> str:

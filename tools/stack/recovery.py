@@ -27,7 +27,7 @@ class Recovery:
     folder: Path = ROOT
 
     def clear(self, config: Path, overrides: dict[str, str]) -> None:
-        """What a killed update left: its lock, what it had begun, and what Helm knows of that. Raises ToolError."""
+        """Remove what a killed update left: its lock, pending creates, and Helm's record of them. Raises ToolError."""
         self._remove_stale_lock()
         begun = self._clear_pending_creates(config)
         if self.target in CLUSTER_TARGETS and any(_HELM_RELEASE in urn for urn in begun):

@@ -1,4 +1,4 @@
-"""How long the runs of an update will probably still take: by its own runs so far, else by earlier ones. Pure."""
+"""Estimates how long the remaining runs of an update take: by its own runs so far, else by earlier ones. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Remaining:
             self._own.setdefault(side_of(run), []).append(now - self._started.pop(run))
 
     def seconds(self, update: Update, now: float) -> float | None:
-        """Of all runs that are still to be made; None where nothing is known of any."""
+        """Return the seconds of all remaining runs; None if the time of one is not known."""
         left = [run for run in update.to_make if run not in update.kept]
         whole = {run: self._of(side_of(run)) for run in left}
         if not left or any(seconds is None for seconds in whole.values()):

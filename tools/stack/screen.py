@@ -1,8 +1,8 @@
-"""What a terminal shows while pulumi updates a stack: the runs as `make watch` has them, which of how many, and all
-that the engine says beside them.
+"""The display of a terminal while pulumi updates a stack: the runs as in `make watch`, their number and total, and the
+engine's other messages.
 
-pulumi's own display stays where it may ask something, and everywhere but on a terminal. What it prints goes to files
-beside its log of events: nothing of it waits for anybody here, should this process be killed.
+pulumi's own display is used if it may ask something, and without a terminal. Otherwise its output goes to files next to
+its log of events, so that pulumi never waits for a reader, even if this process is killed.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Screen:
         self._live.update(table if self._board.has_runs else Group(*map(Text, status)), refresh=True)
 
     def _news(self, *, is_over: bool) -> list[News]:
-        """Of the runs that this update began; those before it are of another one, or kept. In the end what pulumi did
-        not take over is lost, whatever its files say."""
+        """Return the news of the runs that this update started; earlier ones are another update's, or kept. At the end
+        a run that pulumi did not complete is failed, whatever its files say."""
         if not self._source:
             return []
         news = [each for each in self._source.poll() if each.key not in self._old]
@@ -99,7 +99,7 @@ class Screen:
         ]
 
     def _lines(self, event: Event) -> Iterator[tuple[str, str]]:
-        """What an event says beside the runs, each text once."""
+        """Yield the messages of an event that do not concern runs, each text once."""
         for text, style in _texts(event, self._update, follows_runs=self._source is not None):
             if text and text not in self._printed:
                 self._printed.add(text)
@@ -111,7 +111,7 @@ class Screen:
         yield from self._steps_of(event)
 
     def _steps_of(self, event: Event) -> Iterator[tuple[str, str]]:
-        """What is made beside the runs, and how long it took: a cluster, its operator, an image."""
+        """Yield a line for each other resource and its duration: a cluster, its operator, an image."""
         start = event.get("resourcePreEvent")
         step = start or event.get("resOutputsEvent")
         if not step or step.get("planning") or not _is_shown(step["metadata"], self._update):
@@ -152,7 +152,7 @@ def _without_echo() -> list[Any] | None:
 
 
 def _is_shown(metadata: Mapping[str, object], update: Update) -> bool:
-    """Whether a step is worth a line: something real that changes, and no run."""
+    """Return whether a step gets a line: a real resource that changes, and no run."""
     name, kind = str(metadata["urn"]).rpartition("::")[2], str(metadata["type"])
     custom = any((metadata.get(state) or {}).get("custom") for state in ("new", "old"))  # type: ignore[attr-defined]
     is_run = name.removesuffix("-result") in update.planned
@@ -177,13 +177,13 @@ def _texts(event: Event, update: Update, *, follows_runs: bool) -> Iterator[tupl
 
 
 class Tail:
-    """What a file has got since the last look, by lines."""
+    """Reads the lines that a file got since the last read."""
 
     def __init__(self, path: Path, hand_on: Callable[[str], None]) -> None:
         self._path, self._hand_on, self._offset = path, hand_on, 0
 
     def read(self, *, last: bool = False) -> None:
-        """Hand on the whole lines that are new, in the end what follows them, too."""
+        """Pass on the new complete lines; with `last` also the incomplete rest."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             new = file.read()

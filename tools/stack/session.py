@@ -95,7 +95,7 @@ class _Signals:
 
 
 def is_in_foreground() -> bool:
-    """Whether the terminal is ours to use; `make up &` must leave it to the shell, and pulumi would make it raw."""
+    """Return whether we run in the foreground; `make up &` leaves the terminal to the shell, or pulumi sets it raw."""
     try:
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except OSError:

@@ -22,13 +22,14 @@ from tools.stack.lines import for_make
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     """The settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all problems."""
-    given = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
+    stack_values = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
     project = project_name()
-    values = {key.rpartition(":")[2]: value for key, value in given.items() if key.rpartition(":")[0] in ("", project)}
+    parts = ((*key.rpartition(":")[::2], value) for key, value in stack_values.items())
+    values = {key: value for namespace, key, value in parts if namespace in ("", project)}
     secret = {key for key, value in values.items() if isinstance(value, dict)}
     texts = {key: _text(value) for key, value in values.items() if key not in secret}
     try:
-        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), given), choose)
+        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), stack_values), choose)
     except InvalidSettingsError as error:
         raise ToolError(for_make(str(error), stack, overrides)) from None
 
@@ -52,7 +53,7 @@ def kept_at(settings: Settings) -> str:
 
 
 def _refuse_unknown_name(endpoint: str) -> None:
-    """Of a server that pods alone know, as of a Service; ToolError with the lines that bring it here."""
+    """Raise ToolError for a host that only pods can resolve, as a Service, with the lines that forward it here."""
     server = urlsplit(endpoint)
     host, port = server.hostname or "", server.port or server.scheme
     try:
@@ -69,12 +70,12 @@ def _refuse_unknown_name(endpoint: str) -> None:
 
 
 def _text(value: object) -> str:
-    """As Pulumi has it: YAML's true and 2 are texts there."""
+    """Return a value as Pulumi's text: YAML's true and 2 are texts there."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def asked(tool: str, purpose: str | None) -> tuple[str, dict[str, str]]:
-    """The stack and the values of this call: from `tool`'s command line, else from make's STACK and SET."""
+def stack_and_overrides(tool: str, purpose: str | None) -> tuple[str, dict[str, str]]:
+    """Return the stack and the overriding values: from `tool`'s command line, else from make's STACK and SET."""
     parser = argparse.ArgumentParser(prog=f"python -m tools.{tool}", description=purpose)
     parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")

@@ -35,7 +35,7 @@ def file_backend(url: str) -> Path | None:
 
 
 def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
-    """Whether the stack is locked, and every lock by a process of this machine that is surely no more."""
+    """Return whether the stack is locked, and every lock is of a process of this machine that certainly ended."""
     locks = _locks(backend, project, stack)
     names = [file.name for file in _lock_files(backend, project, stack)]
     if unreadable_locks(backend, project, stack):
@@ -68,8 +68,8 @@ def begun(backend: Path | None, project: str, stack: str) -> Iterator[None]:
 
 
 def _all_were_begun_here(stack: str, locks: Iterable[str]) -> bool:
-    """Whether this container is known, and the only one in which an update may have left these locks: as far as it is
-    recorded which. That of a plain `pulumi up` elsewhere, after one of these was removed by hand, is another."""
+    """Return whether, by the records, only this container's updates can have left these locks. A lock that is in no
+    record is another's: of a plain `pulumi up` elsewhere, after one of these was removed by hand."""
     records = [file.read_text(encoding="utf-8").partition("\n") for file in (ROOT / _BEGUN / stack).glob("*")]
     here = _namespace()
     recorded = {name for _, _, names in records for name in names.splitlines()}
@@ -77,7 +77,7 @@ def _all_were_begun_here(stack: str, locks: Iterable[str]) -> bool:
 
 
 def _namespace() -> str:
-    """This container's processes, until the machine is started again; "" where a system has no such thing."""
+    """Return the identity of this container's process namespace until a reboot; "" if the system has none."""
     try:
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
@@ -85,7 +85,7 @@ def _namespace() -> str:
 
 
 def _sees_all_processes() -> bool:
-    """Whether no container hides those of this machine."""
+    """Return whether this process sees all of the machine's processes: it is in no container that hides any."""
     return _namespace().endswith(_ALL_PROCESSES) or not Path("/proc/self").exists()
 
 
@@ -134,7 +134,7 @@ def _processes(pid: int) -> list[int]:
 
 
 def _numbers(process: Path) -> set[int]:
-    """Of a process: here, and in each container around it."""
+    """Return a process's numbers: here, and in each container around it."""
     known = {int(process.name)}
     with suppress(OSError):
         lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -188,7 +188,7 @@ def pending_creates(deployment: Mapping[str, Any]) -> list[str]:
 
 
 def ray_namespaces(deployment: Mapping[str, Any]) -> list[str]:
-    """Of the RayClusters in such a deployment, whatever the settings say by now."""
+    """Return the namespaces of the RayClusters in a deployment, whatever the settings are by now."""
     resources = deployment.get("resources") or []
     return [str(item["inputs"]["metadata"]["namespace"]) for item in resources if item["type"] == _RAY_CLUSTER_TYPE]
 
@@ -205,7 +205,7 @@ def root_urn(deployment: Mapping[str, Any]) -> str | None:
 
 
 def stacks_with_resources(backend: Path) -> dict[str, int]:
-    """How many resources each stack of a file backend holds, for those that hold any: `project/stack` to a number."""
+    """Count the resources of each stack of a file backend that has any, by `project/stack`."""
     counts: dict[str, int] = {}
     for file in sorted((backend / "stacks").glob("*/*.json*")):
         if file.name.endswith((".json", ".json.gz")):
@@ -217,5 +217,5 @@ def stacks_with_resources(backend: Path) -> dict[str, int]:
 def _resource_count(file: Path) -> int:
     latest = json.loads(_content(file))["checkpoint"].get("latest") or {}
     begun = pending_creates(latest)
-    held = [item for item in latest.get("resources") or [] if not item["type"].startswith(_BOOKKEEPING)]
-    return len(held) + len(begun)
+    resources = [item for item in latest.get("resources") or [] if not item["type"].startswith(_BOOKKEEPING)]
+    return len(resources) + len(begun)

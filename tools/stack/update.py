@@ -1,4 +1,4 @@
-"""What an update does with the runs of a stack, from the events that pulumi logs, and what is to be said at its end.
+"""Follows an update's runs through the events that pulumi logs, and writes its last lines.
 
 The engine's log of events is what its own Automation API reads: one JSON object a line, each phase from the beginning.
 """
@@ -139,9 +139,9 @@ class Update:
 
     @property
     def kept_runs(self) -> int:
-        """Runs that the next update does not make again: of its order an update may not have come to all."""
-        there = {run for run, is_made in self.planned.items() if not is_made}
-        return len(self.kept | there)
+        """The number of runs that the next update does not repeat: an update may not have reached all of its steps."""
+        existing_runs = {run for run, is_made in self.planned.items() if not is_made}
+        return len(self.kept | existing_runs)
 
     @property
     def to_make(self) -> list[str]:
@@ -159,7 +159,7 @@ def _name(metadata: Mapping[str, Any]) -> str:
 
 
 def _differences(metadata: Mapping[str, Any]) -> dict[str, tuple[object, object]]:
-    """What the recipes of a run differ in, before and after."""
+    """Return the differing values of a run's recipe, before and after."""
     recipes = [((metadata.get(when) or {}).get("inputs") or {}).get("recipe") for when in ("old", "new")]
     if not all(isinstance(recipe, str) for recipe in recipes):
         return {}
@@ -177,7 +177,7 @@ def plain(message: str) -> str:
 
 
 def ending(update: Update, status: int, again: str, outputs: str) -> list[str]:
-    """What is said last of an update that did not end well: what happened, what is kept, what to type.
+    """Return the last lines of an update that failed: what happened, what is kept, what to type.
 
     Args:
         update: As far as it came.

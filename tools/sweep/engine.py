@@ -95,7 +95,7 @@ class SweepStack:
         self._stack = self._create_or_select(folder)
 
     def _create_or_select(self, folder: Path) -> Stack:
-        """In a folder of its own, where pulumi writes its salt and its selection."""
+        """Create or select the stack in its own folder, where pulumi writes its salt and its selection."""
         os.environ["PATH"] = self._environment["PATH"]  # PulumiCommand looks for the CLI there, and nowhere else
         workspace = LocalWorkspace(
             work_dir=str(folder), env_vars=dict(self._environment), pulumi_command=SessionCommand()

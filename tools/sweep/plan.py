@@ -1,4 +1,4 @@
-"""What a sweep is asked for: the settings to vary, their combinations, and what tells one sweep from another. Pure.
+"""The plan of a sweep: the settings to vary, their combinations, and the sweep's identity. Pure.
 
 `make sweep WORKERS="1 2 3"`: make hands its command line on in MAKEFLAGS, so that any key can be named there without a
 variable that happens to be in the environment being taken for one.
@@ -68,7 +68,7 @@ def _values(name: str, text: str) -> list[str]:
 
 
 def points_of(axes: Mapping[str, Sequence[str]]) -> list[Point]:
-    """Every combination, the last axis first: `workers=1 epochs=1`, `workers=1 epochs=2`, `workers=2 epochs=1`, …"""
+    """Return all combinations, the last axis first: `workers=1 epochs=1`, `workers=1 epochs=2`, `workers=2 epochs=1`"""
     return [Point(dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
 
 

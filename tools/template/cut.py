@@ -1,4 +1,4 @@
-"""What a template holds of the project, and its texts without what it does not hold. Pure but for `make`."""
+"""Cuts the project down to a template, and removes from its texts what a template lacks. Pure but for `make`."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def document(text: str, name: str) -> str:
 
 
 def _unlinked(link: re.Match[str]) -> str:
-    """Its text; nothing of one that stands in parentheses by itself, as `([why](…))`."""
+    """Return a link's text; "" for a link alone in parentheses, as `([why](…))`."""
     return "" if link["open"] and link["close"] else f"{link['open'] or ''}{link['text']}"
 
 
 def _is_kept(to: str, name: str) -> bool:
-    """Whether a link of a document leads out of the project, or to what the template holds."""
+    """Return whether a document's link leads out of the project, or to a file of the template."""
     path = to.partition("#")[0]
     if "://" in to or not path:
         return True

@@ -1,4 +1,4 @@
-"""Why an arm gave nothing, in one message: what was seen, and what usually helps. Pure."""
+"""Explains in one message why an arm failed: what was seen, and what usually helps. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LINES = 12
 
 @dataclass(frozen=True)
 class Cause:
-    """What a script prints, and what usually helps then."""
+    """A pattern in a script's output, and what usually helps then."""
 
     seen: re.Pattern[str]
     helps: str
@@ -90,12 +90,12 @@ _OF_ARGUMENTS = next(cause for cause in CAUSES if "ARGS" in cause.helps)
 
 
 def died_of_arguments(outcome: Outcome) -> bool:
-    """Whether the script refused its arguments, as it would in every arm."""
+    """Return whether the script refused its arguments, as it would in every arm."""
     return outcome.code != 0 and bool(_OF_ARGUMENTS.seen.search(outcome.printed))
 
 
 def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
-    """Why this arm can't be compared, with what helps; "" where it trained and ended well."""
+    """Return why this arm can't be compared, and what helps; "" if it trained and succeeded."""
     lines = last_lines(outcome.printed)
     if outcome.flooded:
         what = (
@@ -115,7 +115,7 @@ def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
 
 
 def _hung(outcome: Outcome, lines: str, limit_seconds: int) -> str:
-    steps = min((len(one.step_ends) for one in outcome.seen), default=0)
+    steps = min((len(rank.step_ends) for rank in outcome.seen), default=0)
     what = f"it did not end within {limit_seconds} s and was ended"
     what += f", after {steps} steps" if steps else ", and no rank had written what it did"
     if "No available node types can fulfill" in outcome.printed or "not enough resources" in outcome.printed.lower():
@@ -137,7 +137,7 @@ def _without_step(outcome: Outcome, script: Script) -> str:
 
 
 def helps(printed: str) -> str:
-    """What usually helps, by what was printed."""
+    """Return what usually helps, by the script's output."""
     return next((f"What usually helps: {cause.helps}." for cause in CAUSES if cause.seen.search(printed)), "")
 
 
@@ -159,7 +159,7 @@ def _with_lines(message: str, lines: str) -> str:
 
 
 def python_problem(error: PythonError, command: str) -> str:
-    """Why the script's Python can't be used, and the lines to type: first with an environment that there is."""
+    """Return why the script's Python can't be used, and the lines to type: first with an existing environment."""
     if not error.interpreter:
         return f"{error.why}:\n  {error.fix}" if error.fix else error.why
     rest = re.sub(r" PYTHON=(?:\"[^\"]*\"|'[^']*'|\S+)", "", command)
@@ -172,6 +172,6 @@ def python_problem(error: PythonError, command: str) -> str:
 
 
 def lacks_ray(script: Script, arms: list[ArmCommand]) -> bool:
-    """Whether only Ray is missing for the arm `ray`."""
+    """Return whether only Ray is missing for the arm `ray`."""
     absent = next((arm.absent for arm in arms if arm.arm == "ray"), "")
     return "has no Ray" in absent and not script.needs_ray

@@ -1,4 +1,4 @@
-"""What `make try` leaves for `make plan`: what each arm took, by its parts. No variable of ENV, which may be secret."""
+"""Stores for `make plan` what each arm of `make try` took, by phases. Without the variables of ENV, often secret."""
 
 import hashlib
 import json
@@ -18,15 +18,15 @@ from training.workloads.script.recipe import ScriptRecipe
 FOLDER = STATE / "tried"
 
 
-def keep(asked: Request, seen: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> None:
-    """Write it, in the place of what an earlier call with the same script, arguments and workers left."""
+def keep(request: Request, seen: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> None:
+    """Write the file; it replaces that of an earlier call with the same script, arguments and workers."""
     recipe = ScriptRecipe(
-        script=asked.keys["script"],
-        script_arguments=asked.keys.get("scriptArguments", ""),
-        script_kind=asked.kind,
-        workers=asked.workers,
+        script=request.keys["script"],
+        script_arguments=request.keys.get("scriptArguments", ""),
+        script_kind=request.kind,
+        workers=request.workers,
         epochs=1,
-        measure_steps=asked.steps,
+        measure_steps=request.steps,
     ).to_dict()
     del recipe["environment"]
     runs = [timed.to_dict(_timed(recipe, seen[name], outcomes[name])) for name in seen]
@@ -46,5 +46,5 @@ def _timed(recipe: Mapping[str, object], facts: ArmFacts, outcome: Outcome) -> T
         steps=facts.steps,
         between=0.0,
         per_epoch=facts.steps_per_epoch,
-        is_whole=not any(one.ended_early for one in outcome.seen),
+        is_whole=not any(rank.ended_early for rank in outcome.seen),
     )

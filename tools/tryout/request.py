@@ -1,4 +1,4 @@
-"""What `make try` was asked for, from its variables; a bad one is refused with what is allowed."""
+"""Reads the variables of `make try`; an invalid one is refused with what is allowed."""
 
 import os
 import shlex

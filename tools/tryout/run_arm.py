@@ -31,7 +31,7 @@ TRACE_LINES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of an arm."""
+    """The outcome of an arm."""
 
     arm: str
     code: int
@@ -41,9 +41,9 @@ class Outcome:
     """The end of what it printed."""
     printed_bytes: int
     trace: str
-    """Where it was when its time ran out; "" where that is not known."""
+    """The stack at its time-out; "" if not known."""
     end: Mapping[str, Any]
-    """began, ended, left, processes, network; empty where it was ended from outside."""
+    """began, ended, left, processes, network; empty if it was ended from outside."""
 
     @property
     def hung(self) -> bool:
@@ -144,7 +144,7 @@ class _Tail:
 
 
 def _trace(own: Path, where: Path) -> str:
-    """Where the main thread of one process was: of one that is in the script's own folder, if there is any."""
+    """Return the main thread's stack of one process, preferably of one that is in the script's own folder."""
     stacks = []
     for path in sorted(own.glob("hang-*.txt")):
         main = path.read_text(encoding="utf-8", errors="replace").rpartition("Thread 0x")[2]

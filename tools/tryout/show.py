@@ -1,4 +1,4 @@
-"""What `make try` prints, as text. Pure."""
+"""The text that `make try` prints. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,23 +20,23 @@ REPEATS = 4
 """Of a full measurement, as the default has it."""
 
 
-def recognised(script: Script, found: Mapping[str, str], folder: str) -> str:
-    """The first lines: what it is, and what its environment has."""
-    versions = ", ".join(f"{name} {found[name]}" for name in ("python", *PACKAGES) if name in found)
+def recognised(script: Script, installed: Mapping[str, str], folder: str) -> str:
+    """Return the first lines: the kind of script, and the packages of its environment."""
+    versions = ", ".join(f"{name} {installed[name]}" for name in ("python", *PACKAGES) if name in installed)
     data = ", reads with Ray Data" if script.uses_ray_data else ""
     return f"{script.path.name}: {WORDS[script.kind]}{data}\nits environment: {versions}\nevery arm starts in {folder}"
 
 
 def command_lines(arms: Sequence[ArmCommand]) -> str:
-    """Every arm with its whole command, or why it is absent."""
+    """Return each arm with its whole command, or why it is absent."""
     width = max(len(arm.arm) for arm in arms)
-    said = ((arm.arm, f"absent: {arm.absent}" if arm.absent else str(arm)) for arm in arms)
-    return "\n".join(f"  {name:<{width}}  {text}" for name, text in said)
+    descriptions = ((arm.arm, f"absent: {arm.absent}" if arm.absent else str(arm)) for arm in arms)
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in descriptions)
 
 
 def table(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> str:
-    """What was seen, a line an arm."""
-    rows = [_row(one, outcomes[name]) for name, one in facts.items()]
+    """Return the observations, a line for each arm."""
+    rows = [_row(arm_facts, outcomes[name]) for name, arm_facts in facts.items()]
     title = ("arm", "ranks", "steps", "rows a step", "rows an epoch", "ms a step", "start", "in all", "weights")
     return "\n".join(f"  {line}" for line in columns(title, rows))
 
@@ -57,29 +57,29 @@ def _row(facts: ArmFacts, outcome: Outcome) -> tuple[str, ...]:
 
 
 def start_seconds(outcome: Outcome) -> float:
-    """From the start of the arm to the end of its first step, on its slowest rank."""
+    """Return the seconds from the arm's start to the end of its slowest rank's first step."""
     began = outcome.end.get("began")
-    return max(one.step_ends[0] for one in outcome.seen) - began if began else outcome.seconds
+    return max(rank.step_ends[0] for rank in outcome.seen) - began if began else outcome.seconds
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a full measurement could claim, by what was seen."""
+    """The claim that a full measurement could reach, by what was seen."""
 
     claim: Claim | None
-    """None: the arms are not comparable, or too little was seen."""
+    """None if the arms are not comparable, or if too little was seen."""
     wrong: tuple[str, ...]
-    """What differs, or went wrong."""
+    """Differences and failures."""
     unknown: tuple[str, ...]
-    """What is not known, and keeps the claim from A."""
+    """Unknowns, which keep the claim from A."""
 
 
 def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
-    """Of arms that trained; `complete`: these are all that there should be."""
-    items = same_work.compare({name: one.work for name, one in facts.items()})
+    """Judge the arms that trained; `complete`: no arm is missing."""
+    items = same_work.compare({name: arm_facts.work for name, arm_facts in facts.items()})
     threads = same_threads(facts)
     known = [*items.values(), *([threads] if threads[0] is False else [])]
-    wrong = [f"{name}: {one.problem}" for name, one in facts.items() if one.problem]
+    wrong = [f"{name}: {arm_facts.problem}" for name, arm_facts in facts.items() if arm_facts.problem]
     wrong += [words for value, words in known if value is False]
     unknown = [words for value, words in known if value is None]
     seen = complete and bool(facts)
@@ -87,42 +87,42 @@ def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
     return Verdict(claim, tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(unknown)))
 
 
-def findings(facts: Mapping[str, ArmFacts], found: Verdict) -> list[str]:
-    """What the arms say of themselves and of each other, what is wrong first."""
-    items = same_work.compare({name: one.work for name, one in facts.items()})
+def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
+    """Return findings about the arms and their differences, problems first."""
+    items = same_work.compare({name: arm_facts.work for name, arm_facts in facts.items()})
     good = [words for known, words in items.values() if known]
     good += [
-        f"{name}: {100 * min(1.0, one.report_share):.0f} % of the time between its steps is in ray.train.report, "
-        f"{one.report_seconds:.2g} s a call: report less often"
-        for name, one in facts.items()
-        if one.report_share > MUCH_REPORTING
+        f"{name}: {100 * min(1.0, arm_facts.report_share):.0f} % of the time between its steps is in ray.train.report, "
+        f"{arm_facts.report_seconds:.2g} s a call: report less often"
+        for name, arm_facts in facts.items()
+        if arm_facts.report_share > MUCH_REPORTING
     ]
     if "ray" in facts and facts["ray"].expected_ranks == 1:
         good.append(
             "one worker shares its work with nobody: this says what Ray itself takes, and not what more workers gain"
         )
-    without = [name for name, one in facts.items() if one.ray and name != "ray"]
+    without = [name for name, arm_facts in facts.items() if arm_facts.ray and name != "ray"]
     if without:
         good.append(f"the script starts Ray in {' and '.join(without)}, too: what it takes is in these times")
     if ray_changed_nothing(facts):
         good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
-    return [*found.wrong, *found.unknown, *good]
+    return [*reached.wrong, *reached.unknown, *good]
 
 
-def claim(found: Verdict) -> str:
-    """The claim that can be reached, and what would raise it."""
-    if found.claim is None:
-        return f"`make up` would answer *Not comparable*: {'; '.join(found.wrong)}"
-    line = f"claim that can be reached: {LETTERS[found.claim]}, {found.claim}"
-    if found.claim == "same work":
+def claim(reached: Verdict) -> str:
+    """Return the claim that can be reached, and what would raise it."""
+    if reached.claim is None:
+        return f"`make up` would answer *Not comparable*: {'; '.join(reached.wrong)}"
+    line = f"claim that can be reached: {LETTERS[reached.claim]}, {reached.claim}"
+    if reached.claim == "same work":
         return f"{line}: everything may be said, with efficiency and a verdict"
     needed = "B needs a metric that reaches a target in every arm"
-    raised = "; ".join(found.unknown) or "not every arm trained"
-    return f"{line}. {claims.WORDS[found.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}\n{needed}"
+    raised = "; ".join(reached.unknown) or "not every arm trained"
+    return f"{line}. {claims.WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}\n{needed}"
 
 
 def no_claim(failed: Sequence[str], outcomes: Mapping[str, Outcome]) -> str:
-    """Where an arm failed or was not run, so that `make up` would fail."""
+    """Return which arms failed or were not run, so that `make up` would fail."""
     ran = [name for name in failed if name in outcomes]
     left_out = [name for name in failed if name not in outcomes]
     text = f"\nno claim: {' and '.join(ran)} failed, as `make up` would. Change what is said above, and try again"
@@ -130,13 +130,13 @@ def no_claim(failed: Sequence[str], outcomes: Mapping[str, Outcome]) -> str:
 
 
 def next_step(command: str, stack: str) -> str:
-    """What to type after a try that can be measured."""
+    """Return what to type after a try that can be measured."""
     return f"\nnext: {command} WRITE=1\n      writes the settings of a stack, and then\n      STACK={stack} make up"
 
 
 def metrics(outcomes: Mapping[str, Outcome]) -> str:
     """Names of the metrics that were seen, and how they can be named."""
-    of_arm = {arm: {name for one in outcome.seen for name in one.metrics} for arm, outcome in outcomes.items()}
+    of_arm = {arm: {name for rank in outcome.seen for name in rank.metrics} for arm, outcome in outcomes.items()}
     names = sorted(set().union(*of_arm.values()))
     if names:
         lacking = {name: ", ".join(arm for arm, seen in of_arm.items() if name not in seen) for name in names}
@@ -145,16 +145,16 @@ def metrics(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
-    """What the observer itself took, as a share of the steps; no clock has it."""
-    spent = [(one.hook_seconds, one.step_ends[-1] - one.step_ends[0], len(one.step_ends))
-             for outcome in outcomes.values() for one in outcome.seen if len(one.step_ends) > 1]  # fmt: skip
+    """Return the observer's own time as a share of the steps; it is in none of the clocks."""
+    spent = [(rank.hook_seconds, rank.step_ends[-1] - rank.step_ends[0], len(rank.step_ends))
+             for outcome in outcomes.values() for rank in outcome.seen if len(rank.step_ends) > 1]  # fmt: skip
     share = sum(hook for hook, _, _ in spent) / max(1e-9, sum(length for _, length, _ in spent))
     a_step = sum(hook for hook, _, _ in spent) / max(1, sum(steps for _, _, steps in spent))
     return f"the observer took {1e6 * a_step:.0f} µs a step, {100 * share:.2f} % of it"
 
 
 def epochs_of(arguments: Sequence[str]) -> int | None:
-    """How many epochs a script's arguments name, as `--epochs 3` or `num_epochs=3`; None: they don't."""
+    """Return the epochs that a script's arguments name, as `--epochs 3` or `num_epochs=3`; None if they don't."""
     text = re.search(r"(?:^|\s)-*(?:max[-_]|num[-_])?epochs?[= ](\d+)(?!\S)", " ".join(arguments))
     return int(text[1]) if text and int(text[1]) else None
 
@@ -162,24 +162,25 @@ def epochs_of(arguments: Sequence[str]) -> int | None:
 def estimate(
     facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int, named_epochs: int | None
 ) -> str:
-    """How long `make up` takes, from these runs: with the epochs that the arguments name, else with 2 and with 10.
+    """Estimate from these runs how long `make up` takes: with the epochs that the arguments name, else with 2 and 10.
 
-    What is imported once before the first run of an update takes about as long as an arm takes to start. Of boosters an
-    epoch is a round.
+    The imports before the first run of an update take about as long as the start of an arm. For boosters an epoch is a
+    round.
     """
     fixed, per_epoch, unknown = 0.0, 0.0, False
     tried = sum(outcome.seconds for outcome in outcomes.values())
     once = min(map(start_seconds, outcomes.values()))
-    for name, one in facts.items():
-        step = one.step_seconds or 0.0
-        fixed += max(0.0, outcomes[name].seconds - one.steps * step)
-        per_epoch += (one.steps_per_epoch or 0) * step
-        unknown = unknown or not one.steps_per_epoch or not one.step_seconds
+    for name, arm_facts in facts.items():
+        step = arm_facts.step_seconds or 0.0
+        fixed += max(0.0, outcomes[name].seconds - arm_facts.steps * step)
+        per_epoch += (arm_facts.steps_per_epoch or 0) * step
+        unknown = unknown or not arm_facts.steps_per_epoch or not arm_facts.step_seconds
     head = f"`make up` runs every arm {REPEATS} times. By these runs that takes about"
     if unknown:
         least = _minutes(once + REPEATS * tried)
         return f"{head} {least}, and longer where an arm makes more than these {steps} steps"
-    rounds = next((one.work.items["rounds"] for one in facts.values() if "rounds" in one.work.items), None)
+    works = [arm_facts.work for arm_facts in facts.values()]
+    rounds = next((work.items["rounds"] for work in works if "rounds" in work.items), None)
     passes = {int(rounds): "rounds"} if rounds else dict.fromkeys(_few_and_many(named_epochs), "epochs")
     times = {f"{number} {what}": once + REPEATS * (fixed + number * per_epoch) for number, what in passes.items()}
     parts = [f"{_minutes(seconds)} with {what.removesuffix('s') if what == '1 epochs' else what}"

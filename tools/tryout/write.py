@@ -29,12 +29,12 @@ VARIABLES = {
 
 
 def keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """What was given, by key; without variables that are secret: git tracks a stack's file."""
-    given = {key: environment[name] for name, key in VARIABLES.items() if environment.get(name)}
+    """Return the given values by key, without secret variables, because git tracks a stack's file."""
+    values = {key: environment[name] for name, key in VARIABLES.items() if environment.get(name)}
     if secret := secrets(environment):
         plain = {name: value for name, value in recipe.variables(environment["ENV"]).items() if name not in secret}
-        given[VARIABLES["ENV"]] = shlex.join(f"{name}={value}" for name, value in plain.items())
-    return {"workload": "script"} | {key: value for key, value in given.items() if value}
+        values[VARIABLES["ENV"]] = shlex.join(f"{name}={value}" for name, value in plain.items())
+    return {"workload": "script"} | {key: value for key, value in values.items() if value}
 
 
 def secrets(environment: Mapping[str, str]) -> list[str]:
@@ -47,7 +47,7 @@ def secrets(environment: Mapping[str, str]) -> list[str]:
 
 
 def is_secret(text: str) -> bool:
-    """Whether anything in it has a secret's form, as a service's key, or is given by a secret's name: --wandb-key x,
+    """Return whether a part has a secret's form, as a service's key, or is named like a secret: --wandb-key x,
     logger.key=x."""
     return scrub_forms.without_forms(text) != text or any(
         _may_be_secret(word.partition("=")[0].lstrip("-"))
@@ -57,7 +57,7 @@ def is_secret(text: str) -> bool:
 
 
 def _may_be_secret(name: str) -> bool:
-    """Also the second of several: API_KEY_2."""
+    """Return whether a name is a secret's; a number at its end is ignored: API_KEY_2."""
     of_all = name.rstrip("0123456789_-")
     return scrub_forms.is_secret_name(of_all) or bool(_MAY_BE_SECRET.search(of_all))
 
@@ -85,7 +85,7 @@ def _path(stack: str) -> Path:
 
 
 def way_back(stack: str) -> str:
-    """What undoes a write into the stack's file that comes next."""
+    """Return the command that undoes the next write to the stack's file; "" if none can."""
     path = _path(stack)
     name = shlex.quote(f"stacks/{path.name}")
     if not path.is_file():

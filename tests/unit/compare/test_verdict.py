@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compare.answer import Held, answer
+from compare.answer import Contest, answer
 from compare.comparison import compare
 from compare.measurement import Measurement, Run
 from compare.schema import BreakEven, Claim, Comparison, Estimate
@@ -51,9 +51,9 @@ def estimated(lower: float | None, upper: float | None, decision: str = "not dec
     )  # fmt: skip
 
 
-def held(now: tuple[float, float] | None, per_epoch: tuple[float, float] | None, surely: int | None = None) -> Held:
+def held(now: tuple[float, float] | None, per_epoch: tuple[float, float] | None, surely: int | None = None) -> Contest:
     """Ray against one alternative: R at the epochs trained, R of an epoch alone, and from when Ray surely leads."""
-    return Held(
+    return Contest(
         against="another",
         now=estimated(*now) if now else estimated(None, None),
         per_epoch=estimated(*per_epoch) if per_epoch else None,
@@ -117,7 +117,7 @@ UNTIMED = replace(OPEN, now=None, meets=BreakEven(probably=23, possibly=23, sure
         ([LATER], "it finished", "Not decided"),
     ],
 )  # fmt: skip
-def test_the_first_words(against: list[Held], claim: Claim, expected: str) -> None:
+def test_the_first_words(against: list[Contest], claim: Claim, expected: str) -> None:
     """One rule: surely faster than each alternative now, or from some epoch on; surely not by 5 % than one; or open."""
     counting_epochs = Measurement(make_context(), [])
 

@@ -117,7 +117,7 @@ def test_a_machine_that_computes_already_is_said(
     monkeypatch.setattr("psutil.cpu_percent", lambda _: percent)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(doctor, "findings", lambda _: [Finding("a", "1", "1", True)])
-    monkeypatch.setattr("tools.stack.settings.asked", lambda *_: ("local", {}))
+    monkeypatch.setattr("tools.stack.settings.stack_and_overrides", lambda *_: ("local", {}))
 
     assert 0 == doctor.main()
     assert cpus_used == re.findall(r"[0-9.]+ of \d", capsys.readouterr().out)
