@@ -92,8 +92,8 @@ DECIDES: tuple[Claim, ...] = ("same work", "same result")
 
 
 def answer(contests: Sequence[Contest], claim: Claim | None) -> Answer:
-    """Return the answer for runs that may be compared. *Not decided* if a clock was not measured, or if the arms are not
-    known to have done the same."""
+    """Return the answer for runs that may be compared. *Not decided* if a clock was not measured, or if the arms are
+    not known to have done the same."""
     if not contests or claim not in DECIDES or any(each.now is None for each in contests):
         return "Not decided"
     if all(each.is_won for each in contests):

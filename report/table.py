@@ -57,7 +57,7 @@ def _cell(summary: ArmSummary, each: measures.Measure) -> str:
 
 
 def _ratios(comparison: Comparison) -> str:
-    """Return the table of the ratios that have a value, or the reason why they have none."""
+    """Return the table of ratios, with the break-even; without those of absent arms."""
     rows = [["", "median", "95 % interval", ""]]
     for each in measures.ratios_of(comparison.workload):
         value = comparison.ratios.get(each.name)
