@@ -71,7 +71,7 @@ def test_processes_that_die_too_often_end_a_run_early(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "pytest", "--import-mode=importlib", f"--junitxml={to}", *flags, "tests"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode
 
-    assert 1 == run(first, "-n", "2", "--max-worker-restart=1")
+    assert run(first, "-n", "2", "--max-worker-restart=1") in (1, 3)  # 3: it gave up while handing out a test
     assert 0 == run(second, "--last-failed", "--last-failed-no-failures=none")
     assert "20" == first.with_suffix(second_run.COLLECTED).read_text()
     assert ["only "] == [line[:5] for line in second_run.problems(first, second)]
