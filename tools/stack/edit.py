@@ -12,6 +12,8 @@ import yaml
 from tools.setup.project import ToolError, project_name, stack_file, stack_text
 from tools.stack import config as stack_config
 
+_FIRST_KEY = re.compile(r"^config:.*\n(?:[ ]*(?:#.*)?\n)*( +)[^\s#]", re.MULTILINE)
+
 
 def put(stack: str, values: Mapping[str, str | None]) -> Path:
     """Set these keys, or remove those whose value is None; ToolError where there is no file, or none can be changed."""
@@ -22,7 +24,7 @@ def put(stack: str, values: Mapping[str, str | None]) -> Path:
     named = {name for key in values for name in (key, f"{project}:{key}")}
     kept = {key: value for key, value in before.items() if key not in named}
     wanted = {**kept, **{key: value for key, value in values.items() if value is not None}}
-    if ((yaml.safe_load(text) or {}).get("config") or {}) != wanted:
+    if _config(text) != wanted:
         lines = "\n".join(_line(key, value) for key, value in values.items() if value is not None)
         removed = ", ".join(key for key, value in values.items() if value is None)
         what = f"put these into its config:\n{lines}" if lines else f"remove {removed} from it"
@@ -31,17 +33,28 @@ def put(stack: str, values: Mapping[str, str | None]) -> Path:
     return path
 
 
-def _line(key: str, value: str) -> str:
-    return f"  {key}: {json.dumps(value, ensure_ascii=False)}"
+def _config(text: str) -> object:
+    """What a reader of YAML takes for its settings; None for what is none."""
+    try:
+        return (yaml.safe_load(text) or {}).get("config") or {}
+    except yaml.YAMLError:
+        return None
+
+
+def _line(key: str, value: str, indent: str = "  ") -> str:
+    return f"{indent}{key}: {json.dumps(value, ensure_ascii=False)}"
 
 
 def with_values(text: str, values: Mapping[str, str | None], present: set[str]) -> str:
     """The text of a stack's file with these values: instead of those that are `present`, or first in `config`."""
+    indent = match[1] if (match := _FIRST_KEY.search(text)) else "  "
     new = []
     for key, value in values.items():
-        line = "" if value is None else f"{_line(key, value)}\n"
+        line = "" if value is None else f"{_line(key, value, indent)}\n"
         if key in present:
-            pattern = re.compile(rf"^ +(?:{re.escape(project_name())}:)?{re.escape(key)}:.*(?:\n|\Z)", re.MULTILINE)
+            name = rf"{indent}(?:{re.escape(project_name())}:)?{re.escape(key)}"
+            # With the lines of its value, as `secure: …` of a secret, which are indented by more.
+            pattern = re.compile(rf"^{name}:.*(?:\n|\Z)(?:(?: *\n)*{indent} +\S.*(?:\n|\Z))*", re.MULTILINE)
             text = pattern.sub(lambda _, line=line: line, text, count=1)  # type: ignore[misc]  # bound now
         elif line:
             new.append(line)

@@ -93,6 +93,31 @@ def test_make_set_changes_the_file_and_keeps_the_rest(stacks: Path) -> None:
     assert {} == stack_config.config_of("mine")
 
 
+@pytest.mark.parametrize("indent", ["  ", " ", "    "])
+@pytest.mark.parametrize("value", ["\n{0}{0}secure: v1:x", " |\n{0}{0}A=1\n\n{0}{0}workers: 9", " A=1\n{0}  B=2"])
+def test_make_set_changes_a_value_of_several_lines(stacks: Path, indent: str, value: str) -> None:
+    """Of a secret, a block of text, and a line that goes on; with the file's own indentation."""
+    file = stacks / "Pulumi.mine.yaml"
+    text = f"config:\n{indent}rayToken:{value.format(indent)}\n{indent}workers: '2'\n"
+    file.write_text(text, encoding="utf-8")
+
+    edit.put("mine", {"workers": "3", "epochs": "5"})
+    assert {"3", "5"} <= set(map(str, stack_config.config_of("mine").values()))
+    edit.put("mine", {"rayToken": None, "epochs": None})
+    assert {"workers": "3"} == stack_config.config_of("mine")
+
+
+def test_make_set_refuses_a_form_that_it_can_t_change(stacks: Path) -> None:
+    """And leaves the file as it was; a text that is no YAML is no reason to break off, either."""
+    file = stacks / "Pulumi.mine.yaml"
+    for text in ("config: {workers: '2'}\n", "config:\n  environment:\n  - A\n  workers: '2'\n"):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ToolError) as refused:
+            edit.put("mine", {"workers": "3", "environment": None, "script": "\udce4"})
+        assert "workers" in str(refused.value)
+        assert text == file.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("given", "part"),
     [
