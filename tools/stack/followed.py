@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.3
 """Between two looks at the log of events."""
 PRINTED, ERRORS, EVENTS = "printed.txt", "errors.txt", "events.json"
+PREVIEW = "preview"
+"""The folder of a preview, which takes no lock: beside an update it would empty the files that are followed."""
 
 NewScreen = Callable[[Update], "Screen"]
 
@@ -51,7 +53,7 @@ def run(
     update = Update()
     command = [*command, "--event-log", str(folder / EVENTS)]
     with ExitStack() as stack_of:
-        screen = stack_of.enter_context(new_screen(update)) if new_screen else None
+        screen = stack_of.enter_context(_shown(new_screen, update))
         output = stack_of.enter_context(_files(folder)) if screen else None
         stack_of.enter_context(_following(Follower(folder, update, screen, previewed)))
         status = session.run(command, {**environment, **SWITCH}, ROOT, output)
@@ -60,22 +62,23 @@ def run(
 
 
 def run_quietly(command: Sequence[str], environment: Mapping[str, str], stack: str) -> tuple[int, Update]:
-    """Run a preview like an update; its output stays in files for `print_output`."""
-    folder = folder_of(stack)
+    """Run a preview like an update; its output stays in files of its own."""
+    folder = folder_of(stack) / PREVIEW
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     update, log = Update(), folder / EVENTS
     log.unlink(missing_ok=True)
     with _files(folder) as output:
         status = session.run([*command, "--event-log", str(log)], {**environment, **SWITCH}, ROOT, output)
     for event in EventLog(log).read():
-        update.take(event)
+        with _tolerated("the preview"):
+            update.take(event)
     log.unlink(missing_ok=True)
     return status, update
 
 
 def print_output(stack: str) -> None:
-    """Print the output of a stack's last command, to stdout and stderr."""
-    folder = folder_of(stack)
+    """Print the output of a stack's last preview, to stdout and stderr."""
+    folder = folder_of(stack) / PREVIEW
     for name, out in ((PRINTED, sys.stdout), (ERRORS, sys.stderr)):
         out.write((folder / name).read_text(encoding="utf-8", errors="replace"))
         out.flush()
@@ -105,6 +108,35 @@ def _files(folder: Path) -> Iterator[session.Output]:
         yield printed, errors
 
 
+@contextmanager
+def _shown(new_screen: NewScreen | None, update: Update) -> Iterator[Screen | None]:
+    """Yield the screen while it is shown; None if there is none or it can't be drawn: then pulumi draws its own."""
+    screen = None
+    if new_screen:
+        with _tolerated("the update"):
+            screen = new_screen(update).__enter__()
+    try:
+        yield screen
+    finally:
+        if screen:
+            with _tolerated("the update"):
+                screen.__exit__(None, None, None)
+
+
+@contextmanager
+def _tolerated(what: str, troubles: set[str] | None = None) -> Iterator[None]:
+    """Print what went wrong, each text once, and go on: a display that fails must end no update."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, the update is worth more
+        text = f"{type(error).__name__}: {error}"
+        if text not in (troubles or ()):
+            with suppress(OSError):  # the terminal itself may be gone
+                say(f"{what} goes on, but can't be followed: {text}")
+        if troubles is not None:
+            troubles.add(text)
+
+
 class Follower:
     """Reads events and errors as they come, for as long as it is wanted."""
 
@@ -115,22 +147,30 @@ class Follower:
         self._update, self._screen, self._previewed = update, screen, previewed
         self._tail: Callable[[], None] = lambda: None
         self._is_previewed = False
+        self._troubles = set[str]()
         if screen:
             from tools.stack.screen import Tail
 
             self._tail = Tail(folder / ERRORS, screen.print).read
 
+    def tolerated(self) -> AbstractContextManager[None]:
+        """Print what goes wrong in it once, and go on."""
+        return _tolerated("the update", self._troubles)
+
     def step(self) -> None:
         """Take what is new."""
         events = list(self._log.read())
         for event in events:  # all of them, before anything is shown that might fail
-            self._update.take(event)
+            with self.tolerated():
+                self._update.take(event)
         if self._update.is_previewed and not self._is_previewed:
             self._is_previewed = True
-            self._previewed(self._update)
+            with self.tolerated():
+                self._previewed(self._update)
         if self._screen:
             for event in events:
-                self._screen.take(event)
+                with self.tolerated():
+                    self._screen.take(event)
         self._tail()
         if self._screen:
             self._screen.tick()
@@ -142,15 +182,10 @@ def _following(follower: Follower) -> Iterator[None]:
     is_over = threading.Event()
 
     def follow() -> None:
-        troubles = set[str]()
         while True:
             was_over = is_over.wait(LOOK_SECONDS)
-            try:
+            with follower.tolerated():
                 follower.step()
-            except Exception as error:  # noqa: BLE001 - a display that fails must end no update
-                if (text := f"{type(error).__name__}: {error}") not in troubles:
-                    troubles.add(text)
-                    say(f"the update goes on, but can't be followed: {text}")
             if was_over:
                 return
 

@@ -54,15 +54,27 @@ class Screen:
 
     def __enter__(self) -> Screen:
         self._modes = _without_echo()
-        self._live.start()
-        self.draw()
+        try:
+            self._live.start()
+            self.draw()
+        except Exception:
+            self._restore()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.draw(is_over=True)
-        self._live.stop()
-        if self._modes:
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._modes)
+        try:
+            self.draw(is_over=True)
+        finally:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Give the terminal back with its cursor and its echo, whatever could not be drawn."""
+        try:
+            self._live.stop()
+        finally:
+            if self._modes:
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._modes)
 
     def take(self, event: Event) -> None:
         """Print what stays of an event above the table."""

@@ -57,7 +57,7 @@ class EventLog:
                 event = json.loads(line)
             except ValueError:
                 continue  # a phase that began while this was read
-            if (event.get("diagnosticEvent") or {}).get("severity") != "debug":
+            if isinstance(event, dict) and (event.get("diagnosticEvent") or {}).get("severity") != "debug":
                 yield event
 
 

@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import tempfile
+import termios
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rich.console import Console
 from tests.unit.tools.test_stack_update import CANCELLING, FIRST, JOB, began, ended, error, planned, step
 from tools.follow.source import News
 from tools.stack import followed, session
+from tools.stack import screen as screen_module
 from tools.stack.screen import HINT, Screen
 from tools.stack.update import Update
 
@@ -194,6 +196,80 @@ def test_a_screen_that_fails_ends_no_update(command: list[str], capfd: pytest.Ca
 
     assert (3, 1) == (status, update.kept_runs)
     assert capfd.readouterr().err.count("cannot draw") == 1
+
+
+def test_a_preview_leaves_the_files_of_an_update_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preview takes no lock; the update would count no run any more, and what it printed would be lost."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    folder = followed.folder_of("local")
+    folder.mkdir(parents=True)
+    files = [folder / name for name in (followed.EVENTS, followed.PRINTED, followed.ERRORS)]
+    for file in files:
+        file.write_text(file.name, encoding="utf-8")
+
+    followed.run_quietly([sys.executable, "-c", "print('previewed')"], {}, "local")
+
+    assert [file.name for file in files] == [file.read_text(encoding="utf-8") for file in files]
+
+
+class Failing(Runs):
+    """A source that can't be read any more."""
+
+    def poll(self) -> list[News]:
+        """Only at first."""
+        if self._polls:
+            raise PermissionError("no such runs")
+        return super().poll()
+
+
+def test_a_screen_that_can_be_drawn_no_more_ends_no_update(
+    command: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither at its start nor at its end; the terminal gets its cursor and its echo back."""
+    modes = ["quiet", ""]
+    monkeypatch.setattr(screen_module, "_without_echo", modes.copy)
+    monkeypatch.setattr(termios, "tcsetattr", lambda *_: modes.append("restored"))
+    out = io.StringIO()
+
+    def new_screen(update: Update) -> Screen:
+        return Screen(update, Failing("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24))
+
+    status, update = followed.run(command, {}, "local", new_screen=new_screen)
+
+    assert (3, 1) == (status, update.kept_runs)
+    assert "restored" in modes
+    assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l")
+    assert "PermissionError" in capfd.readouterr().err
+
+
+def test_an_end_that_can_t_be_drawn_ends_no_update(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """As where the terminal was closed meanwhile: the status of the update stays, and its result is published."""
+
+    class Closed(Screen):
+        def __exit__(self, *_: object) -> None:
+            super().__exit__()
+            raise OSError(5, "Input/output error")
+
+    def new_screen(update: Update) -> Screen:
+        return Closed(update, None, {}, Console(file=io.StringIO(), force_terminal=True, width=80, height=24))
+
+    assert followed.run(command, {}, "local", new_screen=new_screen)[0] == 3
+    assert "Input/output" in capfd.readouterr().err
+
+
+def test_an_event_that_is_unknown_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As of an engine that is newer, all of them read at one look."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    broken: list[Any] = [None, [], 1, {"resourcePreEvent": {}}, {"diagnosticEvent": {"severity": "error"}}, {"new": 1}]
+    events = [*planned("ray-1"), FIRST[-1], *broken, began("ray-1"), *broken, ended("ray-1")]
+    program = "import sys; open(sys.argv[3], 'w').write(sys.argv[1])"
+    command = [sys.executable, "-c", program, "".join(f"{json.dumps(event)}\n" for event in events)]
+
+    assert followed.run(command, {}, "local")[1].kept_runs == 1
+    assert followed.run_quietly(command, {}, "local")[1].kept_runs == 1
+    assert "KeyError" in capfd.readouterr().err
 
 
 def test_a_passphrase_is_asked_for_by_pulumis_own_display() -> None:
