@@ -42,7 +42,7 @@ def sync(parts: Iterable[str]) -> None:
         command += [_PARTS[part][0], part]
     if stamp == digest:
         command += ["--inexact"]
-    say("Python environment: installing what uv.lock names into .venv")
+    say("Python environment: installing what uv.lock names into .venv, and compiling it, once")
     _STAMP.unlink(missing_ok=True)
     if subprocess.run(command, cwd=ROOT, env=_environment(), stdout=sys.stderr, check=False).returncode != 0:
         raise ToolError(f"the locked environment could not be installed: see above, then `{' '.join(command)}`")
