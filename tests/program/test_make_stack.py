@@ -171,11 +171,12 @@ def test_a_failed_update_ends_with_what_failed_what_is_kept_and_what_to_type(sto
 
 
 def test_up_and_preview_say_in_words_what_they_are_about(story: Story) -> None:
-    """Before what the engine says: of an update before it begins, of a preview before its first line."""
+    """Of a preview before the engine's first line; of an update as soon as its plan is there, which one of a second
+    that prints through a pipe does not wait for."""
     first, again, with_set = (story.done[step] for step in ("up", "again", "with SET"))
     preview = story.done["preview"].stdout
 
-    assert first.stdout.index("2 runs") < first.stdout.index("Updating (local)")
+    assert "a new measurement: 2 runs" in first.stdout
     assert "all 2 runs" in again.stdout
     assert "2 runs repeated" in with_set.stdout
     assert "results/local" in with_set.stdout

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.3
 """Between two looks at the log of events."""
+PLAN_SECONDS = 0.02
+"""Likewise until the preview has ended: the update that follows overwrites its log at once. No run is there yet."""
 PRINTED, ERRORS, EVENTS = "printed.txt", "errors.txt", "events.json"
 PREVIEW = "preview"
 """The folder of a preview, which takes no lock: beside an update it would empty the files that are followed."""
@@ -146,7 +148,7 @@ class Follower:
         self._log = EventLog(folder / EVENTS)
         self._update, self._screen, self._previewed = update, screen, previewed
         self._tail: Callable[[], None] = lambda: None
-        self._is_previewed = False
+        self.is_previewed = False
         self._troubles = set[str]()
         if screen:
             from tools.stack.screen import Tail
@@ -163,10 +165,10 @@ class Follower:
         for event in events:  # all of them, before anything is shown that might fail
             with self.tolerated():
                 self._update.take(event)
-        if self._update.is_previewed and not self._is_previewed:
-            self._is_previewed = True
-            with self.tolerated():
-                self._previewed(self._update)
+            if self._update.is_previewed and not self.is_previewed:  # as planned, before a step of the update
+                self.is_previewed = True
+                with self.tolerated():
+                    self._previewed(self._update)
         if self._screen:
             for event in events:
                 with self.tolerated():
@@ -183,7 +185,7 @@ def _following(follower: Follower) -> Iterator[None]:
 
     def follow() -> None:
         while True:
-            was_over = is_over.wait(LOOK_SECONDS)
+            was_over = is_over.wait(LOOK_SECONDS if follower.is_previewed else PLAN_SECONDS)
             with follower.tolerated():
                 follower.step()
             if was_over:
