@@ -90,7 +90,7 @@ def test_ranks_that_train_alone_are_seen(tmp_path: Path) -> None:
 
 def test_a_batch_of_each_worker_is_named(tmp_path: Path) -> None:
     """Weak scaling."""
-    path = broken(tmp_path, ("given.batch // world", "given.batch"))
+    path = broken(tmp_path, ("options.batch // world", "options.batch"))
     (tmp_path / "b").mkdir()
     baseline = run_one(path, "baseline", tmp_path / "b", python=TORCH)[1]
     found = native(path, tmp_path)
@@ -215,7 +215,7 @@ def test_rows_of_a_stream_have_no_numbers(tmp_path: Path) -> None:
         "    class Stream(torch.utils.data.IterableDataset):\n"
         "        def __iter__(self):\n"
         "            return (data[row] for row in range(dist.get_rank(), len(data), world))\n"
-        "    loader = DataLoader(Stream(), batch_size=given.batch // world)\n    #"
+        "    loader = DataLoader(Stream(), batch_size=options.batch // world)\n    #"
     )
     found = native(broken(tmp_path, ("    loader =", stream)), tmp_path)
 
@@ -305,8 +305,9 @@ def test_cpus_are_those_of_the_threads_that_computed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arm", ["baseline", "ray"])
 def test_a_run_tells_what_it_used_and_how_far_it_is(arm: str, tmp_path: Path) -> None:
-    """CPU time, memory, samples and throttling of each rank, and its epochs."""
-    flags = ["--script-arguments=--epochs {epochs} --batch 32", "--epochs=4"]
+    """CPU time, memory, samples and throttling of each rank, and its epochs: enough of them for a sample, of which there
+    is one a second."""
+    flags = ["--script-arguments=--epochs {epochs} --batch 32", "--epochs=24"]
     found = measure_one(EXAMPLES / "torch_ddp.py", arm, tmp_path, *flags, python=TORCH)
     told = [describe(event) for event in read_new(tmp_path / "progress.jsonl", 0)[0] if event["event"] == "steps"]
 
@@ -316,5 +317,5 @@ def test_a_run_tells_what_it_used_and_how_far_it_is(arm: str, tmp_path: Path) ->
         assert (worker.peak_memory_bytes or 0) > 50 * 2**20
         assert worker.throttled_seconds is not None
     assert any(worker.samples for worker in found.workers)
-    assert "epoch 4/4, step 64/64  0 s left" == told[-1]
+    assert "epoch 24/24, step 64/64  0 s left" == told[-1]
     assert "only the native arm probes the link" == found.reasons["allReduce"]
