@@ -262,7 +262,7 @@ MORE = (
         meaning="CPU seconds a second of a worker, mean over the workers",
     ),
     Measure(
-        name="throttledSeconds", title="Contest back by the quota", unit="s", digits=1, better="lower",
+        name="throttledSeconds", title="Held back by the quota", unit="s", digits=1, better="lower",
         of=_of_workers(lambda worker: worker.throttled_seconds, max),
         meaning="time that the cgroup held the arm's most throttled worker back",
     ),

@@ -167,7 +167,7 @@ class Comparison:
     arms: Annotated[dict[str, ArmSummary], "the arms that were measured, by name"]
     absent: Annotated[dict[str, str], "the arms that were not, and why"]
     ratios: Annotated[dict[str, Estimate | None], "by name, see below"]
-    break_even: Annotated[dict[str, BreakEven | None], "by the arm that Ray is held against"]
+    break_even: Annotated[dict[str, BreakEven | None], "by the arm that Ray is compared with"]
     break_even_epochs: Annotated[
         int | None, "from so many epochs on Ray takes less than each alternative, with 95 % confidence"
     ]

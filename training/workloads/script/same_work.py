@@ -35,20 +35,20 @@ ITEMS = (
     Item(
         name="steps",
         title="steps of the run",
-        torch="of the first optimizer that steps; one that steps inside another is that other's",
+        torch="of the first optimizer that steps; one that another optimizer steps does not count",
         keras="batches of `fit`",
         boosters="rounds",
     ),
     Item(
         name="optimizers",
         title="steps of every optimizer",
-        torch="of each, and whether the others go in step with the first",
+        torch="of each; unknown if another one steps while the first one does not",
     ),
     Item(
         name="rowsPerStep",
         title="rows a step, over all ranks",
         torch="counted when a DataLoader delivers them, while gradients are on",
-        keras="as `fit` was told, which is no count",
+        keras="as `fit` was told; not counted",
         boosters="as each rank's DMatrix or Dataset counts them",
     ),
     Item(
@@ -60,16 +60,16 @@ ITEMS = (
     Item(
         name="rowsDisjoint",
         title="no row on two ranks",
-        torch="numbers of the rows of the first pass and of the last of the passes 2, 4, 8, …, through `Subset`, where "
-        "all ranks read one data set: told by what it holds in attributes (arrays, lists, tables, numbers), or by "
+        torch="row numbers in the first pass and in the latest of the passes 2, 4, 8, …, also through `Subset`, if all "
+        "ranks read the same data set. That is recognised by its attributes (arrays, lists, tables, numbers), or by "
         "its own fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
     ),
     Item(
         name="input",
         title="what enters the first module that has parameters",
-        torch="how many numbers in all, over all ranks, from the second step on, and their type; where rows vary in "
-        "size, less than 1.5 times as many",
+        torch="how many numbers over all ranks, from the second step on, and their type; if rows vary in size, arms "
+        "may differ by a factor of up to 1.5",
         boosters="number of features",
     ),
     Item(name="autocast", title="autocast", torch="when that module is called"),
@@ -95,19 +95,19 @@ ITEMS = (
     Item(
         name="learningRate",
         title="learning rate: highest and mean over the steps",
-        torch="of every group of every optimizer",
+        torch="of every parameter group of every optimizer",
         keras="of the model's optimizer",
         boosters="as `train` was told",
     ),
     Item(
         name="hyperparameters",
         title="what else decides a step",
-        torch="numbers of every group, as momentum and weight decay, after its steps 1, 2, 4, 8, …",
+        torch="numbers of every parameter group, such as momentum and weight decay, after its steps 1, 2, 4, 8, …",
     ),
     Item(
         name="validation",
         title="validations",
-        torch="passes over a DataLoader that no step was made of",
+        torch="passes over a DataLoader without a training step",
         keras="of `fit`",
     ),
     Item(
@@ -121,7 +121,7 @@ ITEMS = (
         name="boosterParameters",
         title="parameters of the trees",
         torch="",
-        boosters="all that `train` was given, but threads and addresses",
+        boosters="all that `train` was given, except threads and addresses",
     ),
 )
 """Items in the order in which they are printed."""
