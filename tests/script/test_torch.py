@@ -305,8 +305,8 @@ def test_cpus_are_those_of_the_threads_that_computed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arm", ["baseline", "ray"])
 def test_a_run_tells_what_it_used_and_how_far_it_is(arm: str, tmp_path: Path) -> None:
-    """CPU time, memory, samples and throttling of each rank, and its epochs: enough of them for a sample, of which there
-    is one a second."""
+    """CPU time, memory, samples and throttling of each rank, and its epochs: enough of them for a sample, of which
+    there is one a second."""
     flags = ["--script-arguments=--epochs {epochs} --batch 32", "--epochs=24"]
     found = measure_one(EXAMPLES / "torch_ddp.py", arm, tmp_path, *flags, python=TORCH)
     told = [describe(event) for event in read_new(tmp_path / "progress.jsonl", 0)[0] if event["event"] == "steps"]
