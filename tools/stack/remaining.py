@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Mapping
 
-from tools.stack.update import Update
+from tools.stack.update import Update, side_of
 
 BETWEEN_SECONDS = 2.0
 """From the end of a run to the start of the next."""
-_SIDE = re.compile(r"(.+)-\d+")
 
 
 class Remaining:
@@ -43,12 +41,6 @@ class Remaining:
             return statistics.fmean(own)
         others = [statistics.fmean(values) for values in self._own.values()] or list(self._known.values())
         return self._known.get(side) or (statistics.fmean(others) if others else None)
-
-
-def side_of(run: str) -> str:
-    """The arm of a run, of a workers' curve with its workers: `ray-w1` of `ray-w1-2`."""
-    parts = _SIDE.fullmatch(run)
-    return parts[1] if parts else run
 
 
 def in_words(seconds: float) -> str:

@@ -20,6 +20,10 @@ SWITCH = {"PULUMI_DEBUG_COMMANDS": "true"}
 _RUN_TYPES = ("/training:Run", "/ray:Run", "/cluster:JobResult")
 """Ends of the types whose resources are runs, or of a cluster the results of runs."""
 _JOB = "kubernetes:batch/v1:Job"
+_STACK = "pulumi:pulumi:Stack"
+_SIDE = re.compile(r"(.+)-(\d+)")
+_INPUTS = ("datasetPath", "rayDashboard")
+"""Settings of a run that its inputs hold as they are, beside the recipe."""
 _LEAVES_IT = ("create", "create-replacement", "same", "update", "import")
 """Operations after which a resource is what it is to be. `replace` alone is none: it may stand before the creation."""
 _OF_RESULT = "-result"
@@ -71,6 +75,12 @@ class Update:
     """Those of them that are there, but as something else than they are to be now."""
     differences: dict[str, tuple[object, object]] = field(default_factory=dict)
     """By key of the recipe, what those have and what they are to have."""
+    existing: set[str] = field(default_factory=set)
+    """Runs that were there before, whatever happens to them."""
+    left_out: set[str] = field(default_factory=set)
+    """Those of them that are no longer part of the measurement; their files stay."""
+    compared_repeats: int = 0
+    """Repeats of the stack's last complete measurement; 0 if there is none."""
     others: int = 0
     """Resources beside the runs that are to be made or changed."""
     kept: set[str] = field(default_factory=set)
@@ -116,16 +126,21 @@ class Update:
             self.current = name if name in self.planned or not self.planned else self.current
 
     def _plan(self, run: str, metadata: Mapping[str, Any], *, is_made: bool) -> None:
+        if metadata["type"] == _STACK:
+            self.compared_repeats = _compared_repeats(metadata)
         if not run:
             is_real = (metadata.get("new") or {}).get("custom") and not metadata["type"].startswith("pulumi:providers:")
             self.others += bool(is_real and is_made and metadata["op"] != "replace" and metadata["type"] != _JOB)
             return
+        if metadata.get("old"):
+            self.existing.add(run)
         if metadata["op"] == "delete":
+            self.left_out.add(run)
             return
         self.planned[run] = self.planned.get(run, False) or is_made
         if "replace" in metadata["op"]:
             self.replaced.add(run)
-            self.differences |= _differences(metadata)
+            self.differences = _differences(metadata, repeat_of(run)) | self.differences
 
     def _end(self, step: Mapping[str, Any]) -> None:
         metadata = step["metadata"]
@@ -158,17 +173,48 @@ def _name(metadata: Mapping[str, Any]) -> str:
     return str(metadata["urn"]).rpartition("::")[2]
 
 
-def _differences(metadata: Mapping[str, Any]) -> dict[str, tuple[object, object]]:
-    """Return the differing values of a run's recipe, before and after."""
-    recipes = [((metadata.get(when) or {}).get("inputs") or {}).get("recipe") for when in ("old", "new")]
-    if not all(isinstance(recipe, str) for recipe in recipes):
+def side_of(run: str) -> str:
+    """The arm of a run, of a workers' curve with its workers: `ray-w1` of `ray-w1-2`."""
+    parts = _SIDE.fullmatch(run)
+    return parts[1] if parts else run
+
+
+def repeat_of(run: str) -> int:
+    """The repeat of a run, from 1; 0 of a name that has none."""
+    parts = _SIDE.fullmatch(run)
+    return int(parts[2]) if parts else 0
+
+
+def _differences(metadata: Mapping[str, Any], repeat: int) -> dict[str, tuple[object, object]]:
+    """Return the differing settings of a run, before and after: of its recipe, and those that are inputs by
+    themselves."""
+    inputs = [(metadata.get(when) or {}).get("inputs") or {} for when in ("old", "new")]
+    if not all(isinstance(each.get("recipe"), str) for each in inputs):  # as of what a replacement deletes
         return {}
-    before, after = (json.loads(str(recipe)) for recipe in recipes)
-    return {
-        key: (before.get(key), after.get(key))
-        for key in sorted({*before, *after})
-        if before.get(key) != after.get(key) and key != "seed"
-    }
+    before, after = (_settings_of(each, repeat) for each in inputs)
+    if before.get("workload") != after.get("workload"):  # the keys of one mean nothing to the other
+        return {key: (before.get(key), after.get(key)) for key in ("workload", *(before.keys() & after.keys()))
+                if before.get(key) != after.get(key)}  # fmt: skip
+    keys = sorted({*before, *after})
+    return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
+
+
+def _settings_of(inputs: Mapping[str, Any], repeat: int) -> dict[str, object]:
+    """Return the settings of a run by key; the seed is the first repeat's, from which the others count."""
+    recipe: dict[str, object] = json.loads(inputs["recipe"])
+    if isinstance(seed := recipe.get("seed"), int) and repeat:
+        recipe["seed"] = seed - repeat + 1
+    return recipe | {key: inputs[key] for key in _INPUTS if key in inputs}
+
+
+def _compared_repeats(metadata: Mapping[str, Any]) -> int:
+    """Return the repeats of the comparison among a stack's outputs; 0 if there is none that can be read."""
+    outputs = (metadata.get("old") or {}).get("outputs") or {}
+    try:
+        arms = json.loads(outputs["comparison"])["arms"]
+        return max((len(arm["runs"]) for arm in arms.values()), default=0)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return 0
 
 
 def plain(message: str) -> str:

@@ -1,6 +1,7 @@
 """What an update does with its runs: from pulumi's log of events to words beforehand, and to the lines at its end."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,8 @@ from typing import Any
 import pytest
 
 from tools.stack.preview_words import words
-from tools.stack.remaining import Remaining, in_words, side_of
-from tools.stack.update import EventLog, Update, ending
+from tools.stack.remaining import Remaining, in_words
+from tools.stack.update import EventLog, Update, ending, side_of
 
 RUN, RESULT, JOB = (
     "pulumi-python:dynamic/training:Run",
@@ -26,6 +27,8 @@ def step(kind: str, name: str, op: str, *, planning: bool = False, of: str = RUN
         when: {"custom": True, "inputs": {"recipe": json.dumps(recipe)} if recipe else {}}
         for when, recipe in ({"old": None, "new": None} | recipes).items()
     }
+    if op == "create":
+        inputs["old"] = {}
     metadata = {"op": op, "urn": f"urn:pulumi:local::p::{of}::{name}", "type": of, **inputs}
     return {kind: {"metadata": metadata, **({"planning": True} if planning else {})}}
 
@@ -231,7 +234,10 @@ CHANGED = {"old": {"epochs": 2, "seed": 1, "model": "cnn"}, "new": {"epochs": 3,
             ("2 runs missing", "1 run kept", "about 65 s"),
         ),
         (planned("baseline-1", "ray-1", op="same"), ("all 2 runs are there",)),
-        (planned("baseline-1", "ray-1", op="replace", **CHANGED), ("epochs 2 → 3:", "2 runs repeated", "results/mine")),
+        (
+            planned("baseline-1", "ray-1", op="replace", **CHANGED),
+            ("epochs 2 → 3, seed 1 → 2:", "2 runs repeated", "results/mine"),
+        ),
         (planned("baseline-1", op="replace"), ("versions", "1 run repeated", "results/mine")),
         ([*FIRST, *planned("operator", of="kubernetes:helm.sh/v3:Release")], ("3 runs", "1 other resource")),
         (planned("operator", of="kubernetes:helm.sh/v3:Release"), ()),
@@ -243,4 +249,111 @@ def test_a_preview_in_words(events: list[dict[str, Any]], expected: tuple[str, .
 
     assert all(part in text for part in expected)
     assert bool(text) == bool(expected)
-    assert "seed" not in text
+
+
+def measured(repeats: int) -> dict[str, Any]:
+    """The stack's own step, whose comparison is of so many repeats."""
+    event = step("resourcePreEvent", "p-local", "same", planning=True, of="pulumi:pulumi:Stack", old={"x": 1})
+    comparison = json.dumps({"arms": {"ray": {"runs": [{}] * repeats}}})
+    event["resourcePreEvent"]["metadata"]["old"]["outputs"] = {"comparison": comparison}
+    return event
+
+
+COUNTED = re.compile(r"(\d+) (?:runs? )?(repeated|added|missing|kept|left out)")
+SAME = {"old": {"epochs": 2}, "new": {"epochs": 2}}
+BOTH = [f"{arm}-{repeat}" for repeat in (1, 2) for arm in ("baseline", "ray")]
+
+
+@pytest.mark.parametrize(
+    ("events", "keys", "counts"),
+    [
+        (  # epochs and repeats changed
+            [
+                measured(2),
+                *planned(*BOTH, op="replace", **CHANGED),
+                *planned("baseline-3", "ray-3"),
+                *planned(*BOTH, op="delete-replaced", old=CHANGED["old"]),
+            ],
+            ["epochs 2 → 3", "repeats 2 → 3", "seed 1 → 2"],
+            ["4 repeated", "2 added"],
+        ),
+        (  # repeats alone
+            [measured(2), *planned(*BOTH, op="same", **SAME), *planned("baseline-3", "ray-3")],
+            ["repeats 2 → 3"],
+            ["2 added", "4 kept"],
+        ),
+        (  # an update with more repeats was stopped in the third: nothing changed since
+            [measured(1), *planned(*BOTH, op="same", **SAME), *planned("baseline-3", "ray-3")],
+            [],
+            ["2 missing", "4 kept"],
+        ),
+        (  # a first measurement was stopped, and a setting changed
+            [*planned(*BOTH, op="replace", **CHANGED), *planned("baseline-3")],
+            ["epochs 2 → 3", "seed 1 → 2"],
+            ["4 repeated", "1 missing"],
+        ),
+        (  # fewer repeats
+            [measured(2), *planned(*BOTH[:2], op="same", **SAME), *planned(*BOTH[2:], op="delete", **SAME)],
+            ["repeats 2 → 1"],
+            ["2 left out"],
+        ),
+        (  # another arm, with which all are measured again
+            [measured(2), *planned(*BOTH, op="replace", **SAME), *planned("wide-1", "wide-2")],
+            ["with wide"],
+            ["4 repeated", "2 added"],
+        ),
+        (  # an arm less
+            [measured(2), *planned("ray-1", "ray-2", op="same", **SAME), *planned("baseline-1", op="delete", **SAME)],
+            ["without baseline"],
+            ["1 left out"],
+        ),
+    ],
+)
+def test_a_preview_names_every_changed_key_and_what_it_does_with_each_run(
+    events: list[dict[str, Any]], keys: list[str], counts: list[str]
+) -> None:
+    """Repeated is what was measured, added what was not asked for before, missing what an update did not come to."""
+    text = words(update_after(events), "mine", KNOWN)
+    head, _, rest = text.partition(": ") if keys else ("", "", text)
+    counted = COUNTED.findall(rest)
+
+    assert sorted(keys) == sorted(filter(None, head.split(", ")))
+    assert sorted(counts) == sorted(f"{number} {what}" for number, what in counted)
+
+
+def test_every_changed_key_is_named_however_many() -> None:
+    """The values of the first; a workload's own keys mean nothing of another."""
+    before, after = ({f"key{number}": value for number in range(9)} for value in (1, 2))
+    text = words(update_after(planned("ray-1", op="replace", old=before, new=after)), "mine", {})
+    other = words(
+        update_after(
+            planned(
+                "ray-1",
+                op="replace",
+                old={"workload": "cnn", "model": "x", "workers": 2},
+                new={"workload": "script", "script": "y", "workers": 3},
+            )
+        ),
+        "mine",
+        {},
+    )
+
+    assert before.keys() <= set(re.findall(r"key\d", text))
+    assert text.count("1 → 2") == 4
+    assert other.partition(": ")[0].split(", ") == ["workload cnn → script", "workers 2 → 3"]
+
+
+def test_what_a_run_is_given_beside_its_recipe_is_named() -> None:
+    """Data at another place, and Ray's dashboard."""
+    events = planned("ray-1", op="replace", **SAME)
+    for when, value in (("old", "False"), ("new", "True")):
+        events[0]["resourcePreEvent"]["metadata"][when]["inputs"]["rayDashboard"] = value
+
+    assert words(update_after(events), "mine", {}).split()[:4] == ["rayDashboard", "False", "→", "True:"]
+
+
+def test_the_seed_is_named_as_it_was_set() -> None:
+    """Each repeat has its own, counted from the first's."""
+    events = planned("ray-3", op="replace", old={"seed": 4}, new={"seed": 9})
+
+    assert words(update_after(events), "mine", {}).split()[:4] == ["seed", "2", "→", "7:"]
