@@ -23,6 +23,7 @@ from infra.places.cluster.fit import (
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.network_spec import API_SERVER_PORTS
 from infra.places.cluster.nodes import allocatable, usable
+from infra.places.cluster.operator_spec import RELEASE
 from infra.places.cluster.place import storage_findings, why_namespace_stays
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
 from infra.places.cluster.ray_api import RayError
@@ -124,15 +125,29 @@ def _operator(api: Any, settings: Settings) -> Iterator[Finding]:
         yield from _api_server(api)
         return
     deployments = kube.items(api, "/apis/apps/v1/deployments", labelSelector=OPERATOR_SELECTOR)
-    versions = operator_versions(deployments, settings.of_cluster.namespace)
+    namespace = settings.of_cluster.namespace
+    versions = operator_versions(deployments, namespace)
     install = set_line("operator", "install")
-    if not versions:
-        where = f"that looks after namespace {settings.of_cluster.namespace}"
+    if any(_is_own(deployment, namespace) for deployment in deployments):
+        # Pulumi deletes a release that the program no longer declares.
+        yield Finding(
+            f"this project installed the KubeRay operator of namespace {namespace}, and operator is existing:"
+            " an update would delete it, and nothing would look after the Ray cluster",
+            (install,),
+        )
+    elif not versions:
+        where = f"that looks after namespace {namespace}"
         yield Finding(f"operator is existing, and this cluster has no KubeRay operator {where}", (install,))
     elif wanted not in versions:
         ways = tuple(set_line("kuberayVersion", version) for version in versions if version)
         listed = ", ".join(version or "of an unknown version" for version in versions)
         yield Finding(f"this cluster's KubeRay operator is {listed}, and kuberayVersion is {wanted}", ways)
+
+
+def _is_own(deployment: Mapping[str, Any], namespace: str) -> bool:
+    metadata = deployment["metadata"]
+    release = (metadata.get("labels") or {}).get("app.kubernetes.io/instance")
+    return release == RELEASE and metadata.get("namespace") == namespace
 
 
 def _foreign_crds(api: Any) -> Iterator[Finding]:

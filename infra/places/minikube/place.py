@@ -63,7 +63,11 @@ class MinikubePlace(ClusterPlace):
     @property
     def checks(self) -> tuple[Check, ...]:
         """The checks of this target, then those of every cluster."""
-        own = (Check(_profile_has_a_name, ("minikubeProfile",)), Check(_network_is_there, ("minikubeCni",)))
+        own = (
+            Check(_profile_has_a_name, ("minikubeProfile",)),
+            Check(_network_is_there, ("minikubeCni",)),
+            Check(_operator_is_installed, ("operator",)),
+        )
         return (*own, *super().checks)
 
     def unfit(self, draft: Draft) -> list[Unfit]:
@@ -255,6 +259,17 @@ def _network_is_there(draft: Draft) -> Iterator[Problem]:
             draft.keys["minikubeCni"].rule.allowed,
             (set_line("minikubeCni", draft.keys["minikubeCni"].default),),
             why=f"there is no file {str(path)!r}, or it can't be read",
+        )
+
+
+def _operator_is_installed(draft: Draft) -> Iterator[Problem]:
+    if draft["operator"] == "existing":
+        yield Problem(
+            draft.shown("operator"),
+            "install, with target minikube",
+            (set_line("operator", "install"),),
+            why="the stack creates this cluster, so no KubeRay exists in it; an update would delete the one that it"
+            " installed",
         )
 
 

@@ -12,6 +12,7 @@ from infra.places.cluster import kube
 from infra.places.cluster.crds import LABEL, OWNER
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.nodes import usable
+from infra.places.cluster.operator_spec import OPERATOR_LABELS
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
 from infra.places.kubernetes import inspection
 from infra.places.kubernetes.inspection import Finding, operator_versions
@@ -48,7 +49,7 @@ def operator(image: str, *args: str, namespace: str = "elsewhere") -> dict[str, 
     container = {"image": image, "args": list(args)}
     labels = {"app.kubernetes.io/name": "kuberay-operator"}
     template = {"spec": {"containers": [container]}}
-    return {"metadata": {"name": f"op-{namespace}", "labels": labels}, "spec": {"template": template}}
+    return {"metadata": {"name": f"op-{namespace}", "namespace": namespace, "labels": labels}, "spec": {"template": template}}
 
 
 def test_an_empty_cluster_with_room_is_fine(cluster: tuple[Api, Any]) -> None:
@@ -208,6 +209,24 @@ def test_an_operator_that_exists_has_the_version_that_is_set(cluster: tuple[Api,
     assert ("pulumi config set kuberayVersion 1.5.1",) == refused.ways
     wording("cluster", str(refused), "an operator of another version")
     assert [] == found(client, operator="existing", kuberayVersion="1.5.1")
+
+
+def test_an_operator_that_this_project_installed_is_kept(cluster: tuple[Api, Any], wording: Wording) -> None:
+    """`operator` set from install to existing: Pulumi would delete it. One of the same release name elsewhere is not
+    this stack's."""
+    api, client = cluster
+    image = "quay.io/kuberay/operator:v1.6.2"
+    theirs, own = operator(image), operator(image, namespace=NAMESPACE)
+    for deployment in (theirs, own):
+        deployment["metadata"]["labels"] |= OPERATOR_LABELS
+
+    api.put("/apis/apps/v1", "deployments", theirs, "elsewhere")
+    assert [] == found(client, operator="existing")
+    api.put("/apis/apps/v1", "deployments", own, NAMESPACE)
+    (refused,) = found(client, operator="existing")
+    assert ("pulumi config set operator install",) == refused.ways
+    assert [] == found(client, operator="install")
+    wording("cluster", str(refused))
 
 
 @pytest.mark.parametrize(

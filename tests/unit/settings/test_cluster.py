@@ -66,6 +66,13 @@ def test_a_stack_whose_name_makes_no_profile_says_so() -> None:
     assert "pulumi config set minikubeProfile ray-worth-it-my-stack" in found
 
 
+def test_a_minikube_stack_installs_its_operator() -> None:
+    """There is none in the cluster that it creates, and one that it installed would be deleted."""
+    found = only_problem(target="minikube", operator="existing")
+
+    assert "pulumi config set operator install" in found
+
+
 def test_a_kubeconfig_in_the_home_folder_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The provider knows no ~."""
     monkeypatch.setenv("HOME", "/home/someone")
