@@ -13,7 +13,7 @@ from compare.clock import clock_of, step_seconds, whole_seconds
 from compare.measurement import Context, Measurement, Run
 from compare.ratios import ZERO, estimate, link, spread
 from compare.schema import CurvePoint, Estimate, Projection, Spread, WorkersCurve
-from training.contract.arms import BASELINE, NATIVE, RAY
+from training.contract.arms import BASELINE, NATIVE, RAY, counted
 
 NOT_ASKED = "workersCurve is none"
 ONE_REPEAT = "one repeat has no interval"
@@ -71,7 +71,7 @@ def _problem(measurement: Measurement, repeats: Sequence[Repeat]) -> str:
         point = Measurement(replace(measurement.context, recipe=recipe, arms=(RAY.name,)), runs)
         for name, (passed, why) in fairness.verify(point).items():
             if passed is False:
-                return f"not comparable: {name} failed with {_workers(number)}: {why}"
+                return f"not comparable: {name} failed with {counted(number, 'worker')}: {why}"
     checks = fairness.verify_points(
         measurement.workload, [{str(number): run for number, run in repeat.items()} for repeat in repeats]
     )
@@ -171,7 +171,3 @@ def _costs_more_from(points: Sequence[CurvePoint], reasons: dict[str, str]) -> i
         "with no number of workers a run costs more than with the number before, with 95 % confidence"
     )
     return None
-
-
-def _workers(number: int) -> str:
-    return f"{number} worker{'s' if number != 1 else ''}"

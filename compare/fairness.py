@@ -13,7 +13,7 @@ from typing import Any
 from compare import quiet
 from compare.clock import seconds_to_target
 from compare.measurement import CompareError, Context, Measurement, Repeat, Run
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, counted
 from training.contract.recipe import Recipe
 from training.contract.result import WORKERS, Software, Worker
 from training.contract.workload import Workload
@@ -89,10 +89,13 @@ def _never_retried(runs: Sequence[Run]) -> dict[str, Check]:
 
 
 def _retried(run: Run) -> str:
-    number = run.result.retries
-    times = f"{number} time{'s' if number != 1 else ''}"
-    again = "`make destroy` and `make up` measure again"
-    return f"{run.name} was retried {times} after a failure, so it does not count; {again}" if number else ""
+    if not run.result.retries:
+        return ""
+    times = counted(run.result.retries, "time")
+    return (
+        f"{run.name} was retried {times} after a failure, so it does not count;"
+        " `make destroy` and `make up` measure again"
+    )
 
 
 def _replicas(runs: Sequence[Run], recipe: Recipe) -> Check:
@@ -106,9 +109,9 @@ def _wrong_replicas(run: Run, recipe: Recipe) -> str:
     wanted = ARMS[run.arm].processes(recipe)
     saw, reported = run.result.world_size, len(run.result.workers)
     if saw != wanted:
-        return f"{run.name} trained with {saw} replica(s) where {wanted} were expected"
+        return f"{run.name} trained with {counted(saw or 0, 'replica')} where {wanted} were expected"
     if reported != wanted and WORKERS not in run.result.reasons:
-        return f"{run.name} has reports of {reported} worker(s) where {wanted} were expected"
+        return f"{run.name} has reports of {counted(reported, 'worker')} where {wanted} were expected"
     return ""
 
 
@@ -156,12 +159,13 @@ def _wrong_cpus(run: Run, recipe: Recipe) -> str:
     threads, had = ARMS[run.arm].compute_threads(recipe), _cpus_of(run)
     wanted_cpus, allowed = threads * ARMS[run.arm].processes(recipe), run.result.provenance.cpus_allowed
     if len(had) != min(wanted_cpus, allowed):
-        return f"the ranks of {run.name} had {len(had)} CPUs ({_numbers(had)}), not {min(wanted_cpus, allowed)}"
+        cpus_had = f"{counted(len(had), 'CPU')} ({_numbers(had)})"
+        return f"the ranks of {run.name} had {cpus_had}, not {min(wanted_cpus, allowed)}"
     for cpus in {frozenset(worker.affinity or ()) for worker in run.result.workers}:
         ranks = [worker.rank for worker in run.result.workers if cpus.issuperset(worker.affinity or ())]
         if len(cpus) < len(ranks) * threads <= allowed:
             who = f"ranks {_numbers(ranks)}" if len(ranks) > 1 else f"rank {ranks[0]}"
-            return f"{who} of {run.name} had {len(cpus)} CPUs ({_numbers(cpus)}), not {len(ranks) * threads}"
+            return f"{who} of {run.name} had {counted(len(cpus), 'CPU')} ({_numbers(cpus)}), not {len(ranks) * threads}"
     return ""
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from training.contract.arms import ARMS, with_role
+from training.contract.arms import ARMS, counted, with_role
 from training.contract.recipe import Recipe
 from training.contract.result import ResultError, Summary, TrainingResult
 from training.contract.workload import Target, Workload, named
@@ -175,7 +175,7 @@ class Measurement:
     def passes(self, number: int) -> str:
         """Return a number of epochs, or of whole runs, in words."""
         if self.has_whole_epochs:
-            return f"{number} epoch{'s' if number != 1 else ''}"
+            return counted(number, "epoch")
         return "the whole run" if number <= 1 else f"{number} times as many steps"
 
     @cached_property

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from compare.measurement import Run
+from training.contract.arms import counted
 from training.machine.topology import Cpu
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ def shared_cores(runs: Sequence[Run]) -> str:
         if cores < cpus:
             arms.setdefault((cpus, cores), []).append(run.arm)
     shared = [
-        f"the {cpus} CPUs of {_listed(names)} are threads of {cores} physical core{'s' if cores > 1 else ''}"
+        f"the {counted(cpus, 'CPU')} of {_listed(names)} are threads of {counted(cores, 'physical core')}"
         for (cpus, cores), names in arms.items()
     ]
     return f"Shared cores: {'; '.join(shared)}, so they compute less than {_cores(arms)} would" if shared else ""

@@ -15,6 +15,7 @@ from infra.estimate import Wanted
 from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
 from training.contract import result, timed
+from training.contract.arms import counted
 from training.contract.provenance import PROJECT
 from training.contract.timed import Timed
 
@@ -45,7 +46,7 @@ def known(settings: Settings, request: Wanted, project: Path = PROJECT) -> Basis
 
 
 def _own_words(own: list[Timed]) -> str:
-    return f"{len(own)} run{'s' if len(own) > 1 else ''} of this stack, the newest of {_time(own)}" if own else ""
+    return f"{counted(len(own), 'run')} of this stack, the newest of {_time(own)}" if own else ""
 
 
 def _time(runs: list[Timed]) -> str:

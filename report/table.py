@@ -10,7 +10,7 @@ from compare.scalars import OF_CURVE
 from compare.schema import ArmSummary, Comparison
 from report import curve, words
 from report.figures import MISSING, figure, is_shown
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, counted
 from training.contract.workload import named
 
 WIDTH = 80
@@ -42,13 +42,9 @@ def _line(each: measures.Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str
 def _heading(comparison: Comparison) -> str:
     recipe = comparison.recipe
     trained = named(comparison.workload).words(recipe)
-    workers = f"{_count(recipe['workers'], 'worker')} of {recipe['workerCpus']:g} CPU"
-    repeats = _count(comparison.repeats, "repeat")
-    return f"{trained}\n{comparison.passes or _count(recipe['epochs'], 'epoch')}, {workers}; medians of {repeats}"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' if number != 1 else ''}"
+    workers = f"{counted(recipe['workers'], 'worker')} of {recipe['workerCpus']:g} CPU"
+    repeats = counted(comparison.repeats, "repeat")
+    return f"{trained}\n{comparison.passes or counted(recipe['epochs'], 'epoch')}, {workers}; medians of {repeats}"
 
 
 def _cell(summary: ArmSummary, each: measures.Measure) -> str:

@@ -4,6 +4,7 @@ from compare.clock import MOST_EPOCHS
 from compare.projection import doubt_of
 from compare.schema import BreakEven, Comparison, Link
 from compare.verdict import DETAILS
+from training.contract.arms import counted
 
 NOT_KNOWN = "not known"
 NONE = f"none up to {MOST_EPOCHS:,} epochs"
@@ -16,7 +17,7 @@ def break_even(comparison: Comparison) -> str:
     """Return from when on Ray takes less than each alternative: a number of epochs, none, or not known."""
     epochs = comparison.break_even_epochs
     if epochs is not None:
-        return f"{epochs:,} epoch{'s' if epochs != 1 else ''}"
+        return counted(epochs, "epoch")
     return NONE if is_never(comparison) else NOT_KNOWN
 
 
@@ -54,7 +55,7 @@ def doubt(comparison: Comparison) -> str:
 def projected(link: Link) -> str:
     """`between these workers: at most 2.3 times as fast as one process, with 6 workers`."""
     where = "between these workers" if link.measured else f"over {link.name} (assumed)"
-    number = f"{link.best_workers} worker{'s' if link.best_workers != 1 else ''}"
+    number = counted(link.best_workers, "worker")
     if link.best_speedup < HARDLY:
         return f"{where}: hardly faster than one process ({link.best_speedup:.1f} times, with {number})"
     return f"{where}: at most {link.best_speedup:.1f} times as fast as one process, with {number}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from infra.settings.key import Key, Target
 from infra.settings.table import keys_of
+from training.contract.arms import counted
 from training.contract.workload import WORKLOADS
 
 _LONGEST_SHOWN = 200
@@ -90,7 +91,7 @@ class InvalidSettingsError(ValueError):
 
     def __init__(self, stack: str, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        count = f"{len(self.problems)} problem{'s' if len(self.problems) > 1 else ''}"
+        count = counted(len(self.problems), "problem")
         text = "\n\n".join(str(problem) for problem in self.problems)
         super().__init__(f"{count} in the settings of stack {stack}; nothing was changed.\n\n{text}\n")
 

@@ -215,8 +215,8 @@ REFUSED = (
     *((stack, "operator") for stack in ("ci", "minikube")),
     *(("ray", key) for key in ("imageSize", "saveModel", "checkpointEpochs", "checkpointsKept", "artifacts")),
 )
-"""With an image that is there; without the registry it is pushed to; where this stack alone installs an operator; where no
-file of this machine is, nor storage."""
+"""With an image that is there; without the registry it is pushed to; where this stack alone installs an operator;
+where no file of this machine is, nor storage."""
 
 
 @cache

@@ -33,6 +33,11 @@ class Sizes(Protocol):
         """CPUs of each of them."""
 
 
+def counted(number: float, noun: str) -> str:
+    """Return a number with its noun: `1 CPU`, `0.5 CPUs`, `9,000 epochs`."""
+    return f"{number:,.6g} {noun}{'s' if number != 1 else ''}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Arm:
     """One way to run a workload. `name` is its module, its label, and the beginning of its runs' names."""
@@ -66,8 +71,8 @@ class Arm:
         cpus, workers = self.process_cpus(sizes), sizes.workers
         trained = workload.named(sizes.workload)
         return self.title.format(
-            cpus=f"{cpus:g} CPU{'s' if cpus != 1 else ''}",
-            workers=f"{workers} worker{'s' if workers != 1 else ''}",
+            cpus=counted(cpus, "CPU"),
+            workers=counted(workers, "worker"),
             framework=trained.framework,
             ray=trained.ray,
         )

@@ -14,7 +14,7 @@ from infra.places.cluster import jobs_spec, operator_spec, pod_spec
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity
 from infra.settings.settings import OFF, ClusterSettings, Settings
-from training.contract.arms import ARMS, Arm
+from training.contract.arms import ARMS, Arm, counted
 from training.contract.recipe import Recipe
 
 GIB, MIB = 2**30, 2**20
@@ -37,7 +37,7 @@ class Size:
         return Size(min(self.cpus, other.cpus), min(self.memory_bytes, other.memory_bytes))
 
     def __str__(self) -> str:
-        return f"{self.cpus:g} CPUs and {round(self.memory_bytes / GIB, 1):g} GiB"
+        return f"{counted(self.cpus, 'CPU')} and {round(self.memory_bytes / GIB, 1):g} GiB"
 
 
 OPERATOR = Size.of(operator_spec.SIZE)
@@ -166,7 +166,7 @@ def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Fin
     largest = largest_worker(measurement, nodes, kept)
     of = f"{len(nodes)} of at most {max(nodes, key=lambda node: node.cpus)}" if nodes else "none"
     if largest is None:
-        return Finding("nodes", of, f"room for {measurement.workers} workers", True)
+        return Finding("nodes", of, f"room for {counted(measurement.workers, 'worker')}", True)
     return Finding("nodes", of, f"the largest {measurement.workers} workers that fit:  {worker_line(largest)}", True)
 
 

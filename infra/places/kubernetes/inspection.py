@@ -29,6 +29,7 @@ from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
 from infra.places.cluster.ray_api import RayError
 from infra.settings.draft import set_line
 from infra.settings.settings import ON, Settings
+from training.contract.arms import counted
 from training.launch import other_jobs
 
 OPERATOR_SELECTOR = "app.kubernetes.io/name=kuberay-operator"
@@ -223,8 +224,8 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
         ways.append(worker_line(largest.at_most(measurement.worker)))
     ways += [set_line("workers", count) for count in islice(fewer, 1)]
     yield Finding(
-        f"the pods of {', '.join(arms)}, together with a Ray cluster of {workers} workers, do not fit the nodes"
-        f" that they may use ({listed or 'none'}), minus {RESERVED} each for other pods",
+        f"the pods of {', '.join(arms)}, together with a Ray cluster of {counted(workers, 'worker')}, do not fit"
+        f" the nodes that they may use ({listed or 'none'}), minus {RESERVED} each for other pods",
         (*ways, set_line("allowOversubscription", "true")),
         liftable=True,
     )

@@ -13,7 +13,7 @@ from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import Settings
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, counted
 from training.contract.recipe import canonical
 from training.contract.workload import Installed, named
 
@@ -177,7 +177,7 @@ def _oversubscription(draft: Draft) -> str:
     if draft["workers"] * draft["workerCpus"] <= cpus:
         return ""
     limit = "the CPU quota of its cgroup" if cpus < draft.facts.cpus_allowed else "this machine"
-    return f"{_workers(draft)} share the {cpus:g} CPU{'s' if cpus > 1 else ''} that {limit} allows"
+    return f"{_workers(draft)} share the {counted(cpus, 'CPU')} that {limit} allows"
 
 
 def _emulated(draft: Draft) -> str:
@@ -204,14 +204,13 @@ def _sharing(draft: Draft) -> str:
             " kind: all workers go at the pace of the slowest, and the verdict says so"
         )
     return (
-        f"{_workers(draft)} use {wanted} CPUs on the {cores} physical core{'s' if cores > 1 else ''} {among}:"
+        f"{_workers(draft)} use {wanted} CPUs on the {counted(cores, 'physical core')} {among}:"
         " threads of one core compute less than as many cores, and the verdict says so"
     )
 
 
 def _workers(draft: Draft) -> str:
-    workers = draft["workers"]
-    return f"{workers} worker{'s' if workers > 1 else ''} with workerCpus {draft['workerCpus']:g}"
+    return f"{counted(draft['workers'], 'worker')} with workerCpus {draft['workerCpus']:g}"
 
 
 def _cpus_at_a_time(draft: Draft) -> float:

@@ -44,7 +44,7 @@ from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.rules import CLAIM
 from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profile_of, recipe_of
-from training.contract.arms import ARMS, NATIVE, WIDE, Arm
+from training.contract.arms import ARMS, NATIVE, WIDE, Arm, counted
 from training.contract.provenance import PROJECT
 from training.launch import other_jobs
 from training.machine import machine_lock
@@ -300,10 +300,14 @@ def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> 
         largest = largest_worker(measurement, nodes, kept)
         smaller = [worker_line(largest.at_most(measurement.worker))] if largest else []
         yield Unfit(
-            f"the pods of {' and '.join(arms)}, together with a Ray cluster of {measurement.workers} workers, do"
-            f" not fit {len(kept)} nodes of {node}; reserved for the system: {', '.join(map(str, kept))}",
+            f"the pods of {' and '.join(arms)}, together with a Ray cluster of {_workers(measurement)}, do not fit"
+            f" {counted(len(kept), 'node')} of {node}; reserved for the system: {', '.join(map(str, kept))}",
             (*without_arms_line(fewer), *smaller, larger),
         )
+
+
+def _workers(measurement: Measurement) -> str:
+    return counted(measurement.workers, "worker")
 
 
 def _size_lines(node: Size, larger: Size) -> str:
@@ -320,8 +324,8 @@ def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Seque
     if needed > cores:
         fewer = arms_to_leave_out(measurement, lambda smaller: max(smaller.most(kept).cpus, node.cpus) <= cores)
         yield Unfit(
-            f"{measurement.workers} workers and the other pods need a machine with {needed} physical cores,"
-            f" and this one has {cores}",
+            f"{_workers(measurement)} and the other pods need a machine with"
+            f" {counted(needed, 'physical core')}, and this one has {cores}",
             (*without_arms_line(fewer), set_line("allowOversubscription", "true")),
             liftable=True,
         )
@@ -336,7 +340,7 @@ def _unfit_memory(draft: Draft, measurement: Measurement, node: Size, kept: Sequ
             measurement, lambda smaller: max(smaller.most(kept).memory_bytes, node.memory_bytes) <= memory
         )
         yield Unfit(
-            f"{measurement.workers} workers and the other pods need a machine with {math.ceil(needed / GIB)} GiB"
+            f"{_workers(measurement)} and the other pods need a machine with {math.ceil(needed / GIB)} GiB"
             f" of memory, and this one has {math.floor(memory / GIB)}",
             (*without_arms_line(fewer), set_line("target", "local")),
         )

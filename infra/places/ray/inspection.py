@@ -19,6 +19,7 @@ from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted, needed, zipped
 from infra.places.ray import jobs, owner
 from infra.settings.draft import Unfit, set_line
 from infra.settings.settings import RayNodes, Settings
+from training.contract.arms import counted
 from training.contract.printable import printable
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
@@ -132,15 +133,15 @@ def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Unfit]:
     if room < recipe.workers:
         ways = [set_line("workers", room)] if room else [set_line("workerCpus", f"{max(cpus, default=1):g}")]
         yield Unfit(
-            f"{recipe.workers} workers with workerCpus {recipe.worker_cpus:g} do not fit: the CPUs of Ray's nodes are"
-            f" {shown}", (*ways,)
+            f"{counted(recipe.workers, 'worker')} with workerCpus {recipe.worker_cpus:g} do not fit:"
+            f" the CPUs of Ray's nodes are {shown}", (*ways,)
         )  # fmt: skip
         return
     for arm in settings.arms:
         needed = jobs.cpus_of(arm, recipe)
         if needed > max(cpus):
             yield Unfit(
-                f"the arm {arm} needs a node with {needed:g} CPUs: those of Ray's nodes are {shown}",
+                f"the arm {arm} needs a node with {counted(needed, 'CPU')}: those of Ray's nodes are {shown}",
                 (set_line("wideArm", "false"),),
             )
             return

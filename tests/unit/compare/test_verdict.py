@@ -93,7 +93,7 @@ UNTIMED = replace(OPEN, now=None, meets=BreakEven(probably=23, possibly=23, sure
         ([held((0.98, 1.049), (0.99, 1.3))], "same work", "Not worth it here"),
         ([held((0.98, 1.05), (0.99, 1.3))], "same work", "Not decided"),
         ([held((0.97, 1.03), (0.97, 1.03))], "same work", "Not worth it here"),
-        ([held((0.7, 0.8), (1.001, 1.002), 9000)], "same work", "Worth it from 9000 epochs on"),
+        ([held((0.7, 0.8), (1.001, 1.002), 9000)], "same work", "Worth it from 9,000 epochs on"),
         # An epoch is faster, but its start-up is never earned back within any number of epochs
         ([held((0.7, 0.8), (1.0001, 1.0002), None)], "same work", "Not worth it here"),
         ([held((0.7, 0.8), (0.99, 1.5), None)], "same work", "Not worth it here"),

@@ -49,7 +49,10 @@ def operator(image: str, *args: str, namespace: str = "elsewhere") -> dict[str, 
     container = {"image": image, "args": list(args)}
     labels = {"app.kubernetes.io/name": "kuberay-operator"}
     template = {"spec": {"containers": [container]}}
-    return {"metadata": {"name": f"op-{namespace}", "namespace": namespace, "labels": labels}, "spec": {"template": template}}
+    return {
+        "metadata": {"name": f"op-{namespace}", "namespace": namespace, "labels": labels},
+        "spec": {"template": template},
+    }
 
 
 def test_an_empty_cluster_with_room_is_fine(cluster: tuple[Api, Any]) -> None:
