@@ -10,8 +10,12 @@ from typing import NoReturn
 ATTEMPTS = 3
 
 
-class ProgramError(Exception):
-    """An error that the user has to know or fix; only its message is printed."""
+class UserError(Exception):
+    """An error that the user has to know or fix; only its message is printed. The root of what infra raises."""
+
+
+class ProgramError(UserError):
+    """A program that could not be run, or failed."""
 
 
 def say(message: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import terminal
-from report.errors import HistoryError, PageError, PublishError, ShowError
+from report.errors import HistoryError, PageError, ReportError
 from report.stored import LATEST, PAGE
 from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name
 from training.contract.provenance import PROJECT
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "stack" in options:
             checked_stack_name(options.stack)
         return run(options)
-    except (CompareError, PublishError, HistoryError, ShowError, ToolError) as error:
+    except (CompareError, ReportError, ToolError) as error:
         print(f"report: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -3,7 +3,11 @@
 from pathlib import Path
 
 
-class PublishError(Exception):
+class ReportError(Exception):
+    """Something that could not be shown or published; says why. The root of what reports raise."""
+
+
+class PublishError(ReportError):
     """A comparison could not be published; says why, and where it still is."""
 
 
@@ -15,9 +19,9 @@ class PageError(PublishError):
         self.folder = folder
 
 
-class HistoryError(Exception):
+class HistoryError(ReportError):
     """Past results could not be shown; says why, and which there are."""
 
 
-class ShowError(Exception):
+class ShowError(ReportError):
     """Something could not be shown; says why, and what to type instead."""

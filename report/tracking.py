@@ -13,6 +13,7 @@ from pathlib import Path
 
 from compare.schema import Comparison
 from report.commands import publish_again
+from report.errors import ReportError
 from report.mlflow_client import Tracked
 from report.tracked import KEY, describe
 from tools.setup.project import last_line, say
@@ -29,7 +30,7 @@ ENVIRONMENT = {
 """MLflow's own would wait minutes for a server that is not there, and tell its makers what is used."""
 
 
-class TrackingError(Exception):
+class TrackingError(ReportError):
     """A measurement could not be sent to the server; says why, and what helps."""
 
 

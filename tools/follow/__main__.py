@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from report import terminal
-from report.errors import HistoryError, ShowError
+from report.errors import ReportError
 from report.stored import LATEST, SWEEP_PREFIX
 from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name, stack_text, target_of
 from training.contract.provenance import PROJECT
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         checked_stack_name(options.stack)
         return run(options)
-    except (HistoryError, ShowError, ToolError) as error:
+    except (ReportError, ToolError) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

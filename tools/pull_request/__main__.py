@@ -93,15 +93,12 @@ def diff(base: Path, head: Path, whole: Path | None) -> int:
 
 def _previews(base: Path, head: Path) -> tuple[dict[str, Preview], dict[str, Preview]]:
     """Read the previews of base and head, by stack. Raises ToolError."""
-    from tools.pull_request.preview import PreviewError, read_preview
+    from tools.pull_request.preview import read_preview
 
-    try:
-        before, after = (
-            {file.stem: read_preview(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
-            for folder in (base, head)
-        )
-    except PreviewError as error:
-        raise ToolError(str(error)) from error
+    before, after = (
+        {file.stem: read_preview(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
+        for folder in (base, head)
+    )
     if not after:
         raise ToolError(f"{head} holds no preview: `python -m tools.pull_request preview {head}`")
     return before, after

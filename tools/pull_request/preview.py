@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tools.setup.project import ToolError
+
 SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105 - the key by which Pulumi's JSON marks a value of its own kind
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 LONGEST = 160
@@ -24,7 +26,7 @@ _HASH = re.compile(r"[0-9a-f]{40,64}")
 _NOT_MADE = ("delete", "delete-replaced", "discard")
 
 
-class PreviewError(Exception):
+class PreviewError(ToolError):
     """A file that is no preview."""
 
 

@@ -25,11 +25,11 @@ from tools.stack.recovery import Recovery
 _LIVE = ("up", "destroy")
 
 
-class UpdateInterruptedError(Exception):
+class UpdateInterruptedError(ToolError):
     """The user pressed Ctrl-C, or this was told to end."""
 
 
-class UpdateFailedError(Exception):
+class UpdateFailedError(ToolError):
     """An update ended with an error, which pulumi has shown."""
 
 

@@ -17,6 +17,7 @@ from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.pod_spec import STACK_ANNOTATION
 from infra.places.cluster.storage_spec import CLAIM, claim_object
+from infra.programs import UserError
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity
 from infra.settings.settings import Claim
@@ -41,7 +42,7 @@ SINGLE_NODE = {
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-class ClaimRefusedError(Exception):
+class ClaimRefusedError(UserError):
     """A claim that cannot be created or changed as requested."""
 
 

@@ -16,6 +16,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 
 from infra.places.cluster.chart import Source, crds_digest, find
 from infra.places.cluster.kube import CONNECT_SECONDS, client
+from infra.programs import UserError
 
 LABEL = "app.kubernetes.io/managed-by"
 OWNER = "ray-worth-it"
@@ -23,7 +24,7 @@ LIMITS: dict[str, Any] = {"_request_timeout": (CONNECT_SECONDS, 60.0)}
 """Seconds for a connection, and for an answer: a CRD is megabytes."""
 
 
-class ForeignCrdsError(Exception):
+class ForeignCrdsError(UserError):
     """CRDs that are not managed by this project; the message says what to set."""
 
 

@@ -18,6 +18,7 @@ from infra.places.cluster import kube, short_job
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.pod_spec import Manifest, Placement, Size, container, labels, pod
 from infra.places.cluster.short_job import ShortJobError
+from infra.programs import UserError
 from infra.settings.draft import set_line
 from training.contract.provenance import PROJECT
 from training.image.check import ASKED
@@ -33,7 +34,7 @@ NO_PYTHON = "\nPods run `python` as user 1000: it has to be on PATH, and in no f
 FOLDERS = ("/tmp", "/results")  # noqa: S108 (of the pod)
 
 
-class BadImageError(Exception):
+class BadImageError(UserError):
     """An image that cannot run the pods."""
 
 

@@ -21,6 +21,7 @@ from pulumi.output import Unknown
 from infra.places.cluster import kube, ray_api
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.ray_start import with_cluster_start
+from infra.programs import UserError
 from training.contract import result
 from training.contract.provenance import PROJECT
 from training.launch import log_result
@@ -31,7 +32,7 @@ LOG_SECONDS = 60.0
 """The time without a byte of a log: the kubelet of a busy node is slow."""
 
 
-class NoResultError(Exception):
+class NoResultError(UserError):
     """A Job whose result cannot be read."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from infra.programs import UserError
 from training.contract.provenance import PROJECT
 
 CONNECT_SECONDS = 4.0
@@ -20,7 +21,7 @@ MANAGER = "ray-worth-it"
 """The field manager of the fields that this project sets by itself."""
 
 
-class KubeError(Exception):
+class KubeError(UserError):
     """A refusal or a failure of the cluster or of the connection; `status` is HTTP's, 0 without an answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:

@@ -22,6 +22,7 @@ from infra.places.cluster.kube import KubeError
 from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL, STACK_ANNOTATION
 from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
 from infra.places.cluster.storage_spec import FILE, ROLE_SECRET, credentials_file
+from infra.programs import UserError
 from infra.storage_role import Assumed, assumed
 from training.launch.storage import UNTIL
 
@@ -72,7 +73,7 @@ class RunCredentialsProvider(ResourceProvider):
         return ReadResult(id_ if _ended_well(props) is not None else None, props)
 
 
-class ForeignSecretError(Exception):
+class ForeignSecretError(UserError):
     """A Secret of the same name that belongs to another stack, or to no stack."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
+from infra.programs import UserError
 
 POLL_SECONDS = 1.0
 PLACE_SECONDS = 60.0
@@ -22,7 +23,7 @@ BACKED_OFF = "ImagePullBackOff"
 LAST_LINES = 20
 
 
-class ShortJobError(Exception):
+class ShortJobError(UserError):
     """A Job that did not succeed; the message says in one sentence why."""
 
     def __init__(self, message: str, log: str = "", *, pulled: bool = True) -> None:

@@ -18,6 +18,7 @@ from infra.places.cluster import kube, run_credentials, short_job
 from infra.places.cluster.kube import KubeError
 from infra.places.cluster.run_credentials import ForeignSecretError
 from infra.places.cluster.short_job import ShortJobError
+from infra.programs import UserError
 
 NAME = "storage-probe"
 SECONDS = 300.0
@@ -25,7 +26,7 @@ SECONDS = 300.0
 _ERROR = "error: "
 
 
-class UnusableStorageError(Exception):
+class UnusableStorageError(UserError):
     """Storage that pods cannot use."""
 
 

@@ -29,6 +29,7 @@ from infra.places.cluster import kube
 from infra.places.cluster.kube import KubeError
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import Selected
+from infra.programs import UserError
 from infra.settings.draft import stack_file
 from training.contract.provenance import PROJECT
 
@@ -40,7 +41,7 @@ _KEPT = ("stack", *IDENTITY)
 _SYSTEM = "/api/v1/namespaces/kube-system"
 
 
-class ClusterError(Exception):
+class ClusterError(UserError):
     """A cluster that cannot be used as it is; the message says what to do."""
 
 
