@@ -9,18 +9,21 @@ tests; no other program can be started, and of the machine only its size is made
 """
 
 import asyncio
+import gc
 import json
 import os
 import runpy
 import signal
 import subprocess
 import sys
+import tomllib
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, NoReturn
@@ -33,21 +36,27 @@ from pulumi.runtime import mocks, rpc, stack
 from tests.unit.results import make_result
 from tools.setup.project import CLUSTER_TARGETS
 from training.contract import provenance
+from training.contract.arms import ARMS
 from training.contract.recipe import Recipe, canonical
 from training.contract.result import TrainingResult
-from training.contract.workload import recipe_of
+from training.contract.workload import WORKLOADS, recipe_of
 from training.machine import machine_lock
 from training.workloads.cnn.recipe import CnnRecipe
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = str(yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["name"])
+DECLARED = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+PROJECT = str(DECLARED["name"])
 CORES, MEMORY_BYTES = 64, 2**38
 """A machine that every stack's settings fit on."""
 SECRET_KEYS = (":secretEnvironment", ":rayToken", ":storageCredentials")
 SERVE = "--serve"
 LONGEST_SECONDS = 120
 """Of one record."""
-PRELOADED = ("pulumi_command", "pulumi_kubernetes", "kubernetes.client", "kubernetes.dynamic")
+PRELOADED = (
+    *("pulumi_command.local", "kubernetes.client", "kubernetes.dynamic", "pytest"),
+    *(f"pulumi_kubernetes.{group}.v1" for group in ("apiextensions", "batch", "core", "meta", "networking")),
+    *("pulumi_kubernetes.helm.v3", "pulumi_kubernetes.yaml"),
+)
 """Packages of cluster stacks: which of the project's files a program loads is looked at, and not which packages."""
 LEFT_JOB, LEFT_SECRET = "ray-1-left", "sh.helm.release.v1.ray-worth-it-operator.v1"
 """What an update that was killed left in a cluster of ours."""
@@ -139,8 +148,7 @@ def result_of_script(arm: str, recipe: Recipe) -> TrainingResult:
 
 def config_of(name: str, changes: dict[str, str]) -> dict[str, str]:
     """What the engine passes for a stack: Pulumi.yaml's defaults, its file's values, and changes."""
-    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-    entries = {key: entry for key, entry in project["config"].items() if isinstance(entry, dict)}
+    entries = {key: entry for key, entry in DECLARED["config"].items() if isinstance(entry, dict)}
     defaults = {key: entry["default"] for key, entry in entries.items() if "default" in entry}
     values = yaml.safe_load((ROOT / f"stacks/Pulumi.{name}.yaml").read_text())["config"]
     given = defaults | {key.rpartition(":")[2]: value for key, value in values.items()} | changes
@@ -190,9 +198,10 @@ def stack_name(name: str) -> str:
 
 def project_modules() -> set[str]:
     """The files of the program that are loaded."""
-    files = [Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
-    ours = [file.relative_to(ROOT) for file in files if file.is_relative_to(ROOT) and file.name != "__init__.py"]
-    return {str(file) for file in ours if file.parts[0] in ("compare", "infra", "training")} | {"__main__.py"}
+    rooms = tuple(f"{ROOT}/{room}/" for room in ("compare", "infra", "training"))
+    files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    ours = {file.removeprefix(f"{ROOT}/") for file in files if file.startswith(rooms)}
+    return {file for file in ours if not file.endswith("/__init__.py")} | {"__main__.py"}
 
 
 async def run_program() -> None:
@@ -250,7 +259,7 @@ def ray_cluster() -> Iterator[dict[str, str]]:
 
 def chart(folder: Path) -> Path:
     """A chart with one CRD, whose name is all that is asked of it."""
-    version = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]["kuberayVersion"]["default"]
+    version = DECLARED["config"]["kuberayVersion"]["default"]
     (folder / "crds").mkdir(parents=True)
     (folder / "Chart.yaml").write_text(f"version: {version}\n")
     (folder / "crds" / "rayclusters.yaml").write_text("metadata: {name: rayclusters.ray.io}\n")
@@ -280,6 +289,8 @@ def serve() -> None:
     """
     for package in PRELOADED:
         import_module(package)
+    _read_ahead()
+    gc.freeze()
     for line in sys.stdin:
         words, environment = json.loads(line)
         with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
@@ -290,6 +301,14 @@ def serve() -> None:
             for file in (out, err):
                 file.seek(0)
             print(json.dumps([status, out.read(), err.read()]), flush=True)
+
+
+def _read_ahead() -> None:
+    """Parse uv.lock and the modules of every run: the caches, which go by a file's content, are in every fork."""
+    tomllib.loads = cache(tomllib.loads)
+    tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
+    for arm, workload in product(ARMS, WORKLOADS):
+        provenance.modules_of_run(arm, workload)
 
 
 def _record_in_fork(words: list[str], environment: dict[str, str], out: int, err: int) -> NoReturn:
