@@ -61,7 +61,7 @@ def advice(settings: Settings, request: Wanted, known: Sequence[Timed], estimate
     if estimated.total.high <= budget:
         return [f"that is within budgetMinutes {settings.budget_minutes}"]
     first = (
-        f"a whole measurement will probably take {duration(estimated.total)}: more than budgetMinutes"
+        f"a whole measurement will probably take {estimated.total}: more than budgetMinutes"
         f" {settings.budget_minutes} (runs that have a result are not repeated)"
     )
     enough = changes(settings, request, known)
@@ -72,7 +72,7 @@ def advice(settings: Settings, request: Wanted, known: Sequence[Timed], estimate
 
 
 def _line(change: Change) -> str:
-    return f"  {change.line}  ({duration(change.total)}: {change.cost})"
+    return f"  {change.line}  ({change.total}: {change.cost})"
 
 
 def changes(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[Change]:
@@ -172,18 +172,9 @@ def _together(settings: Settings, request: Wanted, known: Sequence[Timed]) -> li
         if not left:
             return [
                 *lines,
-                f"  and even then it takes {duration(total)}: budgetMinutes {math.ceil(total.high / 60)} would do",
+                f"  and even then it takes {total}: budgetMinutes {math.ceil(total.high / 60)} would do",
             ]
         change = left[0]
         less, total = change.wanted, change.total
         lines.append(_line(change))
     return lines
-
-
-def duration(seconds: Range) -> str:
-    """Format a range as `14 to 17 min`."""
-    unit, name, digits = (
-        (1, "s", 0) if seconds.high < 180 else (60, "min", 0) if seconds.high < 5400 else (3600, "h", 1)
-    )
-    low, high = (f"{value / unit:.{digits}f}" for value in (seconds.low, seconds.high))
-    return f"{low} {name}" if low == high else f"{low} to {high} {name}"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from compare.duration import duration
 from infra.settings.settings import Settings
 from training.contract.arms import RAY
 from training.contract.recipe import Recipe
@@ -30,6 +31,10 @@ class Range:
 
     low: float
     high: float
+
+    def __str__(self) -> str:
+        """Return it in words, as `14 to 17 min`."""
+        return duration(self.low, self.high)
 
     @property
     def middle(self) -> float:

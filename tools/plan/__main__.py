@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from infra import budget, estimate, run_history
-from infra.budget import duration
 from infra.estimate import Estimate, Wanted
 from infra.run_history import Basis
 from infra.settings.key import LOCAL
@@ -51,15 +50,15 @@ def shown(request: Wanted, estimated: Estimate) -> str:
         (
             each.side.name,
             str(request.repeats),
-            *map(duration, (each.startup, each.rest, each.whole)),
+            *map(str, (each.startup, each.rest, each.whole)),
             _known(each.known_runs),
         )
         for each in estimated.sides
     ]
     title = ("arm", "runs", "start-up", "after it", "a run", "from")
     lines = [f"  {line}" for line in columns(title, rows)]
-    lines.append(f"  before the first run: {duration(estimated.once)}; between runs: {estimated.between:.1f} s")
-    return "\n".join([*lines, f"in all {duration(estimated.total)}"])
+    lines.append(f"  before the first run: {estimated.once}; between runs: {estimated.between:.1f} s")
+    return "\n".join([*lines, f"in all {estimated.total}"])
 
 
 def _known(runs: int) -> str:

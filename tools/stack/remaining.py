@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
+from compare.duration import duration
 from tools.stack.update import Update, side_of
 
 BETWEEN_SECONDS = 2.0
@@ -44,7 +45,5 @@ class Remaining:
 
 
 def in_words(seconds: float) -> str:
-    """`about 3 min`, or `about 40 s` of less than a minute and a half."""
-    if seconds < 90:
-        return f"about {max(5, 5 * round(seconds / 5))} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+    """`about 3 min`, or `about 40 s`: of seconds, as many as 5 divides."""
+    return f"about {duration(max(5, 5 * round(seconds / 5)))}"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compare import claims
+from compare.duration import duration
 from compare.schema import Claim
 from report.text_table import columns
 from tools.tryout.run_arm import Outcome
@@ -177,26 +178,16 @@ def estimate(
         unknown = unknown or not arm_facts.steps_per_epoch or not arm_facts.step_seconds
     head = f"`make up` runs every arm {REPEATS} times. By these runs that takes about"
     if unknown:
-        least = _minutes(once + REPEATS * tried)
+        least = duration(once + REPEATS * tried)
         return f"{head} {least}, and longer where an arm makes more than these {steps} steps"
     works = [arm_facts.work for arm_facts in facts.values()]
     rounds = next((work.items["rounds"] for work in works if "rounds" in work.items), None)
     passes = {int(rounds): "rounds"} if rounds else dict.fromkeys(_few_and_many(named_epochs), "epochs")
     times = {f"{number} {what}": once + REPEATS * (fixed + number * per_epoch) for number, what in passes.items()}
-    parts = [f"{_minutes(seconds)} with {what.removesuffix('s') if what == '1 epochs' else what}"
+    parts = [f"{duration(seconds)} with {what.removesuffix('s') if what == '1 epochs' else what}"
              for what, seconds in times.items()]  # fmt: skip
     return f"{head} {', '.join(parts)}"
 
 
 def _few_and_many(named: int | None) -> tuple[int, ...]:
     return (2, 10) if named is None else (named, 5 * named)
-
-
-def _minutes(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 90
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )
