@@ -27,6 +27,10 @@ class Remaining:
         for run in update.kept & self._started.keys():
             self._own.setdefault(side_of(run), []).append(now - self._started.pop(run))
 
+    def wait(self, run: str, now: float) -> None:
+        """Note that a run waits for the machine: its time begins when it has it."""
+        self._started[run] = now
+
     def seconds(self, update: Update, now: float) -> float | None:
         """Return the seconds of all remaining runs; None if the time of one is not known."""
         left = [run for run in update.to_make if run not in update.kept]

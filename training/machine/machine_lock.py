@@ -29,6 +29,11 @@ BACKLOG = 4096
 DARWIN_USER_TEMP_DIR = 65537
 """Name for macOS' confstr(3): a folder of this user alone, whatever TMPDIR says."""
 
+WAITS = "waits: another measurement runs on this machine, and would spoil this"
+"""The beginning of what is said at the start of a wait, and again where another process has the lock by then."""
+WAITED = "the other measurement has ended"
+"""What is said after a wait."""
+
 _kept_locks: list[ExitStack] = []
 
 
@@ -54,7 +59,8 @@ class Holder:
 
 
 def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None) -> ExitStack | None:
-    """Take the lock and give what frees it; says at once whom it waits for, if it has to. Raises LockError.
+    """Take the lock and give what frees it; says at once whom it waits for, if it has to, and when it waits for
+    another. Raises LockError.
 
     `wait` waits for so many seconds, and gives False when nobody wants the lock any more: then this gives None. Where
     this process or one that it comes from has the lock, there is nothing to take, and nothing to free.
@@ -63,16 +69,37 @@ def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None
     if isinstance(taken, Holder):
         if taken.pid in _family():
             return ExitStack()
-        say(f"waits: another measurement runs on this machine, and would spoil this ({taken})")
-    while not isinstance(taken, ExitStack):
+        say(f"{WAITS} ({taken})")
+        return _wait(taken, say, wait)
+    return taken
+
+
+def _wait(holder: Holder, say: Callable[[str], None], wait: Callable[[float], bool] | None) -> ExitStack | None:
+    """Wait for the lock; None when nobody wants it any more."""
+    while True:
         if wait is None:
             time.sleep(POLL_SECONDS)
         elif not wait(POLL_SECONDS):
             return None
-        # Ask only once: a process that waits for hours would fill the holder's queue, and its own runs could not
+        # Ask each holder only once: a process that waits for hours would fill its queue, and its own runs could not
         # recognise it
-        taken = _try_to_take(ask=False)
-    return taken
+        has_ended = holder.pid != 0 and not _is_alive(holder.pid)
+        taken = _try_to_take(ask=has_ended)
+        if isinstance(taken, ExitStack):
+            say(WAITED)
+            return taken
+        if has_ended:
+            holder = taken
+            say(f"{WAITS} ({holder})")
+
+
+def _is_alive(pid: int) -> bool:
+    with suppress(PermissionError):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+    return True
 
 
 def hold(say: Callable[[str], None]) -> None:

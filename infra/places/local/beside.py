@@ -6,6 +6,7 @@ It decides nothing, and ends no program.
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,9 +97,20 @@ def in_words(before: Reading, now: Reading, cpus: int) -> str:
     used = use(before, now, cpus)
     takers = []
     if used.other_cpus > NOTICEABLE_CPUS:
-        most = [f"{name} {taken:.1f}" for name, taken in most_of_others(before, now)[:MOST_NAMED] if taken >= 0.05]
-        names = f" ({', '.join(most)})" if most else ""
+        names = _named(most_of_others(before, now)[:MOST_NAMED], used.other_cpus)
         takers.append(f"other programs take {used.other_cpus:.1f} of {cpus} CPUs{names}")
     if used.stolen_cpus > NOTICEABLE_CPUS:
         takers.append(f"the host takes {used.stolen_cpus:.1f} of {cpus} CPUs from this virtual machine")
     return f"{' and '.join(takers)}: end them, or measure again when they have ended" if takers else ""
+
+
+def _named(most: Sequence[tuple[str, float]], total_cpus: float) -> str:
+    """Name the programs, with numbers that add up to the total: the rest ended meanwhile, or took little each."""
+    taken = {name: round(cpus, 1) for name, cpus in most if cpus >= 0.05}
+    rest = round(round(total_cpus, 1) - sum(taken.values()), 1)
+    if not taken:
+        return ""
+    if rest < 0:  # counted at another moment, or rounded up
+        return f" (most by {', '.join(taken)})"
+    shown = {**taken, "the rest": rest} if rest else taken
+    return f" ({', '.join(f'{name} {cpus:.1f}' for name, cpus in shown.items())})"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -87,6 +88,25 @@ def test_a_line_names_how_much_and_who(wording: Wording) -> None:
     assert "0.3 of 2" in in_words(START, after(5, stolen=0.3), 2)
     wording("local", others)
     assert "" == in_words(START, after(5, others=0.09), 2)
+
+
+@pytest.mark.parametrize(
+    ("others", "taken", "numbers"),
+    [
+        (1.6, {"a": 0.5, "b": 0.3, "c": 0.2, "d": 0.1}, [1.6, 0.5, 0.3, 0.2, 0.6]),
+        (1.0, {"a": 0.6, "b": 0.4}, [1.0, 0.6, 0.4]),
+        (0.5, {"a": 0.7}, [0.5]),
+    ],
+)
+def test_the_numbers_of_the_named_programs_add_up(others: float, taken: dict[str, float], numbers: list[float]) -> None:
+    """The rest has a number of its own; where more is counted of programs than of all, they have names alone."""
+    now = replace(
+        after(10, others=others), others={i: (name, 10 * cpus) for i, (name, cpus) in enumerate(taken.items())}
+    )
+    text = in_words(replace(START, others={}), now, 2)
+
+    assert numbers == [float(number) for number in re.findall(r"\d+\.\d", text)]
+    assert "a" in text
 
 
 def test_it_is_said_at_most_twice_a_minute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -99,7 +99,36 @@ def test_the_second_says_at_once_whom_it_waits_for_and_follows_the_first(wording
     assert f" {first.pid} " in said
     wording("run", said.replace(str(first.pid), "PID").replace(getpass.getuser(), "USER"))
     first.send_signal(signal.SIGKILL)
-    assert "has it" == line_of(second)
+    assert [machine_lock.WAITED, "has it"] == [line_of(second), line_of(second)]
+
+
+@linux
+def test_who_waits_is_told_of_each_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was named first may have ended, and another been quicker; each is asked once."""
+    answers: list[Holder | ExitStack] = [Holder(11, 0), Holder(0, None), Holder(12, 0), Holder(0, None), ExitStack()]
+    asked: list[bool] = []
+
+    def answer(*, ask: bool) -> Holder | ExitStack:
+        asked.append(ask)
+        return answers[len(asked) - 1]
+
+    alive = {11: [True, False], 12: [True, True]}
+    monkeypatch.setattr(machine_lock, "_try_to_take", answer)
+    monkeypatch.setattr(machine_lock, "_is_alive", lambda pid: alive[pid].pop(0))
+    said: list[str] = []
+    machine_lock.take(said.append, wait=lambda _: True)
+
+    assert [True, False, True, False, False] == asked
+    assert ["11", "12", ""] == ["".join(re.findall(r"process (\d+)", text)) for text in said]
+    assert machine_lock.WAITED == said[-1]
+
+
+def test_a_process_of_another_user_is_alive() -> None:
+    """Whoever may send it no signal sees that it is there."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+
+    assert [True, True, False] == [machine_lock._is_alive(pid) for pid in (1, os.getpid(), ended.pid)]
 
 
 @linux
@@ -146,7 +175,7 @@ def test_another_user_waits_for_mine(start: Start) -> None:
 
     assert re.search(rf"\b{first.pid}\b.*\broot\b", line_of(second))
     first.kill()
-    assert "has it" == line_of(second)
+    assert [machine_lock.WAITED, "has it"] == [line_of(second), line_of(second)]
 
 
 @linux
@@ -159,7 +188,7 @@ def test_another_user_who_has_the_name_and_answers_nobody_hangs_nothing_silently
 
     assert "ss -xlp | grep ray-worth-it" in line_of(second)  # not prose: a command
     squatter.kill()
-    assert "has it" == line_of(second)
+    assert [machine_lock.WAITED, "has it"] == [line_of(second), line_of(second)]
 
 
 @linux
