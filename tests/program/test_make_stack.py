@@ -68,13 +68,15 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     told.make("outputs before", "outputs", JSON="1")
     told.make("up", "up")
     told.make("again", "up")
-    (told.project.folder / "unpublishable").touch()
-    told.make("unpublished", "up")
-    (told.project.folder / "unpublishable").unlink()
+    for what in ("publish", "closing", "table"):
+        (told.project.folder / f"fails-{what}").touch()
+        told.make(f"without {what}", "up")
+        (told.project.folder / f"fails-{what}").unlink()
     told.make("preview", "preview")
     told.make("outputs", "outputs", JSON="1")
     told.make("failed", "up", SET="seconds=abc")
     told.make("with SET", "up", SET="workers=3")
+    told.files["SET"] = (told.project.folder / ".state/shown/local/set.json").read_text()
     told.make("without SET", "up")
     told.shell("pulumi", f"{RECIPE_ENV}; pulumi config set workers 4; pulumi preview --diff")
     told.make("after pulumi", "up")
@@ -107,13 +109,14 @@ def test_the_answer_is_last_and_knows_where_it_was_published(story: Story) -> No
     assert "--setting=workers=3" in with_set.stdout.splitlines()[-1]
 
 
-def test_up_fails_where_nothing_could_be_published(story: Story) -> None:
+@pytest.mark.parametrize("what", ["publish", "closing", "table"])
+def test_up_fails_where_its_result_could_not_be_written_or_shown(story: Story, what: str) -> None:
     """What is on the screen alone is soon lost: the answer is shown all the same, and make's status is not zero."""
-    unpublished = story.done["unpublished"]
+    done = story.done[f"without {what}"]
 
-    assert unpublished.returncode != 0
-    assert "3 unchanged" in unpublished.stdout
-    assert "report closing" in unpublished.stdout
+    assert done.returncode != 0
+    assert "3 unchanged" in done.stdout
+    assert "report closing" in done.stdout
 
 
 def test_set_holds_for_one_call(story: Story) -> None:
@@ -141,8 +144,13 @@ def test_outputs_as_json_are_alone_on_stdout(story: Story) -> None:
 
     assert before.returncode != 0
     assert before.stdout == ""
-    assert "STACK=local make up" in before.stderr
+    assert "`make up`" in before.stderr
     assert json.loads(after.stdout) == {"workers": 2}
+
+
+def test_an_update_leaves_its_settings_for_the_next_line(story: Story) -> None:
+    """With which `make outputs` names it, where it did not come to its end."""
+    assert {"workers": "3"} == json.loads(story.files["SET"])
 
 
 def test_results_of_a_destroyed_stack_are_named(story: Story) -> None:

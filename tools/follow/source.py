@@ -17,7 +17,7 @@ from report.stored import LATEST
 from training.contract import progress, result
 from training.contract.arms import BASELINE
 
-State = Literal["running", "finished", "failed"]
+State = Literal["running", "finished", "failed", "interrupted"]
 T = TypeVar("T")
 
 GRACE_SECONDS = 5.0

@@ -12,7 +12,7 @@ from rich.text import Text
 from tools.follow.source import News
 from training.contract.progress import describe, epoch_of
 
-_STYLES = {"running": "bold cyan", "finished": "green", "failed": "bold red"}
+_STYLES = {"running": "bold cyan", "finished": "green", "failed": "bold red", "interrupted": "yellow"}
 
 
 @dataclass

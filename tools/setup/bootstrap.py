@@ -51,4 +51,4 @@ def _alone() -> Iterator[None]:
 if __name__ == "__main__":
     if sys.version_info < (3, 9):  # noqa: UP036 - the project's Python is 3.11, the one that starts this is the system's
         sys.exit(f"error: Python 3.9 or newer is needed to start with, this is {sys.version.split()[0]}: set PYTHON=…")
-    run_main(main)
+    run_main(main, "Stopped while setting up; nothing was measured. The same command goes on from there.")

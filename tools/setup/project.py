@@ -70,14 +70,21 @@ def last_line(output: str) -> str:
     return lines[-1] if lines else "no message"
 
 
-def run_main(main: Callable[[], int]) -> NoReturn:
-    """End the process with `main`'s status, an error as its message alone, and Ctrl-C as the shell expects it."""
+def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
+    """End the process with `main`'s status, an error as its message alone, and Ctrl-C as the shell expects it.
+
+    Args:
+        main: What the process does.
+        interrupted: What a user reads after Ctrl-C; "" where it is how the command ends anyway.
+    """
     try:
         status = main()
     except ToolError as error:
         say(f"error: {error}")
         status = 1
     except KeyboardInterrupt:
+        if interrupted:
+            say(interrupted)
         status = 130
     sys.exit(status)
 

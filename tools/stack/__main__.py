@@ -89,6 +89,7 @@ class Stack:
         self.select()
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
+        followed.remember_set(self.name, self.overrides)
         return self._run("up", "--yes", config=config)
 
     def preview(self) -> int:
@@ -147,6 +148,8 @@ class Stack:
 
     def _why_no_measurement(self) -> str:
         """Return why there is no measurement, and what there is: a running one, or a destroyed stack's results."""
+        from report.closing import make as line
+
         make = f"STACK={self.name} make"
         kept = (ROOT / "results" / self.name / "latest").exists()
         look = f"\n  its last result:  {make} report RESULT=latest\n  all of them:      {make} history" if kept else ""
@@ -154,7 +157,8 @@ class Stack:
             return f"stack {self.name} is at work now (process {pid}); follow it:  {make} watch{look}"
         if kept:
             return f"stack {self.name} holds no measurement now; its results are kept:{look}"
-        return f"stack {self.name} has no measurement yet: `{make} up`"
+        again = line(self.name, "up", followed.last_set(self.name))
+        return f"stack {self.name} has no measurement yet: `{again}`"
 
     def remove(self) -> None:
         """Forget an empty stack and its settings; from the project's root pulumi would drop the selection with it."""
@@ -183,17 +187,18 @@ class Stack:
     def show(self, comparison: str | None) -> int:
         """The table, then the answer and where the report is.
 
-        The status of publishing: a result that is on the screen alone is soon lost.
+        The status of what failed, first of publishing: a result that is on the screen alone is soon lost, and one
+        without its answer was not shown.
         """
         if comparison is None:
             return 0
-        _report_command(["table"], comparison)
+        shown = _report_command(["table"], comparison)
         published = _publish(self.name, comparison)
         folder = ["--folder", last_line(published.stdout)] if published.stdout.strip() else []
         settings = [f"--setting={key}={value}" for key, value in self.overrides.items()]
         print(flush=True)
-        _report_command(["closing", "--stack", self.name, *folder, *settings], comparison)
-        return published.returncode
+        closed = _report_command(["closing", "--stack", self.name, *folder, *settings], comparison)
+        return published.returncode or shown or closed
 
     def comparison(self) -> str | None:
         """The output `comparison` as JSON; None before the first complete measurement."""
@@ -263,12 +268,12 @@ def _say_what_smoke_did(comparison: str | None, *, is_whole: bool, is_gone: bool
     """The table, and what it proves: that everything runs. It is too small for an answer."""
     if comparison is None or not is_whole:
         return 0
-    _report_command(["table"], comparison)
-    status = _report_command(["publish", "--stack", SMOKE], comparison)
+    shown = _report_command(["table"], comparison)
+    published = _report_command(["publish", "--stack", SMOKE], comparison)
     print(flush=True)
-    _report_command(["smoke"], comparison)
+    closed = _report_command(["smoke"], comparison)
     say(f"stack {SMOKE} is gone" if is_gone else f"stack {SMOKE} is still there: `STACK={SMOKE} make destroy`")
-    return status
+    return published or shown or closed
 
 
 def _check_settings(stack: str, overrides: dict[str, str]) -> None:
@@ -316,4 +321,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(main, "Stopped. Runs that have ended are kept; the same command goes on from there.")

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 
 from infra.settings.table import every_key
-from tools.setup.project import ToolError, checked_stack_name, project_name, run_main, say
+from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name, project_name, run_main, say
 from tools.setup.usage import OF_EVERY_TARGET, typed
 from tools.stack import config as stack_config
 from tools.stack import edit
@@ -21,7 +21,7 @@ EXAMPLE = "make set workers=3 epochs=8    (nothing after = removes it)"
 
 def main() -> int:
     """Change what make's command line names, in the stack of STACK."""
-    stack = checked_stack_name(os.environ.get("STACK") or "local")
+    stack = checked_stack_name(os.environ.get("STACK") or DEFAULT_STACK)
     typed_values = typed(os.environ.get("MAKEFLAGS", ""))
     values = checked(stack, {key: text for key, text in typed_values.items() if key not in (*OF_EVERY_TARGET, "STACK")})
     path = edit.put(stack, values)

@@ -5,9 +5,14 @@ Whatever goes wrong in following it is said, and changes nothing of the command:
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+import shutil
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,15 +23,20 @@ from tools.stack import session
 from tools.stack.update import SWITCH, EventLog, Update
 
 if TYPE_CHECKING:
-    from tools.stack.screen import Screen
+    from tools.stack.screen import Screen, Tail
 
 LOOK_SECONDS = 0.3
-"""Between two looks at the log of events."""
+"""Between two looks at the log of events, and at what the screen shows."""
 PLAN_SECONDS = 0.02
-"""Likewise until the preview has ended: the update that follows overwrites its log at once. No run is there yet."""
+"""Between two looks at the log until the preview has ended: the update that follows overwrites its log at once."""
 PRINTED, ERRORS, EVENTS = "printed.txt", "errors.txt", "events.json"
 PREVIEW = "preview"
-"""The folder of a preview, which takes no lock: beside an update it would empty the files that are followed."""
+"""The folder with the output of the last preview, which must not replace that of an update."""
+LAST_SET = "set.json"
+_OWN = "run-"
+"""How the folder of a command that goes on begins."""
+_LOCK = "lock"
+_LEFT_SECONDS = 3600
 
 NewScreen = Callable[[Update], "Screen"]
 
@@ -48,34 +58,35 @@ def run(
         new_screen: Makes what a terminal shows instead of pulumi's own display; None: that.
         previewed: Called once, when the preview before an update has ended.
     """
-    folder = folder_of(stack)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name in (PRINTED, ERRORS, EVENTS):
-        (folder / name).unlink(missing_ok=True)
     update = Update()
-    command = [*command, "--event-log", str(folder / EVENTS)]
     with ExitStack() as stack_of:
+        folder = stack_of.enter_context(_own_folder(folder_of(stack)))
         screen = stack_of.enter_context(_shown(new_screen, update))
         output = stack_of.enter_context(_files(folder)) if screen else None
-        stack_of.enter_context(_following(Follower(folder, update, screen, previewed)))
-        status = session.run(command, {**environment, **SWITCH}, ROOT, output)
-    (folder / EVENTS).unlink(missing_ok=True)
+        follower = Follower(folder, update, screen, previewed)
+        stack_of.enter_context(_following(follower))
+        command = [*command, "--event-log", str(folder / EVENTS)]
+        status = session.run(command, {**environment, **SWITCH}, ROOT, output, follower.pressed)
     return status, update
 
 
 def run_quietly(command: Sequence[str], environment: Mapping[str, str], stack: str) -> tuple[int, Update]:
     """Run a preview like an update; its output stays in files of its own."""
-    folder = folder_of(stack) / PREVIEW
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    update, log = Update(), folder / EVENTS
-    log.unlink(missing_ok=True)
-    with _files(folder) as output:
-        status = session.run([*command, "--event-log", str(log)], {**environment, **SWITCH}, ROOT, output)
-    for event in EventLog(log).read():
-        with _tolerated("the preview"):
-            update.take(event)
-    log.unlink(missing_ok=True)
+    update = Update()
+    with _own_folder(folder_of(stack) / PREVIEW) as folder:
+        log = folder / EVENTS
+        with _files(folder) as output:
+            status = session.run(
+                [*command, "--event-log", str(log)], {**environment, **SWITCH}, ROOT, output, _say_preview_ends
+            )
+        for event in EventLog(log).read():
+            with _tolerated("the preview"):
+                update.take(event)
     return status, update
+
+
+def _say_preview_ends(presses: int) -> None:
+    say("Stopping the preview, which has changed nothing." if presses == 1 else "Ending it now.")
 
 
 def print_output(stack: str) -> None:
@@ -102,6 +113,52 @@ def new_screen(target: str, stack: str, known: Mapping[str, float], update: Upda
 def folder_of(stack: str) -> Path:
     """Return the folder with pulumi's last output of a stack, if a screen was shown instead of it."""
     return STATE / "shown" / stack
+
+
+def remember_set(stack: str, values: Mapping[str, str]) -> None:
+    """Keep the values of `SET` that an update of the stack begins with."""
+    folder = folder_of(stack)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (folder / LAST_SET).write_text(json.dumps(dict(values)), encoding="utf-8")
+
+
+def last_set(stack: str) -> dict[str, str]:
+    """Return the values of `SET` that the last update of a stack began with; none where that is not known."""
+    try:
+        values = json.loads((folder_of(stack) / LAST_SET).read_text(encoding="utf-8"))
+        return {str(key): str(value) for key, value in values.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+@contextmanager
+def _own_folder(kept: Path) -> Iterator[Path]:
+    """Yield a folder for the files of one command, and keep its output in `kept` at the end.
+
+    Nothing but pulumi keeps two commands of one stack apart, and a backend that is no folder is asked by pulumi alone:
+    one that will be refused must not empty the files of one that goes on.
+    """
+    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_left(kept)
+    own = Path(tempfile.mkdtemp(prefix=_OWN, dir=kept))
+    with (own / _LOCK).open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield own
+        finally:
+            for name in (PRINTED, ERRORS):
+                with suppress(FileNotFoundError):
+                    (own / name).replace(kept / name)
+            shutil.rmtree(own, ignore_errors=True)
+
+
+def _remove_left(kept: Path) -> None:
+    """Remove what commands that were killed left: folders that nobody has locked any more."""
+    for own in kept.glob(f"{_OWN}*"):
+        with suppress(OSError), (own / _LOCK).open(encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - own.stat().st_mtime > _LEFT_SECONDS:  # not one that is about to be locked
+                shutil.rmtree(own, ignore_errors=True)
 
 
 @contextmanager
@@ -147,20 +204,27 @@ class Follower:
     ) -> None:
         self._log = EventLog(folder / EVENTS)
         self._update, self._screen, self._previewed = update, screen, previewed
-        self._tail: Callable[[], None] = lambda: None
+        self._tail: Tail | None = None
         self.is_previewed = False
+        self._looked = 0.0
         self._troubles = set[str]()
         if screen:
             from tools.stack.screen import Tail
 
-            self._tail = Tail(folder / ERRORS, screen.print).read
+            self._tail = Tail(folder / ERRORS, screen.print)
+
+    def pressed(self, presses: int) -> None:
+        """Answer Ctrl-C at once, whatever pulumi does with it."""
+        text = self._update.stop(presses)
+        with self.tolerated():
+            self._screen.print(text, "yellow") if self._screen else say(text)
 
     def tolerated(self) -> AbstractContextManager[None]:
         """Print what goes wrong in it once, and go on."""
         return _tolerated("the update", self._troubles)
 
-    def step(self) -> None:
-        """Take what is new."""
+    def step(self, *, is_last: bool = False) -> None:
+        """Take what is new; the screen is not needed as often as the log."""
         events = list(self._log.read())
         for event in events:  # all of them, before anything is shown that might fail
             with self.tolerated():
@@ -169,12 +233,15 @@ class Follower:
                 self.is_previewed = True
                 with self.tolerated():
                     self._previewed(self._update)
-        if self._screen:
-            for event in events:
-                with self.tolerated():
-                    self._screen.take(event)
-        self._tail()
-        if self._screen:
+        if not self._screen:
+            return
+        for event in events:
+            with self.tolerated():
+                self._screen.take(event)
+        if is_last or time.monotonic() - self._looked >= LOOK_SECONDS:
+            self._looked = time.monotonic()
+            if self._tail:
+                self._tail.read(last=is_last)
             self._screen.tick()
 
 
@@ -187,7 +254,7 @@ def _following(follower: Follower) -> Iterator[None]:
         while True:
             was_over = is_over.wait(LOOK_SECONDS if follower.is_previewed else PLAN_SECONDS)
             with follower.tolerated():
-                follower.step()
+                follower.step(is_last=was_over)
             if was_over:
                 return
 

@@ -22,10 +22,11 @@ from rich.text import Text
 from tools.follow.view import Board
 from tools.setup.project import printable
 from tools.stack.remaining import Remaining, in_words
-from tools.stack.update import Event, Update, plain
+from tools.stack.update import Event, Update, is_stop, plain
+from training.machine.machine_lock import WAITS
 
 if TYPE_CHECKING:
-    from tools.follow.source import News, Source
+    from tools.follow.source import News, Source, State
 
 DRAW_SECONDS = 1.0
 """Between two looks at the runs: each takes some milliseconds of a CPU that a run may want."""
@@ -51,6 +52,7 @@ class Screen:
         self._note = ""
         self._modes: list[Any] | None = None
         self._remaining = Remaining(known)
+        self._waiting: set[str] = set()
 
     def __enter__(self) -> Screen:
         self._modes = _without_echo()
@@ -102,18 +104,34 @@ class Screen:
 
     def _news(self, *, is_over: bool) -> list[News]:
         """Return the news of the runs that this update started; earlier ones are another update's, or kept. At the end
-        a run that pulumi did not complete is failed, whatever its files say."""
+        a run that pulumi did not complete is failed or interrupted, whatever its files say."""
         if not self._source:
             return []
         news = [each for each in self._source.poll() if each.key not in self._old]
-        return [
-            replace(each, state="failed") if is_over and each.run == self._update.current else each for each in news
-        ]
+        for each in news:
+            self._note_waiting(each)
+        return [replace(each, state=self._state(each, is_over=is_over)) for each in news]
+
+    def _note_waiting(self, news: News) -> None:
+        """Note whether a run waits for the machine now: by the last that it said, which may be of an earlier look."""
+        for event in news.events:
+            is_wait = event.get("event") == "note" and str(event.get("text", "")).startswith(WAITS)
+            self._waiting = self._waiting | {news.run} if is_wait else self._waiting - {news.run}
+        if news.run in self._waiting and news.run == self._update.current:
+            self._remaining.wait(news.run, time.monotonic())
+
+    def _state(self, news: News, *, is_over: bool) -> State:
+        """Return the state of a run, of one that goes on and was ended or given up by pulumi that."""
+        update = self._update
+        is_lost = news.run == update.current and (is_over or news.state == "failed")
+        if not is_lost:
+            return news.state
+        return "interrupted" if update.is_stopped and (is_over or update.presses > 1) else "failed"
 
     def _lines(self, event: Event) -> Iterator[tuple[str, str]]:
         """Yield the messages of an event that do not concern runs, each text once."""
         for text, style in _texts(event, self._update, follows_runs=self._source is not None):
-            if text and text not in self._printed:
+            if text and text not in self._printed and not (self._update.presses and is_stop(text)):
                 self._printed.add(text)
                 yield text, style
         if diagnostic := event.get("diagnosticEvent"):
@@ -137,12 +155,17 @@ class Screen:
 
     def _status(self) -> list[str]:
         update, now = self._update, time.monotonic()
+        if update.presses > 1:
+            return ["ends now"]
+        if update.is_stopped and not update.current:
+            return ["stops"]
         if not update.is_previewed:
             return ["looks at what there is to do" + (f": {self._note}" if self._note else "")]
         if update.current and update.to_make:
             number = 1 + sum(run in update.kept for run in update.to_make)
             left = self._remaining.seconds(update, now)
-            about = f", {in_words(left)} left" if left is not None else ""
+            until = "from when it has the machine" if update.current in self._waiting else "left"
+            about = f", {in_words(left)} {until}" if left is not None else ""
             note = [self._source.trouble] if self._source and self._source.trouble else []
             if update.is_stopped:
                 return [f"stops when {update.current} has ended", *note, "Ctrl-C once more ends it now, and loses it"]

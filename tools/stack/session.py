@@ -13,7 +13,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
@@ -32,15 +32,22 @@ Output = tuple[IO[bytes], IO[bytes]]
 """Files for stdout and stderr of a command that shows nothing itself, and so can ask nothing."""
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], folder: Path, output: Output | None = None) -> int:
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    output: Output | None = None,
+    pressed: Callable[[int], None] = lambda _: None,
+) -> int:
     """The command's exit status (128 + n for signal n), after the last process of its session has ended.
 
-    The first signal is for pulumi to wait for what runs; after a second it has 10 seconds to end by itself.
+    The first signal is for pulumi to wait for what runs; after a second it has 10 seconds to end by itself. `pressed`
+    is called after each, with their number so far.
     """
     terminal = is_in_foreground()
     stdin = None if not output and (terminal or not sys.stdin.isatty()) else subprocess.DEVNULL
     stdout, stderr = output or (None, None)
-    with _terminal_kept() if terminal else nullcontext(), _Signals() as signals:
+    with _terminal_kept() if terminal else nullcontext(), _Signals(pressed) as signals:
         process = subprocess.Popen(
             command, env=environment, cwd=folder, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
         )
@@ -55,7 +62,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], folder: Path, ou
 class _Signals:
     """Takes the signals meant for pulumi while it runs; those before its start are delivered at its start."""
 
-    def __init__(self) -> None:
+    def __init__(self, pressed: Callable[[int], None]) -> None:
+        self._pressed = pressed
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[signal.Signals] = []
         self._count = 0
@@ -86,6 +94,8 @@ class _Signals:
         if self._count == 2:
             signal.alarm(_PATIENCE_SECONDS)
         self._send(_FORWARDED[signal.Signals(number)])
+        with suppress(OSError):  # a terminal that was closed sends a signal, too
+            self._pressed(self._count)
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is None:

@@ -93,6 +93,8 @@ class Update:
     """Messages, in their order, the general ones left out."""
     is_stopped: bool = False
     """Whether somebody ended it."""
+    presses: int = 0
+    """How often Ctrl-C reached it through make."""
     is_previewed: bool = False
     """Whether its preview has ended."""
     changes: dict[str, int] = field(default_factory=dict)
@@ -111,10 +113,22 @@ class Update:
             if text not in (*_GENERAL, *self.errors):
                 self.errors.append(text)
         elif "stdoutEvent" in event:
-            self.is_stopped |= any(words in event["stdoutEvent"]["message"] for words in _STOPPED)
+            self.is_stopped |= is_stop(event["stdoutEvent"]["message"])
         elif "summaryEvent" in event:
             self.changes = dict(event["summaryEvent"].get("resourceChanges") or {})
             self.is_previewed = True
+
+    def stop(self, presses: int) -> str:
+        """Note that Ctrl-C was pressed, and return what happens now."""
+        self.presses, self.is_stopped = presses, True
+        if presses > 1:
+            return f"Ending {self.current} now: it is lost, all before it are kept." if self.current else "Ending now."
+        again = "Ctrl-C once more ends it now"
+        if self.current:
+            return f"Stopping: {self.current} is finished and kept, as are all before it. {again}, and loses it."
+        if not self.is_previewed:
+            return f"Stopping: no run was started, all earlier results are kept. {again}."
+        return f"Stopping: no further run is started, all that have ended are kept. {again}."
 
     def _begin(self, step: Mapping[str, Any]) -> None:
         metadata = step["metadata"]
@@ -215,6 +229,11 @@ def _compared_repeats(metadata: Mapping[str, Any]) -> int:
         return max((len(arm["runs"]) for arm in arms.values()), default=0)
     except (KeyError, TypeError, ValueError, AttributeError):
         return 0
+
+
+def is_stop(message: str) -> bool:
+    """Return whether the engine says with it that somebody ends the update."""
+    return any(words in message for words in _STOPPED)
 
 
 def plain(message: str) -> str:

@@ -1,25 +1,32 @@
 """The screen of an update: which run of how many, what else the engine says, each thing once; and who follows it."""
 
+import fcntl
 import io
 import json
+import os
 import re
 import signal
 import sys
 import tempfile
 import termios
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
 from tests.unit.tools.test_stack_update import CANCELLING, FIRST, JOB, began, ended, error, planned, step
-from tools.follow.source import News
+from tools.follow.source import News, State
+from tools.setup.project import ROOT
+from tools.stack import __main__ as stack_main
 from tools.stack import followed, session
 from tools.stack import screen as screen_module
 from tools.stack.screen import HINT, Screen
 from tools.stack.update import Update
+from training.machine.machine_lock import WAITED, WAITS
 
 EPOCH = {
     "event": "epoch",
@@ -37,15 +44,15 @@ class Runs:
 
     trouble = ""
 
-    def __init__(self, run: str) -> None:
-        self._run = run
+    def __init__(self, run: str, state: State = "running") -> None:
+        self._run, self._run_state = run, state
         self._polls = 0
 
     def poll(self) -> list[News]:
         """The old one at first; then both."""
         self._polls += 1
         old = News("old", "baseline-9", "finished", "log")
-        return [old] if self._polls == 1 else [old, News("new", self._run, "running", "log", [EPOCH])]
+        return [old] if self._polls == 1 else [old, News("new", self._run, self._run_state, "log", [EPOCH])]
 
     def is_over(self) -> bool:
         """Never."""
@@ -127,14 +134,84 @@ def test_what_the_engine_says_is_printed_once_and_no_progress_of_runs() -> None:
     assert "created ray-1" not in drawn
 
 
-def test_a_run_that_pulumi_did_not_take_over_is_lost() -> None:
-    """Its own files may say that it finished; the next update makes it again."""
+@pytest.mark.parametrize(
+    ("presses", "events", "state"),
+    [
+        (0, [], "failed"),
+        (0, [CANCELLING], "interrupted"),  # by somebody who sent the signal to pulumi itself
+        (2, [], "interrupted"),
+    ],
+)
+def test_a_run_that_pulumi_did_not_take_over_is_lost(presses: int, events: list[dict[str, Any]], state: str) -> None:
+    """Its own files may say that it finished; the next update makes it again. Ended by Ctrl-C it has not failed."""
     out, update = io.StringIO(), Update()
     with Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24)):
-        for event in (*RUNNING, CANCELLING):
+        for event in (*RUNNING, *events):
             update.take(event)
+        for press in range(1, presses + 1):
+            update.stop(press)
 
-    assert "failed" in out.getvalue().rpartition("run ")[2]
+    last = out.getvalue().rpartition("run ")[2]
+    assert [state] == [word for word in ("failed", "interrupted") if word in last]
+
+
+def test_a_run_that_breaks_after_the_first_press_has_failed() -> None:
+    """It was to be finished."""
+    out, update = io.StringIO(), Update()
+    runs = Runs("ray-1", "failed")
+    with Screen(update, runs, {}, Console(file=out, force_terminal=True, width=80, height=24)) as screen:
+        for event in RUNNING:
+            update.take(event)
+        update.stop(1)
+        screen.draw()
+        meanwhile = out.getvalue().rpartition("run ")[2]
+
+    assert "failed" in meanwhile
+    assert "interrupted" not in meanwhile
+
+
+def test_the_answer_to_ctrl_c_stands_in_the_place_of_pulumis() -> None:
+    """Which speaks of orphaned resources; one that nobody here pressed is told in pulumi's words."""
+    out, update = io.StringIO(), Update()
+    with Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24)) as screen:
+        screen.print(update.stop(1))
+        screen.take(CANCELLING)
+        screen.draw()
+
+    assert "received; cancelling" not in out.getvalue()
+    assert "Stopping: " in out.getvalue()
+
+
+def test_no_time_is_counted_down_while_a_run_waits_for_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as another measurement has it; it runs from the end of that, and what it learns from it does not."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    source, update = Waiting("ray-1"), Update()
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+    screen = Screen(update, source, {"ray": 100.0}, console)
+    for event in (*planned("ray-1"), FIRST[-1], began("ray-1")):
+        update.take(event)
+        screen.take(event)
+    seconds = []
+    for moment, text in ((0, f"{WAITS} (process 1)"), (50, ""), (50, WAITED), (80, "")):
+        now[0] = moment
+        source.texts = (text,) if text else ()
+        screen.draw()
+        seconds.append(screen._remaining.seconds(update, moment))
+
+    assert [102, 102, 102, 72] == seconds
+
+
+class Waiting(Runs):
+    """A run that says what it is told to."""
+
+    texts: tuple[str, ...] | None = None
+
+    def poll(self) -> list[News]:
+        """The run alone, once it has begun."""
+        if self.texts is None:
+            return []
+        return [News("new", self._run, "running", "log", [{"event": "note", "text": text} for text in self.texts])]
 
 
 PULUMI = """
@@ -198,18 +275,103 @@ def test_a_screen_that_fails_ends_no_update(command: list[str], capfd: pytest.Ca
     assert capfd.readouterr().err.count("cannot draw") == 1
 
 
-def test_a_preview_leaves_the_files_of_an_update_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A preview takes no lock; the update would count no run any more, and what it printed would be lost."""
+BESIDE = """
+import json, os, pathlib, sys
+from tools.stack import followed
+followed.STATE = pathlib.Path(sys.argv[1])
+command = [sys.executable, "-c", "print('other')"]
+if sys.argv[2] == "preview":
+    followed.run_quietly(command, {}, "local")
+else:
+    followed.run(command, {}, "local")
+"""
+
+
+@pytest.mark.parametrize("verb", ["preview", "up"])
+def test_another_command_leaves_the_files_of_an_update_beside_it(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A preview takes no lock, and on a backend that is no folder pulumi alone refuses a second update: the first would
+    count no run any more, and what it printed would be lost."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    phases = "".join(f"{json.dumps(event)}\n" for event in (*planned("ray-1"), FIRST[-1], began("ray-1")))
+    program = (
+        "import subprocess, sys; log = open(sys.argv[-1], 'w'); print(sys.argv[1], end='', file=log, flush=True);"
+        "print('own', flush=True);"
+        f"subprocess.run([sys.executable, '-c', sys.argv[2], {str(tmp_path)!r}, {verb!r}], check=True);"
+        "print(sys.argv[3], file=log, flush=True)"
+    )
+    command = [sys.executable, "-c", program, phases, BESIDE, json.dumps(ended("ray-1"))]
+
+    def new_screen(update: Update) -> Screen:
+        return Screen(update, None, {}, Console(file=io.StringIO(), force_terminal=True, width=80, height=24))
+
+    status, update = followed.run(command, {"PYTHONPATH": str(ROOT)}, "local", new_screen=new_screen)
+
+    folder = followed.folder_of("local")
+    assert (0, 1) == (status, update.kept_runs)
+    assert "own" in (folder / followed.PRINTED).read_text(encoding="utf-8")
+    assert not list(folder.glob("**/run-*"))
+
+
+def test_what_a_killed_command_left_is_removed_and_a_running_one_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the lock on its folder, which goes with its process."""
     monkeypatch.setattr(followed, "STATE", tmp_path)
     folder = followed.folder_of("local")
-    folder.mkdir(parents=True)
-    files = [folder / name for name in (followed.EVENTS, followed.PRINTED, followed.ERRORS)]
-    for file in files:
-        file.write_text(file.name, encoding="utf-8")
+    left, running, young = (folder / f"run-{name}" for name in ("left", "running", "young"))
+    for own in (left, running, young):
+        own.mkdir(parents=True)
+        (own / "lock").touch()
+    for own in (left, running):
+        os.utime(own, (0, 0))
+    with (running / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        followed.run([sys.executable, "-c", ""], {}, "local")
 
-    followed.run_quietly([sys.executable, "-c", "print('previewed')"], {}, "local")
+    assert {running, young} == set(folder.glob("run-*"))
 
-    assert [file.name for file in files] == [file.read_text(encoding="utf-8") for file in files]
+
+class Counting:
+    """A screen that counts what it is asked for."""
+
+    ticks = 0
+
+    def print(self, text: str) -> None:
+        """Nothing is printed."""
+
+    def tick(self) -> None:
+        """One more."""
+        self.ticks += 1
+
+
+def test_the_screen_is_looked_at_less_often_than_the_log(tmp_path: Path) -> None:
+    """The log every 20 ms while the preview runs; the last look is made all the same."""
+    screen: Any = Counting()
+    (tmp_path / followed.ERRORS).touch()
+    follower = followed.Follower(tmp_path, Update(), screen, lambda _: None)
+    for _ in range(9):
+        follower.step()
+    before = screen.ticks
+    follower.step(is_last=True)
+
+    assert (1, 2) == (before, screen.ticks)
+
+
+def test_outputs_name_the_update_that_did_not_end_with_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without them another measurement would begin."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    monkeypatch.setattr(stack_main, "ROOT", tmp_path)
+    stack = object.__new__(stack_main.Stack)
+    stack.name, stack._recovery = "mine", cast("Any", SimpleNamespace(running=lambda: None))
+    before = stack._why_no_measurement()
+    followed.remember_set("mine", {"epochs": "1", "repeats": "2"})
+
+    assert "`STACK=mine make up`" in before
+    assert '`STACK=mine make up SET="epochs=1 repeats=2"`' in stack._why_no_measurement()
 
 
 class Failing(Runs):
@@ -283,9 +445,50 @@ def test_a_passphrase_is_asked_for_by_pulumis_own_display() -> None:
 
 
 def test_signals_reach_a_followed_command() -> None:
-    """As without files for its output."""
+    """As without files for its output; whoever waits for it learns of each at once, and may fail to show it."""
     program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
+    pressed: list[int] = []
+
+    def show(presses: int) -> None:
+        pressed.append(presses)
+        raise OSError(5, "Input/output error")
+
     with tempfile.TemporaryFile() as out:
-        status = session.run([sys.executable, "-c", program], {}, Path("/"), (out, out))
+        status = session.run([sys.executable, "-c", program], {}, Path("/"), (out, out), show)
 
     assert status in (128 + signal.SIGINT, 1)
+    assert [1] == pressed
+
+
+@pytest.mark.parametrize("has_screen", [True, False])
+def test_ctrl_c_is_answered_on_the_screen_or_beside_a_pipe(
+    has_screen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where pulumi says nothing, as while its preview runs."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
+    out = io.StringIO()
+
+    def new_screen(update: Update) -> Screen:
+        return Screen(update, None, {}, Console(file=out, force_terminal=True, width=80, height=24))
+
+    command = [sys.executable, "-c", program]
+    _, update = followed.run(command, {}, "local", new_screen=new_screen if has_screen else None)
+    beside = capfd.readouterr().err
+
+    assert (1, True) == (update.presses, update.is_stopped)
+    assert [1, 0] == [text.count("Stopping: ") for text in ((out.getvalue(), beside) if has_screen else (beside, ""))]
+    if has_screen:
+        assert "Stopping: " not in beside
+
+
+def test_ctrl_c_beside_a_preview_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its own output is in a file until it has ended."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
+
+    followed.run_quietly([sys.executable, "-c", program], {}, "local")
+
+    assert "preview" in capfd.readouterr().err

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.golden import Wording
 from tools.stack.preview_words import words
 from tools.stack.remaining import Remaining, in_words
 from tools.stack.update import EventLog, Update, ending, side_of
@@ -143,6 +144,25 @@ def test_an_end_says_what_happened_and_what_is_kept(
     assert all(text in "\n".join(lines) for text in expected)
     assert '`make up SET="repeats=3"`' in "\n".join(lines)
     assert "`make outputs`" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("events", "named"),
+    [([], "no run"), (FIRST, "no further"), ([*FIRST, began("ray-1")], "ray-1")],
+)
+def test_ctrl_c_is_answered_with_what_happens_and_that_results_are_kept(
+    events: list[dict[str, Any]], named: str, wording: Wording
+) -> None:
+    """While the preview runs, between runs and in one; and a second, which loses it."""
+    update = update_after(events)
+    first = update.stop(1)
+    is_stopped = update.is_stopped
+    second = update.stop(2)
+
+    assert is_stopped
+    assert named in first
+    assert ("ray-1" in second) == (named == "ray-1")
+    wording("stack", f"{first}\n{second}")
 
 
 def test_without_an_earlier_measurement_none_is_named() -> None:
@@ -340,7 +360,8 @@ def test_every_changed_key_is_named_however_many() -> None:
 
     assert before.keys() <= set(re.findall(r"key\d", text))
     assert text.count("1 → 2") == 4
-    assert other.partition(": ")[0].split(", ") == ["workload cnn → script", "workers 2 → 3"]
+    changed = [tuple(each.replace("→ ", "").split()) for each in other.partition(": ")[0].split(", ")]
+    assert [("workload", "cnn", "script"), ("workers", "2", "3")] == changed
 
 
 def test_what_a_run_is_given_beside_its_recipe_is_named() -> None:
