@@ -12,11 +12,12 @@ from report import terminal
 from tools.setup.project import ToolError, run_main
 from tools.stack.lines import for_make
 from tools.tryout import explain, keep, show, write
+from tools.tryout.others import Others
 from tools.tryout.request import Request, read
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
-from training.workloads.script import commands, facts, python_environment
+from training.workloads.script import commands, facts, python_environment, same_work
 from training.workloads.script.recognise import Script, ScriptError, recognise
 
 
@@ -39,7 +40,10 @@ def main() -> int:
         machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
         if reason := isolation.refusal():
             terminal.write(f"\nwithout a network of its own: {reason}")
-        outcomes = _run_all(arms, script, request, Path(folder))
+        with Others() as others:
+            outcomes = _run_all(arms, script, request, Path(folder))
+    if busy := others.in_words():
+        terminal.write(f"\nthe machine was not quiet, and the times are not those of a quiet one: {busy}")
     return _say(script, arms, outcomes, request)
 
 
@@ -88,6 +92,8 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
         terminal.write(show.no_claim(failed, outcomes))
         return _refused(request)
     terminal.write(f"\n{show.claim(verdict)}")
+    if same_work.share_rows({name: arm_facts.work for name, arm_facts in seen.items()}):
+        terminal.write(explain.own_rows(script))
     if complete:
         keep.keep(request, seen, trained)
     if not complete or verdict.claim is None:

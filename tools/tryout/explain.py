@@ -171,6 +171,24 @@ def python_problem(error: PythonError, command: str) -> str:
     )
 
 
+_OWN_ROWS = (
+    ("ray.train.torch", "ray.train.torch.prepare_data_loader(loader) gives each worker rows of its own"),
+    ("torch", "sampler=DistributedSampler(dataset) in the DataLoader, and sampler.set_epoch(epoch) before each epoch,"
+              " give each rank rows of its own"),
+    ("tensorflow", "dataset.shard(workers, rank) gives each worker rows of its own"),
+    ("keras", "dataset.shard(workers, rank) gives each worker rows of its own"),
+    ("xgboost", "rows[rank::workers] in its DMatrix gives each rank rows of its own"),
+    ("lightgbm", "rows[rank::workers] in its Dataset gives each rank rows of its own"),
+)  # fmt: skip
+"""How a script divides its rows, by what it imports: the first counts."""
+
+
+def own_rows(script: Script) -> str:
+    """Return what gives each rank rows of its own, with the framework that the script trains with."""
+    text = next((text for module, text in _OWN_ROWS if script.uses(module)), "")
+    return f"What usually helps: {text}." if text else ""
+
+
 def lacks_ray(script: Script, arms: list[ArmCommand]) -> bool:
     """Return whether only Ray is missing for the arm `ray`."""
     absent = next((arm.absent for arm in arms if arm.arm == "ray"), "")

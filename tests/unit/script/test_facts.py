@@ -14,7 +14,7 @@ from compare import claims
 from tests.golden import Wording
 from tools.setup import project
 from tools.tryout import __main__ as tryout
-from tools.tryout import request, show
+from tools.tryout import explain, request, show
 from tools.tryout.run_arm import Outcome
 from training.workloads.script import facts, same_work
 from training.workloads.script.commands import ArmCommand
@@ -391,6 +391,40 @@ def test_a_batch_of_each_worker_is_weak_scaling() -> None:
     assert {"rowsPerStep"} == unknown(**found)
     assert (same_work.WEAK,) == show.verdict(found, complete=True).unknown
     assert "same script" == show.verdict(found, complete=True).claim
+
+
+def test_ranks_that_read_the_same_rows_are_not_told_of_weak_scaling() -> None:
+    """Both have N times the rows a step: whoever divided the batch would have ranks that read the same rows still."""
+    weak = {"baseline": BASELINE, "ray": arm(rank(0, 2, batch=64), rank(1, 2, batch=64), name="ray")}
+    alike = {"baseline": BASELINE, "native": native(batch=64, rows=range(ROWS))}
+    verdict = show.verdict(alike, complete=True)
+
+    assert [False, True] == [
+        same_work.share_rows({key: each.work for key, each in arms.items()}) for arms in (weak, alike)
+    ]
+    assert "rowsDisjoint" in differs(**alike)
+    assert same_work.WEAK not in (*verdict.wrong, *verdict.unknown)
+    assert same_work.SAME_ROWS in verdict.unknown
+
+
+@pytest.mark.parametrize(
+    ("imports", "named"),
+    [
+        ("import torch", "DistributedSampler"),
+        ("import torch, ray.train.torch", "prepare_data_loader"),
+        ("import tensorflow", "dataset.shard"),
+        ("import xgboost", "DMatrix"),
+        ("import numpy", ""),
+    ],
+)
+def test_what_gives_ranks_rows_of_their_own_is_of_the_framework(imports: str, named: str, tmp_path: Path) -> None:
+    """Of the one at hand; nothing for one that is not known."""
+    path = tmp_path / "train.py"
+    path.write_text(f"{imports}\nprint('trains')\n", encoding="utf-8")
+    text = explain.own_rows(recognise(path, (), "torchrun"))
+
+    assert named in text
+    assert bool(named) == bool(text)
 
 
 @pytest.mark.parametrize(

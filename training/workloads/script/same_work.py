@@ -16,6 +16,11 @@ WEAK = (
     "for each update of the weights; divided by the number of workers, the batch would be that of every arm"
 )
 
+SAME_ROWS = (
+    "each worker has as many rows a step as one process alone, because workers read the same rows: N workers do the "
+    "work of one N times"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
@@ -185,6 +190,17 @@ def is_weak(arms: Mapping[str, ArmWork]) -> bool:
     return bool(rows and of_one and rows == together.ranks * of_one)
 
 
+def share_rows(arms: Mapping[str, ArmWork]) -> bool:
+    """Return whether ranks of an arm are known to train on the same rows, of boosters on all of them."""
+    alone = arms.get("baseline")
+    rows = alone.number("rowsPerStep") if alone and alone.one_step_epochs else None
+    several = [arm for arm in arms.values() if arm.ranks > 1]
+    return any(
+        disjoint(arm)[0] is False or (rows is not None and arm.number("rowsPerStep") == arm.ranks * rows)
+        for arm in several
+    )
+
+
 def _compared(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
     across = {"rowsDisjoint": _rows_disjoint, "rows": _rows, "weights": _weights}
     if item.name in across:
@@ -233,7 +249,7 @@ def _rows_per_step(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known
     rows, ranks = [arm.number(item.name) or 0.0 for arm in arms.values()], max(arm.ranks for arm in arms.values())
     of_all = any(arm.one_step_epochs for arm in arms.values())
     if weak:
-        return None, WEAK
+        return None, SAME_ROWS if share_rows(arms) else WEAK
     if max(rows) == min(rows) or (of_all and max(rows) - min(rows) < ranks):
         return _equal(item, arms)
     if max(rows) - min(rows) < ranks:

@@ -1,0 +1,51 @@
+"""Counts what other programs take of this machine while arms are tried: times of a busy machine are no basis."""
+
+import os
+import sys
+import threading
+from types import TracebackType
+
+from infra.places.local.beside import FOLLOW_SECONDS, in_words
+from training.contract.provenance import allowed_cpus
+from training.machine import orphans
+from training.machine.cpu_time import CpuTime, Reading
+
+
+class Others:
+    """Counts while it is entered. The processes that this process starts meanwhile are the arms'."""
+
+    def __init__(self) -> None:
+        self._cpus = allowed_cpus()
+        self._time: CpuTime | None = None
+        self._first: Reading | None = None
+        self._last: Reading | None = None
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> "Others":
+        if sys.platform.startswith("linux"):  # no other system says whose its CPU time is
+            orphans.adopt()
+            self._time = CpuTime(self._cpus, os.getpid())
+            self._first = self._read()
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._is_over.set()
+        if self._thread.ident:
+            self._thread.join()
+            self._last = self._read()
+
+    def _read(self) -> Reading | None:
+        try:
+            return self._time.read() if self._time else None
+        except (OSError, ValueError):  # a container may hide it
+            return None
+
+    def _follow(self) -> None:
+        while self._time and self._first and not self._is_over.wait(FOLLOW_SECONDS):
+            self._time.follow()
+
+    def in_words(self) -> str:
+        """Return what they took, as the check `machineQuiet` would see it; "" if it is not noticeable, or not known."""
+        return in_words(self._first, self._last, len(self._cpus)) if self._first and self._last else ""
