@@ -99,11 +99,22 @@ def test_in_an_image_of_others_the_modules_are_there_before_what_needs_them() ->
     assert "infra/places/cluster/modules_spec.py" not in plain["modules"]
 
 
-def test_what_is_named_by_its_contents_is_deleted_before_another_takes_its_place() -> None:
-    """Otherwise an update that fails leaves it, and a user who takes the edit back meets it there."""
-    of_script = ("workload=script", "script=examples/torch_ddp.py", "image=registry.example.com/ml/train:7")
-    recorded = record("kubernetes", *of_script, "secretEnvironment=COLOUR=red")
-    immutable = {name for name, inputs in recorded["inputs"].items() if inputs.get("immutable")}
+OF_SCRIPT = (
+    "workload=script",
+    "script=examples/torch_ddp.py",
+    "image=registry.example.com/ml/train:7",
+    "secretEnvironment=COLOUR=red",
+)
 
-    assert {"modules-packed", "script-files", "script-secret"} == immutable
-    assert immutable <= set(recorded["deleted_first"])
+
+@pytest.mark.parametrize("values", [(), OF_SCRIPT], ids=["a workload of ours", "a script"])
+def test_everything_in_a_cluster_is_deleted_before_another_takes_its_place(values: tuple[str, ...]) -> None:
+    """In another namespace, too: a node port and a release would meet the old one, and after an update that failed a
+    user who takes the edit back would."""
+    recorded = record("kubernetes", *values)
+    objects = {"operator-release", *(kind_and_name.split()[1] for kind_and_name in recorded["objects"])}
+
+    assert {"network-namespace", "ray-training-cluster", "ray-dashboard", "baseline-1"} <= objects
+    assert objects <= set(recorded["deleted_first"])
+    immutable = {name for name, inputs in recorded["inputs"].items() if inputs.get("immutable")}
+    assert immutable == ({"modules-packed", "script-files", "script-secret"} if values else set())

@@ -39,8 +39,16 @@ class Access:
     """Creates, after the given resources and as a child of the last, a resource that is deleted before all others."""
 
     def options(self, parent: pulumi.Resource, **more: Any) -> pulumi.ResourceOptions:
-        """Return the options of a resource in the cluster."""
-        return pulumi.ResourceOptions(parent=parent, provider=self.provider, deleted_with=self.cluster, **more)
+        """Return the options of a resource in the cluster.
+
+        All have names of their own: where a replacement came first, as Pulumi does when the namespace changes, a node
+        port or a release would collide with the one that is still there. After a failed update the old object would
+        wait for its deletion, and a user who goes back would collide with it or, in a cluster of ours, lose what was
+        recreated under its name. Also, a Job that an interruption left would share its cores with a second one.
+        """
+        return pulumi.ResourceOptions(
+            parent=parent, provider=self.provider, deleted_with=self.cluster, delete_before_replace=True, **more
+        )
 
     def metadata(self, annotations: Mapping[str, str] | None = None, **more: Any) -> Any:
         """Return the metadata of an object in the namespace, a dict (Any: pulumi_kubernetes types each kind's by

@@ -127,7 +127,7 @@ class ScriptFiles(pulumi.ComponentResource):
     ) -> None:
         super().__init__("ray-worth-it:cluster:ScriptFiles", name, {}, opts)
         of_files, content = files_spec.config_map(brought.files)
-        options = _of_contents(access, self, after)
+        options = access.options(self, depends_on=list(after))
         self.ready = [
             k8s.core.v1.ConfigMap(
                 f"{name}-files",
@@ -168,19 +168,10 @@ class ProjectModules(pulumi.ComponentResource):
                 metadata=access.metadata(name=modules.name),
                 immutable=content["immutable"],
                 binary_data=content["binaryData"],
-                opts=_of_contents(access, self, after),
+                opts=access.options(self, depends_on=list(after)),
             )
         ]
         self.register_outputs({"modules": modules.name})
-
-
-def _of_contents(access: Access, parent: pulumi.Resource, after: Sequence[pulumi.Resource]) -> pulumi.ResourceOptions:
-    """Return the options of an object whose name is a hash of its contents.
-
-    After a failed update, the previous object would wait for its deletion: a user who reverts the edit would collide
-    with it, or, in a cluster of ours, lose the object recreated under the same name.
-    """
-    return access.options(parent, depends_on=list(after), delete_before_replace=True)
 
 
 class RayTrainingCluster(pulumi.ComponentResource):
@@ -208,7 +199,6 @@ class RayTrainingCluster(pulumi.ComponentResource):
                 depends_on=list(after),
                 # KubeRay keeps the pods that run when their template changes, and reports them ready.
                 replace_on_changes=list(ray_cluster_spec.REPLACE_ON),
-                delete_before_replace=True,
                 custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m"),
             ),
         )

@@ -74,8 +74,6 @@ class ClusterRuns(pulumi.ComponentResource):
             opts=access.options(
                 self,
                 depends_on=[*previous, *service],
-                # After an interruption the Job keeps running: a second one would share its cores.
-                delete_before_replace=True,
                 ignore_changes=[_annotation(name) for name in OF_MEASUREMENT] if keep else [],
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s"),
             ),
