@@ -13,6 +13,8 @@ from tools.setup.project import ToolError, project_name, stack_file, stack_text
 from tools.stack import config as stack_config
 
 _FIRST_KEY = re.compile(r"^config:.*\n(?:[ ]*(?:#.*)?\n)*( +)[^\s#]", re.MULTILINE)
+_COMMENTED = re.compile(r"""\s*(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^\s'"#].*?)?(\s+#.*)$""")
+"""A value in quotes, a plain one or none, and a comment: `#` after a blank."""
 
 
 def put(stack: str, values: Mapping[str, str | None]) -> Path:
@@ -29,7 +31,9 @@ def put(stack: str, values: Mapping[str, str | None]) -> Path:
         removed = ", ".join(key for key, value in values.items() if value is None)
         what = f"put these into its config:\n{lines}" if lines else f"remove {removed} from it"
         raise ToolError(f"stacks/{path.name} has a form that is not written into; {what}")
-    path.write_text(text, encoding="utf-8")
+    with path.open("rb") as file:
+        has_crlf = file.readline().endswith(b"\r\n")
+    path.write_text(text, encoding="utf-8", newline="\r\n" if has_crlf else "\n")
     return path
 
 
@@ -45,6 +49,12 @@ def _line(key: str, value: str, indent: str = "  ") -> str:
     return f"{indent}{key}: {json.dumps(value, ensure_ascii=False)}"
 
 
+def _comment(value: str) -> str:
+    """Return the comment on the first line of a value, with the blanks before it; "" if there is none."""
+    match = _COMMENTED.match(value.partition("\n")[0])
+    return match[1] if match else ""
+
+
 def with_values(text: str, values: Mapping[str, str | None], present: set[str]) -> str:
     """The text of a stack's file with these values: instead of those that are `present`, or first in `config`."""
     indent = match[1] if (match := _FIRST_KEY.search(text)) else "  "
@@ -55,6 +65,8 @@ def with_values(text: str, values: Mapping[str, str | None], present: set[str]) 
             name = rf"{indent}(?:{re.escape(project_name())}:)?{re.escape(key)}"
             # With the lines of its value, as `secure: …` of a secret, which are indented by more.
             pattern = re.compile(rf"^{name}:.*(?:\n|\Z)(?:(?: *\n)*{indent} +\S.*(?:\n|\Z))*", re.MULTILINE)
+            if line and (before := pattern.search(text)):
+                line = f"{line.rstrip()}{_comment(before[0].partition(f'{key}:')[2])}\n"
             text = pattern.sub(lambda _, line=line: line, text, count=1)  # type: ignore[misc]  # bound now
         elif line:
             new.append(line)

@@ -93,6 +93,33 @@ def test_make_set_changes_the_file_and_keeps_the_rest(stacks: Path) -> None:
     assert {} == stack_config.config_of("mine")
 
 
+@pytest.mark.parametrize("key", ["epochs", "ray-worth-it:epochs"])
+@pytest.mark.parametrize("value", ["3", "'3'", '"3"', "'it''s # 3'", '"a \\" # b"', "a#b", "a b#c", "|\n    3"])
+@pytest.mark.parametrize("comment", ["", "  # once: why"])
+def test_make_set_keeps_the_comment_on_a_line_that_it_changes(stacks: Path, key: str, value: str, comment: str) -> None:
+    """Of any form of value; what only looks like a comment goes with the value."""
+    file = stacks / "Pulumi.mine.yaml"
+    first, newline, rest = value.partition("\n")
+    file.write_text(f"config:\n  {key}: {first}{comment}{newline}{rest}\n  seed: '7'\n", encoding="utf-8")
+
+    edit.put("mine", {"epochs": "5"})
+
+    lines_after = ["config:", f'  epochs: "5"{comment}', "  seed: '7'"]
+    assert lines_after == file.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_make_set_keeps_the_ends_of_lines(stacks: Path, newline: str) -> None:
+    """As an editor of another system wrote them: all of the file would differ in git."""
+    file = stacks / "Pulumi.mine.yaml"
+    file.write_bytes(newline.join(["# mine", "config:", "  epochs: '3' # once", "  seed: '7'", ""]).encode())
+
+    edit.put("mine", {"epochs": "5", "workers": "3"})
+
+    after = newline.join(["# mine", "config:", '  workers: "3"', '  epochs: "5" # once', "  seed: '7'", ""])
+    assert after.encode() == file.read_bytes()
+
+
 @pytest.mark.parametrize("indent", ["  ", " ", "    "])
 @pytest.mark.parametrize("value", ["\n{0}{0}secure: v1:x", " |\n{0}{0}A=1\n\n{0}{0}workers: 9", " A=1\n{0}  B=2"])
 def test_make_set_changes_a_value_of_several_lines(stacks: Path, indent: str, value: str) -> None:
