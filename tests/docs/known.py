@@ -164,8 +164,9 @@ def _make(arguments: list[str], variables: dict[str, str]) -> list[str]:
     found = [f"make has no target {target}" for target in wanted if target not in targets]
     known = [targets[target] for target in wanted if target in targets]
     found += [f"make knows no variable {name}" for name in assigned if not any(its.takes(name) for its in known)]
-    axes = [f"{name}={value}" for name, value in assigned.items() if name not in sweep_plan.MAKES_OWN]
-    found += _axes(axes) if axes and "sweep" in wanted else []
+    keys = {name: value for name, value in assigned.items() if name not in sweep_plan.MAKES_OWN}
+    found += _axes([f"{key}={value}" for key, value in keys.items()]) if keys and "sweep" in wanted else []
+    found += _changes(keys) if "set" in wanted else []
     return found + _variables({**variables, **assigned})
 
 
@@ -187,6 +188,12 @@ def _axes(words: list[str]) -> list[str]:
     except ToolError as error:
         return [str(error)]
     return [problem for key, values in axes.items() for value in values for problem in wrong_value(key, value)]
+
+
+def _changes(values: dict[str, str]) -> list[str]:
+    """What is wrong with the assignments of `make set`; an empty value removes a setting."""
+    changes = [(key, value) for key, value in values.items() if value or key not in every_key()]
+    return [problem for key, value in changes for problem in wrong_value(key, value)]
 
 
 def wrong_value(key: str, value: str) -> list[str]:
