@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
+from tools.setup import interrupt
+
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 TOOLS = ROOT / ".tools"
@@ -77,6 +79,7 @@ def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
         main: What the process does.
         interrupted: What a user reads after Ctrl-C; "" where it is how the command ends anyway.
     """
+    interrupt.back_to_default()
     try:
         status = main()
     except ToolError as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.golden import Wording
 from tests.stacks import OF_BUCKETS, OF_EXAMPLES, STACKS
-from tools.setup import project
+from tools.setup import interrupt, project
 from tools.setup.project import ToolError
 
 
@@ -104,6 +106,39 @@ def test_an_error_is_shown_as_its_message_alone(capsys: pytest.CaptureFixture[st
 
     assert ended.value.code == 1
     assert capsys.readouterr().err == "error: do this\n"
+
+
+@pytest.mark.parametrize("text", ["", "what is kept"])
+def test_ctrl_c_is_answered_where_it_ends_something(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the status that a shell expects, and no traceback; by nothing where it is how the command ends anyway."""
+
+    def main() -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        project.run_main(main, text)
+
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == (f"{text}\n" if text else "")
+
+
+@pytest.mark.parametrize("package", ["setup", "stack"])
+@pytest.mark.parametrize("when", ["imports", "main"])
+def test_ctrl_c_while_modules_are_imported_ends_with_a_line(package: str, when: str, tmp_path: Path) -> None:
+    """Before the command has begun no traceback says it; afterwards it is the command's."""
+    for folder in (tmp_path / "tools", tmp_path / "tools" / package):
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").touch()
+    shutil.copytree(project.ROOT / "tools/setup", tmp_path / "tools/setup", dirs_exist_ok=True)
+    shutil.copy(project.ROOT / f"tools/{package}/__init__.py", tmp_path / f"tools/{package}")
+    press = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    main = "from tools.setup.project import run_main\ndef main():\n    " + press + "\nrun_main(main, 'mine')"
+    (tmp_path / f"tools/{package}/slow.py").write_text(press if when == "imports" else main, encoding="utf-8")
+
+    command = [sys.executable, "-m", f"tools.{package}.slow"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (130, interrupt.TEXT if when == "imports" else "mine\n") == (done.returncode, done.stderr)
 
 
 def test_a_stack_file_that_pulumi_deleted_is_made_by_the_line_that_is_shown(
