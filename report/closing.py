@@ -10,8 +10,8 @@ from compare.in_short import in_short, machine_in_short
 from compare.schema import Comparison
 from compare.verdict import LONGER
 from report.commands import settings_text
-from report.table import wrap
-from tools.setup.project import DEFAULT_STACK
+from report.table import WIDTH, wrap
+from tools.setup.project import DEFAULT_STACK, ROOT
 
 QUIET = "machineQuiet"
 FIRST_REPEATS = 4
@@ -30,8 +30,16 @@ def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapp
     machine = machine_in_short(comparison)
     lines = [comparison.answer, wrap(in_short(comparison).sentence), *([wrap(machine)] if machine else [])]
     if page:
-        lines.append(f"report: {page.resolve().as_uri()}")
+        lines.append(_report_line(page.resolve()))
     return "\n".join([*lines, f"next: {next_step(comparison, stack, settings)}"])
+
+
+def _report_line(page: Path) -> str:
+    """The address of the report; of one that a terminal would cut in two the path, which is in this project."""
+    line = f"report: {page.as_uri()}"
+    if len(line) <= WIDTH or not page.is_relative_to(ROOT):
+        return line
+    return f"report: {page.relative_to(ROOT)}"
 
 
 def smoke(comparison: Comparison) -> str:

@@ -9,6 +9,7 @@ import pytest
 from compare.comparison import compare
 from compare.in_short import in_short
 from compare.schema import BreakEven, Comparison
+from report import closing
 from report.closing import make, next_step, render, smoke
 from tests.unit.results import make_context, make_recipe, make_runs
 
@@ -22,9 +23,9 @@ def compared(repeats: int = 3) -> Comparison:
     return compare(make_runs(recipe, repeats), make_context(recipe, repeats=repeats))
 
 
-def test_the_last_lines_are_in_this_order(tmp_path: Path) -> None:
+def test_the_last_lines_are_in_this_order() -> None:
     """Answer, sentence, report, next; the report as an address that terminals open."""
-    comparison, page = compared(), tmp_path / "a folder" / "report.html"
+    comparison, page = compared(), Path("/a folder/report.html")
     lines = render(comparison, "local", page, {}).splitlines()
 
     assert lines[0] == comparison.answer
@@ -32,6 +33,21 @@ def test_the_last_lines_are_in_this_order(tmp_path: Path) -> None:
     assert lines[-2] == f"report: {page.as_uri()}"
     assert lines[-1].startswith("next: make ")
     assert max(map(len, lines[:-2])) <= 80
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(10, False), (70, True)])
+def test_the_address_of_the_report_is_not_cut_by_the_terminal(
+    length: int, is_cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is too long for a line, its path in the project is not."""
+    root = Path("/") / ("x" * length)
+    monkeypatch.setattr(closing, "ROOT", root)
+    page = root / "results/local/1/report.html"
+
+    line = render(compared(), "local", page, {}).splitlines()[-2]
+
+    assert line == f"report: {'results/local/1/report.html' if is_cut else page.as_uri()}"
+    assert len(line) <= 80
 
 
 def test_without_a_page_there_is_no_link() -> None:
