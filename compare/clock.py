@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from compare.intervals import Interval, ratio_interval
 from compare.schema import BreakEven
@@ -114,10 +115,14 @@ def break_even(pairs: Sequence[Pair]) -> BreakEven | None:
     if not ratios_per_epoch(pairs):
         return None
 
+    @cache  # the three are looked for at mostly the same numbers of epochs
+    def at(epochs: int) -> tuple[list[float], Interval | None]:
+        ratios = ratios_at(pairs, epochs)
+        return ratios, ratio_interval(ratios)
+
     def stays_from(end: Callable[[Interval], float]) -> int | None:
         def is_ahead(epochs: int) -> bool:
-            ratios = ratios_at(pairs, epochs)
-            interval = ratio_interval(ratios)
+            ratios, interval = at(epochs)
             return (end(interval) if interval else ratios[0] if end is _centre and ratios else 0.0) > 1
 
         return _first_that_stays(is_ahead)

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
+from functools import cache
 from typing import Any, Self
 
 from training.contract import arms
@@ -100,6 +101,7 @@ class Recipe:
         return ""
 
 
+@cache
 def camel(name: str) -> str:
     """snake_case to camelCase."""
     head, *rest = name.split("_")

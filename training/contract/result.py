@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -446,8 +447,7 @@ def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one retur
 
 
 def _decode_record(kind: Any, data: dict[str, Any], where: str) -> Any:
-    hints = typing.get_type_hints(kind)
-    known = {camel(f.name): f for f in dataclasses.fields(kind)}
+    known, hints = _fields_of(kind)
     unknown = sorted(set(data) - set(known))
     if unknown:
         raise ResultError(f"{where} has unknown keys {', '.join(unknown)}")
@@ -455,6 +455,12 @@ def _decode_record(kind: Any, data: dict[str, Any], where: str) -> Any:
     if missing:
         raise ResultError(f"{where} lacks {', '.join(missing)}")
     return kind(**{known[k].name: decode(hints[known[k].name], v, f"{where}.{k}") for k, v in data.items()})
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[dict[str, dataclasses.Field[Any]], dict[str, Any]]:
+    """Return a dataclass's fields by their camelCase names, and their types, which take long to evaluate."""
+    return {camel(f.name): f for f in dataclasses.fields(kind)}, typing.get_type_hints(kind)
 
 
 def _has_default(entry: dataclasses.Field[Any]) -> bool:

@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -118,9 +119,15 @@ def parsed(path: Path) -> ast.Module:
         neighbours = f"there are {', '.join(beside)}" if beside else "its folder holds no Python file"
         raise ScriptError("script", f"{path}: there is no such file; {neighbours}")
     try:
-        return ast.parse(path.read_bytes(), str(path))
+        return _tree(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
         raise ScriptError("script", f"{path} is no Python: {error}") from None
+
+
+@cache
+def _tree(source: bytes, name: str) -> ast.Module:
+    """Parse a file once: a preview asks several times what a script is."""
+    return ast.parse(source, name)
 
 
 def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, ...], chosen: str) -> Kind:
@@ -211,7 +218,7 @@ def _check_text(script: Script, tree: ast.Module) -> None:
 
 def _imports(path: Path, tree: ast.Module, files: set[Path]) -> set[str]:
     """Dotted names that the script imports, wherever they stand, and those of its neighbours, which go to `files`."""
-    names = _of_file(tree, "")
+    names = set(_of_file(tree, ""))
     todo, followed = sorted(names), {path}
     while todo:
         for neighbour, package in _neighbours(path.parent, todo.pop(), files):
@@ -223,13 +230,14 @@ def _imports(path: Path, tree: ast.Module, files: set[Path]) -> set[str]:
     return names
 
 
-def _of_file(tree: ast.Module, package: str) -> set[str]:
+@cache
+def _of_file(tree: ast.Module, package: str) -> frozenset[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
         names |= _imported(node, package)
         if isinstance(node, ast.Attribute):  # `import ray.train` reaches ray.train.torch by its attribute
             names.add(ast.unparse(node))
-    return names
+    return frozenset(names)
 
 
 def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, str]]:
