@@ -72,7 +72,7 @@ def advice(settings: Settings, request: Wanted, known: Sequence[Timed], estimate
 
 
 def _line(change: Change) -> str:
-    return f"  {change.line}  ({change.total}: {change.cost})"
+    return f"  {change.line}    ({change.total}: {change.cost})"
 
 
 def changes(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[Change]:

@@ -31,6 +31,7 @@ from tools.look.status_view import duration
 from tools.setup.project import CLUSTER_TARGETS, DEFAULT_STACK, ToolError, run_main, say
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
+from tools.stack.lines import for_make
 from training.launch.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
 from training.launch.submit import JobsApi, SubmitError, explained, follow
 
@@ -84,7 +85,8 @@ def asking(place: RayPlace) -> Iterator[None]:
 def _start_again(place: RayPlace) -> str:
     """Return how to fix a refused token: KubeRay recreates the pods with the Secret's; else set the stack's token."""
     if isinstance(place, StackRay):
-        return f"; the right one is asked for by\n  pulumi config set --secret {ray_cluster.KEY}"
+        line = for_make(f"pulumi config set --secret {ray_cluster.KEY}", place.stack, {})
+        return f"; the right one is asked for by\n  {line}"
     selector = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
     return (
         "; its Secret was changed after Ray had started. To start Ray with what it holds now:\n"

@@ -16,6 +16,7 @@ from report import terminal
 from report.text_table import columns
 from tools.setup.project import run_main
 from tools.stack import settings as stack_settings
+from tools.stack.lines import for_make
 from training.contract import timed
 from training.contract.timed import Timed
 
@@ -40,7 +41,8 @@ def main() -> int:
     if settings.target not in LOCAL:
         terminal.write("not in it: what the cluster, its image and its pods take to come up")
     if settings.budget_minutes:
-        terminal.write("\n" + "\n".join(budget.advice(settings, request, basis.runs, estimated)))
+        advice = "\n".join(budget.advice(settings, request, basis.runs, estimated))
+        terminal.write(f"\n{for_make(advice, stack, overrides)}")
     return 0
 
 

@@ -75,8 +75,16 @@ class Stack:
         outputs = make(self.name, "outputs") if self._has_comparison() else ""
         print(flush=True)
         for line in ending(self._followed, status, make(self.name, "up", self.overrides), outputs):
-            say(line)
+            say(self._for_make(line))
         return status
+
+    def _for_make(self, text: str) -> str:
+        """A message of the program with lines that somebody who uses make can paste."""
+        if "pulumi config" not in text:  # almost always: the settings need not be loaded for it
+            return text
+        from tools.stack.lines import for_make
+
+        return for_make(text, self.name, self.overrides)
 
     def _has_comparison(self) -> bool:
         try:
@@ -105,7 +113,7 @@ class Stack:
         status, previewed = followed.run_quietly(command, self.environment, self.name)
         if status == 0 and (text := preview_words.words(previewed, self.name, self._seconds_of_arms())):
             print(f"{text}\n", flush=True)
-        followed.print_output(self.name)
+        followed.print_output(self.name, self._for_make)
         if status:
             self._recovery.restore_state()
         return status
@@ -228,7 +236,7 @@ class Stack:
         known = self._seconds_of_arms()
         settings = config.read_text(encoding="utf-8")
         if followed.is_on_terminal() and not followed.may_ask(settings, self.environment):
-            new_screen = partial(followed.new_screen, self.target, self.name, known)
+            new_screen = partial(followed.new_screen, self.target, self.name, known, self._for_make)
 
         def tell(update: Update) -> None:
             if text := preview_words.words(update, self.name, known):

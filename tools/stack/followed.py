@@ -89,15 +89,17 @@ def _say_preview_ends(presses: int) -> None:
     say("Stopping the preview, which has changed nothing." if presses == 1 else "Ending it now.")
 
 
-def print_output(stack: str) -> None:
-    """Print the output of a stack's last preview, to stdout and stderr."""
+def print_output(stack: str, reword: Callable[[str], str] = str) -> None:
+    """Print the output of a stack's last preview, to stdout and stderr, with its lines for somebody who uses make."""
     folder = folder_of(stack) / PREVIEW
     for name, out in ((PRINTED, sys.stdout), (ERRORS, sys.stderr)):
-        out.write((folder / name).read_text(encoding="utf-8", errors="replace"))
+        out.write(reword((folder / name).read_text(encoding="utf-8", errors="replace")))
         out.flush()
 
 
-def new_screen(target: str, stack: str, known: Mapping[str, float], update: Update) -> Screen:
+def new_screen(
+    target: str, stack: str, known: Mapping[str, float], reword: Callable[[str], str], update: Update
+) -> Screen:
     """A screen with the runs of the stack, without them where they can't be followed from here."""
     from report.errors import ShowError
     from tools.follow.watch import source_of
@@ -107,7 +109,7 @@ def new_screen(target: str, stack: str, known: Mapping[str, float], update: Upda
         source = source_of(target, ROOT, stack)
     except (ShowError, ToolError):
         source = None
-    return Screen(update, source, known)
+    return Screen(update, source, known, reword=reword)
 
 
 def folder_of(stack: str) -> Path:

@@ -18,7 +18,7 @@ GOALS = "GOALS"
 """The variable in which make says what it was called for."""
 PLACEHOLDER = "…"
 """For a value that the user has to know."""
-_COMMAND = re.compile(r"pulumi config (?:set|rm)\b[^`\n]*?(?=\s{4,}\(|`|$)", re.MULTILINE)
+_COMMAND = re.compile(r"pulumi config (?:set|rm)\b[^`\n]*?(?=\s{4,}\(|\s*`|\s*\x1b|\s*$)", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z]\w*")
 
 

@@ -40,8 +40,14 @@ class Screen:
     """Draws on a terminal while it is entered."""
 
     def __init__(
-        self, update: Update, source: Source | None, known: Mapping[str, float], console: Console | None = None
+        self,
+        update: Update,
+        source: Source | None,
+        known: Mapping[str, float],
+        console: Console | None = None,
+        reword: Callable[[str], str] = str,
     ) -> None:
+        self._reword = reword
         self._update, self._source, self._board = update, source, Board()
         self._console = console or Console(highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
@@ -86,7 +92,7 @@ class Screen:
 
     def print(self, text: str, style: str = "") -> None:
         """A line above the table, which scrolls away with the others."""
-        self._console.print(Text(printable(text), style=style))
+        self._console.print(Text(printable(self._reword(text)), style=style))
 
     def tick(self) -> None:
         """Draw again, where it is time to."""

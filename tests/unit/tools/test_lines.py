@@ -93,6 +93,20 @@ def test_make_set_changes_the_file_and_keeps_the_rest(stacks: Path) -> None:
     assert {} == stack_config.config_of("mine")
 
 
+@pytest.mark.parametrize(
+    ("printed", "pasted"),
+    [
+        ("\x1b[33m  pulumi config set workers 2\x1b[0m\n", "\x1b[33m  make set workers=2\x1b[0m\n"),
+        ("    pulumi config set repeats 3    (10 to 16 min: x)", "    make set repeats=3    (10 to 16 min: x)"),
+        ("a step; type: pulumi config set trainImages 64 \nnext", "a step; type: make set trainImages=64 \nnext"),
+        ("Previewing update (local):\n", "Previewing update (local):\n"),
+    ],
+)
+def test_lines_inside_of_what_pulumi_prints_are_ones_of_make(printed: str, pasted: str) -> None:
+    """With its colours and blanks around them; all else stays."""
+    assert pasted == lines.for_make(printed, "local", {})
+
+
 @pytest.mark.parametrize("key", ["epochs", "ray-worth-it:epochs"])
 @pytest.mark.parametrize("value", ["3", "'3'", '"3"', "'it''s # 3'", '"a \\" # b"', "a#b", "a b#c", "|\n    3"])
 @pytest.mark.parametrize("comment", ["", "  # once: why"])

@@ -24,6 +24,7 @@ from tools.setup.project import ROOT
 from tools.stack import __main__ as stack_main
 from tools.stack import followed, session
 from tools.stack import screen as screen_module
+from tools.stack.lines import for_make
 from tools.stack.screen import HINT, Screen
 from tools.stack.update import Update
 from training.machine.machine_lock import WAITED, WAITS
@@ -168,6 +169,35 @@ def test_a_run_that_breaks_after_the_first_press_has_failed() -> None:
 
     assert "failed" in meanwhile
     assert "interrupted" not in meanwhile
+
+
+def test_fixing_lines_on_the_screen_are_ones_of_make() -> None:
+    """Of pulumi's messages and of what it writes to stderr; plain `pulumi up` keeps its own."""
+    out, update = io.StringIO(), Update()
+    console = Console(file=out, force_terminal=True, width=120, height=24)
+
+    def reword(text: str) -> str:
+        return for_make(text, "local", {"workers": "9"})
+
+    with Screen(update, None, {}, console, reword) as screen:
+        screen.take(error("too few images; type: pulumi config set trainImages 64"))
+        screen.print("  pulumi config set workers 2")
+
+    assert "make set trainImages=64" in out.getvalue()
+    assert 'SET="workers=2"' in out.getvalue()
+    assert "pulumi config" not in out.getvalue()
+
+
+def test_a_preview_is_printed_with_lines_of_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On both streams."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    program = "import sys; [print('pulumi config set workers 2', file=out) for out in (sys.stdout, sys.stderr)]"
+    followed.run_quietly([sys.executable, "-c", program], {}, "local")
+    followed.print_output("local", lambda text: for_make(text, "local", {}))
+
+    assert ("make set workers=2\n", "make set workers=2\n") == capfd.readouterr()
 
 
 def test_the_answer_to_ctrl_c_stands_in_the_place_of_pulumis() -> None:
