@@ -255,8 +255,9 @@ def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
 
     assert 0 == process.wait(60)
     assert "ran" in (tmp_path / "log.txt").read_text()
-    (said,) = (tmp_path / "progress.jsonl").read_text().splitlines()
+    said, after = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert "waits" in said
+    assert machine_lock.WAITED in after
     assert f" {other_measurement.pid} " in said
 
 
