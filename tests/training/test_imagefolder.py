@@ -1,6 +1,7 @@
 """Images by class: what is read of a folder, which worker reads what, and what is said of one that is not right."""
 
 import multiprocessing
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.golden import Wording
 from tests.training import images
 from tests.training.looked_at import ENVIRONMENT, PROJECT, command
 from training.contract import result
@@ -156,37 +158,41 @@ def _no_test(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (_broken, r"train/red/3\.jpg cannot be read as an image .*; replace it, or delete it"),
-        (_text, r"train/red/labels\.txt is no image of a class; allowed are files train/CLASS/NAME that end with"),
-        (_alone, "has classes in one of train and val alone: white; both should have the same"),
-        (_no_test, r"no images in val; it should have train/CLASS/\*\.jpg and val/CLASS/\*\.jpg"),
-    ],
+    ("damage", "name"),
+    [(_broken, "train/red/3.jpg"), (_text, "train/red/labels.txt"), (_alone, "white"), (_no_test, "val/CLASS/*.jpg")],
+    ids=["no picture", "another file", "a class without a test", "no test"],
 )
 def test_what_is_wrong_with_a_folder_is_named(
-    loaded: Loads, damage: Callable[[Path], None], said: str, tmp_path: Path
+    loaded: Loads, damage: Callable[[Path], None], name: str, tmp_path: Path, wording: Wording
 ) -> None:
     """Before a step is trained."""
     damage(images.make(tmp_path))
 
-    with pytest.raises(DatasetError, match=said):
+    with pytest.raises(DatasetError) as refused:
         loaded(tmp_path)
+
+    assert name in str(refused.value)
+    wording("imagefolder", re.sub(r" \(.+\);", " (TensorFlow's reason);", str(refused.value)))
 
 
 @pytest.mark.parametrize(("limit", "world", "allowed"), [(None, 1, 16), (None, 2, 8), (100_000, 2, 16)])
 def test_images_that_would_not_fit_into_memory_are_not_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, world: int, allowed: int
+    folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, world: int, allowed: int, *, wording: Wording
 ) -> None:
     """Linux would end the process without a word; without limits of their own the workers share what there is."""
     monkeypatch.setattr(imagefolder, "memory_available", lambda: 100_000)
     monkeypatch.setattr(imagefolder, "memory_limit", lambda: limit)
 
-    with pytest.raises(DatasetError, match=rf"images of 32 pixels .* allowed are about {allowed} for each worker"):
+    with pytest.raises(DatasetError) as refused:
         _load(folder, Share(0, world, BATCH))
 
+    assert [allowed] == [int(number) for number in re.findall(r"about (\d+)", str(refused.value))]
+    wording("imagefolder", str(refused.value))
 
-def test_what_storage_does_not_give_is_no_damaged_image(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+def test_what_storage_does_not_give_is_no_damaged_image(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     """Nobody should delete an image for it; and no more is asked for then than was under way."""
     asked: list[str] = []
 
@@ -196,30 +202,34 @@ def test_what_storage_does_not_give_is_no_damaged_image(folder: Path, monkeypatc
         raise OSError("SLOW_DOWN")
 
     monkeypatch.setattr(Storage, "read", refused)
-    with pytest.raises(DatasetError, match=r"can't be read from storage \(SLOW_DOWN\); the next `up` retries it"):
+    with pytest.raises(DatasetError) as refused:
         _load(folder, ALONE)
 
     assert len(asked) < 75
+    name = next(name for name in asked if name in str(refused.value))  # two are read at a time
+    wording("imagefolder", str(refused.value).replace(str(folder / name), "FOLDER/train/CLASS/NAME"))
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "fix"),
     [
-        (
-            {"global_batch_size": 64},
-            "6 validate and 54 train, and a step has 64; type: pulumi config set global",
-        ),
-        ({"train_images": 61}, "trainImages = 61, and there are 60; type: pulumi config set trainImages 60"),
-        ({"warmup_steps": 24}, "a run has 24 steps, and with warmupSteps 24 .* type: pulumi config set warmupSteps 23"),
+        ({"global_batch_size": 64}, "globalBatchSize 54"),
+        ({"train_images": 61}, "trainImages 60"),
+        ({"warmup_steps": 24}, "warmupSteps 23"),
     ],
 )
-def test_settings_that_do_not_fit_the_files_are_refused(folder: Path, more: dict[str, int], said: str) -> None:
+def test_settings_that_do_not_fit_the_files_are_refused(
+    folder: Path, more: dict[str, int], fix: str, wording: Wording
+) -> None:
     """As settings are of a data set whose size they know; before an image is read."""
     given = {"global_batch_size": BATCH, "epochs": 3, **more}
     recipe = CnnRecipe(dataset="imagefolder", **given)  # type: ignore[arg-type]
 
-    with pytest.raises(DatasetError, match=said):
+    with pytest.raises(DatasetError) as refused:
         dataset.load(recipe, str(folder), Share(0, 1, recipe.global_batch_size))
+
+    assert f"pulumi config set {fix}" in str(refused.value)
+    wording("imagefolder", str(refused.value))
 
 
 @needs_two_cpus

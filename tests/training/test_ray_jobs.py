@@ -1,5 +1,6 @@
 """Ray's own Job Submission API, for real: packages, logs as they grow, stops, and whose a job is. One head for all."""
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from infra.places.cluster import kube, ray_api
 from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
+from tests.golden import Wording
 from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running, wait_for
 from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
 from tools.jobs import __main__ as tool
@@ -77,12 +79,19 @@ class Counting(JobsApi):
 
 
 LOOK = """
-import os, sys
-print("folder", sorted(name for name in os.listdir() if not name.startswith(".")))
-print("variable", os.environ["GIVEN"], "runs", os.access("start.sh", os.X_OK), "arguments", sys.argv[1:])
+import json, os, sys
+names = sorted(name for name in os.listdir() if not name.startswith("."))
 from parts import net
-print("module", net.SIZE)
+seen = {"folder": names, "given": os.environ["GIVEN"], "runs": os.access("start.sh", os.X_OK), "module": net.SIZE}
+print("seen", json.dumps({**seen, "arguments": sys.argv[1:]}))
 """
+"""What it was started with, as `seen_in` reads it."""
+
+
+def seen_in(log: str) -> dict[str, Any]:
+    """What the script of LOOK saw."""
+    (line,) = (line for line in log.splitlines() if line.startswith("seen "))
+    return dict(json.loads(line.removeprefix("seen ")))
 
 
 @pytest.fixture
@@ -112,9 +121,13 @@ def test_a_folder_is_sent_once_and_a_job_starts_in_it(
     shown = capsys.readouterr().out
     (folder / "parts" / "net.py").write_text("SIZE = 4\n")
 
-    assert "folder ['look.py', 'parts', 'start.sh']" in shown
-    assert "variable it is runs True arguments ['--text', 'two words']" in shown
-    assert "module 3" in shown
+    assert {
+        "folder": ["look.py", "parts", "start.sh"],
+        "given": "it is",
+        "runs": True,
+        "module": 3,
+        "arguments": ["--text", "two words"],
+    } == seen_in(shown)
     assert uri != counting.upload(package.of_folder(folder))
     assert ["GET", "PUT"] == counting.sent[3:]
 
@@ -140,17 +153,18 @@ def test_a_log_is_shown_as_it_grows(api: JobsApi, tmp_path: Path, capsys: pytest
     assert lines.index("first") < lines.index("last")
 
 
-def test_a_job_that_fails_says_why_once(api: JobsApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_fails_says_why_once(api: JobsApi, capsys: pytest.CaptureFixture[str], wording: Wording) -> None:
     """Ray's message repeats the log, which was shown."""
     api.submit("fails", ["python", "-c", "raise SystemExit('no such data')"], {})
     with pytest.raises(SubmitError) as failed:
         submit.follow(api, "fails")
 
     assert "no such data" in capsys.readouterr().out
-    assert "Ray job fails ended as FAILED: Job entrypoint command failed with exit code 1" == str(failed.value)
+    assert "no such data" not in str(failed.value)
+    wording("ray-jobs", str(failed.value))
 
 
-def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi) -> None:
+def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi, wording: Wording) -> None:
     """What `ray job submit` made runs on beside a refused run; without it what a measurement left is ended."""
     address = f"http://{HERE}:{head.dashboard}"
     by_hand = [PYTHON, "-m", "ray.scripts.scripts", "job", "submit", f"--address={address}", "--no-wait",
@@ -167,8 +181,9 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi) -> N
 
     api.stop("theirs")
     wait_for(lambda: state(api, "theirs") == "STOPPED")
-    with pytest.raises(OthersError, match=r"measured-elsewhere is a run of another measurement"):
+    with pytest.raises(OthersError, match="STACK=ci make stop JOB=measured-elsewhere") as refused:
         submit.stop_unfinished(api, CI)
+    wording("ray-jobs", str(refused.value))
     assert ("RUNNING", "RUNNING") == (state(api, "measured-elsewhere"), state(api, "left"))
 
     api.stop("measured-elsewhere")
@@ -177,7 +192,7 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi) -> N
     assert "STOPPED" == state(api, "left")
 
 
-def test_a_driver_that_connects_by_itself_is_seen(head: Head, api: JobsApi) -> None:
+def test_a_driver_that_connects_by_itself_is_seen(head: Head, api: JobsApi, wording: Wording) -> None:
     """As from a shell of the head's pod. It is nobody's job, and shares the CPUs all the same."""
     program = f"import ray, sys; ray.init({head.address!r}); print('in', flush=True); sys.stdin.read()"
     with subprocess.Popen(
@@ -186,18 +201,21 @@ def test_a_driver_that_connects_by_itself_is_seen(head: Head, api: JobsApi) -> N
     ) as driver:  # fmt: skip
         assert driver.stdout is not None
         assert b"in\n" == driver.stdout.readline()
-        with pytest.raises(OthersError, match=f"a driver that connected by itself, process {driver.pid} at {LOOPBACK}"):
+        with pytest.raises(OthersError, match=rf" {driver.pid} at {LOOPBACK}") as refused:
             submit.stop_unfinished(api, CI)
         driver.communicate()
     wait_for(lambda: submit.stop_unfinished(api, CI))
+    line = re.sub(r"\b0\w{7}\b", "JOB", str(refused.value).splitlines()[-1])
+    wording("ray-jobs", line.replace(f" {driver.pid} ", " PID "))
 
 
-def test_a_wrong_token_is_refused_by_ray(head: Head) -> None:
+def test_a_wrong_token_is_refused_by_ray(head: Head, wording: Wording) -> None:
     """For an upload as for a question."""
     wrong = head.api("f" * 64)
     for ask in (wrong.jobs, lambda: wrong.upload(b"x")):
-        with pytest.raises(SubmitError, match="the cluster's token was refused"):
+        with pytest.raises(SubmitError, match=r"HTTP 40[13]") as refused:
             submit.patiently(ask, "ask")
+        wording("ray-jobs", str(refused.value).partition(" (HTTP")[0])
 
 
 @pytest.fixture
@@ -231,15 +249,21 @@ def make(monkeypatch: pytest.MonkeyPatch, verb: str, **variables: str) -> int:
 
 @pytest.mark.usefixtures("kubernetes")
 def test_the_commands_from_a_script_to_its_end(
-    api: JobsApi, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    api: JobsApi,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wording: Wording,
 ) -> None:
     """Submitted and followed; listed; its log again; another that is left running, and stopped."""
     script = (folder / "look.py").rename(folder / "my look.py")
     given = {"SCRIPT": str(script), "ENV": "GIVEN='a word'", "ARGS": "--num-workers {workers}"}
     assert 0 == make(monkeypatch, "submit", **given)
     shown = capsys.readouterr()
-    assert "variable a word runs True arguments ['--num-workers', '2']" in shown.out
-    assert "my-look-1: submitted to the Ray cluster of stack ci" in shown.err
+    seen = seen_in(shown.out)
+    assert ("a word", True, 3) == (seen["given"], seen["runs"], seen["module"])
+    assert ["--num-workers", "2"] == seen["arguments"]
+    wording("ray-jobs", shown.err, "submitted")
 
     script.write_text(SLEEPER)
     assert 0 == make(monkeypatch, "submit", DETACH="1")
@@ -247,28 +271,31 @@ def test_the_commands_from_a_script_to_its_end(
     assert 0 == make(monkeypatch, "jobs")
     listed = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert "succeeded" in listed["my-look-1"]
-    assert re.search("submitted +python 'my look.py' --num-workers 2$", listed["my-look-1"])
+    whose, command = re.split("  +", listed["my-look-1"])[-2:]
+    assert "submitted" == whose
+    assert "python 'my look.py' --num-workers 2" == command  # not prose: a command
     assert 0 == make(monkeypatch, "stop", JOB="my-look-2")
-    assert "my-look-2 ended as STOPPED\n" == capsys.readouterr().err
+    wording("ray-jobs", capsys.readouterr().err, "stopped")
     assert "STOPPED" == state(api, "my-look-2")
     assert 0 == make(monkeypatch, "stop", JOB="my-look-2")
-    assert "my-look-2 has ended already, as STOPPED\n" == capsys.readouterr().err
+    wording("ray-jobs", capsys.readouterr().err, "stopped twice")
     assert 0 == make(monkeypatch, "logs", JOB="my-look-1")
-    assert "module 3" in capsys.readouterr().out
-    with pytest.raises(ToolError, match=r"JOB=x: Ray knows no such job; there are .*my-look-1.*make logs JOB="):
+    assert seen == seen_in(capsys.readouterr().out)
+    with pytest.raises(ToolError, match=r"JOB=x: .*my-look-1.* STACK=ci make logs JOB="):
         make(monkeypatch, "logs", JOB="x")
 
 
 @pytest.mark.usefixtures("kubernetes")
 def test_ctrl_c_leaves_the_job_running(
-    api: JobsApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    api: JobsApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """And says so, with the lines that follow it again and end it."""
     begin(api, "stays")
     seen = ray_api.jobs_of_others(cluster.connect(cluster.find("ci", {})), NAMESPACE, "ci")
     assert ["stays"] == [job["submission_id"] for job in seen]
-    with pytest.raises(ToolError, match=r"(?s)It would end with the cluster.*STACK=ci make stop JOB=stays"):
+    with pytest.raises(ToolError) as refused:
         update.refuse_to_end_others("ci", NAMESPACE, "ci")
+    assert str(refused.value).endswith("\n  STACK=ci make stop JOB=stays")
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
@@ -280,27 +307,35 @@ def test_ctrl_c_leaves_the_job_running(
     said = capsys.readouterr()
 
     assert "begun\n" in said.out
-    assert "stays goes on. To follow it again:  STACK=ci make logs JOB=stays\n" in said.err
-    assert said.err.endswith("To end it:  STACK=ci make stop JOB=stays\n")
+    assert "  STACK=ci make logs JOB=stays\n" in said.err
+    assert said.err.endswith("  STACK=ci make stop JOB=stays\n")
+    wording("ray-jobs", str(refused.value), "destroy")
+    wording("ray-jobs", said.err, "Ctrl-C")
     assert "RUNNING" == state(api, "stays")
 
 
 @pytest.mark.usefixtures("kubernetes")
 def test_nothing_is_submitted_beside_what_a_measurement_left(
-    api: JobsApi, folder: Path, monkeypatch: pytest.MonkeyPatch
+    api: JobsApi, folder: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     """With the line that ends that, which does."""
     begin(api, "ray-1-left", mark("ci"))
-    with pytest.raises(ToolError, match=r"nothing was submitted; .*STACK=ci make stop JOB=ray-1-left"):
+    with pytest.raises(ToolError, match="STACK=ci make stop JOB=ray-1-left") as refused:
         make(monkeypatch, "submit", SCRIPT=str(folder / "look.py"))
+    assert ["ray-1-left"] == [job["submission_id"] for job in filter(is_unfinished, api.jobs())]
     assert 0 == make(monkeypatch, "stop", JOB="ray-1-left")
 
     assert "STOPPED" == state(api, "ray-1-left")
+    wording("ray-jobs", str(refused.value))
 
 
-def test_a_token_that_was_changed_afterwards_is_said_so(kubernetes: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_was_changed_afterwards_is_said_so(
+    kubernetes: Api, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     """With the line that starts Ray with what the Secret holds now."""
     kubernetes.put("/api/v1", "secrets", secret(TOKEN_SECRET, {TOKEN_KEY: "f" * 64}), NAMESPACE)
 
-    with pytest.raises(ToolError, match=r"(?s)token was refused.*delete pods --selector=ray.io/cluster=ray-training"):
+    with pytest.raises(ToolError, match=r"HTTP 40[13]") as refused:
         make(monkeypatch, "jobs")
+    assert str(refused.value).endswith(" delete pods --selector=ray.io/cluster=ray-training-cluster")
+    wording("ray-jobs", re.sub(r" \(HTTP .*?\);", ";", str(refused.value)))
