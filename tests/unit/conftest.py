@@ -1,4 +1,7 @@
-"""A machine's lock of its own for every unit test: none waits for a measurement of this machine, or holds one off."""
+"""A machine's lock and a state of its own for every unit test.
+
+None waits for a measurement of this machine or holds one off, or writes to the project's state.
+"""
 
 import sys
 import uuid
@@ -7,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from infra.places.ray import owner
+from tools.stack import environment
 from training.machine import machine_lock
 
 
@@ -19,6 +24,16 @@ def machine_lock_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield name
     for lock in machine_lock._kept_locks:
         lock.close()
+
+
+@pytest.fixture(autouse=True)
+def state_of_the_tests(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for what would stand in the project's .state; nobody makes it before it is needed."""
+    state = tmp_path_factory.getbasetemp() / "state"
+    monkeypatch.setattr(environment, "BACKEND", state / "backend")
+    monkeypatch.setattr(environment, "PASSPHRASE", state / "passphrase")
+    monkeypatch.setattr(owner, "FILE", state / "owner")
+    return state
 
 
 @pytest.fixture(autouse=True)

@@ -249,10 +249,12 @@ def cluster(name: str, folder: Path) -> Iterator[tuple[dict[str, str], list[str]
 
 
 @contextmanager
-def ray_cluster() -> Iterator[dict[str, str]]:
-    """A Ray cluster with room: the settings that lead to it."""
+def ray_cluster(folder: Path) -> Iterator[dict[str, str]]:
+    """A Ray cluster with room: the settings that lead to it. What marks its jobs is kept in the folder."""
+    from infra.places.ray import owner
     from tests.unit.fake_ray import TOKEN, FakeRay, serving
 
+    owner.FILE = folder / "owner"
     with serving(FakeRay(cpus=(64.0, 64.0))) as address:
         yield {"rayAddress": address, "rayToken": TOKEN}
 
@@ -343,7 +345,7 @@ def main(arguments: Sequence[str]) -> None:
             settings, asked = place.enter_context(cluster(name, Path(folder)))
             changes = settings | changes
         if config_of(name, {}).get(f"{PROJECT}:rayAddress"):
-            changes = place.enter_context(ray_cluster()) | changes
+            changes = place.enter_context(ray_cluster(Path(folder))) | changes
         os.environ["PATH"] = folder
         recorded = record(name, changes, asked, preview=preview)
     print(json.dumps(recorded, sort_keys=True))

@@ -2,7 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from infra.places.ray import owner
+
+FILE = owner.FILE
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "FILE", FILE)
 
 
 def test_each_checkout_is_an_owner_of_its_own(tmp_path: Path) -> None:
