@@ -14,7 +14,7 @@ from compare import claims
 from tests.golden import Wording
 from tools.setup import project
 from tools.tryout import __main__ as tryout
-from tools.tryout import explain, request, show
+from tools.tryout import explain, keep, request, show
 from tools.tryout.run_arm import Outcome
 from training.workloads.script import facts, same_work
 from training.workloads.script.commands import ArmCommand
@@ -511,6 +511,7 @@ def test_cpus_are_those_of_the_threads_that_work(threads: Any, cpus: tuple[int, 
 def tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *ranks: Observation) -> tuple[int, str]:
     """Exit code and stack file of a try in which native and Ray were these, with WRITE=1."""
     monkeypatch.setattr(project, "STACKS", tmp_path)
+    monkeypatch.setattr(keep, "FOLDER", tmp_path / "tried")
     path = tmp_path / "Pulumi.mine.yaml"
     path.write_text("config: {}\n", encoding="utf-8")
     script = tmp_path / "train.py"
