@@ -31,6 +31,44 @@ class Tried:
     code: int
     text: str
 
+    @property
+    def kind(self) -> str:
+        """What the script was recognised as."""
+        return self._matches(r"^\S+\.py: (.+)$")[0]
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """The arms that there are not, each with why."""
+        return dict(re.findall(r"^  (\w+) +absent: (.+)$", self.text, re.MULTILINE))
+
+    @property
+    def problem(self) -> str:
+        """The message of the first arm that failed, without what it printed; "" if none did."""
+        tried = self.text.partition(" steps of each\n")[2]
+        message = re.match(r"(?:  \w+: \d+ s\n)*  \w+: (.+)$", tried, re.MULTILINE)
+        return message[1] if message and not re.fullmatch(r"\d+ s", message[1]) else ""
+
+    @property
+    def claim(self) -> str:
+        """The letter of the claim that can be reached; "" if there is none."""
+        return "".join(self._matches(r"^claim [^:]+: ([A-D]), "))
+
+    @property
+    def reporting_percent(self) -> dict[str, int]:
+        """By arm that spends much of its time in `ray.train.report`, how much."""
+        found = re.findall(r"^  (\w+): (\d+) % .*ray\.train\.report", self.text, re.MULTILINE)
+        return {arm: int(percent) for arm, percent in found}
+
+    @property
+    def conclusions(self) -> str:
+        """What is said below the table, from the first finding to the claim, less all that follows from times."""
+        said = self.text.partition("\nseen\n")[2].partition("\n`make up` runs every arm ")[0]
+        findings = [line for line in said.splitlines() if not re.match(r"  (arm  |\w+  +\d|\w+: \d+ % )", line)]
+        return re.sub("; the observer took .*", "", "\n".join(findings))
+
+    def _matches(self, pattern: str) -> list[str]:
+        return [str(match) for match in re.findall(pattern, self.text, re.MULTILINE)]
+
     def row(self, arm: str) -> dict[str, str]:
         """The line of an arm in the table of what was seen, by its headings."""
         lines = [re.split(r"  +", line.strip()) for line in self.text.splitlines()]
