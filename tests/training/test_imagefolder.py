@@ -202,12 +202,12 @@ def test_what_storage_does_not_give_is_no_damaged_image(
         raise OSError("SLOW_DOWN")
 
     monkeypatch.setattr(Storage, "read", refused)
-    with pytest.raises(DatasetError) as refused:
+    with pytest.raises(DatasetError) as raised:
         _load(folder, ALONE)
 
     assert len(asked) < 75
-    name = next(name for name in asked if name in str(refused.value))  # two are read at a time
-    wording("imagefolder", str(refused.value).replace(str(folder / name), "FOLDER/train/CLASS/NAME"))
+    name = next(name for name in asked if name in str(raised.value))  # two are read at a time
+    wording("imagefolder", str(raised.value).replace(str(folder / name), "FOLDER/train/CLASS/NAME"))
 
 
 @pytest.mark.parametrize(
