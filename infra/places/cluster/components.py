@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # most stacks have their own image built
 class TrainingNamespace(pulumi.ComponentResource):
     """The namespace, unless it exists already, and its network policies."""
 
+    name: pulumi.Input[str]
+    """The namespace. Where this creates it, an output: what reads it is deleted before it is."""
     ready: list[pulumi.Resource]
     """The resources that must exist before any pod: a pod older than a policy can hold connections that it forbids."""
 
@@ -40,6 +42,7 @@ class TrainingNamespace(pulumi.ComponentResource):
     ) -> None:
         super().__init__("ray-worth-it:cluster:TrainingNamespace", name, {}, opts)
         namespaces = [self._namespace(name, access)] if settings.create_namespace else []
+        self.name = namespaces[0].metadata.name if namespaces else access.namespace
         policies: dict[str, Any] = network_spec.policies(settings)
         self.ready = [
             k8s.networking.v1.NetworkPolicy(
@@ -52,7 +55,7 @@ class TrainingNamespace(pulumi.ComponentResource):
         ]
         self.register_outputs({"policies": list(policies)})
 
-    def _namespace(self, name: str, access: Access) -> pulumi.Resource:
+    def _namespace(self, name: str, access: Access) -> k8s.core.v1.Namespace:
         wanted = network_spec.namespace(access.namespace)["metadata"]
         metadata: Any = {key: value for key, value in access.metadata(**wanted).items() if key != "namespace"}
         return k8s.core.v1.Namespace(f"{name}-namespace", metadata=metadata, opts=access.options(self))
@@ -90,7 +93,7 @@ class Operator(pulumi.ComponentResource):
             f"{name}-release",
             name=operator_spec.RELEASE,
             chart=str(settings.chart.path),
-            namespace=access.namespace,
+            namespace=settings.namespace,
             values=operator_spec.values(settings.placement, access.namespace),
             skip_crds=True,
             timeout=300,

@@ -54,10 +54,11 @@ class ClusterMeasurement(pulumi.ComponentResource):
     ) -> None:
         super().__init__("ray-worth-it:cluster:Measurement", name, {}, opts)
         self._settings, self._pods, self._access = settings, pods_of(settings), reach(self)
-        images, namespace = self._image(), self._namespace()
+        images, network = self._image(), self._network()
+        namespace = network.ready
         image_checked = [*namespace, *self._image_check(namespace)]
         modules_ready = [*image_checked, *self._modules(image_checked)]
-        foundation = self._operator([*modules_ready, *self._storage([*modules_ready, *images])])
+        foundation = self._operator(network.name, [*modules_ready, *self._storage([*modules_ready, *images])])
         ray_needs = [*foundation, *images, *self._script_files(namespace)]
         ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, ray_needs, self._child())
         dashboard = Dashboard("dashboard", self._access, self._node_port(), [ray.cluster], self._child())
@@ -161,7 +162,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
             return ()
         return storage_spec.egress(where) if where else ()
 
-    def _namespace(self) -> Sequence[pulumi.Resource]:
+    def _network(self) -> TrainingNamespace:
         """Create the namespace and its network policies, which must exist before any pod."""
         settings, access = self._settings.of_cluster, self._access
         wanted = NetworkSettings(
@@ -172,16 +173,16 @@ class ClusterMeasurement(pulumi.ComponentResource):
             egress=settings.egress,
             storage=self._storage_rules(),
         )
-        return TrainingNamespace("network", wanted, access, self._child()).ready
+        return TrainingNamespace("network", wanted, access, self._child())
 
-    def _operator(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+    def _operator(self, namespace: pulumi.Input[str], after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
         """Return the given resources, and the operator's release if it is installed."""
         settings, access = self._settings.of_cluster, self._access
         if settings.operator != "install":
             return after
         digest = settings.kuberay_chart_digest or ""
         source = Source(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version, digest)
-        wanted_operator = OperatorSettings(source, chart.find(source), self._pods.placement)
+        wanted_operator = OperatorSettings(source, chart.find(source), self._pods.placement, namespace)
         operator = Operator("operator", wanted_operator, access, after, self._child())
         return [*after, operator.release]
 

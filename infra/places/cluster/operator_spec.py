@@ -1,6 +1,7 @@
 """KubeRay's operator: its chart and the values of its Helm release. Pure: dicts, no Pulumi."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from infra.places.cluster.chart import Chart, Source
 from infra.places.cluster.pod_spec import Manifest, Placement, Size
@@ -21,6 +22,9 @@ class OperatorSettings:
     chart: Chart
     """The chart fetched from the source."""
     placement: Placement
+    namespace: Any
+    """A namespace's name; an output if the program creates it: Helm cannot uninstall a release whose namespace is gone,
+    and Pulumi deletes first what reads it."""
 
 
 def values(placement: Placement, namespace: str) -> Manifest:
