@@ -300,7 +300,8 @@ def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_pat
     taken.close()
 
     assert [] == alive
-    assert [True] == [f" {process.pid} " in text for text in waited_for]
+    assert f" {process.pid} " in waited_for[0]
+    assert [machine_lock.WAITED] == waited_for[1:]
 
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit('no')"])
