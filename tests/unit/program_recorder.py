@@ -98,6 +98,8 @@ class Monitor(mocks.MockMonitor):
         self.secrets: list[str] = []
         """Resource and input of what no state has in clear."""
         self.deleted_first: list[str] = []
+        self.read_from: dict[str, list[str]] = {}
+        """By `resource.input`, the resources whose outputs it is made of."""
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802  (the name is Pulumi's)
         """Called for each resource."""
@@ -109,6 +111,8 @@ class Monitor(mocks.MockMonitor):
             self.retained.append(request.name)
         if request.deleteBeforeReplace:
             self.deleted_first.append(request.name)
+        for key, dependencies in request.propertyDependencies.items():
+            self.read_from[f"{request.name}.{key}"] = [urn.rpartition("::")[2] for urn in dependencies.urns]
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
 
@@ -183,6 +187,7 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
         "after": monitor.after,
         "retained": monitor.retained,
         "deleted_first": monitor.deleted_first,
+        "read_from": monitor.read_from,
         "exports": exports,
         "said": said,
         "asked": asked,
