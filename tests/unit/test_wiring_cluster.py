@@ -122,7 +122,7 @@ def test_everything_in_a_cluster_is_deleted_before_another_takes_its_place(value
 
 def test_the_operator_is_uninstalled_before_its_namespace_is_deleted() -> None:
     """Helm finds no release in a namespace that is gone; one that somebody else made is not read from."""
-    created, existing = record("minikube"), record("kubernetes", "createNamespace=false")
+    created, existing = record("minikube"), record("kubernetes", "createNamespace=false", "namespace=shop")
 
     assert ["network-namespace"] == created["read_from"]["operator-release.namespace"]
     assert not existing["read_from"].get("operator-release.namespace")
