@@ -126,7 +126,8 @@ def _hung(outcome: Outcome, lines: str, limit_seconds: int) -> str:
 
 def _without_step(outcome: Outcome, script: Script) -> str:
     if outcome.end.get("left") and not script.needs_ray:
-        left = f"left {outcome.end['left']} processes in the background, which were ended"
+        number = outcome.end["left"]
+        left = f"left {number} process{'es' if number != 1 else ''} in the background, now ended"
         return f"it ended with 0 without a step, and {left}: have it stay in the foreground until it has trained"
     if not script.frameworks:
         return "it ended with 0 and imported no framework that trains: is this the file that trains?"
