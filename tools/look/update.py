@@ -71,10 +71,27 @@ def resume(stack: str, overrides: dict[str, str]) -> None:
         raise ToolError(f"stack {stack}: {failure}") from None
 
 
-def refuse_to_end_others(stack: str, namespace: str, pinned_as: str) -> None:
+def refuse_to_move_others(stack: str, overrides: dict[str, str], namespaces: list[str], pinned_as: str) -> None:
+    """Likewise before an update of a stack whose settings name another namespace: what is in `namespaces` goes.
+
+    The program asks in the namespace of its settings; that of the state it does not know.
+    """
+    wanted = cluster.find(stack, overrides).namespace
+    for namespace in namespaces:
+        if namespace == wanted:
+            continue
+        try:
+            refuse_to_end_others(stack, namespace, pinned_as, verb="up")
+        except ToolError as error:
+            back = f"STACK={stack} make set namespace={namespace}"
+            where = f"its Ray cluster is in namespace {namespace}, and the settings name {wanted}; to reach it there"
+            raise ToolError(f"stack {stack}: {where}:\n  {back}\n{error}") from None
+
+
+def refuse_to_end_others(stack: str, namespace: str, pinned_as: str, *, verb: str = "destroy") -> None:
     """Raise ToolError where somebody's job runs on the stack's Ray cluster, which would end with it.
 
-    `pinned_as`: the stack's name when its kubeconfig was written, and its runs were marked.
+    `pinned_as`: the stack's name when its kubeconfig was written, and its runs were marked. `verb`: what would end it.
 
     Settings may be wrong by now, and are not asked. Of a cluster that does not answer, or whose Ray is not ready, it is
     not known, and nothing is refused: it may be gone, and what is left of the stack has to go, too.
@@ -89,19 +106,19 @@ def refuse_to_end_others(stack: str, namespace: str, pinned_as: str) -> None:
         if error.status in {UNAUTHORIZED, FORBIDDEN}:  # it is there
             raise ToolError(
                 f"stack {stack}: nothing was changed: whether somebody's job runs on its Ray cluster, and would end"
-                f" with it, can't be seen: {error}.{_way_in(stack, error)}"
+                f" with it, can't be seen: {error}.{_way_in(stack, error, verb)}"
             ) from None
         return
     if others:
         raise ToolError(f"stack {stack}: nothing was changed: {other_jobs.refusal(others, stack, other_jobs.ENDS)}")
 
 
-def _way_in(stack: str, error: KubeError) -> str:
+def _way_in(stack: str, error: KubeError, verb: str) -> str:
     """Return what to type if jobs can't be listed: a new login, or rights, since a retry has the same credentials."""
-    again = f"  STACK={stack} make destroy"
+    again = f"  STACK={stack} make {verb}"
     if error.status == UNAUTHORIZED:
         return f"{pinned_cluster.way_in(error)} --stack {stack}\n{again}"
     return (
         f" With the right to list pods and to read Ray's Secret:\n{again}\n"
-        f"Where you know that nobody's job runs there, without asking:\n  pulumi destroy --stack {stack}"
+        f"Where you know that nobody's job runs there, without asking:\n  pulumi {verb} --stack {stack}"
     )

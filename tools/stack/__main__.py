@@ -95,10 +95,20 @@ class Stack:
     def update(self) -> int:
         """`pulumi up`, after what a killed one left was cleared."""
         self.select()
+        if self.target in CLUSTER_TARGETS:
+            self._refuse_to_move_others()
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
         followed.remember_set(self.name, self.overrides)
         return self._run("up", "--yes", config=config)
+
+    def _refuse_to_move_others(self) -> None:
+        """Refuse another namespace while somebody's job runs in the one that the stack is in."""
+        from tools.look import update
+
+        pinned_as, namespaces = self._recovery.ray_clusters()
+        if namespaces:
+            update.refuse_to_move_others(self.name, self.overrides, namespaces, pinned_as)
 
     def preview(self) -> int:
         """Print what `up` would do, first in words. It creates nothing, so it waits for an unreachable cluster only

@@ -106,3 +106,19 @@ def test_destroy_asks_for_others_jobs_before_it_deletes(pinned_as: str | None, m
     with pytest.raises(ToolError, match=f"ci of-the-state {pinned_as or 'ci'}"):
         recorded.stack.destroy()
     assert [] == recorded.steps
+
+
+def test_an_update_asks_for_others_jobs_where_the_state_has_the_ray_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is changed: the settings may name another namespace by now."""
+    recorded = Recorded("ci", monkeypatch)
+    ray = {"type": "kubernetes:ray.io/v1:RayCluster", "inputs": {"metadata": {"namespace": "of-the-state"}}}
+    recorded.deployment = {"resources": [{"type": "pulumi:pulumi:Stack"}, ray]}
+    monkeypatch.setattr(recorded.stack, "select", lambda: 0)
+
+    def refuse(stack: str, _: object, namespaces: list[str], pinned_as: str) -> None:
+        raise ToolError(f"{stack} {' '.join(namespaces)} {pinned_as}")
+
+    monkeypatch.setattr(update, "refuse_to_move_others", refuse)
+    with pytest.raises(ToolError, match=r"\Aci of-the-state ci\Z"):
+        Stack.update(recorded.stack)
+    assert [] == recorded.steps

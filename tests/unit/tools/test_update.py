@@ -144,3 +144,40 @@ def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatc
     fail(ray_api.RayError("not known"))
     with pytest.raises(ToolError, match=r"ci: .*not known"):
         update.refuse_to_end_others("ci", "mine", "ci")
+
+
+def test_a_namespace_with_somebody_s_job_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The update would end the job with the Ray cluster there, and the program asks in the new namespace alone."""
+    asked: list[object] = []
+
+    def jobs(*of: object) -> list[dict[str, str]]:
+        asked.append(of[1:])
+        return [JOB]
+
+    monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
+    monkeypatch.setattr(kube, "connect", lambda _: None)
+    monkeypatch.setattr(ray_api, "jobs_of_others", jobs)
+
+    update.refuse_to_move_others("minikube", {"namespace": "here"}, ["here"], "minikube")
+    assert [] == asked
+    with pytest.raises(ToolError) as refused:
+        update.refuse_to_move_others("minikube", {"namespace": "there"}, ["here"], "before")
+    assert [("here", "before")] == asked
+    lines = [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
+    assert lines == ["STACK=minikube make set namespace=here", "STACK=minikube make stop JOB=train-1"]
+
+
+def test_a_namespace_that_can_t_be_asked_is_left_with_make_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its fixing lines are those of an update: those of `destroy` would delete everything."""
+
+    def fail(*_: object) -> None:
+        raise KubeError("forbidden", 403)
+
+    monkeypatch.setattr(kube, "own_text", lambda _: "a kubeconfig")
+    monkeypatch.setattr(kube, "connect", lambda _: None)
+    monkeypatch.setattr(ray_api, "jobs_of_others", fail)
+
+    with pytest.raises(ToolError) as refused:
+        update.refuse_to_move_others("minikube", {"namespace": "there"}, ["here"], "minikube")
+    assert "destroy" not in str(refused.value)
+    assert "STACK=minikube make up" in str(refused.value)
