@@ -54,13 +54,13 @@ def as_claimed(
 NOT_SAID: dict[Claim | None, str] = {
     "same work": "the arms did the same work, so the speedup says it",
     "same result": "the claim is `same result`: the time to that is compared",
-    "same script": "that the arms did the same work is not known: the claim is `same script`",
-    "it finished": "that the arms did the same work is not known: the claim is `it finished`",
+    "same script": "it is not known whether the arms did the same work: the claim is `same script`",
+    "it finished": "it is not known whether the arms did the same work: the claim is `it finished`",
 }
 """Why a ratio is not said under a claim."""
 
 WORDS: dict[Claim, str] = {
-    "same result": "Only that every arm reached the same result is known",
+    "same result": "It is only known that every arm reached the same result",
     "same script": "As far as the runs say",
     "it finished": "Only start and end of the runs are known",
 }

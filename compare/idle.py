@@ -11,7 +11,7 @@ BETWEEN_SECONDS = 30.0
 CLOCKS_SECONDS = 2.0
 """How far the clocks of a cluster's nodes may be apart; a run's start is kept in whole seconds."""
 
-NO_RAY_PODS = "no Ray pods stand beside the other arms"
+NO_RAY_PODS = "no Ray pods run beside the other arms"
 ONE_RAY_RUN = "it is read between two Ray runs: set repeats 2"
 """Why there is none on this machine, and with one repeat: nothing that a reader has to be told."""
 
@@ -33,7 +33,7 @@ def idle_ray_cpus(measurement: Measurement, reasons: dict[str, str]) -> list[flo
     elif len(measurement.repeats) == 1:
         reasons["idleRayCpus"] = ONE_RAY_RUN
     elif len(rates) < len(measurement.repeats) - 1:
-        reasons["idleRayCpus"] = "in a gap between two Ray runs there was more than the other arms, or other pods"
+        reasons["idleRayCpus"] = "between two Ray runs more than the other arms ran, or the Ray pods were replaced"
     return rates
 
 

@@ -21,7 +21,7 @@ NO_METRIC = "no metric is named, or it was not reported"
 NO_TARGET = "no metricTarget is set, or not every run reached it"
 NOT_ASKED = (NO_PRICE, NO_METRIC, NO_TARGET)
 """Why something is missing that no setting asked for."""
-NO_CLUSTER = "no cluster of Ray's stands before this arm's runs"
+NO_CLUSTER = "no Ray cluster exists before this arm's runs start"
 Better = Literal["lower", "higher", ""]
 Value = Callable[[Run, Measurement], float | None]
 """A number of a run; None where it was not measured."""
@@ -194,7 +194,7 @@ CLOCKS = (
     Measure(
         name="wallSeconds", title="End to end", unit="s", digits=1, better="lower", column="end-to-end s",
         in_changes=True, of=lambda run, _: whole_seconds(run.result),
-        meaning="start of the process or container to the result, without what only our own probes took",
+        meaning="start of the process or container to the result, without our own probes",
     ),
     Measure(
         name="rayClusterStartSeconds", title="Start of Ray's cluster, once", unit="s", digits=0, better="lower",
@@ -219,7 +219,7 @@ MORE = (
     Measure(
         name="metric", title="Metric", digits=4, only=_reports_metrics, column="metric", otherwise=NO_METRIC,
         of=_metric,
-        meaning="the last value of what the key `metric` names",
+        meaning="last value of the metric that the key `metric` names",
     ),
     Measure(
         name="secondsToTarget", title="Time to the target", unit="s", digits=1, better="lower", only=_reports_metrics,
@@ -269,24 +269,24 @@ MORE = (
     Measure(
         name="otherCpus", title="CPUs that other programs took", better="lower",
         because=MACHINE, least=NOTICEABLE_CPUS, of=lambda run, _: quiet.other_cpus(run),
-        meaning="of this machine, while a run went on: neither its own processes' nor Pulumi's",
+        meaning="of this machine during a run, without the run's own processes and Pulumi",
     ),
     Measure(
         name="waitedShare", title="Waited for a CPU", unit="%", digits=1, factor=100, better="lower",
         because=TRAINING_WAIT, of=lambda run, _: quiet.waited_share(run),
-        meaning="of all ranks, over the training: seconds ready without a CPU / seconds with one; for other programs "
-        "or each other",
+        meaning="of all ranks, over the training: seconds that they waited for a CPU / that they had one; other "
+        "programs or ranks had it",
     ),
     Measure(
         name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower", in_sweeps="CPU-h",
         of=lambda run, measurement: cost.cpu_hours(run, measurement.context),
-        meaning="reserved CPUs × hours from start to result; Ray's head and submitter are on Ray's account",
+        meaning="reserved CPUs × hours from start to result; Ray's head and submitter count as Ray's",
     ),
     Measure(
         name="idleRayCpuHours", title="CPU hours that idle Ray pods reserved meanwhile", unit="h", digits=4,
-        better="lower", otherwise="no Ray pods stand beside this arm",
+        better="lower", otherwise="no Ray pods run beside this arm",
         of=lambda run, measurement: cost.idle_ray_cpu_hours(run, measurement.context),
-        meaning="of Ray's pods while this arm ran, on a cluster; in no arm's cpuHours",
+        meaning="on a cluster, of Ray's pods while this arm ran; in no arm's cpuHours",
     ),
     Measure(
         name="cost", title="Cost of a run", digits=4, better="lower", otherwise=NO_PRICE,
@@ -344,8 +344,8 @@ RATIOS = (
     Ratio(
         name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=_whole,
         because="seconds.wall", in_changes=True, in_sweeps="end to end", meaning="baseline / ray, start to result",
-        detail="from the start of the process or container to its result; where runs stopped early, of as many epochs "
-        "as all trained",
+        detail="from the start of the process or container to its result; if runs stopped early, over the epochs "
+        "that all trained",
     ),
     Ratio(
         name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray", of=_whole,
@@ -391,7 +391,7 @@ RATIOS = (
             name=name, title=title, above="ray", below=below, of=lambda run, _: run.result.amount.per_second,
             words=None, only=_reports_metrics, claims=("same script",), because="amount.perSecond",
             meaning=f"ray / {below}, rows a second of the timed steps",
-            detail="of a script of which it is not known that the arms did the same work: as far as its runs say",
+            detail="of a script, if it is not known whether the arms did the same work",
         )
         for name, title, below in (
             ("throughputRatio", "Throughput", "baseline"),

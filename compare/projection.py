@@ -142,7 +142,7 @@ def _missing(measurement: Measurement) -> str:  # noqa: PLR0911 (one return a re
     if not repeats:
         return "no repeat has a run of every arm"
     if NATIVE.name not in repeats[0]:
-        return f"{why_absent(NATIVE.name, measurement.context)}, and the model is fitted to its runs"
+        return f"{why_absent(NATIVE.name, measurement.context)}, and the model needs the runs of native"
     if measurement.recipe.workers < 2:
         return "one worker exchanges nothing that a model could be fitted to"
     baseline, native = (repeats[0][arm.name].result for arm in (BASELINE, NATIVE))

@@ -69,10 +69,10 @@ class ArmSummary:
     startup_phases: Annotated[dict[str, float], "startupSeconds by phase, medians"]
     world_size: Annotated[int | None, "replicas that the framework saw; null where no step was seen"]
     compute_threads: Annotated[int | None, "intra-op threads of a worker; null where they could not be counted"]
-    reserved_cpus: Annotated[float, "CPUs that a run holds; on a cluster Ray's head and submitter are in Ray's"]
+    reserved_cpus: Annotated[float, "CPUs that a run holds; on a cluster Ray's include its head and submitter"]
     steps_per_epoch: Annotated[int, "optimizer steps an epoch"]
     work: Annotated[dict[str, float], "sizes of model and data, by name: alike in all arms"]
-    provenance: Annotated[Provenance, "what the arm's first run was made with: hashes, versions, host"]
+    provenance: Annotated[Provenance, "of the arm's first run: hashes, versions, host"]
     ray: Annotated[RayCluster | None, "what Ray said of its cluster; null for arms without Ray"]
     runs: Annotated[list[RunLink], "the runs compared"]
 
@@ -126,14 +126,15 @@ class CurvePoint:
 
     workers: Annotated[int, "how many"]
     step_seconds: Annotated[Spread | None, "mean timed step"]
-    wall_seconds: Annotated[Spread, "start to result, without what only our own probes took"]
+    wall_seconds: Annotated[Spread, "start to result, without our own probes"]
     cpu_hours: Annotated[Spread, "reserved CPUs × hours; on a cluster idle worker pods are in none"]
     cost: Annotated[Spread | None, "of a run; null where no price is set"]
     speedup: Annotated[Estimate | None, "baseline / this, steady state"]
     gain: Annotated[Estimate | None, "number before / this, start to result; null for the first"]
     cost_ratio: Annotated[Estimate | None, "this / number before, of `cost`, or of `cpuHours` where no price is set"]
     projected_speedup: Annotated[
-        float | None, "by the projection on this link, less rayOverhead; null where it is fitted, at all workers"
+        float | None,
+        "by the projection on this link, less rayOverhead; null for all workers, where the model is fitted",
     ]
     projection_error: Annotated[Estimate | None, "speedup / projectedSpeedup: 1 where the model holds"]
     runs: Annotated[list[RunLink], "the runs compared"]
@@ -145,7 +146,7 @@ class WorkersCurve:
 
     points: Annotated[list[CurvePoint], "ascending"]
     stops_paying_at: Annotated[
-        int | None, "the first number whose gain over the one before is not above 1 with 95 % confidence"
+        int | None, "the first number that is not, with 95 % confidence, faster than the one before"
     ]
     costs_more_from: Annotated[
         int | None,
@@ -169,7 +170,7 @@ class Comparison:
     ratios: Annotated[dict[str, Estimate | None], "by name, see below"]
     break_even: Annotated[dict[str, BreakEven | None], "by the arm that Ray is compared with"]
     break_even_epochs: Annotated[
-        int | None, "from so many epochs on Ray takes less than each alternative, with 95 % confidence"
+        int | None, "number of epochs from which on Ray takes less time than each alternative, with 95 % confidence"
     ]
     idle_ray_cpus: Annotated[
         Spread | None,

@@ -119,7 +119,7 @@ def _as_written(findings: Findings) -> str:
         for name, key in (("baseline", "throughputRatio"), ("wide", "wideThroughputRatio"))
         if name in findings.contests and (ratio := findings.ratios.get(key))
     ]
-    text = f"it is not known whether the arms did the same work. As written, from start to result, {took}"
+    text = f"it is not known whether the arms did the same work. Whatever they did, from start to result {took}"
     text += _in_repeats(measurement)
     return text + (f". In its timed steps Ray goes through {' and '.join(rates)}" if rates else "")
 

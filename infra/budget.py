@@ -118,7 +118,7 @@ def _certainty(repeats: int, before: int) -> str:
     if repeats == 1:
         return "one repeat decides nothing"
     wider = _half_width(repeats) / _half_width(before)
-    return f"the interval is {wider:.1f} times as wide as that of {before} repeats, where runs lie as far apart"
+    return f"the interval is {wider:.1f} times as wide as that of {before} repeats if the runs vary as much"
 
 
 def _half_width(repeats: int) -> float:

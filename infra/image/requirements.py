@@ -34,7 +34,7 @@ def pins(path: Path) -> dict[str, str]:
         pin = _PIN.fullmatch(re.split(r"\s--hash", requirement)[0].strip())
         if not pin or "*" in pin[3]:
             shown = re.sub(r"//[^/\s]*@", "//[secret]@", requirement)  # a preview is printed, also into a pull request
-            raise RequirementsError(f"line {number} is {shown!r}, which names no one version")
+            raise RequirementsError(f"line {number} is {shown!r}, which does not pin one version")
         versions[canonical(pin[1])] = pin[3]
     return versions
 

@@ -19,7 +19,7 @@ _PODS = (
         derived="what the container runtime gives, mostly 64Mi",
         example="1Gi",
         targets=CLUSTER,
-        help="what processes of a pod share, as PyTorch's DataLoader workers do (/dev/shm); of the pod's memory",
+        help="size of a pod's /dev/shm, which PyTorch's DataLoader workers need; it is part of the pod's memory",
     ),
     Key(
         name="scratch",
@@ -27,7 +27,7 @@ _PODS = (
         derived="as much as the node has",
         example="10Gi",
         targets=CLUSTER,
-        help="disk that a pod may fill in /tmp, where HOME is, and as much where {storage} is; with more it is ended",
+        help="disk that a pod may use in /tmp, its HOME, and as much again in {storage}; if it uses more, it is ended",
     ),
     Key(
         name="egress",
@@ -53,7 +53,7 @@ _STORAGE = (
         rule=quantity("1Mi"),
         default="10Gi",
         targets=CLUSTER,
-        help="size of storage pvc; it can grow where the class allows it, and never shrink",
+        help="size of storage pvc; it can grow if the class allows it, but never shrink",
     ),
     Key(
         name="storageSecret",
@@ -69,7 +69,7 @@ _STORAGE = (
         derived="none",
         example="training",
         targets=KUBERNETES,
-        help="ServiceAccount of the namespace whose own identity in the cloud may use the storage",
+        help="ServiceAccount of the namespace; its cloud identity may use the storage",
     ),
 )
 _MINIKUBE = (
@@ -112,7 +112,7 @@ _MINIKUBE = (
         example="quay.io/kuberay/operator:v1.6.2",
         unset=(),
         targets=MINIKUBE,
-        help="images of this machine's engine to load into every node first, for clusters without a registry",
+        help="images of this machine's Docker to load into every node first, for clusters without a registry",
     ),
     Key(
         name="kubernetesVersion",
@@ -141,7 +141,7 @@ _OPERATOR = (
         name="kuberayRepository",
         rule=matching(
             r"https://\S+|http://(localhost|127(\.\d+){3}|\[::1\])([:/]\S*)?",
-            "an https:// address, or http:// on this machine; of oci:// `helm pull` the chart, and set kuberayChart",
+            "an https:// address, or http:// on this machine; with oci:// run `helm pull` and set kuberayChart",
         ),
         default="https://ray-project.github.io/kuberay-helm/",
         targets=CLUSTER,
@@ -151,7 +151,7 @@ _OPERATOR = (
         name="kuberayChart",
         rule=matching(
             r"(?!\w+://).+",
-            "a chart's name in kuberayRepository, or a path to a chart: `helm pull` one that is at an address",
+            "a chart's name in kuberayRepository, or a path to a chart; if it is at an address, run `helm pull` first",
         ),
         default="kuberay-operator",
         targets=CLUSTER,
@@ -172,7 +172,7 @@ _IMAGES = (
         rule=image(),
         default="python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7",
         targets=CLUSTER,
-        help="image that the training image is built on; of one without a digest the engine is asked for it",
+        help="base of the training image; if it has no digest, Docker is asked for it",
     ),
     Key(
         name="image",
@@ -188,7 +188,7 @@ _IMAGES = (
         derived="none",
         example="registry.example.com/ray-worth-it",
         targets=KUBERNETES,
-        help="where the training image is pushed after it was built, instead of image",
+        help="where the training image is pushed after it is built; instead of image",
     ),
     Key(
         name="imagePullSecrets",
@@ -213,14 +213,14 @@ _PLACE = (
         rule=label(),
         default="ray-system",
         targets=CLUSTER,
-        help="namespace of everything that is made",
+        help="namespace of everything that the stack creates",
     ),
     Key(
         name="createNamespace",
         rule=boolean(),
         default="true",
         targets=CLUSTER,
-        help="make the namespace; false: it exists, and it and the pods of others in it stay as they are",
+        help="create the namespace; false: it exists, and the stack changes neither it nor other pods in it",
     ),
     Key(
         name="kubeconfig",
@@ -236,7 +236,7 @@ _PLACE = (
         derived="none",
         example="staging",
         targets=KUBERNETES,
-        help="context in the kubeconfig, which has to be named",
+        help="context in the kubeconfig; you have to name one",
     ),
     Key(
         name="nodeSelector",
@@ -267,7 +267,7 @@ _RAY = (
         derived="none",
         example="http://ray-head.example.com:8265",
         targets=RAY,
-        help="the Ray cluster that is measured on, by the address of its dashboard",
+        help="address of the dashboard of the Ray cluster that runs the measurement",
     ),
     Key(
         name="rayToken",
@@ -276,7 +276,7 @@ _RAY = (
         example="0123456789abcdef",
         unset="",
         targets=RAY,
-        help="its token, set with --secret; not set: the cluster asks for none",
+        help="that cluster's token, set with --secret; leave it unset if the cluster asks for none",
         secret=True,
     ),
 )

@@ -31,15 +31,15 @@ _KEYS = (
         name="dataset",
         rule=choice([AUTO], DATASETS),
         default=AUTO,
-        help="data set to train on; auto: digits on local and ray, else cifar10, and wherever datasetPath is set",
+        help="data set to train on; auto: digits on local and ray without datasetPath, else cifar10",
     ),
     Key(
         name="datasetPath",
         rule=text("a folder of this machine, or an address in storage"),
         example="data/cifar-10-batches-py",
         derived="none",
-        help="where the files of CIFAR-10 are, instead of downloading them, or the images of imagefolder: a folder, "
-        "s3://…, gs://…, or /storage/… of a claim",
+        help="where imagefolder's images are, or CIFAR-10's files if they are not to be downloaded: a folder, s3://…, "
+        "gs://…, or /storage/… of a claim",
     ),
     Key(
         name="tunedRay",
@@ -192,14 +192,14 @@ def _images_are_somewhere(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('dataset')} with {draft.shown('datasetPath')}",
             "imagefolder with datasetPath",
             ("pulumi config rm dataset",),
-            why="it is images of yours: `pulumi config set datasetPath`, with a folder, s3://… or /storage/…",
+            why="these are your own images: `pulumi config set datasetPath` with a folder, s3://… or /storage/…",
         )
     elif folder and draft.target in CLUSTER:
         yield Problem(
             f"{draft.shown('datasetPath')} with {draft.shown('dataset')}",
             f"an address in storage on target {draft.target}: s3://…, gs://…, or /storage/… with storage pvc",
             (_without_data(draft),),
-            why="images of yours are in no image: a folder of this machine is in no pod",
+            why="pods cannot read a folder of this machine, and the training image does not contain it",
         )
 
 
@@ -226,7 +226,7 @@ def _image_size_is_used(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('imageSize')} with dataset {name}",
             f"set with dataset {' or '.join(sized)} only",
             ("pulumi config rm imageSize",),
-            why="the images of others have a size",
+            why="the images of other data sets have a fixed size",
         )
     elif draft["imageSize"] > LARGEST_OF_CNN and draft["model"] in CNNS:
         yield Problem(
@@ -258,7 +258,7 @@ def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('saveModel')} with {draft.shown('storage')}",
             "true with storage, or on target local",
             (*lines_for_storage(draft), set_line("saveModel", "false")),
-            why="the files of a run go with its pod, or its job",
+            why="the files of a run are deleted with its pod or its job",
         )
 
 
@@ -266,7 +266,7 @@ def _checkpoints_have_a_place(draft: Draft) -> Iterator[Problem]:
     if draft["checkpointEpochs"] and not draft["storage"]:
         yield Problem(
             f"{draft.shown('checkpointEpochs')} with {draft.shown('storage')}",
-            "checkpoints where there is storage",
+            "checkpoints only with storage",
             (*lines_for_storage(draft), set_line("checkpointEpochs", 0)),
             why="they have to outlive the run that resumes from them",
         )
@@ -284,7 +284,7 @@ def _checkpoints_are_made(draft: Draft) -> Iterator[Problem]:
     if not every and draft["checkpointsKept"] != int(draft.keys["checkpointsKept"].default):
         yield Problem(
             f"{draft.shown('checkpointsKept')} with {draft.shown('checkpointEpochs')}",
-            "another number of checkpoints where some are made",
+            "set only with checkpointEpochs",
             ("pulumi config rm checkpointsKept",),
             why="without checkpointEpochs there are none to keep",
         )

@@ -104,15 +104,15 @@ def has_ray_arm(draft: Draft) -> Iterator[Problem]:
             draft.shown("scriptKind"),
             "a script that imports Ray, or takes its ranks from torchrun's variables or TF_CONFIG",
             (set_line("scriptKind", "torchrun"), set_line("scriptKind", "tf-config")),
-            why="its text has none of these, so there is no arm ray; where it does it elsewhere, say so",
+            why="its text has none of these, so the arm ray is absent; if another file does it, set the kind yourself",
         )
     if script and script.kind == "spawn":
         yield Problem(
             draft.shown("scriptKind"),
             "a script whose ranks are started by torchrun's variables, or by Ray Train",
             (set_line("scriptKind", "torchrun"),),
-            why="it calls torch.multiprocessing.spawn, so Ray can't start its ranks, and there is no arm ray; where it "
-            "takes them from torchrun's variables, too, say so",
+            why="it calls torch.multiprocessing.spawn, so Ray can't start its ranks, and the arm ray is absent; if it "
+            "can also take them from torchrun's variables, set the kind yourself",
         )
 
 
@@ -178,7 +178,7 @@ def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
             "secretEnvironment is set without --secret",
             "a value that Pulumi encrypts",
             (secret_line("secretEnvironment"),),
-            why="the stack's file has it in clear; that line asks for the value",
+            why="the stack's file has it in clear text; the command below asks for the value",
         )
 
 
@@ -211,7 +211,7 @@ def ranks_have_pods_of_their_own(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('workerCpus')} with {draft.shown('script')}",
             f"a ScalingConfig with resources_per_worker={{'CPU': {cpus}}}, or workerCpus 1",
             (set_line("workerCpus", 1),),
-            why="its ScalingConfig asks for one CPU a worker: Ray puts several where one has room, and none elsewhere",
+            why="its ScalingConfig asks for one CPU a worker, so Ray packs several into one pod and leaves others idle",
         )
 
 
@@ -238,8 +238,8 @@ def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem
 def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Draft) -> str:
     if script.uses(*LEFT_OUT) and not draft["requirements"]:
         return (
-            f"it imports {' or '.join(LEFT_OUT)}, which the image's Ray lacks: in requirements a line "
-            f"ray[rllib]=={installed['ray']} brings it, or ray[llm]; RLlib needs PyTorch, too"
+            f"it imports {' or '.join(LEFT_OUT)}, which the image's Ray lacks: add a line "
+            f"ray[rllib]=={installed['ray']}, or the same with ray[llm], to requirements; RLlib needs PyTorch, too"
         )
     if lacking := python_environment.lacking(script, installed):
         return f"it imports {' and '.join(sorted(lacking))}, which the image lacks"
@@ -247,8 +247,8 @@ def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Draft)
         return f"the image would have {old[0]} {installed[old[0]]}, and {old[1]}"
     if script.uses("tf.keras", "tensorflow.keras") and "keras" not in installed and not _legacy(script, draft):
         return (
-            "tf.keras is Keras 3, which the image lacks: requirements can bring it, or the environment's "
-            "TF_USE_LEGACY_KERAS=1 makes it tf-keras, which there is"
+            "tf.keras is Keras 3, which the image lacks: add keras to requirements, or set "
+            "TF_USE_LEGACY_KERAS=1 in environment; it is then tf-keras, which the image has"
         )
     return ""
 
@@ -324,7 +324,7 @@ _KEYS = (
         rule=text("a path to a requirements file"),
         derived="none",
         example="../mine/requirements.txt",
-        help="pinned packages that the training image gets for the script beside Ray, TensorFlow and tf-keras",
+        help="file of pinned packages for the training image, in addition to Ray, TensorFlow and tf-keras",
     ),
     Key(
         name="secretEnvironment",
@@ -332,7 +332,7 @@ _KEYS = (
         derived="none",
         example="HF_TOKEN=hf_x",
         unset="",
-        help="likewise, set with --secret: in no log, result or plain state",
+        help="secret environment variables of the script, set with --secret; they are in no log, result or plain state",
         secret=True,
     ),
 )

@@ -107,13 +107,13 @@ def _is_of_the_target(draft: Draft) -> Iterator[Problem]:
     if storage == CLAIM and not is_cluster:
         yield Problem(
             draft.shown("storage"), "a folder, s3://… or gs://… on target local", (set_line("storage", "../kept"),),
-            why="a claim is of a cluster",
+            why="a claim exists only in a cluster",
         )  # fmt: skip
     if storage != CLAIM and "://" not in storage and is_cluster:
         yield Problem(
             draft.shown("storage"), f"{CLAIM}, s3://… or gs://… on target {draft.target}",
             (" && ".join([set_line("storage", CLAIM), *_that_holds_claims(draft)]),),
-            why="a folder of this machine is in no pod, and one of a pod goes with it",
+            why="pods cannot reach a folder of this machine, and a pod's own folder is deleted with it",
         )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def _one_way_in(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             " and ".join(map(draft.shown, ways)), "one of them",
             tuple(" && ".join(f"pulumi config rm {key}" for key in ways if key != kept) for kept in ways),
-            why="which credentials hold would be a guess",
+            why="it would be unclear which credentials to use",
         )  # fmt: skip
 
 
@@ -155,14 +155,14 @@ def _pods_are_let_in(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("storage"), f"s3://… or {CLAIM} on target {draft.target}",
             (" && ".join([set_line("storage", CLAIM), *_that_holds_claims(draft)]),),
-            why="no cloud gives pods of such a cluster an identity",
+            why="pods of such a cluster have no cloud identity",
         )  # fmt: skip
         return
     yield Problem(
         f"{draft.shown('storage')} without credentials",
         f"one of {', '.join(possible)}" if len(possible) > 1 else f"{possible[0]}, whose identity there may use it",
         tuple(_line_that_lets_in(key, draft) for key in possible),
-        why="pods have no credentials of yours, and reach no metadata server that gives out a node's",
+        why="pods do not have your credentials, and cannot reach a metadata server for a node's",
     )
 
 
@@ -179,7 +179,7 @@ def _is_secret(draft: Draft) -> Iterator[Problem]:
             "storageCredentials is set without --secret",
             "a value that Pulumi encrypts",
             (secret_line("storageCredentials"),),
-            why="the stack's file has it in clear; that line asks for the value",
+            why="the stack's file has it in clear text; the command below asks for the value",
         )
 
 
@@ -206,7 +206,7 @@ def _role_lasts(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             f"{draft.shown('runTimeoutMinutes')} with {draft.shown('storageRole')}", f"at most {longest} with a role",
             (set_line("runTimeoutMinutes", longest),),
-            why="a role is assumed for 12 hours at most, and for a run's time and 15 minutes",
+            why="a role is assumed for 12 hours at most; a run needs it for runTimeoutMinutes plus 15 minutes",
         )  # fmt: skip
 
 
@@ -216,7 +216,7 @@ def _is_shared(draft: Draft) -> Iterator[Problem]:
             f"{draft.shown('storage')} with {draft.shown('minikubeNodes')}",
             "one node, or a storageClass whose volumes pods of all nodes write (ReadWriteMany)",
             (set_line("minikubeNodes", 1), set_line("nodeSelector", f'{{"{HOSTNAME}": "NODE"}}')),
-            why="Minikube's own class is a folder of each node: what one pod writes the others would not find",
+            why="Minikube's own class is a folder of each node: pods of other nodes would not find what one writes",
         )
 
 

@@ -337,7 +337,9 @@ class TrainingResult:
         """Raises ResultError on another version, a missing key or a wrong type."""
         version = data.get("schemaVersion")
         if version != SCHEMA_VERSION:
-            raise ResultError(f"schemaVersion is {version!r}; this program reads {SCHEMA_VERSION}: run it again")
+            raise ResultError(
+                f"schemaVersion is {version!r}; this program reads {SCHEMA_VERSION}, and another version wrote this"
+            )
         result = typing.cast("TrainingResult", decode(cls, data, "result"))
         if result.detail is None:
             return result

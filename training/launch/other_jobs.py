@@ -44,7 +44,7 @@ def running_others(jobs: Iterable[Mapping[str, Any]], owner: str) -> list[Mappin
     return [job for job in jobs if is_unfinished(job) and not is_of(owner, job)]
 
 
-SHARES = "It would share the CPUs that are measured, and is not stopped for that."
+SHARES = "It would share the measured CPUs, and no measurement stops it."
 ENDS = "It would end with the cluster."
 """Reason to wait for such a job: of a measurement, and of the command that deletes the cluster."""
 
@@ -54,11 +54,13 @@ def refusal(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) 
     return "\n  ".join([f"{reason(others, stack, why)}:", *(end_line(job, stack) for job in others)])
 
 
-def reason(others: Iterable[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
+def reason(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
     """The same without what to do."""
     shown = "; ".join(map(_shown, others))
+    jobs = "a job" if len(others) == 1 else "jobs"
     return (
-        f"on the Ray cluster of stack {stack} runs what this stack did not submit: {shown}. {why} Let it end, or end it"
+        f"the Ray cluster of stack {stack} runs {jobs} that this stack did not submit: {shown}. {why} Wait for the end,"
+        " or stop it"
     )
 
 

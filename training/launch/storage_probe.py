@@ -55,7 +55,7 @@ def probe(address: str, way: str) -> str:
     try:
         storage.within(name).remove_all()
     except OSError:
-        return f"{address}: what is kept there may not be deleted, and so {name} stays, as will all that runs keep"
+        return f"{address}: these credentials may not delete there, so {name} stays, and so will all that runs keep"
     return ""
 
 

@@ -296,11 +296,11 @@ class _Look:
             return
         stack = self._whose.stack
         if others := running_others(new, self._whose.owner):
-            raise OthersError(f"during this run, which does not count, {refusal(others, stack)}")
+            raise OthersError(f"this run does not count: {refusal(others, stack)}")
         names = ", ".join(map(job_name, new))
         raise OthersError(
-            f"during this run, which does not count, foreign jobs ran on the Ray cluster of stack {stack} and have"
-            f" ended since: {names}. Measure again:\n  STACK={stack} make up"
+            f"this run does not count: jobs that no measurement submitted ran on the Ray cluster of stack {stack} at"
+            f" the same time, and have ended since: {names}. Measure again:\n  STACK={stack} make up"
         )
 
 

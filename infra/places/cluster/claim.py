@@ -185,7 +185,7 @@ def _on_its_way(claim: Mapping[str, Any], stack: str) -> Refusals:
     """Refuse a claim that is being deleted: it cannot be restored, and goes with the last pod that mounts it."""
     if "deletionTimestamp" not in claim["metadata"]:
         return []
-    why = f"the claim {CLAIM} was deleted, and goes as soon as no pod mounts it; to start with a new one"
+    why = f"the claim {CLAIM} is being deleted: it is gone as soon as no pod mounts it; to start with a new one"
     return [(why, (f"STACK={stack} make destroy",))]
 
 

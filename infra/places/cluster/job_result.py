@@ -104,8 +104,8 @@ def _refuse_company(props: dict[str, Any]) -> None:
         began, ended = (datetime.fromisoformat(times[name]).timestamp() for name in ("startTime", "completionTime"))
         if names := ray_api.others_between(api, props["namespace"], began, ended):
             raise result.ResultError(
-                f"during this run, which does not count, jobs that no measurement submitted ran on the Ray cluster:"
-                f" {', '.join(names)}. They shared the CPUs that were measured"
+                f"this run does not count: jobs that no measurement submitted ran on the Ray cluster at the same time:"
+                f" {', '.join(names)}. They shared the measured CPUs"
             )
 
 

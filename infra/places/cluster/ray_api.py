@@ -95,7 +95,7 @@ def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, An
             time.sleep(PAUSE_SECONDS)
     delete = f"kubectl --kubeconfig={kube.own_path(stack)} delete pod {pod['metadata']['name']} --namespace={namespace}"
     raise RayError(
-        f"could not determine whether a foreign job runs on the Ray cluster ({reason}); an update may end it."
+        f"could not find out whether somebody else's job runs on the Ray cluster ({reason}); an update may end it."
         f" Retry; or delete the head's pod, which ends whatever runs there:\n  {delete}"
     )
 

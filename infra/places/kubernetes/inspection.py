@@ -101,7 +101,7 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
         passed = """--type=merge --patch='{"spec": {"activeDeadlineSeconds": 1}}'"""
         yield Finding(
             f"in namespace {namespace} a run is unfinished ({' '.join(own)}): an interrupted update of this stack left"
-            f" it, or another checkout's stack {stack} runs it; to end one that was left",
+            f" it, or another checkout's stack {stack} runs it; if an update left it, end it",
             tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in own),
         )
     if not unfinished:
@@ -133,11 +133,11 @@ def _operator(api: Any, settings: Settings) -> Iterator[Finding]:
         # Pulumi deletes a release that the program no longer declares.
         yield Finding(
             f"this project installed the KubeRay operator of namespace {namespace}, and operator is existing:"
-            " an update would delete it, and nothing would look after the Ray cluster",
+            " an update would delete it, and nothing would manage the Ray cluster",
             (install,),
         )
     elif not versions:
-        where = f"that looks after namespace {namespace}"
+        where = f"that watches namespace {namespace}"
         yield Finding(f"operator is existing, and this cluster has no KubeRay operator {where}", (install,))
     elif wanted not in versions:
         ways = tuple(set_line("kuberayVersion", version) for version in versions if version)

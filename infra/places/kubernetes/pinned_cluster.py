@@ -255,7 +255,7 @@ def refusal(stack: str, recorded: Mapping[str, Any], selected: Selected, identit
   the context's: {_described(identity)}, of {selected.source}
 Nothing was changed in either. One of these helps:
   kubectl config get-contexts       # then, with the one of the stack's cluster: pulumi config set kubeContext NAME
-  pulumi destroy                    # removes the stack from its own cluster; the next `pulumi up` makes it in the other
+  pulumi destroy                    # deletes the stack in its own cluster; the next `pulumi up` creates it in the other
   pulumi stack init NAME            # a stack of its own for the other cluster"""
 
 

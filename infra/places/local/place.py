@@ -184,8 +184,8 @@ def _emulated(draft: Draft) -> str:
     if draft.get("precision") != "bfloat16" or not draft.facts.lacks_bfloat16:
         return ""
     return (
-        "this CPU has no instructions for bfloat16 (avx512_bf16, amx_bf16): what stands in for them takes many times as"
-        f" long as float32. {set_line('precision', 'float32')}"
+        "this CPU has no instructions for bfloat16 (avx512_bf16, amx_bf16): their emulation takes many times as long as"
+        f" float32. {set_line('precision', 'float32')}"
     )
 
 
@@ -205,7 +205,7 @@ def _sharing(draft: Draft) -> str:
         )
     return (
         f"{_workers(draft)} use {wanted} CPUs on the {counted(cores, 'physical core')} {among}:"
-        " threads of one core compute less than as many cores, and the verdict says so"
+        " two threads of one core compute less than two cores, and the verdict says so"
     )
 
 

@@ -154,7 +154,7 @@ def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Unfi
     if _numbers(job.versions["python"]) < LEAST_PYTHON:
         image = f"rayproject/ray:{cluster.version}-py{''.join(map(str, LEAST_PYTHON))}"
         yield Unfit(
-            f"{job} is Python {job.versions['python']}, and what is sent there needs {dotted(LEAST_PYTHON)}",
+            f"{job} is Python {job.versions['python']}, and a measurement needs {dotted(LEAST_PYTHON)} or newer",
             (f"a cluster with that Python or a newer one, as the image {image} has it",),
         )
     if "ray" in job.versions and job.versions["ray"] != cluster.version:

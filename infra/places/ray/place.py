@@ -220,7 +220,7 @@ def _token_is_secret(draft: Draft) -> Iterator[Problem]:
             "rayToken is set without --secret",
             "a value that Pulumi encrypts",
             ("pulumi config set --secret rayToken",),
-            why="the stack's file has it in clear; that line asks for the value",
+            why="the stack's file has it in clear text; the command below asks for the value",
         )
 
 

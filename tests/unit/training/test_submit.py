@@ -162,7 +162,7 @@ def test_somebody_else_s_job_is_never_stopped(state: str) -> None:
     assert [] == changes(ray)
     assert "stack ci" in str(refused.value)
     assert "theirs (python theirs.py)" in str(refused.value)
-    assert str(refused.value).endswith("end it:\n  STACK=ci make stop JOB=theirs")
+    assert str(refused.value).endswith(":\n  STACK=ci make stop JOB=theirs")
 
 
 def test_a_driver_that_connected_by_itself_is_somebody_else_s_too() -> None:
@@ -198,7 +198,7 @@ def test_a_run_beside_which_somebody_s_job_began_does_not_count(
     monkeypatch.setattr(submit, "LOOK_SECONDS", 0.0)
     ray = FakeRay(submitted=["RUNNING"])
     beginning(ray, state)
-    said = f"(?s)during this run, which does not count.*{said}"
+    said = f"(?s)does not count.*{said}"
     with serving(ray) as address, pytest.raises(OthersError, match=said):
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
 

@@ -43,16 +43,18 @@ class CnnRecipe(Recipe):
         0, whole(0, 10_000), "stop after so many epochs without a better validation loss; 0: off"
     )
     save_model: bool = setting(
-        False, boolean(), "keep the trained model in the run's folder, and in storage where there is one"
+        False, boolean(), "keep the trained model in the run's folder, and in storage if there is any"
     )
     checkpoint_epochs: int = setting(
-        0, whole(0, 10_000), "keep in storage, every so many epochs, all that training goes on from; 0: never"
+        0, whole(0, 10_000), "write a checkpoint to storage every so many epochs; 0: never"
     )
     checkpoints_kept: int = setting(
-        3, whole(1, 1000), "checkpoints kept: those of the best validation loss; the newest is kept besides"
+        3,
+        whole(1, 1000),
+        "how many checkpoints to keep, those of the best validation loss; the newest is always kept, too",
     )
     max_failures: int = setting(
-        0, whole(0, 1000), "failures of workers after which Ray goes on, from the newest checkpoint that is whole"
+        0, whole(0, 1000), "failures of workers that Ray tolerates; it resumes from the newest complete checkpoint"
     )
 
     def scaled_learning_rate(self) -> float:

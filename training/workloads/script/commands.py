@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.contract.provenance import PROJECT
-from training.workloads.script.recognise import WORDS, Script
+from training.workloads.script.recognise import Script
 
 RANKS = PROJECT / "training" / "workloads" / "script" / "ranks"
 ARMS = ("baseline", "wide", "native", "ray")
@@ -100,11 +100,11 @@ def _no_native(script: Script, sizes: Sizes) -> str:
     if script.kind == "spawn" and sizes.in_pods:
         return "the script starts its ranks itself, on one machine"
     if script.kind == "other":
-        return f"{WORDS['other']}: nothing here knows how its ranks find each other without Ray"
+        return "its kind is unknown, and so is how its ranks find each other without Ray"
     if script.kind == "ray-rllib":
         return "RLlib has no runners beside those that Ray starts"
     if script.uses_ray_data:
-        return "the script reads its data with Ray Data, which Ray's local mode has for one process alone"
+        return "the script reads its data with Ray Data, which in Ray's local mode serves one process alone"
     return ""
 
 

@@ -100,7 +100,7 @@ def _problem(expected: int, seen: Sequence[Observation]) -> str:
 def _wrong_runners(expected: int, sampled: int) -> str:
     if sampled == expected:
         return ""
-    return f"{sampled} of RLlib's runners sampled, {expected} should have: num_env_runners has to be that argument"
+    return f"{sampled} of RLlib's runners sampled, {expected} should have: give that argument to num_env_runners"
 
 
 def same_threads(arms: Mapping[str, ArmFacts]) -> Known:

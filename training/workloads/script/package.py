@@ -91,12 +91,14 @@ def _refuse_links_out(folder: Path) -> None:
     for link in (path for path in listed(folder) if path.is_symlink()):
         end = link.resolve()
         if not end.is_relative_to(top):
-            why = f"leads out of it, to {end}: put what is there into the folder"
+            why = f"leads out of it, to {end}: copy what is there into the folder"
         elif not end.exists():
-            why = f"leads to {end}, which is not there: remove it"
+            why = f"leads to {end}, which does not exist: remove it"
         elif end.is_dir():
-            why = f"is one to the folder {end.relative_to(top)}, and a package has no links: put that folder there"
+            why = (
+                f"leads to the folder {end.relative_to(top)}, and a package has no links: put that folder in its place"
+            )
         else:
             continue
         raise SourceError(f"{folder} can't be sent to a cluster: the link {link.relative_to(folder)} {why},"
-                          " or the link into .gitignore")  # fmt: skip
+                          " or add the link to .gitignore")  # fmt: skip

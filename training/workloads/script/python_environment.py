@@ -133,7 +133,7 @@ def check(script: Script, installed: Mapping[str, str], python: str) -> None:
     if old := too_old(script, installed):
         name, why = old
         raise PythonError(
-            f"{name} {installed[name]} in the script's environment, and {why}",
+            f"{name} {installed[name]} is in the script's environment, and {why}",
             line_that_installs([name], python, upgrade=True),
         )
 
@@ -142,18 +142,18 @@ def too_old(script: Script, installed: Mapping[str, str]) -> tuple[str, str] | N
     """Return a package that the script imports and that is too old to be observed, and why; None if there is none."""
     for name, least in LEAST.items():
         if name in installed and name in script.frameworks and _numbers(installed[name]) < least:
-            return name, f"{'.'.join(map(str, least))} or newer can be observed"
+            return name, f"{'.'.join(map(str, least))} is the oldest that can be observed"
     return None
 
 
 def _missing(script: Script, missing: set[str], python: str) -> PythonError:
     what = f"{script.path.name} imports {' and '.join(sorted(missing))}"
     if python != sys.executable and is_environment(python):
-        return PythonError(f"{what}, which its environment has not", line_that_installs(missing, python))
+        return PythonError(f"{what}, which its environment lacks", line_that_installs(missing, python))
     folder = script.path.parent / ".venv"
     whose = "the project's own environment" if python == sys.executable else f"{python}, the system's Python,"
     return PythonError(
-        f"{what}, which {whose} has not, and nothing is installed there",
+        f"{what}, which {whose} lacks, and nothing is installed there",
         line_that_makes(script, folder),
         near(folder / "bin" / "python"),
     )

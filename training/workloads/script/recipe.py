@@ -74,22 +74,22 @@ class ScriptRecipe(Recipe):
     `inputs`."""
 
     workload: str = setting("script", choice(WORKLOADS), "what is trained")
-    script: str = setting("", text("a Python file"), "file of your own that trains and ends", decides=False)
+    script: str = setting("", text("a Python file"), "your script: it trains, then ends", decides=False)
     script_arguments: str = setting(
         "",
         _readable_by(shlex.split, "arguments, quoted as in a shell"),
-        "its arguments; {workers} {seed} {epochs} and {storage}, a folder that is gone after the run, are replaced",
+        "its arguments; {workers}, {seed}, {epochs} and {storage} (a folder that is deleted afterwards) are replaced",
     )
     artifacts: str = setting(
         "",
         _readable_by(patterns, PATTERN_WORDS),
-        "what of the folder {storage} is copied to the key storage at the end of a run",
+        "files of the folder {storage} that are copied to the key storage when a run has ended",
     )
-    script_kind: str = setting(AUTO, choice([AUTO], KINDS), "what the script is; auto: told from its text")
+    script_kind: str = setting(AUTO, choice([AUTO], KINDS), "kind of script; auto: recognised from its text")
     script_folder: str = setting(
         "",
         text("a folder"),
-        "folder that belongs to the script: a change of a file in it that git does not ignore measures again",
+        "folder with the script's other files; a change of one that git does not ignore repeats the measurement",
         decides=False,
     )
     python: str = setting(
@@ -103,16 +103,19 @@ class ScriptRecipe(Recipe):
         decides=False,
     )
     metric: str = setting(
-        "", text("a name"), "number that the script reports and that its training is about", decides=False
+        "", text("a name"), "number that the script reports, by which its training is judged", decides=False
     )
     metric_mode: str = setting(
         "max", choice(["max", "min"]), "whether more of the metric is better, or less", decides=False
     )
     metric_target: float | None = setting(
-        None, number(-1e18, 1e18), "what the metric has to reach: then time to that is compared", decides=False
+        None,
+        number(-1e18, 1e18),
+        "value that the metric has to reach; then the times to reach it are compared",
+        decides=False,
     )
     metric_tolerance: float | None = setting(
-        None, number(0, 1e18), "by how much the arms' metric may differ at their ends", decides=False
+        None, number(0, 1e18), "how far the arms may differ in the metric at the end", decides=False
     )
     measure_steps: int = setting(
         0, whole(0, 10_000_000), "end each rank after so many optimizer steps; 0: when the script ends"

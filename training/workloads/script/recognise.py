@@ -24,7 +24,7 @@ WORDS: dict[Kind, str] = {
     "ray-xgboost": "Ray Train for XGBoost",
     "ray-lightgbm": "Ray Train for LightGBM",
     "ray-rllib": "RLlib",
-    "other": "none of the kinds whose arms are known",
+    "other": "a script of no known kind",
 }
 TRAINERS: dict[str, Kind] = {
     "ray.train.torch": "ray-torch",

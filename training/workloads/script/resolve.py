@@ -140,7 +140,7 @@ def modules(recipe: ScriptRecipe) -> dict[str, str]:
 def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """Return why the script has no such arm; "" if it has."""
     if arm == TUNED.name:
-        return "what is tuned is this project's own use of Ray, and a script has one of its own"
+        return "only this project's own use of Ray can be tuned, and a script has its own"
     return resolve(recipe, image).arms(SHOWN_VALUES)[arm].absent
 
 

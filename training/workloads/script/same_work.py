@@ -13,7 +13,7 @@ Known = tuple[bool | None, str]
 """True, False or None where it can't be known; and why, in words."""
 WEAK = (
     "weak scaling: each worker has as many rows a step as one process alone, so N workers take N times as many rows "
-    "for each update of the weights; divided by the number of workers, the batch would be that of every arm"
+    "for each update of the weights; divide the batch by the number of workers, and it is the same in every arm"
 )
 
 SAME_ROWS = (

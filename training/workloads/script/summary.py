@@ -43,11 +43,10 @@ ROWS_PER_EPOCH = "rowsPerEpoch"
 """Key of a result's `work`."""
 CHECKS = ("rowsDisjoint", "stepsOfRanksEqual", "weightsEqual")
 OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds", "meanCpus")
-OF_RUNNERS = "of RLlib the process that learns is observed, and its runners are others"
+OF_RUNNERS = "RLlib's runners are processes of their own, and only the one that learns is observed"
 UNSEEN = (
-    "no step was seen: those of PyTorch's optimizers, of Keras' fit and of XGBoost's and LightGBM's train are, and "
-    "RLlib's iterations; "
-    "own loops of TensorFlow are not"
+    "no step was seen; seen are steps of PyTorch's optimizers, Keras' fit, XGBoost's and LightGBM's train, and RLlib's "
+    "iterations, but not your own loops in TensorFlow"
 )
 
 

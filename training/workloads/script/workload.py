@@ -42,7 +42,7 @@ def target(recipe: ScriptRecipe) -> Target | None:
 WORKLOAD = Workload(
     name="script",
     framework="the framework",
-    ray="as the script has it",
+    ray="as the script uses it",
     recipe=ScriptRecipe,
     launcher="training.workloads.script.launch",
     detail=ScriptDetail,
