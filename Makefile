@@ -69,7 +69,7 @@ report: ## open the report of a result [STACK SET RESULT=latest PRINT=1]
 history: ## list the results, or two side by side [STACK COMPARE="1 latest"]
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
 
-tensorboard: ## curves of a result in TensorBoard [STACK SET RESULT=latest PRINT=1 LIVE=1]
+tensorboard: ## show a result's curves in TensorBoard [STACK SET RESULT=latest PRINT=1 LIVE=1]
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
 
 fetch: ## bring back what a run kept in storage [STACK SET RUN=ray-1 TO=folder]
@@ -80,7 +80,7 @@ fetch: ## bring back what a run kept in storage [STACK SET RUN=ray-1 TO=folder]
 try: ## about 20 steps of a script of yours in every arm [STACK SCRIPT=../my/train.py ARGS="--epochs 1" PYTHON=../my/.venv WORKERS=2 KIND=torchrun ENV="A=1" STEPS=20 LIMIT=120 WRITE=1]
 	@$(BOOTSTRAP) --no-cli && $(if $(filter file,$(origin STACK)),unset STACK && )$(IN_VENV) tools.tryout
 
-submit: ## run a script on the Ray cluster of a cluster stack [STACK SET SCRIPT=train.py ARGS="--epochs 1" FOLDER=. ENV="A=1" PIP=requirements.txt DETACH=1]
+submit: ## run a script on the stack's Ray cluster [STACK SET SCRIPT=train.py ARGS="--epochs 1" FOLDER=. ENV="A=1" PIP=requirements.txt DETACH=1]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs submit
 
 jobs: ## list the jobs of that Ray cluster [STACK SET]
@@ -111,7 +111,7 @@ recovery: ## what the loss of a worker, or of Ray's head, costs [STACK SET OF="w
 env: ## for plain pulumi commands: eval "$(make -s env)" [STACK]
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
-bench: ## the arms against the limit of this machine [QUICK=1 ONLY=bfloat16 JSON=1]
+bench: ## compare the arms with this machine's limit [QUICK=1 ONLY=bfloat16 JSON=1]
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(QUICK),--quick) $(if $(JSON),--json) $(if $(ONLY),--only "$(ONLY)")
 
 check: ## lint, format and types
