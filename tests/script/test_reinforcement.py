@@ -7,6 +7,7 @@ import pytest
 
 from tests.script.tryout import EXAMPLES, NO_RLLIB, measure_one, try_script
 from tests.stacks import RLLIB
+from training.workloads.script.summary import OF_RUNNERS
 
 pytestmark = pytest.mark.skipif(not RLLIB, reason=NO_RLLIB)
 ARGUMENTS = "--num-workers {workers} --seed {seed} --steps 8000"
@@ -43,4 +44,4 @@ def test_a_run_has_the_return_and_its_time(tmp_path: Path) -> None:
     assert 2 == found.world_size
     assert "ray-rllib" == found.detail.kind
     assert found.workers[0].mean_cpus is None
-    assert "its runners are others" in found.reasons["meanCpus"]
+    assert OF_RUNNERS in found.reasons["meanCpus"]
