@@ -43,7 +43,7 @@ ROWS_PER_EPOCH = "rowsPerEpoch"
 """Key of a result's `work`."""
 CHECKS = ("rowsDisjoint", "stepsOfRanksEqual", "weightsEqual")
 OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds", "meanCpus")
-OF_RUNNERS = "RLlib's runners are processes of their own, and only the one that learns is observed"
+OF_RUNNERS = "RLlib's runners are processes of their own, and only the learning process is observed"
 UNSEEN = (
     "no step was seen; seen are steps of PyTorch's optimizers, Keras' fit, XGBoost's and LightGBM's train, and RLlib's "
     "iterations, but not your own loops in TensorFlow"
