@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -33,8 +35,22 @@ def put(stack: str, values: Mapping[str, str | None]) -> Path:
         raise ToolError(f"stacks/{path.name} has a form that is not written into; {what}")
     with path.open("rb") as file:
         has_crlf = file.readline().endswith(b"\r\n")
-    path.write_text(text, encoding="utf-8", newline="\r\n" if has_crlf else "\n")
+    _write_whole(path, text, "\r\n" if has_crlf else "\n")
     return path
+
+
+def _write_whole(path: Path, text: str, newline: str) -> None:
+    """Replace the file at once: a full disk would leave its first lines alone. ToolError where it can't be written."""
+    file = path.resolve()  # it may be a link
+    partial = file.with_suffix(".partial")
+    try:
+        partial.write_text(text, encoding="utf-8", newline=newline)
+        shutil.copymode(file, partial)
+        partial.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise ToolError(f"stacks/{path.name} can't be written ({error.strerror}); it is as it was") from None
 
 
 def _config(text: str) -> object:

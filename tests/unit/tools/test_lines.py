@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 from pathlib import Path
 
@@ -157,6 +159,37 @@ def test_make_set_refuses_a_form_that_it_can_t_change(stacks: Path) -> None:
             edit.put("mine", {"workers": "3", "environment": None, "script": "\udce4"})
         assert "workers" in str(refused.value)
         assert text == file.read_text(encoding="utf-8")
+
+
+def test_make_set_on_a_full_disk_leaves_the_file_as_it_was(stacks: Path) -> None:
+    """With its comments and other settings, and nothing beside it; a limit on a file's size fails as a full disk."""
+    file = stacks / "Pulumi.mine.yaml"
+    before = "# mine\nconfig:\n  workers: '2'\n"
+    file.write_text(before, encoding="utf-8")
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limit[1]))
+    try:
+        with pytest.raises(ToolError):
+            edit.put("mine", {"workers": "3"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert (before, [file]) == (file.read_text(encoding="utf-8"), list(stacks.iterdir()))
+
+
+def test_make_set_keeps_a_link_and_the_rights_of_its_file(stacks: Path, tmp_path: Path) -> None:
+    """The file is replaced, and stays what and where it was."""
+    there = tmp_path / "elsewhere.yaml"
+    there.write_text("config:\n  workers: '2'\n", encoding="utf-8")
+    there.chmod(0o640)
+    (stacks / "Pulumi.mine.yaml").symlink_to(there)
+    edit.put("mine", {"workers": "3"})
+
+    assert 'workers: "3"' in there.read_text(encoding="utf-8")
+    assert (0o640, True) == (there.stat().st_mode & 0o777, (stacks / "Pulumi.mine.yaml").is_symlink())
 
 
 @pytest.mark.parametrize(
