@@ -17,6 +17,7 @@ from infra.places.place import choose, cluster_of
 from infra.programs import ProgramError
 from tools.look import cluster
 from tools.setup.project import ToolError, say
+from tools.stack import settings as stack_settings
 from training.launch import other_jobs
 from training.machine import machine_lock
 
@@ -72,20 +73,24 @@ def resume(stack: str, overrides: dict[str, str]) -> None:
 
 
 def refuse_to_move_others(stack: str, overrides: dict[str, str], namespaces: list[str], pinned_as: str) -> None:
-    """Likewise before an update of a stack whose settings name another namespace: what is in `namespaces` goes.
+    """Likewise before an update of a stack whose settings name another namespace, or no cluster: what is in
+    `namespaces` goes.
 
     The program asks in the namespace of its settings; that of the state it does not know.
     """
-    wanted = cluster.find(stack, overrides).namespace
+    settings = stack_settings.load(stack, overrides)
+    wanted = settings.cluster.namespace if settings.cluster else ""
     for namespace in namespaces:
         if namespace == wanted:
             continue
         try:
             refuse_to_end_others(stack, namespace, pinned_as, verb="up")
         except ToolError as error:
+            where = f"stack {stack}: its Ray cluster is in namespace {namespace}, and the settings name"
+            if not wanted:
+                raise ToolError(f"{where} target {settings.target}; go back to the target before.\n{error}") from None
             back = f"STACK={stack} make set namespace={namespace}"
-            where = f"its Ray cluster is in namespace {namespace}, and the settings name {wanted}; to reach it there"
-            raise ToolError(f"stack {stack}: {where}:\n  {back}\n{error}") from None
+            raise ToolError(f"{where} {wanted}; to reach it there:\n  {back}\n{error}") from None
 
 
 def refuse_to_end_others(stack: str, namespace: str, pinned_as: str, *, verb: str = "destroy") -> None:

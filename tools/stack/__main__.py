@@ -19,6 +19,7 @@ from tools.setup.project import (
     DEFAULT_STACK,
     ROOT,
     SMOKE,
+    STATE,
     ToolError,
     checked_stack_name,
     last_line,
@@ -95,7 +96,7 @@ class Stack:
     def update(self) -> int:
         """`pulumi up`, after what a killed one left was cleared."""
         self.select()
-        if self.target in CLUSTER_TARGETS:
+        if self.target in CLUSTER_TARGETS or any((STATE / "kubeconfig").glob("*")):
             self._refuse_to_move_others()
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
@@ -103,7 +104,7 @@ class Stack:
         return self._run("up", "--yes", config=config)
 
     def _refuse_to_move_others(self) -> None:
-        """Refuse another namespace while somebody's job runs in the one that the stack is in."""
+        """Refuse another namespace, or target, while somebody's job runs in the one that the stack is in."""
         from tools.look import update
 
         pinned_as, namespaces = self._recovery.ray_clusters()

@@ -22,6 +22,8 @@ ATTEMPTS, PAUSE_SECONDS = 3, 5
 UPLOAD_SECONDS = 120
 """Timeout for the answer to an upload: a package of 100 MiB passes through three processes of the head."""
 
+_HEADS = ",".join(f"{key}={value}" for key, value in HEAD_LABELS.items())
+
 
 class RayError(OSError):
     """A failure to ask Ray's dashboard; the message says why."""
@@ -34,9 +36,14 @@ def head(api: Any, namespace: str) -> str:
     raise RayError("no pod of Ray's head runs")
 
 
+def namespaces(api: Any) -> list[str]:
+    """Return the namespaces with a head pod of this project. Raises KubeError."""
+    pods = kube.items(api, "/api/v1/pods", labelSelector=_HEADS)
+    return sorted({str(pod["metadata"]["namespace"]) for pod in pods})
+
+
 def _head(api: Any, namespace: str) -> Mapping[str, Any] | None:
-    selector = ",".join(f"{key}={value}" for key, value in HEAD_LABELS.items())
-    pods = kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=selector)
+    pods = kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=_HEADS)
     return next((pod for pod in pods if pod["status"].get("phase") == "Running"), None)
 
 

@@ -217,8 +217,7 @@ def _refuse_and_clear(settings: Settings) -> None:
             raise pulumi.RunError(f"{reason}; nothing was changed:\n  {set_line('createNamespace', ON)}")
         for why, ways in storage_findings(api, settings):
             raise pulumi.RunError("\n  ".join([f"{why}; nothing was changed:", *ways]))
-        if others := ray_api.jobs_of_others(api, settings.of_cluster.namespace, settings.stack):
-            raise pulumi.RunError(f"nothing was changed: {other_jobs.refusal(others, settings.stack)}")
+        _keep_others_jobs(api, settings)
         _clear(api, settings.of_cluster.namespace)
     except RayError as error:
         raise pulumi.RunError(f"nothing was changed: {error}") from None
@@ -226,6 +225,17 @@ def _refuse_and_clear(settings: Settings) -> None:
         if command.started(profile):
             raise pulumi.RunError(f"the cluster could not be asked: {error}") from None
         pulumi.log.debug(f"leftovers were not searched in an incomplete cluster: {error}")
+
+
+def _keep_others_jobs(api: Any, settings: Settings) -> None:
+    """Raise RunError where somebody's job runs, also in a namespace that the update would leave and delete."""
+    wanted = settings.of_cluster.namespace
+    for namespace in sorted({wanted, *ray_api.namespaces(api)}):
+        others = ray_api.jobs_of_others(api, namespace, settings.stack)
+        if others:
+            back = f"namespace is {wanted}, and the Ray cluster is in {namespace}; to go back there:\n  "
+            moved = "" if namespace == wanted else f"{back}{set_line('namespace', namespace)}\n"
+            raise pulumi.RunError(f"nothing was changed: {moved}{other_jobs.refusal(others, settings.stack)}")
 
 
 def _clear(api: Any, namespace: str) -> None:

@@ -307,6 +307,26 @@ def test_an_update_beside_somebody_s_ray_job_is_refused_on_minikube(
     assert [] == said
 
 
+def test_a_namespace_that_an_update_leaves_may_have_somebody_s_ray_job(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The update would delete it there; the settings name another namespace by now."""
+    monkeypatch.setattr(command, "trouble", lambda _: "")
+    monkeypatch.setattr(place, "PROJECT", tmp_path)
+    monkeypatch.setattr(kube, "PROJECT", tmp_path)
+    monkeypatch.setattr(ray_api, "jobs_of_others", lambda _, namespace, __: THEIRS if namespace == "before" else [])
+    own = tmp_path / kube.own_path("ci")
+    own.parent.mkdir(parents=True)
+    own.write_bytes((tmp_path / "kubeconfig").read_bytes())
+    wanted = minikube(minikubeProfile="test")
+    assert wanted == MinikubePlace().prepare(wanted)
+
+    api.put("/api/v1", "pods", {**HEAD, "metadata": {**HEAD["metadata"], "namespace": "before"}}, "before")
+    with pytest.raises(pulumi.RunError, match="STACK=ci make stop JOB=train-1") as error:
+        MinikubePlace().prepare(wanted)
+    assert "pulumi config set namespace before" in str(error.value)
+
+
 HEAD: dict[str, Any] = {
     "metadata": {"name": "head-1", "labels": {"ray.io/cluster": "ray-training-cluster", "ray.io/node-type": "head"}},
     "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},

@@ -165,6 +165,10 @@ def test_a_namespace_with_somebody_s_job_is_not_left(monkeypatch: pytest.MonkeyP
     assert [("here", "before")] == asked
     lines = [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
     assert lines == ["STACK=minikube make set namespace=here", "STACK=minikube make stop JOB=train-1"]
+    with pytest.raises(ToolError, match="target local") as refused:
+        update.refuse_to_move_others("minikube", {"target": "local"}, ["here"], "minikube")
+    assert "make set namespace" not in str(refused.value)
+    assert "STACK=minikube make stop JOB=train-1" in str(refused.value)
 
 
 def test_a_namespace_that_can_t_be_asked_is_left_with_make_up(monkeypatch: pytest.MonkeyPatch) -> None:
