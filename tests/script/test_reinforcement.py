@@ -5,28 +5,31 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from tests.script.tryout import EXAMPLES, NO_RLLIB, measure_one, try_script
 from tests.stacks import RLLIB
+from training.workloads.script.recognise import WORDS
 from training.workloads.script.summary import OF_RUNNERS
 
 pytestmark = pytest.mark.skipif(not RLLIB, reason=NO_RLLIB)
 ARGUMENTS = "--num-workers {workers} --seed {seed} --steps 8000"
 
 
-def test_every_arm_samples_the_same_number_of_steps() -> None:
+def test_every_arm_samples_the_same_number_of_steps(wording: Wording) -> None:
     """By its own process, or by two runners; that Ray runs in every arm is said; of all that, nothing is left."""
     tried = try_script(EXAMPLES / "reinforcement.py", ARGUMENTS, PYTHON=RLLIB, STEPS="8")
 
     assert 0 == tried.code, tried.text
-    assert "reinforcement.py: RLlib" in tried.text
-    assert "native    absent: RLlib has no runners beside those that Ray starts" in tried.text
+    assert WORDS["ray-rllib"] == tried.kind
+    assert ["native"] == list(tried.absent)
+    wording("try", tried.absent["native"], "absent")
     assert [("1", "8"), ("1", "8"), ("2", "8")] == [
         (row["ranks"], row["steps"]) for row in map(tried.row, ("baseline", "wide", "ray"))
     ]
     assert {"1000 (counted)"} == {tried.row(arm)["rows a step"] for arm in ("baseline", "wide", "ray")}
-    assert "the script starts Ray in baseline and wide, too" in tried.text
     assert "episode_return_mean" in tried.text
-    assert "claim that can be reached: C, same script" in tried.text
+    assert "C" == tried.claim
+    wording("try", tried.conclusions)
     assert (
         str(EXAMPLES / "simulators/pole.py")
         not in subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout

@@ -1,33 +1,38 @@
 """Boosted trees, for real: every arm alike, and what is broken recognised. TRY_TREES_PYTHON names an environment."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from tests.script.tryout import EXAMPLES, NO_TREES, run_one, try_script
 from tests.stacks import TREES
 from tests.storage import cloud as clouds
 from training.launch.storage import Storage
 from training.workloads.script import same_work
+from training.workloads.script.recognise import WORDS
 
 pytestmark = pytest.mark.skipif(not TREES, reason=NO_TREES)
 ARGUMENTS = "--num-workers {workers} --rounds 50 --data {storage}/data --storage {storage} --booster "
 
 
 @pytest.mark.parametrize("booster", ["xgboost", "lightgbm"])
-def test_every_arm_does_the_same_work(booster: str) -> None:
+def test_every_arm_does_the_same_work(booster: str, wording: Wording) -> None:
     """As many rows in every arm, trees that are equal bit for bit with and without Ray, and the metric of the test."""
     tried = try_script(EXAMPLES / "trees.py", ARGUMENTS + booster, PYTHON=TREES, STEPS="8")
 
     assert 0 == tried.code, tried.text
-    assert f"trees.py: Ray Train for {'XGBoost' if booster == 'xgboost' else 'LightGBM'}" in tried.text
-    assert "200000 (counted)" in tried.text
-    assert "rows a step, over all ranks: equal in all arms" in tried.text
-    assert "native and ray ended with the same weights, bit for bit" in tried.text
+    rows = {arm: tried.row(arm) for arm in ("baseline", "wide", "native", "ray")}
+    assert {str(kind): words for kind, words in WORDS.items()}[f"ray-{booster}"] == tried.kind
+    assert {"200000 (counted)"} == {row["rows a step"] for row in rows.values()}
+    assert re.fullmatch("[0-9a-f]{12}", rows["native"]["weights"])
+    assert rows["native"]["weights"] == rows["ray"]["weights"]
     assert "metrics: test-" in tried.text
-    assert "claim that can be reached: C, same script" in tried.text
-    assert "% of the time between its steps is in ray.train.report" in tried.text
+    assert "C" == tried.claim
+    assert any(percent > 10 for percent in tried.reporting_percent.values())
+    wording("try", tried.conclusions)
 
 
 ROWS = """

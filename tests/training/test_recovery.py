@@ -1,5 +1,6 @@
 """A training that was broken off goes on where it was, for real: bit for bit, with dropout and augmentation on."""
 
+import errno
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from tests.training.looked_at import ENVIRONMENT, PROJECT, command
 from training.contract import result
 from training.contract.provenance import allowed_cpus
@@ -33,6 +35,13 @@ def train(folder: Path, storage: Path) -> subprocess.CompletedProcess[str]:
         command("baseline", folder, [*FLAGS, f"--storage={storage}", "--no-bind-cpus"]), cwd=PROJECT, env=ENVIRONMENT,
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
+
+
+def without_figures(said: str) -> str:
+    """What is said of a killed run, with marks for what differs from run to run."""
+    without_losses = re.sub(r"loss [\d., ]+$", "loss …", said, flags=re.MULTILINE)
+    without_numbers = re.sub(r"\d+\.\d|(?<=lostSteps: )\d+|(?<=epoch )\d", "…", without_losses)
+    return re.sub("SHA-256 [0-9a-f]+", "SHA-256 ", without_numbers)
 
 
 def kept(storage: Path) -> dict[int, Manifest]:
@@ -101,13 +110,13 @@ def test_a_full_disk_ends_the_run_with_its_reason(tmp_path: Path) -> None:
 
     assert 1 == done.returncode
     (said,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
-    assert "No space left on device" in said
+    assert os.strerror(errno.ENOSPC) in said
     assert {1} == set(found)
     assert not (tmp_path / "run" / result.NAME).exists()
 
 
 @needs_two_cpus
-def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_that_is_not() -> None:
+def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_that_is_not(wording: Wording) -> None:
     """`make recovery`: a process, and Ray Train's retry; all of Ray, and the same job again. And what each cost.
 
     The kill may come late: all epochs but the last are left for it, and it does not matter which checkpoint is newest.
@@ -121,16 +130,16 @@ def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_th
     )  # fmt: skip
 
     assert 0 == done.returncode, done.stdout + done.stderr[-3000:]
-    of_both, of_worker, of_head = re.split(
-        r"^(?=one of 2 workers killed|the head killed)", done.stdout, flags=re.MULTILINE
-    )
-    assert "undisturbed: " in of_both
-    assert "the head killed, and the job resumed from storage" in of_head
-    for said in (of_worker, of_head):
-        assert re.search(r"^recoverySeconds: \d+\.\d, from the kill to the first step after it$", said, re.MULTILINE)
-        assert re.search(r"^lostSteps: \d+, repeated from the checkpoint after epoch \d$", said, re.MULTILINE)
-        assert "loss: equal to the undisturbed run's in every epoch\n" in said
-        assert "weights: equal to the undisturbed run's, bit for bit" in said
+    before, *of_victims = re.split("^(?=.* killed[:,] )", done.stdout, flags=re.MULTILINE)
+    assert "undisturbed: " in before
+    for victim, said in zip(("worker", "head"), of_victims, strict=True):
+        figures = dict(line.split(": ", 1) for line in said.splitlines()[1:])  # after what was killed
+        assert ["recoverySeconds", "lostSteps", "loss", "weights"] == list(figures)
+        assert re.match(r"\d+\.\d,", figures["recoverySeconds"])
+        assert re.match(r"\d+, .* [1-5]$", figures["lostSteps"])  # the epoch of the checkpoint
+        assert figures["loss"].startswith("equal ")
+        assert figures["weights"].startswith("equal ")
+        wording("recovery", without_figures(said), victim)
 
 
 def test_a_list_of_ray_train_s_that_a_kill_tore_keeps_no_job_from_beginning(tmp_path: Path) -> None:

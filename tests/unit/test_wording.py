@@ -17,11 +17,6 @@ COMMAND = re.compile(rf"(^|[^\w\s])\s*([A-Z]+=\S+ )?(({PROGRAMS}) [\w./=-]+( |$)
 """Where a literal is no longer read, but typed: a line that fixes something is asserted as it is."""
 EXEMPT = re.compile("# not prose: .")
 """On one of the literal's lines, with what it is: code, YAML, what another program prints."""
-ALLOWED = {
-    "tests/script": 19,
-    "tests/training": 6,
-}
-"""How many such assertions a folder still has. Lower a number, never raise it."""
 
 
 def text_of(node: ast.AST) -> Iterator[tuple[ast.Constant | ast.JoinedStr, str]]:
@@ -51,14 +46,13 @@ def assertions(source: str) -> Iterator[tuple[int, str]]:
                     break
 
 
-def left() -> dict[str, list[str]]:
-    """By folder, the assertions that still hold a sentence."""
-    found: dict[str, list[str]] = {}
-    for file in sorted((ROOT / "tests").rglob("*.py")):
-        name = file.relative_to(ROOT)
-        for line, text in assertions(file.read_text(encoding="utf-8")):
-            found.setdefault(name.parent.as_posix(), []).append(f"{name}:{line}: {text!r}")
-    return found
+def of_all_tests() -> list[str]:
+    """The assertions that hold a sentence, each with its place."""
+    return [
+        f"{file.relative_to(ROOT)}:{line}: {text!r}"
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        for line, text in assertions(file.read_text(encoding="utf-8"))
+    ]
 
 
 def test_assertions_hold_no_sentences() -> None:
@@ -66,10 +60,9 @@ def test_assertions_hold_no_sentences() -> None:
 
     Assert a key, a reason's code, a number, the line that fixes it; for a sentence there is `wording`.
     """
-    too_many = {folder: lines for folder, lines in left().items() if len(lines) > ALLOWED.get(folder, 0)}
-    shown = "\n".join(f"{folder} has {len(lines)}:\n  " + "\n  ".join(lines) for folder, lines in too_many.items())
+    sentences = of_all_tests()
 
-    assert not too_many, shown
+    assert [] == sentences, "\n".join(sentences)
 
 
 @pytest.mark.parametrize(
