@@ -61,7 +61,7 @@ NOT_SAID: dict[Claim | None, str] = {
 
 WORDS: dict[Claim, str] = {
     "same result": "It is only known that every arm reached the same result",
-    "same script": "As far as the runs say",
+    "same script": "The runs do not show all of it",
     "it finished": "Only start and end of the runs are known",
 }
 """How the verdict qualifies what it says under each claim but the strongest."""

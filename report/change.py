@@ -14,7 +14,7 @@ from compare.intervals import CONFIDENCE, MARGIN, Interval, difference_interval
 from compare.measures import Measure, Ratio
 from compare.schema import ArmSummary, Comparison, Spread
 from report import figures
-from training.contract.arms import ARMS, BASELINE
+from training.contract.arms import ARMS, BASELINE, counted
 
 UNDECIDED = "not decided"
 UNCHANGED = "no measurable difference"
@@ -117,9 +117,13 @@ def how_decided(before: Comparison, after: Comparison) -> str:
     repeats = min(before.repeats, after.repeats)
     text = (
         f"Three values decide: {', '.join(_named(*which) for which in DECIDING)}. *Faster* or *slower*: the interval "
-        "of the change excludes 0, in at most 5 % of comparisons of equal measurements. The others are to be read."
+        "of the change excludes 0, in at most 5 % of comparisons of equal measurements. Other values decide nothing."
     )
-    few = f" With {repeats} repeats nothing is decided: it takes {LEAST_REPEATS}." if repeats < LEAST_REPEATS else ""
+    few = (
+        f" With {counted(repeats, 'repeat')} nothing is decided: it takes {LEAST_REPEATS}."
+        if repeats < LEAST_REPEATS
+        else ""
+    )
     return text + few
 
 

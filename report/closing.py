@@ -54,7 +54,9 @@ def smoke(comparison: Comparison) -> str:
 def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     """The line to type, and what it is for."""
     if comparison.checks.get(QUIET) is not True and machine_in_short(comparison):
-        return f"{make(stack, 'destroy')} && {make(stack, 'up', settings)}    # once the other programs have ended"
+        repeats = {"repeats": str(FIRST_REPEATS)} if comparison.repeats < FIRST_REPEATS else {}
+        again = f"{make(stack, 'destroy')} && {make(stack, 'up', {**settings, **repeats})}"
+        return f"{again}    # when the other programs have ended; results stay"
     if comparison.answer == "Not comparable":
         return f"{make(stack, 'report')}    # what differs, check by check"
     if comparison.answer == "Not decided":

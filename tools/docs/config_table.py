@@ -6,7 +6,7 @@ Only what stands between the marker lines of each is touched.
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, RAY, TARGETS, Key
@@ -74,9 +74,13 @@ def _default(key: Key) -> str:
     )
 
 
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def _meaning(key: Key) -> str:
     """Return the key's meaning, its targets, and an example if it has no default."""
-    only = "" if key.targets == TARGETS else f" ({' and '.join(key.targets)} only)"
+    only = "" if key.targets == TARGETS else f" ({_listed(key.targets)} only)"
     example = f"; for example `{key.example}`" if key.example else ""
     return f"{key.help}{only}{example}"
 

@@ -140,7 +140,7 @@ def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[
     reason = measuring.update_or_run(ray.place, ray.kube) or measuring.ray_job(ray.place, jobs)
     if reason:
         raise ToolError(
-            f"stack {ray.place.stack} is measured, and a job would share the CPUs that are: {otherwise}; {reason}"
+            f"stack {ray.place.stack} is being measured, and a job would take CPUs from it: {otherwise}; {reason}"
         )
 
 

@@ -100,7 +100,7 @@ def _list(names: list[str]) -> str:
 
 
 def _one_repeat(settings: Settings) -> str:
-    return f'one repeat tells, and its runs are kept:\n  STACK={settings.stack} make up SET="repeats=1"'
+    return f'one repeat shows it, and its runs are kept:\n  STACK={settings.stack} make up SET="repeats=1"'
 
 
 def _to_run(settings: Settings) -> str:
@@ -110,10 +110,10 @@ def _to_run(settings: Settings) -> str:
     variables = {name: settings.explicit[key] for name, key in VARIABLES.items() if key in settings.explicit}
     words = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())
     bounded = "" if "{epochs}" in recipe["scriptArguments"] else (
-        "\nIt ends every arm after some 20 steps: how many a whole training makes is known then where it makes fewer "
-        "(STEPS=1000), or where measureSteps says it"
+        "\nIt ends every arm after about 20 steps. How many steps a whole training makes is known if it makes fewer "
+        "(STEPS=1000), or if you set measureSteps"
     )  # fmt: skip
-    return f"some 20 steps of every arm tell:\n  make try {words}{bounded}"
+    return f"about 20 steps of every arm show it:\n  make try {words}{bounded}"
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def measure_comment(base: Comparison | None, head: Comparison | None, why_not: s
     differences = made_differently(base, head)
     if differences:
         lines += [
-            "<details><summary>Made with other</summary>",
+            "<details><summary>What else differs</summary>",
             "",
             *(f"- {_safe(text)}" for text in differences),
             "",

@@ -125,7 +125,7 @@ class Update:
             return f"Ending {self.current} now: it is lost, all before it are kept." if self.current else "Ending now."
         again = "Ctrl-C once more ends it now"
         if self.current:
-            return f"Stopping: {self.current} is finished and kept, as are all before it. {again}, and loses it."
+            return f"Stopping: {self.current} will end and be kept, as are all before it. {again}, and loses it."
         if not self.is_previewed:
             return f"Stopping: no run was started, all earlier results are kept. {again}."
         return f"Stopping: no further run is started, all that have ended are kept. {again}."

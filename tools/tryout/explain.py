@@ -81,7 +81,7 @@ CAUSES = (
     ),
     Cause(
         re.compile("Connection closed by peer|Connection reset by peer"),
-        "a rank ended before the others, which waited for it: all ranks have to make as many steps",
+        "a rank ended before the others, which waited for it: all ranks must make equally many steps",
     ),
 )
 
@@ -120,7 +120,7 @@ def _hung(outcome: Outcome, lines: str, limit_seconds: int) -> str:
     what += f", after {steps} steps" if steps else ", and no rank had written what it did"
     if "No available node types can fulfill" in outcome.printed or "not enough resources" in outcome.printed.lower():
         what += ": Ray waits for CPUs or GPUs that this machine has not"
-    hint = f". LIMIT={2 * limit_seconds} gives it longer; a rank that waits for one that has gone waits for ever"
+    hint = f". LIMIT={2 * limit_seconds} gives it longer; a rank that waits for one that has ended waits forever"
     return _with_lines(what + hint, outcome.trace or lines)
 
 
@@ -133,7 +133,7 @@ def _without_step(outcome: Outcome, script: Script) -> str:
         return "it ended with 0 and imported no framework that trains: is this the file that trains?"
     return (
         "it ended with 0 without a step that can be seen: steps of PyTorch's optimizers and of Keras' fit are, and "
-        "rounds of xgboost.train and lightgbm.train, and RLlib's iterations. Own loops of TensorFlow are not yet"
+        "rounds of xgboost.train and lightgbm.train, and RLlib's iterations. A loop of your own with TensorFlow is not"
     )
 
 

@@ -104,7 +104,7 @@ def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
         )
     without = [name for name, arm_facts in facts.items() if arm_facts.ray and name != "ray"]
     if without:
-        good.append(f"the script starts Ray in {' and '.join(without)}, too: what it takes is in these times")
+        good.append(f"the script starts Ray in {' and '.join(without)}, too: its start-up counts in their times")
     if ray_changed_nothing(facts):
         good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
     return [*reached.wrong, *reached.unknown, *good]
@@ -176,7 +176,7 @@ def estimate(
         fixed += max(0.0, outcomes[name].seconds - arm_facts.steps * step)
         per_epoch += (arm_facts.steps_per_epoch or 0) * step
         unknown = unknown or not arm_facts.steps_per_epoch or not arm_facts.step_seconds
-    head = f"`make up` runs every arm {REPEATS} times. By these runs that takes about"
+    head = f"`make up` runs every arm {REPEATS} times. By these runs that will take about"
     if unknown:
         least = duration(once + REPEATS * tried)
         return f"{head} {least}, and longer where an arm makes more than these {steps} steps"

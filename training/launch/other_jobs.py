@@ -44,8 +44,8 @@ def running_others(jobs: Iterable[Mapping[str, Any]], owner: str) -> list[Mappin
     return [job for job in jobs if is_unfinished(job) and not is_of(owner, job)]
 
 
-SHARES = "It would share the measured CPUs, and no measurement stops it."
-ENDS = "It would end with the cluster."
+SHARES = "A measurement would share its CPUs with them, and stops nobody's job."
+ENDS = "Whatever runs there ends with the cluster."
 """Reason to wait for such a job: of a measurement, and of the command that deletes the cluster."""
 
 

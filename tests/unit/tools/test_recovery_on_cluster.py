@@ -273,7 +273,7 @@ def test_nothing_is_begun_beside_a_measurement(
 
     for owner in ("ci", "another"):
         ray.states["ray-1"], ray.marks["ray-1"] = ["RUNNING"], mark(owner)
-        with pytest.raises(ToolError, match=r"(?s)is measured.*make stop JOB=ray-1"):
+        with pytest.raises(ToolError, match=r"(?s)is being measured.*make stop JOB=ray-1"):
             OnCluster.of("ci", {})
 
 

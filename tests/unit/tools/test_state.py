@@ -225,7 +225,7 @@ def test_a_preview_takes_no_lock_and_is_not_kept(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(session, "run", plain)
     for name in ("run", "run_quietly"):
         monkeypatch.setattr(followed, name, partial(follow, name))
-    monkeypatch.setattr(followed, "print_output", lambda _: None)
+    monkeypatch.setattr(followed, "print_output", lambda *_: None)
     config = tmp_path / "Pulumi.local.yaml"
     config.write_text("config: {}\n")
     monkeypatch.setattr(stack_command.Stack, "select", lambda _: 0)

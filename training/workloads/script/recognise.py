@@ -181,12 +181,24 @@ def _check_arguments(script: Script) -> None:
             f"the script's arguments have {{{sorted(unknown)[0]}}}, which nothing replaces: "
             f"allowed are {', '.join('{' + name + '}' for name in PLACEHOLDERS)}",
         )
+    if "workers" not in used and script.kind == "other":
+        raise ScriptError(
+            "script",
+            f"{script.path.name} trains in one process, as far as its imports tell: nothing in it is distributed yet. "
+            f"{_example(script)} shows what to add. If it starts its ranks itself, give it their number: … "
+            "--num-workers {workers}",
+        )
     if "workers" not in used and script.kind not in ("torchrun", "tf-config"):
         raise ScriptError(
             "arguments",
             f"the script's arguments have no {{workers}}, and {WORDS[script.kind]} takes the number of workers from "
             "them: every arm would be the same. Give the script such an argument: … --num-workers {workers}",
         )
+
+
+def _example(script: Script) -> str:
+    keras = {"tensorflow", "keras", "tf_keras"} & script.modules
+    return f"examples/{'keras_tf_config.py' if keras else 'torch_ddp.py'}"
 
 
 def _asks_one_cpu(tree: ast.Module) -> bool:

@@ -13,7 +13,8 @@ Known = tuple[bool | None, str]
 """True, False or None where it can't be known; and why, in words."""
 WEAK = (
     "weak scaling: each worker has as many rows a step as one process alone, so N workers take N times as many rows "
-    "for each update of the weights; divide the batch by the number of workers, and it is the same in every arm"
+    "for each update of the weights. To give every arm the same batch, divide it by the number of workers, as in "
+    "DataLoader(batch_size=batch // world_size)"
 )
 
 SAME_ROWS = (
