@@ -67,7 +67,7 @@ def test_the_machine_stands_before_the_report(tmp_path: Path) -> None:
     quiet_enough = render(replace(busy, checks={"machineQuiet": True}), "local", page, {})
 
     assert "0.9 of 2" in lines[-3]
-    assert 'make destroy && make up SET="epochs=2"' in lines[-1]
+    assert 'make destroy && make up SET="epochs=2 repeats=4"' in lines[-1]
     assert "0.9 of 2" in quiet_enough
     assert "make destroy" not in quiet_enough
 
