@@ -84,7 +84,7 @@ def test_a_run_that_had_the_machine_to_itself_passes(tmp_path: Path) -> None:
     assert (True, "") == quiet.check([{"baseline": run}], None)
     assert {""} == set(quiet.remarks([run]).values())
     assert run.result.machine is not None
-    assert 0.0 == run.result.machine.other_cpu_seconds
+    assert run.result.machine.other_cpu_seconds == pytest.approx(0, abs=1e-9)
     assert wait is not None
     assert 0.0 < wait.cpu_seconds <= run.result.machine.run_cpu_seconds
     assert 0.0 < wait.seconds < run.result.machine.seconds
