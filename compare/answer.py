@@ -40,7 +40,7 @@ class Contest:
         return self.now is not None and self.now.upper is not None and self.now.upper < MARGIN
 
     @property
-    def won_from(self) -> int | None:
+    def epochs_to_win(self) -> int | None:
         """The epochs from which on Ray takes less, with 95 % confidence; None if there are none, or if not known."""
         if _lower(self.per_epoch) <= 1 or self.meets is None:
             return None
@@ -60,7 +60,7 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
     """
     if measurement.subject is None:
         return {}
-    contests = {}
+    by_alternative = {}
     for name in measurement.alternatives:
         against, per_epoch, meets = ARMS[name].words(measurement.recipe), None, None
         if claim == "same result":
@@ -74,8 +74,8 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
                 per_epoch = estimate(of_epoch) if of_epoch else None
             elif now:
                 now = replace(now, decision="", repeats_to_decide=None)
-        contests[name] = Contest(against=against, now=now, per_epoch=per_epoch, meets=meets)
-    return contests
+        by_alternative[name] = Contest(against=against, now=now, per_epoch=per_epoch, meets=meets)
+    return by_alternative
 
 
 def _to_target(measurement: Measurement, above: str, below: str) -> list[float]:
@@ -98,14 +98,14 @@ def answer(contests: Sequence[Contest], claim: Claim | None) -> Answer:
         return "Not decided"
     if all(each.is_won for each in contests):
         return "Worth it"
-    if won_from(contests) is not None:
+    if epochs_to_win(contests) is not None:
         return "Worth it from"
     return "Not worth it here" if any(each.is_lost for each in contests) else "Not decided"
 
 
-def won_from(contests: Sequence[Contest]) -> int | None:
+def epochs_to_win(contests: Sequence[Contest]) -> int | None:
     """Return the epochs from which on Ray takes less than each alternative; None if never, or if not known."""
-    epochs = [each.won_from for each in contests]
+    epochs = [each.epochs_to_win for each in contests]
     known = [number for number in epochs if number is not None]
     return max(known) if known and len(known) == len(epochs) else None
 

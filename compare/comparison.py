@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from compare import fairness, measures
-from compare.answer import Contest, answer, compare_clocks, won_from
+from compare.answer import Contest, answer, compare_clocks, epochs_to_win
 from compare.claims import as_claimed, claim_of
 from compare.clock import MOST_EPOCHS, counted_alike
 from compare.compared import sides
@@ -130,16 +130,16 @@ def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repea
 def _break_even_epochs(findings: Findings, reasons: dict[str, str]) -> int | None:
     """Return from how many epochs on Ray takes less than each alternative, with 95 % confidence; else None, and why."""
     contests = findings.contests
-    epochs = won_from(list(contests.values()))
+    epochs = epochs_to_win(list(contests.values()))
     if findings.claim != "same work" and contests:
         reasons["breakEvenEpochs"] = f"the claim is `{findings.claim}`: epochs are compared of the same work alone"
     elif epochs is None and contests:
-        behind = [each for each in contests.values() if each.won_from is None]
-        reasons["breakEvenEpochs"] = "; ".join(dict.fromkeys(_why_not_ahead(each) for each in behind))
+        behind = [each for each in contests.values() if each.epochs_to_win is None]
+        reasons["breakEvenEpochs"] = "; ".join(dict.fromkeys(_why_no_break_even(each) for each in behind))
     return epochs
 
 
-def _why_not_ahead(contest: Contest) -> str:
+def _why_no_break_even(contest: Contest) -> str:
     if contest.per_epoch is None:
         return ONE_EPOCH
     if contest.per_epoch.lower is None:

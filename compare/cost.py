@@ -38,5 +38,7 @@ def cost(run: Run, context: Context) -> float | None:
     """Return a run's cost in the currency of the prices; None if none is set."""
     if not context.prices.known:
         return None
-    pods, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
-    return hours * (pods.cpus * (prices.cpu_hour or 0.0) + pods.memory_bytes / 2**30 * (prices.gib_hour or 0.0))
+    reserved_size, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
+    return hours * (
+        reserved_size.cpus * (prices.cpu_hour or 0.0) + reserved_size.memory_bytes / 2**30 * (prices.gib_hour or 0.0)
+    )

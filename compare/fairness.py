@@ -234,13 +234,13 @@ def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[
     (first_run, first), *others = _workers(runs)
     wanted = read(first_run, first.software)
     for run, worker in others:
-        rank_software = read(run, worker.software)
-        for key in sorted(wanted.keys() | rank_software.keys()):
-            if wanted.get(key) != rank_software.get(key):
+        rank_values = read(run, worker.software)
+        for key in sorted(wanted.keys() | rank_values.keys()):
+            if wanted.get(key) != rank_values.get(key):
                 name = "" if key == what else f" {key}"
                 return False, (
                     f"rank {first.rank} of {first_run.name} and rank {worker.rank} of {run.name} differ in"
-                    f" {what}{name}: {wanted.get(key, 'none')} and {rank_software.get(key, 'none')}"
+                    f" {what}{name}: {wanted.get(key, 'none')} and {rank_values.get(key, 'none')}"
                 )
     return _TRUE
 

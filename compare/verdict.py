@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compare.answer import DECIDES, Contest, repeats_to_decide, won_from
+from compare.answer import DECIDES, Contest, epochs_to_win, repeats_to_decide
 from compare.claims import WORDS
 from compare.compared import inverse, sides
 from compare.fairness import Check
@@ -39,6 +39,7 @@ class Findings:
     """None if the arms are not comparable."""
     claim_lacks: str
     contests: Mapping[str, Contest]
+    """By the arm of the alternative."""
     ratios: dict[str, Estimate | None]
     arms: dict[str, ArmSummary]
     checks: Mapping[str, Check]
@@ -50,7 +51,7 @@ class Findings:
 
 def first_words(answer: Answer, contests: Sequence[Contest], measurement: Measurement) -> str:
     """Return the answer in words: `Worth it from 12 epochs on`."""
-    return f"{answer} {measurement.passes(won_from(contests) or 0)} on" if answer == "Worth it from" else answer
+    return f"{answer} {measurement.passes(epochs_to_win(contests) or 0)} on" if answer == "Worth it from" else answer
 
 
 def verdict(findings: Findings) -> str:

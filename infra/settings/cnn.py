@@ -213,7 +213,7 @@ def _images_are_by_class(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("datasetPath"),
             f"a folder with {TRAIN_FOLDER}/CLASS/*.jpg and {TEST_FOLDERS[0]}/CLASS/*.jpg",
-            (*(set_line("datasetPath", train_folder) for train_folder in inside[:1]), _without_data(draft)),
+            (*(set_line("datasetPath", data_folder) for data_folder in inside[:1]), _without_data(draft)),
             why=f"{folder} has no folder {TEST_FOLDERS[0] if not tested else TRAIN_FOLDER}",
         )
 
@@ -247,7 +247,7 @@ def _cifar10_is_whole(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("datasetPath"),
             f"a folder with the files {', '.join(CIFAR10_FILES)}",
-            (*(set_line("datasetPath", batch_file) for batch_file in inside[:1]), "pulumi config rm datasetPath"),
+            (*(set_line("datasetPath", data_folder) for data_folder in inside[:1]), "pulumi config rm datasetPath"),
             why=f"{folder} has no {', '.join(missing)}",
         )
 

@@ -102,9 +102,14 @@ class OnCluster:
         from infra.places.cluster import run_credentials  # of what most stacks do without
 
         namespace, role = settings.of_cluster.namespace, settings.storage.role
-        properties = {"namespace": namespace, "stack": settings.stack, "role": role, "timeoutMinutes": minutes}
+        credentials_properties = {
+            "namespace": namespace,
+            "stack": settings.stack,
+            "role": role,
+            "timeoutMinutes": minutes,
+        }
         try:
-            run_credentials.make_there(self.ray.kube, properties | {"name": "recovery"})
+            run_credentials.make_there(self.ray.kube, credentials_properties | {"name": "recovery"})
         except (ProgramError, run_credentials.ForeignSecretError) as error:
             raise ToolError(str(error)) from None
 

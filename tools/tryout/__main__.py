@@ -100,7 +100,9 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
     if not complete or verdict.claim is None:
         return _refused(request)
     terminal.write(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
-    terminal.write(_written(request) if request.write_to else show.next_step(request.command, request.own_stack))
+    terminal.write(
+        _write_stack_file(request) if request.write_to else show.next_step(request.command, request.own_stack)
+    )
     return 0
 
 
@@ -111,7 +113,7 @@ def _refused(request: Request) -> int:
     return 1
 
 
-def _written(request: Request) -> str:
+def _write_stack_file(request: Request) -> str:
     back = write.way_back(request.write_to)
     path = write.write(request.write_to, request.keys)
     written = f"\nwritten into stacks/{path.name}: {', '.join(request.keys)}\nnext: STACK={request.write_to} make up"

@@ -131,8 +131,8 @@ def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[
     chosen = next((each for each in classes if each["metadata"]["name"] == name), None)
     if claim is not None:
         whole = [*_foreign(claim, stack, namespace), *_on_its_way(claim, stack)]
-        reasons = [*whole, *_of_another_class(claim, wanted), *_size(claim, wanted, chosen)]
-        return [*reasons, *_not_shared(claim["spec"]["accessModes"], wanted, namespace)]
+        refusals = [*whole, *_of_another_class(claim, wanted), *_size(claim, wanted, chosen)]
+        return [*refusals, *_not_shared(claim["spec"]["accessModes"], wanted, namespace)]
     return [*_no_class(chosen, name, classes), *(_single_node(chosen) if wanted.by_many_nodes and chosen else [])]
 
 

@@ -64,7 +64,7 @@ def main() -> int:
         lock = ExitStack() if options.elsewhere else _lock(Progress(options.progress))
         if lock is None:
             return ABANDONED
-        if options.warm_up and (code := _run(_warm_up(options), options.deadline)) in (DEADLINE, ABANDONED):
+        if options.warm_up and (code := _run(_warm_up_command(options), options.deadline)) in (DEADLINE, ABANDONED):
             return code
         if not options.count_others:
             return _run(options.command, options.deadline)
@@ -79,7 +79,7 @@ def main() -> int:
         end_session(os.getsid(0), descendants)
 
 
-def _warm_up(options: argparse.Namespace) -> list[str]:
+def _warm_up_command(options: argparse.Namespace) -> list[str]:
     return [*WARM_UP, options.warm_up, str(options.progress)]
 
 

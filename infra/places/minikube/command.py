@@ -46,13 +46,13 @@ def create() -> None:
 
 def update() -> None:
     """Change what Minikube can change in an existing cluster: add nodes and addons, load images."""
-    cluster, recorded = _wanted(), None
+    cluster, last_created = _wanted(), None
     if _exists(cluster.profile):
-        recorded = _recorded(cluster.profile)
-    if recorded is None:
+        last_created = _recorded(cluster.profile)
+    if last_created is None:
         raise ProgramError(lost(cluster.profile))
-    _refuse_change(recorded, cluster)
-    _start(replace(cluster, nodes=recorded.nodes))
+    _refuse_change(last_created, cluster)
+    _start(replace(cluster, nodes=last_created.nodes))
     _add_nodes(cluster)
     _finish(cluster)
 
@@ -126,9 +126,9 @@ def _start(cluster: Cluster) -> None:
 
 def _start_again(cluster: Cluster) -> None:
     """Start a complete cluster, as after the state was lost: it may hold what runs kept, so it is never deleted."""
-    recorded = _recorded(cluster.profile)
-    if recorded:
-        _refuse_change(recorded, cluster)
+    last_created = _recorded(cluster.profile)
+    if last_created:
+        _refuse_change(last_created, cluster)
     try:
         _start(cluster)
     except ProgramError as failure:

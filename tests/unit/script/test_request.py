@@ -92,7 +92,7 @@ def test_no_secret_is_written_into_a_file_that_git_tracks(
     (tmp_path / "Pulumi.mine.yaml").write_text("config: {}\n")
     asked = request.read({"SCRIPT": "a.py", "ENV": given, "WRITE": "1", "STACK": "mine"})
 
-    said = tryout._written(asked)
+    said = tryout._write_stack_file(asked)
 
     assert written == stack_config.config_of("mine").get("environment", "")
     line = "pulumi config set --secret secretEnvironment --stack mine"

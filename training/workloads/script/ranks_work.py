@@ -198,8 +198,8 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
     """Compare weights on all ranks, after each step at which all looked, and at the end."""
     if len(seen) == 1:
         return True, ""
-    common = set.intersection(*(set(observation.work.digests) for observation in seen))
-    apart = [step for step in sorted(common) if len({observation.work.digests[step] for observation in seen}) > 1]
+    common_steps = set.intersection(*(set(observation.work.digests) for observation in seen))
+    apart = [step for step in sorted(common_steps) if len({observation.work.digests[step] for observation in seen}) > 1]
     if apart:
         return False, f"weights DIFFER between ranks after step {apart[0]}: gradients are not synchronised"
     last = [observation.weights for observation in seen]

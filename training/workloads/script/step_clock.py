@@ -73,8 +73,8 @@ def step_clock(ends: Sequence[float], passes: Sequence[SeenPass] = (), *, ended_
 
 def pass_steps(passes: Sequence[SeenPass], total: int) -> list[int]:
     """Steps of each pass that was finished: up to the first batch of the next one, or to the end."""
-    ends = [*(seen_pass.start for seen_pass in passes[1:]), total]
-    return [end - seen_pass.start for seen_pass, end in zip(passes, ends, strict=False) if seen_pass.finished]
+    end_steps = [*(seen_pass.start for seen_pass in passes[1:]), total]
+    return [end - seen_pass.start for seen_pass, end in zip(passes, end_steps, strict=False) if seen_pass.finished]
 
 
 def _settled(lengths: Sequence[float]) -> int:

@@ -194,10 +194,10 @@ def _identity(dataset: Any, depth: int = 0) -> str | None:
         return None if None in inner else _digest([str(each) for each in inner])
     length = _length(dataset)
     columns = [column for column in _columns(dataset) if length and _length(column) == length]
-    digests = [
+    column_texts = [
         _sample(column, length or 0) or (depth < DEPTH and _identity(column, depth + 1)) or "" for column in columns
     ]
-    return _digest([*digests, *_numbers(dataset)]) if any(digests) else None
+    return _digest([*column_texts, *_numbers(dataset)]) if any(column_texts) else None
 
 
 def _numbers(dataset: Any) -> Iterator[str]:
