@@ -202,13 +202,6 @@ _IMAGES = (
 )
 _PLACE = (
     Key(
-        name="dashboardNodePort",
-        rule=whole(30_000, 32_767),
-        default="30265",
-        targets=MINIKUBE,
-        help="port of the nodes at which Ray's dashboard answers",
-    ),
-    Key(
         name="namespace",
         rule=label(),
         default="ray-system",

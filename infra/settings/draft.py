@@ -177,7 +177,7 @@ def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]
     """Parse every key by its own rule. A key with an empty text counts as not set: Pulumi.yaml declares it so."""
     draft = Draft(facts, _target(values), values, keys_of(_workload(values)))
     others = sorted(set(values) - set(draft.keys))
-    problems = [_unknown(key, draft) for key in others if key not in facts.declared]
+    problems = list(_undeclared([key for key in others if key not in facts.declared], draft))
     problems += [_of_another_workload(key, draft) for key in others if _is_set(key, draft)]
     problems += [*_of_other_projects(draft), *(_twice(key, facts) for key in facts.set_twice)]
     unset = {"workload": _workload(values)}
@@ -260,6 +260,20 @@ def _keys_of_namespace(name: str, draft: Draft) -> set[str]:
 def _shown_text(key: str, draft: Draft) -> str:
     """Return `key = value` of a key that has no rule here."""
     return f"{key} = {'[secret]' if key in draft.facts.secret_keys else _shown(draft.texts[key].strip())}"
+
+
+def _undeclared(keys: list[str], draft: Draft) -> Iterator[Problem]:
+    """Refuse unknown keys, and those of earlier versions with what took their place: one problem for one new key."""
+    if not keys:
+        return
+    from infra.settings.removed import REMOVED, REPLACEMENTS, fixing_line  # a stack of this version has none
+
+    yield from (_unknown(key, draft) for key in keys if key not in REMOVED)
+    for replacement in REPLACEMENTS:
+        texts = {key: draft.texts[key].strip() for key in replacement.keys if key in keys}
+        if texts:
+            shown = ", ".join(_shown_text(key, draft) for key in texts)
+            yield Problem(shown, replacement.instead, (fixing_line(replacement, texts),), why=replacement.why)
 
 
 def _unknown(key: str, draft: Draft) -> Problem:

@@ -84,7 +84,6 @@ class ClusterSettings:
     image: str | None
     image_registry: str | None
     image_pull_secrets: tuple[str, ...]
-    dashboard_node_port: int
     namespace: str
     create_namespace: bool
     kubeconfig: str | None

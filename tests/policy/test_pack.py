@@ -19,7 +19,7 @@ LOOSENED = {
     },
     "infra/places/cluster/jobs_spec.py": {'"activeDeadlineSeconds": settings.deadline_seconds,': ""},
     "infra/places/cluster/network_spec.py": {'": "restricted" for': '": "privileged" for'},
-    "infra/places/cluster/dashboard_spec.py": {'else "NodePort"': 'else "LoadBalancer"'},
+    "infra/places/cluster/dashboard_spec.py": {'"NodePort" if': '"LoadBalancer" if'},
     "infra/places/cluster/access.py": {"parent=parent, provider=self.provider,": "parent=parent,"},
     "Pulumi.yaml": {'  pulumi:disable-default-providers: ["kubernetes"]\n': ""},
 }
@@ -117,8 +117,8 @@ def test_a_run_of_this_machine_without_a_deadline_is_refused(
 
 def test_what_is_not_known_at_preview_is_refused(project: Project, preview: Preview, wording: Wording) -> None:
     """Otherwise a rule would be passed by making its subject an output of something else."""
-    kind = "node_port.address.apply(lambda known: known) if node_port else None"
-    service = "spec: Any = dashboard_spec.service(node_port.port if node_port else None)"
+    kind = "access.address.apply(lambda known: known) if access.address else None"
+    service = "spec: Any = dashboard_spec.service(at_nodes=access.address is not None)"
     change(project, {"infra/places/cluster/components.py": {service: f"{service}\n        spec['type'] = {kind}"}})
 
     refused = refusals(preview("ci", ok=False))

@@ -61,7 +61,6 @@ CHANGES_NOTHING = {
     "minikubeProfile": EVERYWHERE,  # another cluster, in which everything is made again
     "minikubeAddons": EVERYWHERE,  # pods, but of no arm
     "preloadImages": EVERYWHERE,  # where images come from
-    "dashboardNodePort": EVERYWHERE,  # a Service, which no arm uses
     "createNamespace": EVERYWHERE,  # policies, and who made it
     "kubeconfig": EVERYWHERE,  # how the cluster is reached
     "trackingUri": EVERYWHERE,  # where the comparison goes when all runs have ended
@@ -141,7 +140,6 @@ ANOTHER = {
     "image": "registry.example.com/another:1",
     "imageRegistry": "registry.example.com/another",
     "imagePullSecrets": "login",
-    "dashboardNodePort": "30266",
     "namespace": "another",
     "createNamespace": "false",
     "kubeContext": "another",

@@ -5,7 +5,6 @@ Their declarations come from the pure builders next to this file; `infra.places.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -208,14 +207,6 @@ class RayTrainingCluster(pulumi.ComponentResource):
         self.register_outputs({"cluster": self.cluster.id})
 
 
-@dataclass(frozen=True)
-class NodePort:
-    """A port of every node, at the address of one node."""
-
-    address: pulumi.Output[str]
-    port: int
-
-
 class Dashboard(pulumi.ComponentResource):
     """A Service in front of the head's dashboard; reached by port forwarding if the place has no node port for it."""
 
@@ -226,21 +217,20 @@ class Dashboard(pulumi.ComponentResource):
         self,
         name: str,
         access: Access,
-        node_port: NodePort | None,
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ray-worth-it:cluster:Dashboard", name, {}, opts)
-        spec: Any = dashboard_spec.service(node_port.port if node_port else None)
+        spec: Any = dashboard_spec.service(at_nodes=access.address is not None)
         k8s.core.v1.Service(
             dashboard_spec.NAME,
             metadata=access.metadata(name=dashboard_spec.NAME, labels=dashboard_spec.labels()),
             spec=spec,
             opts=access.options(self, depends_on=list(after)),
         )
-        if node_port is None:
+        if access.address is None:
             self.url = pulumi.Output.from_input(dashboard_spec.FORWARDED_URL)
         else:
-            self.url = node_port.address.apply(partial(dashboard_spec.node_port_url, node_port=node_port.port))
+            self.url = access.address.apply(dashboard_spec.node_port_url)
         self.token_command = dashboard_spec.token_command(access.kubeconfig, access.namespace)
         self.register_outputs({"url": self.url, "token_command": self.token_command})

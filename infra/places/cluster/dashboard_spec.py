@@ -7,15 +7,17 @@ from infra.places.cluster.pod_spec import Manifest
 from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT, HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
 
 NAME = "ray-dashboard"
+NODE_PORT = 30265
+"""The port of the nodes at which the dashboard answers in a cluster of the stack's own, where no other Service is."""
 
 
-def service(node_port: int | None) -> Manifest:
-    """Return a NodePort Service, or a ClusterIP one without a port; neither exposes the head's other ports."""
+def service(*, at_nodes: bool) -> Manifest:
+    """Return a NodePort Service, or a ClusterIP one; neither exposes the head's other ports."""
     port: Manifest = {"name": "dashboard", "port": DASHBOARD_PORT, "targetPort": DASHBOARD_PORT, "protocol": "TCP"}
-    if node_port is not None:
-        port["nodePort"] = node_port
+    if at_nodes:
+        port["nodePort"] = NODE_PORT
     return {
-        "type": "ClusterIP" if node_port is None else "NodePort",
+        "type": "NodePort" if at_nodes else "ClusterIP",
         "selector": dict(HEAD_LABELS),
         "ports": [port],
     }
@@ -26,7 +28,7 @@ def labels() -> dict[str, str]:
     return pod_spec.labels("dashboard")
 
 
-def node_port_url(address: str, node_port: int) -> str:
+def node_port_url(address: str, node_port: int = NODE_PORT) -> str:
     """Return the dashboard's URL at a port of the nodes; `address` is one node's."""
     return f"http://{address}:{node_port}"
 

@@ -15,7 +15,6 @@ from infra.places.cluster.chart import Source
 from infra.places.cluster.components import (
     Brought,
     Dashboard,
-    NodePort,
     Operator,
     ProjectModules,
     RayTrainingCluster,
@@ -61,7 +60,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         foundation = self._operator(network.name, [*modules_ready, *self._storage([*modules_ready, *images])])
         ray_needs = [*foundation, *images, *self._script_files(namespace)]
         ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, ray_needs, self._child())
-        dashboard = Dashboard("dashboard", self._access, self._node_port(), [ray.cluster], self._child())
+        dashboard = Dashboard("dashboard", self._access, [ray.cluster], self._child())
         wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.keep_baseline, self._before_run())
         self.runs = ClusterRuns("runs", wanted, self._access, [ray.cluster], self._child())
         if self._access.guard:
@@ -185,7 +184,3 @@ class ClusterMeasurement(pulumi.ComponentResource):
         wanted_operator = OperatorSettings(source, chart.find(source), self._pods.placement, namespace)
         operator = Operator("operator", wanted_operator, access, after, self._child())
         return [*after, operator.release]
-
-    def _node_port(self) -> NodePort | None:
-        address = self._access.address
-        return NodePort(address, self._settings.of_cluster.dashboard_node_port) if address is not None else None

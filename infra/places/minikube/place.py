@@ -10,7 +10,7 @@ import pulumi
 from infra.doctor import Finding
 from infra.image import base as image_base
 from infra.image import command as image_command
-from infra.places.cluster import helm_release, kube, leftover_jobs, operator_spec, ray_api
+from infra.places.cluster import dashboard_spec, helm_release, kube, leftover_jobs, operator_spec, ray_api
 from infra.places.cluster.fit import (
     GIB,
     RESERVED,
@@ -179,9 +179,9 @@ class MinikubePlace(ClusterPlace):
         """Start the cluster; one that was never created is left to `up`."""
         command.resume(settings.of_cluster.minikube_profile)
 
-    def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int]:
+    def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int]:  # noqa: ARG002
         """Return a node's address with the NodePort, which is reached from Linux alone."""
-        return node, settings.of_cluster.dashboard_node_port
+        return node, dashboard_spec.NODE_PORT
 
     def log_command(self, settings: Settings) -> Sequence[str]:
         """Return the command that prints the logs of the kubelet, containerd and the control plane."""
