@@ -1,6 +1,6 @@
 """Checks that a stack's storage can be used, before anything is created: from this machine, if it has credentials.
 
-If only pods have credentials, a pod checks it (`infra.places.cluster.storage_spec`).
+If only pods have credentials, a pod checks it (`infra.places.cluster.manifests.storage_access`).
 """
 
 import os
@@ -36,7 +36,7 @@ def data_of(settings: Settings) -> str:
 
 def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
     """Return remarks about the storage; fails if nothing is at `data`. Raises ProgramError."""
-    command = [sys.executable, "-m", "training.launch.storage_probe", storage.address, "--way", way_of(storage)]
+    command = [sys.executable, "-m", "training.launch.storage.probe", storage.address, "--way", way_of(storage)]
     command += ["--data", data] if data else []
     variables = _variables(storage, timeout_minutes)
     try:

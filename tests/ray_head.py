@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from training.launch import environment
-from training.launch.ray_driver import LOOPBACK
-from training.launch.submit import JobsApi
+from training.launch.ray.driver import LOOPBACK
+from training.launch.ray.submit import JobsApi
 
 PYTHON = os.environ.get("TRY_DASHBOARD_PYTHON", sys.executable)
 """Of an environment with ray[default], which the project's own does without: a run on this machine would start more."""

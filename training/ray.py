@@ -3,14 +3,14 @@
 Which settings those are, and from which page: docs/adr/0014-ray-as-documented.md.
 """
 
-from training.launch import ray_driver
+from training.launch.ray import driver
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # a run tells nobody; it reaches nobody either
     "RAY_COLOR_PREFIX": "0",  # escape sequences in logs that are read as files
 }
 """Environment of the driver, before Ray starts."""
-SET_UP = ray_driver.SetUp(settings=SETTINGS)
+SET_UP = driver.SetUp(settings=SETTINGS)
 
 if __name__ == "__main__":
-    ray_driver.main("ray", __doc__, SET_UP)
+    driver.main("ray", __doc__, SET_UP)

@@ -27,10 +27,10 @@ NAME = "ray-worth-it/training"
 DOCKERFILE = PROJECT / "training/image/Dockerfile"
 BUILD_FILES = (PROJECT / "training/image/strip_symbols.py", PROJECT / "training/image/uv.txt")
 """The script that the Dockerfile runs, and the pin of the uv that it installs."""
-ENTRIES = ("training.launch.pod", "training.launch.submit", "training.launch.storage_probe")
+ENTRIES = ("training.launch.pod.run", "training.launch.ray.submit", "training.launch.storage.probe")
 """Modules of `training` that a pod starts."""
 ARMS_IN_PODS = tuple(arm.name for arm in ARMS.values() if arm is not TUNED)
-"""Arms that the entry point `training.launch.pod` runs."""
+"""Arms that the entry point `training.launch.pod.run` runs."""
 DATA = "/data"
 """The folder of the image's data set."""
 CIFAR10 = "cifar-10-batches-py"

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from training.machine.port_forward import copy_both_ways
 
 NAMESPACE = "training"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from infra.places.cluster.chart import crds_digest
 from infra.places.cluster.crds import CrdsProvider
 from tests.apiserver import control_plane

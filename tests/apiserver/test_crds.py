@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from infra.places.cluster.crds import LABEL, OWNER, CrdsProvider, ForeignCrdsError
 
 

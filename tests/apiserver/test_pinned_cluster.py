@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from infra.places.kubernetes import kubeconfig, pinned_cluster
 from infra.places.kubernetes.pinned_cluster import ClusterError, DestroyCheckProvider, PinnedClusterProvider
 from tests.apiserver.clusters import Address, Cluster, User, address
@@ -19,7 +19,7 @@ Clusters = tuple[Cluster, Cluster]
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
     """Whose kubeconfig is the standard one, in an empty project."""
-    for module in ("kubernetes.kubeconfig", "cluster.kube"):
+    for module in ("kubernetes.kubeconfig", "cluster.api.kube"):
         monkeypatch.setattr(f"infra.places.{module}.PROJECT", tmp_path / "p")
     made = User(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(made.file))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.ray_cluster_spec import TOKEN_SECRET
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.manifests.ray_cluster import TOKEN_SECRET
 from infra.places.kubernetes import inspection
 from infra.places.kubernetes.pinned_cluster import PinnedClusterProvider
 from infra.settings.settings import Settings

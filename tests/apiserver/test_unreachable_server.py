@@ -12,7 +12,7 @@ import certifi
 import pytest
 import yaml
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from tests import unreachable
 from tests.apiserver.test_wrong_cluster import Story, story  # noqa: F401 (a fixture)
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)

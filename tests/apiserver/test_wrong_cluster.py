@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from tests.apiserver.clusters import NAMES, NAMESPACE, Address, Cluster, User, address
 from tests.apiserver.small_program import FAILING_SEED
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)

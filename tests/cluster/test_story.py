@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from compare.idle import ONE_RAY_RUN
-from infra.places.cluster import kube
-from infra.places.cluster.network_spec import OURS
-from infra.places.cluster.ray_api import ForwardedJobs
-from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.ray_api import ForwardedJobs
+from infra.places.cluster.manifests.network import OURS
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from tests.cluster.shop import Shop
 from tests.cluster.story import NAMESPACE, PROFILE, STACK, ClusterProject
 from tests.program.engine import ROOT, wait_for
-from training.launch import submit
-from training.launch.other_jobs import is_unfinished
+from training.launch.ray import submit
+from training.launch.ray.other_jobs import is_unfinished
 from training.workloads.script import package
 
 pytestmark = pytest.mark.usefixtures("project")

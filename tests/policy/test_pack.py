@@ -11,16 +11,16 @@ from tests.program.engine import Project
 from tests.stacks import STACKS
 
 LOOSENED = {
-    "infra/places/cluster/pod_spec.py": {
+    "infra/places/cluster/manifests/pod_parts.py": {
         '"image": image,': '"image": image.partition(":")[0] + ":1.0",',
         '"limits": dict(amounts)}': '"limits": {**amounts, "memory": "64Gi"}}',
         '"automountServiceAccountToken": False': '"automountServiceAccountToken": True',
         '"readOnlyRootFilesystem": True': '"privileged": True',
     },
-    "infra/places/cluster/jobs_spec.py": {'"activeDeadlineSeconds": settings.deadline_seconds,': ""},
-    "infra/places/cluster/network_spec.py": {'": "restricted" for': '": "privileged" for'},
-    "infra/places/cluster/dashboard_spec.py": {'"NodePort" if': '"LoadBalancer" if'},
-    "infra/places/cluster/access.py": {"parent=parent, provider=self.provider,": "parent=parent,"},
+    "infra/places/cluster/manifests/jobs.py": {'"activeDeadlineSeconds": settings.deadline_seconds,': ""},
+    "infra/places/cluster/manifests/network.py": {'": "restricted" for': '": "privileged" for'},
+    "infra/places/cluster/manifests/dashboard.py": {'"NodePort" if': '"LoadBalancer" if'},
+    "infra/places/cluster/components/access.py": {"parent=parent, provider=self.provider,": "parent=parent,"},
     "Pulumi.yaml": {'  pulumi:disable-default-providers: ["kubernetes"]\n': ""},
 }
 """A change for each rule, by file: what a pull request might do."""
@@ -74,7 +74,12 @@ def test_each_rule_refuses_what_breaks_it(project: Project, preview: Preview) ->
 def test_a_chart_that_helm_would_fetch_is_refused(project: Project, preview: Preview, wording: Wording) -> None:
     """Nobody would have compared it with anything."""
     change(
-        project, {"infra/places/cluster/components.py": {"chart=str(settings.chart.path)": 'chart="kuberay-operator"'}}
+        project,
+        {
+            "infra/places/cluster/components/foundation.py": {
+                "chart=str(settings.chart.path)": 'chart="kuberay-operator"'
+            }
+        },
     )
 
     refused = refusals(preview("ci", ok=False))
@@ -118,8 +123,11 @@ def test_a_run_of_this_machine_without_a_deadline_is_refused(
 def test_what_is_not_known_at_preview_is_refused(project: Project, preview: Preview, wording: Wording) -> None:
     """Otherwise a rule would be passed by making its subject an output of something else."""
     kind = "access.address.apply(lambda known: known) if access.address else None"
-    service = "spec: Any = dashboard_spec.service(at_nodes=access.address is not None)"
-    change(project, {"infra/places/cluster/components.py": {service: f"{service}\n        spec['type'] = {kind}"}})
+    service = "spec: Any = dashboard.service(at_nodes=access.address is not None)"
+    change(
+        project,
+        {"infra/places/cluster/components/foundation.py": {service: f"{service}\n        spec['type'] = {kind}"}},
+    )
 
     refused = refusals(preview("ci", ok=False))
 

@@ -17,7 +17,7 @@ from training.contract import provenance, result
 from training.contract.arms import ARMS
 from training.contract.progress import Progress
 from training.contract.recipe import kebab
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 from training.workloads.cnn.detail import CnnDetail, Epoch
 from training.workloads.cnn.recipe import CnnRecipe
 

@@ -11,7 +11,7 @@ from tests.program.conftest import NewProject
 from tests.program.engine import ROOT, Project
 from tests.program.engine import wait_for as wait_for_promise
 from tests.ray_head import PYTHON, TOKEN, Head, needed, running, wait_for
-from training.launch.other_jobs import is_of_measurement, is_unfinished, job_name
+from training.launch.ray.other_jobs import is_of_measurement, is_unfinished, job_name
 
 pytestmark = [needed, pytest.mark.slow]
 PASSWORD = "no-log-has-this-word"  # noqa: S105 (that is what is tested)

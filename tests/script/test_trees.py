@@ -10,7 +10,7 @@ from tests.golden import Wording
 from tests.script.tryout import EXAMPLES, NO_TREES, run_one, try_script
 from tests.stacks import TREES
 from tests.storage import cloud as clouds
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 from training.workloads.script import same_work
 from training.workloads.script.recognise import WORDS
 

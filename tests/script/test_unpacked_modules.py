@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from infra.places.cluster import modules_spec
-from infra.places.cluster.modules_spec import KEY, PACKED, UNPACK, Modules
+from infra.places.cluster.manifests import project_modules
+from infra.places.cluster.manifests.project_modules import KEY, PACKED, UNPACK, Modules
 from tests import ray_head
 from tests.script.test_pods import ARGUMENTS, packed
 from tests.script.tryout import NO_TORCH
 from tests.stacks import TORCH
 from training.contract.result import TrainingResult
-from training.launch import log_result
 from training.launch.environment import FILES, IN_OTHER_IMAGE, RESULTS
+from training.launch.pod import log_result
 
 STEPS = 12
 has_torch = pytest.mark.skipif(
@@ -33,7 +33,7 @@ class Pod:
     def __init__(self, folder: Path, python: str, example: str, arguments: str) -> None:
         self.folder, self._python, self.modules = folder, python, folder / "modules"
         self._arguments, self._example, self._files = arguments, example, packed(folder, example, arguments)
-        (folder / KEY).write_bytes(modules_spec.of_workload("script").content)
+        (folder / KEY).write_bytes(project_modules.of_workload("script").content)
         (folder / "work").mkdir()
         unpack = UNPACK.replace(f"{PACKED}/", f"{folder}/").replace(f"'{IN_OTHER_IMAGE}'", f"'{self.modules}'")
         self._run("-P", "-c", unpack)
@@ -64,7 +64,7 @@ class Pod:
         """An arm's result, by its log."""
         told = {RESULTS: str(self.folder / "results")}
         (self.folder / "results").mkdir(exist_ok=True)
-        return log_result.find_result(self.start("training.launch.pod", arm, *self.flags, **told))
+        return log_result.find_result(self.start("training.launch.pod.run", arm, *self.flags, **told))
 
     def knows_nothing(self) -> bool:
         """Of this project, without the modules."""
@@ -103,7 +103,7 @@ def test_the_driver_of_a_ray_job_and_its_workers_find_them(tmp_path: Path, monke
     monkeypatch.setenv("TRAINING_NODE", "a-node")
     with ray_head.running(cpus=2) as head:
         address = (f"--address={head.url}", "--submission-id=ray-1", "--stack=mine", "--")
-        log = pod.start("training.launch.submit", *address, *pod.flags, RAY_AUTH_TOKEN=ray_head.TOKEN)
+        log = pod.start("training.launch.ray.submit", *address, *pod.flags, RAY_AUTH_TOKEN=ray_head.TOKEN)
 
     found = log_result.find_result(log)
     assert ("ray", [0, 1]) == (found.arm, [worker.rank for worker in found.workers])

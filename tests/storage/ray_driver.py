@@ -7,7 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training.launch import environment, ray_driver
+from training.launch import environment
+from training.launch.ray import driver
 
 WORKERS = 2
 
@@ -29,7 +30,7 @@ def main(address: str) -> None:
     import ray.train
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    ray.init(address="local", num_cpus=WORKERS, include_dashboard=False, _node_ip_address=ray_driver.LOOPBACK)
+    ray.init(address="local", num_cpus=WORKERS, include_dashboard=False, _node_ip_address=driver.LOOPBACK)
     result = DataParallelTrainer(
         train,
         scaling_config=ray.train.ScalingConfig(num_workers=WORKERS),

@@ -14,7 +14,7 @@ from infra.storage import ask
 from tests.storage.cloud import PREFIX, Cloud
 from tests.training import images
 from tests.unit.training.test_cifar_pickle import Calling
-from training.launch import storage as kept
+from training.launch.storage import run_storage as kept
 from training.workloads.cnn import dataset, imagefolder, sources
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.shapes import Share

@@ -7,7 +7,7 @@ import pytest
 from tests.golden import Wording
 from tests.storage.cloud import BUCKET, Cloud, put
 from tools.fetch import __main__ as tool
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 
 RUN = "local/0a/ray-1-20260101T000000Z-aaaaaa"
 OUTSIDE = ("sub/../../../../up.txt", "../../../up.txt", "..", "a/..", "/etc/passwd", "x//y", "./z", "a/./b", "sub/.")

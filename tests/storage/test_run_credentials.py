@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import run_credentials, short_job
-from infra.places.cluster.pod_spec import STACK_ANNOTATION
-from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
+from infra.places.cluster import run_credentials
+from infra.places.cluster.api import short_job
+from infra.places.cluster.api.short_job import ShortJobError
+from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
+from infra.places.cluster.manifests.storage_access import ROLE_SECRET
 from infra.places.cluster.run_credentials import RunCredentialsProvider
-from infra.places.cluster.short_job import ShortJobError
 from infra.places.cluster.storage_probe import StorageProbeProvider, UnusableStorageError
-from infra.places.cluster.storage_spec import ROLE_SECRET
 from infra.programs import ProgramError
 from tests.storage.cloud import PREFIX, ROLE, Cloud
 from tests.unit.kube_api import NAMESPACE, Api, job, serving
-from training.launch import storage as storing
-from training.launch.storage import Storage
+from training.launch.storage import run_storage as storing
+from training.launch.storage.run_storage import Storage
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets/{ROLE_SECRET}"
 

@@ -18,7 +18,8 @@ import psutil
 
 from infra.places.local import guard
 from training.contract import provenance
-from training.launch import environment, ray_driver
+from training.launch import environment
+from training.launch.ray import driver
 
 PROJECT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -129,7 +130,7 @@ def run(arm: str, folder: Path, project: Path, home: Path | None) -> Ended:
             processes = list(_processes(running.pid))
             listening |= of_session(running.pid)
             files = dict(_modes(temporary)) | dict(_modes(folder))
-            token = folder / ray_driver.TOKEN
+            token = folder / driver.TOKEN
             token_length = len(token.read_text()) if token.exists() else 0
             reached = list(_reached(listening))
             assert running.poll() is None, "it ended before it was looked at"

@@ -56,8 +56,8 @@ def test_every_arm_trains_with_the_same_recipe_data_and_code(results: dict[str, 
 def test_a_code_hash_has_what_a_run_loads_and_nothing_of_another_workload(ended: Arms, arm: str) -> None:
     """Each arm above ran in a project without any other file; and what is left out is what other arms alone have."""
     files = {str(path.relative_to(PROJECT)) for path in provenance.modules_of_run(arm, "cnn")}
-    workloads = {path.split("/")[2] for path in files if path.count("/") > 2}
-    other_launchers = {"alone": "peers", "peers": "ray_driver", "ray": "peers"}[ARMS[arm].start]
+    workloads = {path.split("/")[2] for path in files if path.startswith("training/workloads/")}
+    other_launchers = {"alone": "peers", "peers": "ray/driver", "ray": "peers"}[ARMS[arm].start]
 
     assert (ended[arm].folder / "result.json").exists()
     assert {"cnn"} == workloads - {"__init__.py"}

@@ -17,7 +17,7 @@ from tests.training.looked_at import ENVIRONMENT, PROJECT, command
 from training.contract import result
 from training.contract.provenance import allowed_cpus
 from training.contract.recipe import batch_split
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 from training.workloads.cnn import dataset, imagefolder
 from training.workloads.cnn.dataset import Data
 from training.workloads.cnn.detail import detail_of

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube, ray_api
-from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
+from infra.places.cluster.api import kube, ray_api
+from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
 from tests.golden import Wording
 from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running, wait_for
 from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
@@ -21,10 +21,10 @@ from tools.jobs import __main__ as tool
 from tools.look import cluster, update
 from tools.setup.project import ToolError
 from tools.stack import environment as stack_environment
-from training.launch import submit
-from training.launch.other_jobs import is_unfinished, mark
-from training.launch.ray_driver import LOOPBACK
-from training.launch.submit import JobsApi, OthersError, SubmitError, Whose
+from training.launch.ray import submit
+from training.launch.ray.driver import LOOPBACK
+from training.launch.ray.other_jobs import is_unfinished, mark
+from training.launch.ray.submit import JobsApi, OthersError, SubmitError, Whose
 from training.workloads.script import package
 
 pytestmark = [needed, pytest.mark.slow]

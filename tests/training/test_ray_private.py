@@ -7,7 +7,8 @@ import pytest
 
 from tests.training.conftest import Arms
 from tests.training.looked_at import Ended, Process
-from training.launch import environment, ray_driver
+from training.launch import environment
+from training.launch.ray import driver
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +34,8 @@ def test_nobody_else_reaches_ray_s_files(seen: Ended) -> None:
 
 def test_the_token_is_this_run_s_alone(seen: Ended, raylet: Process) -> None:
     """Readable by this user alone, asked for whatever the environment says, and gone with the run."""
-    assert 0o600 == stat.S_IMODE(seen.files[ray_driver.TOKEN])
-    assert str(seen.folder / ray_driver.TOKEN) == raylet.variables["RAY_AUTH_TOKEN_PATH"]
+    assert 0o600 == stat.S_IMODE(seen.files[driver.TOKEN])
+    assert str(seen.folder / driver.TOKEN) == raylet.variables["RAY_AUTH_TOKEN_PATH"]
     assert "token" == raylet.variables["RAY_AUTH_MODE"]
     assert "RAY_AUTH_TOKEN" not in raylet.variables
     assert 64 == seen.token_length
@@ -54,9 +55,9 @@ def test_nothing_is_left_of_it(seen: Ended) -> None:
 
 def test_ray_is_told_to_listen_on_loopback(seen: Ended, raylet: Process) -> None:
     """Also where the run has no network of its own; and it starts here, whatever RAY_ADDRESS says."""
-    assert f"--node_ip_address={ray_driver.LOOPBACK}" in raylet.name.split()
-    assert ray_driver.LOOPBACK.startswith("127.")
-    assert {one.address for one in seen.listening} <= {ray_driver.LOOPBACK, "::", "0.0.0.0"}  # noqa: S104
+    assert f"--node_ip_address={driver.LOOPBACK}" in raylet.name.split()
+    assert driver.LOOPBACK.startswith("127.")
+    assert {one.address for one in seen.listening} <= {driver.LOOPBACK, "::", "0.0.0.0"}  # noqa: S104
 
 
 def test_the_folder_s_limit_leaves_room_for_ray_s_longest_socket() -> None:

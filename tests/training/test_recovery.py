@@ -14,8 +14,8 @@ from tests.golden import Wording
 from tests.training.looked_at import ENVIRONMENT, PROJECT, command
 from training.contract import result
 from training.contract.provenance import allowed_cpus
-from training.launch.checkpoints import FOLDER, Manifest, manifests
-from training.launch.storage import Storage
+from training.launch.storage.checkpoint_store import FOLDER, Manifest, manifests
+from training.launch.storage.run_storage import Storage
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from ray.train.v2._internal.exceptions import CheckpointManagerInitializationErr
 from ray.train.v2._internal.execution.checkpoint.checkpoint_manager import CheckpointManager
 from ray.train.v2._internal.execution.storage import StorageContext
 
-from training.launch.ray_recovery import LIST, remove_torn_list
-from training.launch.storage import Storage
+from training.launch.ray.recovery import LIST, remove_torn_list
+from training.launch.storage.run_storage import Storage
 
 NAME = "train"
 TORN = (b"", b'{"ray_version": "2')

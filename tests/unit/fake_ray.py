@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from training.launch import ray_nodes
+from training.launch.ray import node_packages
 
 TOKEN = "secret"  # noqa: S105 (the fake server's)
 MODULES = (
@@ -47,7 +47,7 @@ class FakeRay:
     cpus: tuple[float, ...] = (4.0,)
     """Of each node."""
     job: dict[str, Any] = field(default_factory=lambda: dict(PYTHON))
-    """As `training.launch.ray_nodes` tells it of the Python of a job."""
+    """As `training.launch.ray.node_packages` tells it of the Python of a job."""
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Of nodes, where it differs from that, by address."""
     packages: list[bytes] = field(default_factory=list)
@@ -66,7 +66,7 @@ class FakeRay:
             if method == "POST":
                 self.states[body["submission_id"]] = list(self.submitted)
                 self.marks[body["submission_id"]] = body["metadata"]
-                if ray_nodes.__name__.rpartition(".")[2] in body["entrypoint"]:
+                if node_packages.__name__.rpartition(".")[2] in body["entrypoint"]:
                     self.logs[body["submission_id"]] = self._told()
                 return 200, {"submission_id": body["submission_id"]}
             return 200, [*(self._listed(name) for name in self.states), *self.drivers]
@@ -90,7 +90,7 @@ class FakeRay:
     def _told(self) -> str:
         """What the job that looks at the nodes prints."""
         told = {"job": self.job, "nodes": {"10.0.0.0": self.job} | self.nodes}
-        return f"{ray_nodes.MARKER}\n{json.dumps(told)}\n"
+        return f"{node_packages.MARKER}\n{json.dumps(told)}\n"
 
     def _listed(self, name: str) -> dict[str, Any]:
         entrypoint = f"python {name}.py"

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from infra.places.cluster.pod_spec import RUN_LABEL, STACK_ANNOTATION
+from infra.places.cluster.manifests.pod_parts import RUN_LABEL, STACK_ANNOTATION
 
 NAMESPACE = "ray-system"
 TOKEN = "d3b07384d113edec49eaa6238ad5ff00"  # noqa: S105 (made up)

@@ -227,8 +227,8 @@ def keep(exports: dict[str, Any], name: str, value: Any) -> None:
 @contextmanager
 def cluster(name: str, folder: Path) -> Iterator[tuple[dict[str, str], list[str]]]:
     """A cluster with room and what a killed update left: the settings that lead to it, and what it was asked."""
-    from infra.places.cluster import kube
-    from infra.places.cluster.operator_spec import RELEASE
+    from infra.places.cluster.api import kube
+    from infra.places.cluster.manifests.operator import RELEASE
     from infra.places.place import cluster_of
     from tests.unit import kube_api
 

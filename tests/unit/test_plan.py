@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from infra.image import spec as image_spec
-from infra.places.cluster import jobs_spec
-from infra.places.cluster.pod_spec import Size
-from infra.places.cluster.pods import pods_of
+from infra.places.cluster.manifests import jobs
+from infra.places.cluster.manifests.pod_parts import Size
+from infra.places.cluster.manifests.pods import pods_of
 from infra.places.local import place as local
 from infra.places.local.run import TrainingRunProvider
 from infra.plan import RunPlan
@@ -221,7 +221,7 @@ def test_what_the_program_itself_changes_of_a_pod_is_another_measurement(monkeyp
     cluster = settings(target="kubernetes", kubeContext="staging", image="registry.example.com/it:1")
     before = measurements(cluster)
 
-    monkeypatch.setattr(jobs_spec, "SUBMITTER", Size(0.2, "512Mi"))
+    monkeypatch.setattr(jobs, "SUBMITTER", Size(0.2, "512Mi"))
     submitter = measurements(cluster)
     monkeypatch.setattr(image_spec, "expected_versions", lambda: {"ray": "2.60.1"})
 

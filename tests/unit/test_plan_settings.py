@@ -14,8 +14,8 @@ import pytest
 
 from infra import bundle
 from infra.image.spec import Content
-from infra.places.cluster import jobs_spec, modules_spec, ray_cluster_spec
-from infra.places.cluster.pods import pods_of
+from infra.places.cluster.manifests import jobs, project_modules, ray_cluster
+from infra.places.cluster.manifests.pods import pods_of
 from infra.places.local import place as local
 from infra.places.local import run as local_run
 from infra.places.ray import jobs as ray_jobs
@@ -248,8 +248,8 @@ def processes(settings: Settings) -> list[Any]:
     if settings.cluster is None:
         return [command(settings, plan) for plan in plans]
     made_of = pods_of(settings)
-    jobs = [jobs_spec.job(plan, made_of.jobs) | {"activeDeadlineSeconds": None} for plan in plans]
-    return [settings.cluster.namespace, *jobs, ray_cluster_spec.spec(made_of.ray_cluster)]
+    specs = [jobs.job(plan, made_of.jobs) | {"activeDeadlineSeconds": None} for plan in plans]
+    return [settings.cluster.namespace, *specs, ray_cluster.spec(made_of.ray_cluster)]
 
 
 def command(settings: Settings, plan: Any) -> list[str]:
@@ -286,7 +286,7 @@ def quickly() -> Iterator[None]:
             patch.setattr(reader, "recognise", recognised)
         patch.setattr(provenance, "code_hash", cache(provenance.code_hash))
         patch.setattr(Content, "tag", cache(Content.tag))
-        patch.setattr(modules_spec, "of_workload", cache(modules_spec.of_workload))
+        patch.setattr(project_modules, "of_workload", cache(project_modules.of_workload))
         patch.setattr(ray_jobs, "modules", cache(ray_jobs.modules))
         patch.setattr(ray_jobs, "zipped", lambda files, **more: zipped(tuple(files.items()), **more))
         yield
@@ -368,8 +368,8 @@ def test_what_is_hashed_is_what_is_declared(stack: str) -> None:
     objects = recorded["objects"]
     plans = plan_runs(settings)
 
-    jobs = {f"Job {plan.name}": jobs_spec.job(plan, made_of.jobs) for plan in plans}
+    specs = {f"Job {plan.name}": jobs.job(plan, made_of.jobs) for plan in plans}
 
-    assert jobs.keys() == {name for name in objects if name.startswith("Job ")}
-    assert jobs == {name: objects[name]["spec"] for name in jobs}
-    assert ray_cluster_spec.spec(made_of.ray_cluster) == objects["RayCluster ray-training-cluster"]["spec"]
+    assert specs.keys() == {name for name in objects if name.startswith("Job ")}
+    assert specs == {name: objects[name]["spec"] for name in specs}
+    assert ray_cluster.spec(made_of.ray_cluster) == objects["RayCluster ray-training-cluster"]["spec"]

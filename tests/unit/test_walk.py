@@ -20,17 +20,17 @@ LOCAL = ("infra.places.local.guard", "training.launch.warm_up", *(f"training.{ar
 MINIKUBE = (
     "infra.image.command",
     "infra.places.minikube.command",
-    "training.launch.pod",
-    "training.launch.submit",
+    "training.launch.pod.run",
+    "training.launch.ray.submit",
     *(f"training.{arm}" for arm in ARMS if arm != "tuned"),
 )
 """What a measurement starts as processes, and pods."""
 BODY = "training.workloads.cnn.train"
 OFF = {
-    "training/launch/checkpoints.py",
-    "training/launch/kept_log.py",
-    "training/launch/ray_recovery.py",
-    "training/launch/storage.py",
+    "training/launch/storage/checkpoint_store.py",
+    "training/launch/pod/kept_log.py",
+    "training/launch/ray/recovery.py",
+    "training/launch/storage/run_storage.py",
     "training/workloads/cnn/checkpoints.py",
     "training/workloads/cnn/imagefolder.py",
     "training/workloads/cnn/resnet.py",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster.pod_spec import STACK_ANNOTATION
+from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
 from tests.stacks import ON_KUBERNETES
 from tests.unit.program_recorder import LEFT_JOB, LEFT_SECRET
 from tests.unit.test_wiring import record
@@ -96,7 +96,7 @@ def test_in_an_image_of_others_the_modules_are_there_before_what_needs_them() ->
     assert {"modules-packed", "script-files"} == recorded["inputs"].keys() & {"modules-packed", "script-files"}
     assert recorded["inputs"]["modules-packed"]["immutable"]
     assert "modules-packed" not in plain["inputs"]
-    assert "infra/places/cluster/modules_spec.py" not in plain["modules"]
+    assert "infra/places/cluster/manifests/project_modules.py" not in plain["modules"]
 
 
 OF_SCRIPT = (

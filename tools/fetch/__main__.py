@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from report import terminal
 from tools.setup.project import ROOT, ToolError, run_main
 from tools.stack import settings as stack_settings
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 
 MARK = ".ray-worth-it-run"
 """The file in a folder that says whose files are fetched into it."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.job_result import INDEX_LABEL, UID_LABEL
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import RUN_LABEL
+from infra.places.cluster.manifests.pod_parts import RUN_LABEL
 from tools.follow.source import News, State, newest_measurement, published
 from tools.look import cluster
 from tools.look.status_view import phase

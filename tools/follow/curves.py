@@ -15,7 +15,7 @@ from report.errors import ShowError
 from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
 from training.contract import progress
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 
 TAGS = {
     "loss": "loss/training",

@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
-from infra.places.cluster import ray_api
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.ray_api import ForwardedJobs
-from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
+from infra.places.cluster.api import ray_api
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.ray_api import ForwardedJobs
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from report import terminal
 from report.text_table import columns
 from tools.jobs import measuring, request
@@ -32,8 +32,8 @@ from tools.setup.project import CLUSTER_TARGETS, DEFAULT_STACK, ToolError, run_m
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
 from tools.stack.lines import for_make
-from training.launch.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
-from training.launch.submit import JobsApi, SubmitError, explained, follow
+from training.launch.ray.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
+from training.launch.ray.submit import JobsApi, SubmitError, explained, follow
 
 STOP_SECONDS = 30.0
 """Ray asks a job to end, and kills it after 3 seconds."""

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infra.places.cluster import leftover_jobs
+from infra.places.cluster.api import leftover_jobs
 from infra.places.ray import owner
 from tools.look.cluster import StackCluster
 from tools.look.ray_cluster import StackRay
 from tools.setup.project import project_name
 from tools.stack import environment, state
-from training.launch.other_jobs import end_line, is_of, is_of_measurement, is_unfinished, job_name
+from training.launch.ray.other_jobs import end_line, is_of, is_of_measurement, is_unfinished, job_name
 
 
 def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:

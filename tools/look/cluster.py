@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.place import ClusterPlace
 from infra.places.place import cluster_of
 from infra.settings.settings import ClusterSettings, Settings

@@ -9,11 +9,12 @@ import socket
 import threading
 from typing import Any
 
-from infra.places.cluster import dashboard_spec, kube, ray_api
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.port_forward import connection
-from infra.places.cluster.ray_api import RayError
-from infra.places.cluster.ray_cluster_spec import DASHBOARD_PORT
+from infra.places.cluster.api import kube, ray_api
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.port_forward import connection
+from infra.places.cluster.api.ray_api import RayError
+from infra.places.cluster.manifests import dashboard
+from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT
 from tools.look import cluster, ray_cluster
 from tools.look.status import node_port_of
 from tools.setup.project import ToolError, run_main, say
@@ -57,20 +58,20 @@ def main() -> int:
         return 0
     stack_cluster = cluster.find(stack, overrides)
     api = cluster.connect(stack_cluster)
-    token = dashboard_spec.token_command(stack_cluster.kubeconfig, stack_cluster.namespace)
+    token = dashboard.token_command(stack_cluster.kubeconfig, stack_cluster.namespace)
     try:
         ray_api.head(api, stack_cluster.namespace)
         node_port = node_port_of(stack_cluster, kube.items(api, "/api/v1/nodes"))
     except (KubeError, RayError) as error:
         raise ToolError(f"stack {stack_cluster.stack}: {error}:  STACK={stack_cluster.stack} make status") from None
     if node_port and is_reachable(*node_port):
-        print(f"dashboard: {dashboard_spec.node_port_url(*node_port)}\nits token: {token}")
+        print(f"dashboard: {dashboard.node_port_url(*node_port)}\nits token: {token}")
         return 0
     try:
         listener = socket.create_server((LOOPBACK, DASHBOARD_PORT))
     except OSError as error:
         raise ToolError(f"port {DASHBOARD_PORT} of {LOOPBACK} can't be used ({error}): end what uses it") from None
-    print(f"dashboard: {dashboard_spec.FORWARDED_URL}, until Ctrl-C\nits token: {token}", flush=True)
+    print(f"dashboard: {dashboard.FORWARDED_URL}, until Ctrl-C\nits token: {token}", flush=True)
     with listener:
         forward(api, stack_cluster.namespace, listener)
     return 0

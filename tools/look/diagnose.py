@@ -19,9 +19,9 @@ from typing import Any
 
 import yaml
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.ray_api import RayError
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.ray_api import RayError
 from tools.look import cluster
 from tools.look.cluster import StackCluster
 from tools.look.diagnose_own_objects import Ours

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infra.places.cluster.operator_spec import RELEASE
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
-from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS, NAME, TOKEN_SECRET
+from infra.places.cluster.manifests.operator import RELEASE
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, NAME, TOKEN_SECRET
 from infra.settings.settings import ClusterSettings
 
 _INSTANCE = "app.kubernetes.io/instance"

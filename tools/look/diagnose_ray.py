@@ -8,8 +8,8 @@ import tarfile
 from collections.abc import Iterator
 from typing import Any
 
-from infra.places.cluster import ray_api
-from infra.places.cluster.ray_api import RayError
+from infra.places.cluster.api import ray_api
+from infra.places.cluster.api.ray_api import RayError
 
 LONGEST_BYTES = 2**20
 """Taken of each file, from its end, where the reason is."""

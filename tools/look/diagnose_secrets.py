@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.ray_cluster_spec import TOKEN_SECRET
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.manifests.ray_cluster import TOKEN_SECRET
 from tools.look.cluster import StackCluster
 from tools.look.scrub import Scrubber
 from tools.look.scrub_forms import is_secret_name

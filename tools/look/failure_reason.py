@@ -9,11 +9,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.short_job import NOT_PULLED
 from infra.places.cluster.job_result import INDEX_LABEL
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, RUN_LABEL
-from infra.places.cluster.short_job import NOT_PULLED
+from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, RUN_LABEL
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity
 from tools.look import cluster

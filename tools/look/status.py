@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.places.cluster import dashboard_spec, kube
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.ray_api import ForwardedJobs
-from infra.places.cluster.ray_cluster_spec import NAME as RAY_CLUSTER
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.ray_api import ForwardedJobs
+from infra.places.cluster.manifests import dashboard
+from infra.places.cluster.manifests.ray_cluster import NAME as RAY_CLUSTER
 from report import terminal
 from tools.look import cluster, ray_cluster
 from tools.look.cluster import StackCluster
@@ -46,8 +47,8 @@ def _ray(api: Any, namespace: str) -> Ray:
             raise
         return Ray(None, [], [], "there is no RayCluster yet")
     try:
-        dashboard = ForwardedJobs(api, namespace)
-        return Ray(ray_cluster_object, dashboard.nodes(), dashboard.jobs(), "")
+        forwarded = ForwardedJobs(api, namespace)
+        return Ray(ray_cluster_object, forwarded.nodes(), forwarded.jobs(), "")
     except OSError as error:
         return Ray(ray_cluster_object, [], [], str(error))
 
@@ -63,8 +64,8 @@ def endpoint(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> str:
     """Return the address of Ray's dashboard, for people."""
     node_port = node_port_of(stack_cluster, nodes)
     if node_port:
-        return dashboard_spec.node_port_url(*node_port)
-    return f"{dashboard_spec.FORWARDED_URL} while `STACK={stack_cluster.stack} make dashboard` runs"
+        return dashboard.node_port_url(*node_port)
+    return f"{dashboard.FORWARDED_URL} while `STACK={stack_cluster.stack} make dashboard` runs"
 
 
 def main() -> int:
@@ -80,7 +81,7 @@ def main() -> int:
     except KubeError as error:
         raise ToolError(f"stack {stack_cluster.stack}: {error}") from None
     name = f"{stack_cluster.name} at {api.configuration.host}, namespace {stack_cluster.namespace}"
-    token = dashboard_spec.token_command(stack_cluster.kubeconfig, stack_cluster.namespace)
+    token = dashboard.token_command(stack_cluster.kubeconfig, stack_cluster.namespace)
     lines = [
         f"stack {stack_cluster.stack}: {name}",
         *render(status.nodes, status.pods, status.jobs, status.ray),

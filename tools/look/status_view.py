@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.nodes import allocatable, is_ready
 from infra.places.cluster.fit import GIB
-from infra.places.cluster.nodes import allocatable, is_ready
-from infra.places.cluster.pod_spec import RUN_LABEL
+from infra.places.cluster.manifests.pod_parts import RUN_LABEL
 from report.text_table import columns
-from training.launch.other_jobs import is_unfinished, job_name
+from training.launch.ray.other_jobs import is_unfinished, job_name
 
 Objects = Sequence[Mapping[str, Any]]
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
-from infra.places.cluster import helm_release, kube, operator_spec, ray_api
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster.api import helm_release, kube, ray_api
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.manifests import operator
 from infra.places.kubernetes import pinned_cluster
 from infra.places.place import choose, cluster_of
 from infra.programs import ProgramError
 from tools.look import cluster
 from tools.setup.project import ToolError, say
 from tools.stack import settings as stack_settings
-from training.launch import other_jobs
+from training.launch.ray import other_jobs
 from training.machine import machine_lock
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
@@ -60,7 +61,7 @@ def mark_interrupted_release(stack: str, overrides: dict[str, str]) -> None:
     if not stack_cluster.place.traits.owned:
         return
     with suppress(ToolError, KubeError):  # without a cluster there is no release either
-        helm_release.mark_failed(cluster.connect(stack_cluster), stack_cluster.namespace, operator_spec.RELEASE, _ANY)
+        helm_release.mark_failed(cluster.connect(stack_cluster), stack_cluster.namespace, operator.RELEASE, _ANY)
 
 
 def resume(stack: str, overrides: dict[str, str]) -> None:

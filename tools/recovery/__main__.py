@@ -20,7 +20,7 @@ from tools.recovery.run import Ended, Victim, Wanted, run
 from tools.setup.project import ToolError, run_main
 from tools.stack import settings as stack_settings
 from tools.stack.lines import for_make
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 

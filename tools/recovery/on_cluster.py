@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pods import pods_of
-from infra.places.cluster.ray_api import is_ready
-from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.ray_api import is_ready
+from infra.places.cluster.manifests.pods import pods_of
+from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, WORKER_LABELS
 from infra.programs import ProgramError
 from tools.jobs.__main__ import Ray, asking, reach, refuse_beside_measurement
 from tools.look import cluster
@@ -24,11 +24,11 @@ from tools.recovery.run import Ended, Seen, Victim, Wanted, is_beyond_a_checkpoi
 from tools.setup.project import ToolError, say
 from training.contract import progress
 from training.contract.result import ResultError
-from training.launch import log_result
-from training.launch.checkpoints import manifests
-from training.launch.other_jobs import is_unfinished, job_name, mark, refusal
-from training.launch.storage import Storage
-from training.launch.submit import JobsApi, SubmitError, patiently
+from training.launch.pod import log_result
+from training.launch.ray.other_jobs import is_unfinished, job_name, mark, refusal
+from training.launch.ray.submit import JobsApi, SubmitError, patiently
+from training.launch.storage.checkpoint_store import manifests
+from training.launch.storage.run_storage import Storage
 
 POLL_SECONDS = 1.0
 LOG_LINES = 15
@@ -68,7 +68,7 @@ class OnCluster:
 
     def _follow(self, name: str, wanted: Wanted, events: list[Seen], kill: Victim | None) -> float | None:
         """Submit the job and collect its events until it or the head ends; return the time of the kill, if any."""
-        command = ["python", "-m", "training.launch.pod", "ray", "--address=auto", f"--storage={wanted.storage}"]
+        command = ["python", "-m", "training.launch.pod.run", "ray", "--address=auto", f"--storage={wanted.storage}"]
         variables = {progress.ECHO: progress.AS_JSON, progress.EACH_STEP: "1"}
         killed_at, shown = None, 0
         self._let_in(wanted.minutes)

@@ -23,8 +23,8 @@ from tools.setup.project import ROOT, ToolError
 from training.contract import progress, result
 from training.contract.recipe import Recipe
 from training.launch import environment
-from training.launch.checkpoints import Manifest, manifests
-from training.launch.storage import Storage
+from training.launch.storage.checkpoint_store import Manifest, manifests
+from training.launch.storage.run_storage import Storage
 
 WORKER = "ray::RayTrainWorker"
 """Beginning of the command line of Ray Train's training processes."""

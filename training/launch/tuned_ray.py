@@ -11,7 +11,8 @@ from typing import Any
 from ray._private.node import Node
 
 from training.contract.workload import Workload
-from training.launch import entry, ray_driver
+from training.launch import entry
+from training.launch.ray import driver
 from training.launch.tuned_priority import yield_to_training
 
 SETTINGS = {
@@ -50,7 +51,7 @@ def _import_trainer() -> None:
     import training.launch.tuned_trainer  # noqa: F401
 
 
-SET_UP = ray_driver.SetUp(
+SET_UP = driver.SetUp(
     settings=SETTINGS,
     trainer=lean_trainer,
     init={"object_store_memory": OBJECT_STORE_BYTES},

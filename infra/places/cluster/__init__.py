@@ -1,1 +1,1 @@
-"""The resources of a measurement on any Kubernetes cluster: one component a file, with its pure builder next to it."""
+"""A measurement on any Kubernetes cluster: manifests, clients, components, and its dynamic resources."""

@@ -13,10 +13,10 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import STACK_ANNOTATION
-from infra.places.cluster.storage_spec import CLAIM, claim_object
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
+from infra.places.cluster.manifests.storage_access import CLAIM, claim_object
 from infra.programs import UserError
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity

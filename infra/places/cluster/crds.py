@@ -14,8 +14,8 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
+from infra.places.cluster.api.kube import CONNECT_SECONDS, client
 from infra.places.cluster.chart import Source, crds_digest, find
-from infra.places.cluster.kube import CONNECT_SECONDS, client
 from infra.programs import UserError
 
 LABEL = "app.kubernetes.io/managed-by"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, count
 
 from infra.doctor import Finding
-from infra.places.cluster import jobs_spec, operator_spec, pod_spec
+from infra.places.cluster.manifests import jobs, operator, pod_parts
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity
 from infra.settings.settings import OFF, ClusterSettings, Settings
@@ -28,7 +28,7 @@ class Size:
     memory_bytes: int
 
     @classmethod
-    def of(cls, pod: pod_spec.Size) -> "Size":
+    def of(cls, pod: pod_parts.Size) -> "Size":
         """Return the size of a pod, whose memory is a text."""
         return cls(pod.cpus, quantity("0").parse(pod.memory).bytes)
 
@@ -40,8 +40,8 @@ class Size:
         return f"{counted(self.cpus, 'CPU')} and {round(self.memory_bytes / GIB, 1):g} GiB"
 
 
-OPERATOR = Size.of(operator_spec.SIZE)
-SUBMITTER = Size.of(jobs_spec.SUBMITTER)
+OPERATOR = Size.of(operator.SIZE)
+SUBMITTER = Size.of(jobs.SUBMITTER)
 PARTS = (0.75, 0.5, 0.25)
 """Fractions of a CPU for a worker, if the nodes are too small for whole ones."""
 RESERVED = Size(1, GIB)

@@ -14,10 +14,10 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
 
-from infra.places.cluster import kube, short_job
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import Manifest, Placement, Size, container, labels, pod
-from infra.places.cluster.short_job import ShortJobError
+from infra.places.cluster.api import kube, short_job
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.short_job import ShortJobError
+from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size, container, labels, pod
 from infra.programs import UserError
 from infra.settings.draft import set_line
 from training.contract.provenance import PROJECT

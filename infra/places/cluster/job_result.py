@@ -18,13 +18,13 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
 from pulumi.output import Unknown
 
-from infra.places.cluster import kube, ray_api
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.ray_start import with_cluster_start
+from infra.places.cluster.api import kube, ray_api
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.ray_start import with_cluster_start
 from infra.programs import UserError
 from training.contract import result
 from training.contract.provenance import PROJECT
-from training.launch import log_result
+from training.launch.pod import log_result
 
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "batch.kubernetes.io/controller-uid"

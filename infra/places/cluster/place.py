@@ -15,10 +15,11 @@ from compare.measurement import Reserved
 from infra.doctor import Finding
 from infra.image import requirements
 from infra.image import spec as image_spec
-from infra.places.cluster import fit, kube
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
-from infra.places.cluster.pods import Pods, pods_of
+from infra.places.cluster import fit
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
+from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.plan import RunPlan
 from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
@@ -27,8 +28,8 @@ from infra.settings.settings import Settings
 from training.contract.workload import Installed, OfOtherImage
 
 if TYPE_CHECKING:  # they load the providers' packages, which take seconds
-    from infra.places.cluster.access import Access
-    from infra.places.cluster.measurement import ClusterMeasurement
+    from infra.places.cluster.components.access import Access
+    from infra.places.cluster.components.measurement import ClusterMeasurement
 
 PACKAGES = ("pulumi_kubernetes", "pulumi_command", "kubernetes")
 """Packages of the uv extra `cluster`, which `local` does not need."""
@@ -114,7 +115,7 @@ class ClusterPlace(ABC):
 
     def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "ClusterMeasurement":
         """Declare the components in the cluster, and the runs."""
-        from infra.places.cluster.measurement import ClusterMeasurement
+        from infra.places.cluster.components.measurement import ClusterMeasurement
 
         return ClusterMeasurement("measurement", settings, runs, partial(self.reach, settings))
 
@@ -157,7 +158,7 @@ def _of_others() -> OfOtherImage:
 def ask_storage(settings: Settings) -> None:
     """Refuse storage that cannot be used from this machine. Does nothing without storage. Raises RunError."""
     if settings.storage:
-        from infra.places.cluster.storage_preflight import ask_from_here  # of what most stacks do without
+        from infra.places.cluster.api.storage_preflight import ask_from_here  # of what most stacks do without
 
         ask_from_here(settings)
 
@@ -166,7 +167,7 @@ def storage_findings(api: Any, settings: Settings) -> list[tuple[str, tuple[str,
     """Return what the cluster lacks for storage, each with the lines that fix it. Raises KubeError."""
     if settings.storage is None:
         return []
-    from infra.places.cluster.storage_preflight import findings
+    from infra.places.cluster.api.storage_preflight import findings
 
     return findings(api, settings)
 

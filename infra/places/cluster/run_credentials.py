@@ -17,14 +17,14 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResult, Resource, ResourceProvider
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL, STACK_ANNOTATION
-from infra.places.cluster.ray_cluster_spec import CLUSTER_LABELS
-from infra.places.cluster.storage_spec import FILE, ROLE_SECRET, credentials_file
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL, RUN_LABEL, STACK_ANNOTATION
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
+from infra.places.cluster.manifests.storage_access import FILE, ROLE_SECRET, credentials_file
 from infra.programs import UserError
 from infra.storage_role import Assumed, assumed
-from training.launch.storage import UNTIL
+from training.launch.storage.run_storage import UNTIL
 
 KUBELET_SECONDS = 90.0
 """The time in which a kubelet updates a Secret in existing pods: it checks once a minute."""

@@ -14,10 +14,11 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
 
-from infra.places.cluster import kube, run_credentials, short_job
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster import run_credentials
+from infra.places.cluster.api import kube, short_job
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.short_job import ShortJobError
 from infra.places.cluster.run_credentials import ForeignSecretError
-from infra.places.cluster.short_job import ShortJobError
 from infra.programs import UserError
 
 NAME = "storage-probe"

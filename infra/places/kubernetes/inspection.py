@@ -9,7 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from infra.places.cluster import crds, kube, leftover_jobs, ray_api
+from infra.places.cluster import crds
+from infra.places.cluster.api import kube, leftover_jobs, ray_api
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.nodes import allocatable, usable
+from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.fit import (
     RESERVED,
     Size,
@@ -20,17 +24,14 @@ from infra.places.cluster.fit import (
     without_arms_line,
     worker_line,
 )
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.network_spec import API_SERVER_PORTS
-from infra.places.cluster.nodes import allocatable, usable
-from infra.places.cluster.operator_spec import RELEASE
+from infra.places.cluster.manifests.network import API_SERVER_PORTS
+from infra.places.cluster.manifests.operator import RELEASE
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_findings, why_namespace_stays
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
-from infra.places.cluster.ray_api import RayError
 from infra.settings.draft import set_line
 from infra.settings.settings import ON, Settings
 from training.contract.arms import counted
-from training.launch import other_jobs
+from training.launch.ray import other_jobs
 
 OPERATOR_SELECTOR = "app.kubernetes.io/name=kuberay-operator"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")

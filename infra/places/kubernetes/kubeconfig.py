@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster.api.kube import KubeError
 from infra.settings.draft import set_line
 from training.contract.provenance import PROJECT
 

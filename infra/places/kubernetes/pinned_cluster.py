@@ -25,8 +25,8 @@ from pulumi.dynamic import (
 )
 from pulumi.output import Unknown
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import Selected
 from infra.programs import UserError

@@ -8,9 +8,10 @@ import pulumi
 
 from infra.doctor import Finding, docker
 from infra.image import base as image_base
-from infra.places.cluster import fit, kube
+from infra.places.cluster import fit
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.fit import RESERVED
-from infra.places.cluster.kube import KubeError
 from infra.places.cluster.place import ClusterPlace, Traits, ask_storage, require_packages, warn_of_silence
 from infra.places.kubernetes import inspection, kubeconfig
 from infra.places.kubernetes.kubeconfig import NotHereError, Selected
@@ -19,7 +20,7 @@ from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.settings import ON, Settings
 
 if TYPE_CHECKING:
-    from infra.places.cluster.access import Access
+    from infra.places.cluster.components.access import Access
 
 
 class ExistingCluster(ClusterPlace):
@@ -52,7 +53,7 @@ class ExistingCluster(ClusterPlace):
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
         """Return access through a kubeconfig of the stack's own, written for this cluster and no other."""
-        from infra.places.cluster.access import Access, provider
+        from infra.places.cluster.components.access import Access, provider
         from infra.places.kubernetes.pinned_cluster import DestroyCheck, PinnedCluster
 
         cluster, options = settings.of_cluster, pulumi.ResourceOptions(parent=parent)

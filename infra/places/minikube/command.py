@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from infra.image.command import load_images, nodes
-from infra.places.cluster.kube import own_folder
+from infra.places.cluster.api.kube import own_folder
 from infra.places.minikube import doctor
 from infra.places.minikube.spec import Cluster, unchangeable
 from infra.programs import ProgramError, run, run_main, say, with_retries

@@ -10,7 +10,9 @@ import pulumi
 from infra.doctor import Finding
 from infra.image import base as image_base
 from infra.image import command as image_command
-from infra.places.cluster import dashboard_spec, helm_release, kube, leftover_jobs, operator_spec, ray_api
+from infra.places.cluster.api import helm_release, kube, leftover_jobs, ray_api
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.fit import (
     GIB,
     RESERVED,
@@ -26,7 +28,7 @@ from infra.places.cluster.fit import (
     without_arms_line,
     worker_line,
 )
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster.manifests import dashboard, operator
 from infra.places.cluster.place import (
     ClusterPlace,
     Traits,
@@ -36,7 +38,6 @@ from infra.places.cluster.place import (
     warn_of_silence,
     why_namespace_stays,
 )
-from infra.places.cluster.ray_api import RayError
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import wanted_cluster
 from infra.programs import ProgramError
@@ -46,11 +47,11 @@ from infra.settings.rules import CLAIM
 from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profile_of, recipe_of
 from training.contract.arms import ARMS, NATIVE, WIDE, Arm, counted
 from training.contract.provenance import PROJECT
-from training.launch import other_jobs
+from training.launch.ray import other_jobs
 from training.machine import machine_lock
 
 if TYPE_CHECKING:
-    from infra.places.cluster.access import Access
+    from infra.places.cluster.components.access import Access
 
 
 class MinikubePlace(ClusterPlace):
@@ -141,7 +142,7 @@ class MinikubePlace(ClusterPlace):
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
         """Create the cluster; return access through the kubeconfig that its start command writes."""
         from infra.image.training_image import Nodes
-        from infra.places.cluster.access import Access, provider
+        from infra.places.cluster.components.access import Access, provider
         from infra.places.minikube.cluster import Minikube
 
         cluster = settings.of_cluster
@@ -181,7 +182,7 @@ class MinikubePlace(ClusterPlace):
 
     def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int]:  # noqa: ARG002
         """Return a node's address with the NodePort, which is reached from Linux alone."""
-        return node, dashboard_spec.NODE_PORT
+        return node, dashboard.NODE_PORT
 
     def log_command(self, settings: Settings) -> Sequence[str]:
         """Return the command that prints the logs of the kubelet, containerd and the control plane."""
@@ -243,7 +244,7 @@ def _clear(api: Any, namespace: str) -> None:
     jobs = leftover_jobs.end_unfinished(api, namespace)
     if jobs:
         pulumi.log.info(f"ended Jobs of an interrupted update: {', '.join(jobs)}")
-    pending = helm_release.mark_failed(api, namespace, operator_spec.RELEASE)
+    pending = helm_release.mark_failed(api, namespace, operator.RELEASE)
     if pending:
         pulumi.log.info(f"retrying an interrupted installation of the operator ({', '.join(pending)})")
 

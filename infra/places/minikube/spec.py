@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from infra.places.cluster.kube import own_path
+from infra.places.cluster.api.kube import own_path
 from infra.settings.settings import Settings
 
 MIB = 2**20

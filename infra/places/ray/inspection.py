@@ -23,11 +23,11 @@ from training.contract.arms import counted
 from training.contract.printable import printable
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
-from training.launch import other_jobs, ray_nodes, submit
-from training.launch.other_jobs import mark
-from training.launch.submit import JobsApi, SubmitError
+from training.launch.ray import node_packages, other_jobs, submit
+from training.launch.ray.other_jobs import mark
+from training.launch.ray.submit import JobsApi, SubmitError
 
-LOOK = PROJECT / "training" / "launch" / "ray_nodes.py"
+LOOK = PROJECT / "training" / "launch" / "ray" / "node_packages.py"
 SAID_LINES = 5
 """The number of log lines shown of a job that failed."""
 
@@ -195,7 +195,7 @@ def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> l
             name, ["python", LOOK.name, canonical(question)], {}, mark(owner.of(settings.stack)), working_dir=uri
         )
         submit.follow(api, name, visible=lambda _: "")
-        _, _, answer = api.log(name).rpartition(ray_nodes.MARKER)
+        _, _, answer = api.log(name).rpartition(node_packages.MARKER)
         installed = json.loads(answer)
     except (SubmitError, OSError, ValueError) as error:
         raise AskError(f"the short job that lists the cluster's packages failed: {error}\n{_log(api, name)}") from None

@@ -19,10 +19,10 @@ from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
 from training.contract.recipe import Recipe, kebab
 from training.contract.workload import Files, named
-from training.launch import ray_job, submit
 from training.launch.environment import BESIDE_SCRIPT
+from training.launch.ray import job_entry, submit
 
-ENTRY = "training.launch.ray_job"
+ENTRY = "training.launch.ray.job_entry"
 LOCK = PROJECT / "uv.lock"
 
 
@@ -87,4 +87,4 @@ def _digest(arm: str, workload: str) -> str:
 
 def _package(arm: str, workload: str, ours: str, files: Files | None, secret: Mapping[str, str]) -> bytes:
     packed = zipped(by_name(modules(arm, workload), ours), to=files.content if files else b"")
-    return zipped({ray_job.SECRET: json.dumps(dict(secret)).encode()}, to=packed, mode=0o600) if secret else packed
+    return zipped({job_entry.SECRET: json.dumps(dict(secret)).encode()}, to=packed, mode=0o600) if secret else packed

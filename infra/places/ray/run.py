@@ -16,7 +16,7 @@ from infra.places.local.run import TrainingRunProvider
 from training.contract import result
 from training.launch import environment
 from training.launch.environment import SECRET
-from training.launch.submit import TOKEN, is_here
+from training.launch.ray.submit import TOKEN, is_here
 
 
 class RayJobRun(Resource, module="ray", name="Run"):

@@ -16,10 +16,11 @@ from training.contract.progress import ECHO, Progress
 from training.contract.recipe import Recipe
 from training.contract.result import ResultError, TrainingResult
 from training.contract.workload import recipe_of
-from training.launch import log_result, submit
 from training.launch.environment import SECRET
-from training.launch.other_jobs import mark
-from training.launch.submit import TOKEN, JobsApi, SubmitError, Whose, patiently
+from training.launch.pod import log_result
+from training.launch.ray import submit
+from training.launch.ray.other_jobs import mark
+from training.launch.ray.submit import TOKEN, JobsApi, SubmitError, Whose, patiently
 
 
 def main() -> None:

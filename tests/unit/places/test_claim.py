@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import claim, kube
+from infra.places.cluster import claim
+from infra.places.cluster.api import kube
 from infra.places.cluster.claim import ClaimProvider, ClaimRefusedError
-from infra.places.cluster.storage_spec import CLAIM, claim_object
+from infra.places.cluster.manifests.storage_access import CLAIM, claim_object
 from infra.settings.settings import Claim
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, serving

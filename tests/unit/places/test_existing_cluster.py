@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.nodes import usable
 from infra.places.cluster.crds import LABEL, OWNER
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.nodes import usable
-from infra.places.cluster.operator_spec import OPERATOR_LABELS
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
+from infra.places.cluster.manifests.operator import OPERATOR_LABELS
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.kubernetes import inspection
 from infra.places.kubernetes.inspection import Finding, operator_versions
 from infra.settings.settings import Settings

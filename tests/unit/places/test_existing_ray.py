@@ -18,9 +18,9 @@ from tests import unreachable
 from tests.golden import Wording
 from tests.unit.fake_ray import MODULES, PYTHON, TOKEN, FakeRay, serving
 from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems
-from training.launch import submit
-from training.launch.other_jobs import mark
-from training.launch.submit import is_here
+from training.launch.ray import submit
+from training.launch.ray.other_jobs import mark
+from training.launch.ray.submit import is_here
 
 SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"}
 FACTS = machine(stack="theirs", secret=frozenset({"rayToken"}))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import helm_release, kube
+from infra.places.cluster.api import helm_release, kube
 from tests.unit.kube_api import NAMESPACE, Api, helm_revision, serving
 
 RELEASE = "kuberay-operator"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import short_job
+from infra.places.cluster.api import short_job
+from infra.places.cluster.api.short_job import ShortJobError
 from infra.places.cluster.image_check import BadImageError, ImageCheckProvider, pod_of
-from infra.places.cluster.pod_spec import Placement
-from infra.places.cluster.short_job import ShortJobError
+from infra.places.cluster.manifests.pod_parts import Placement
 from tests.unit.kube_api import write_kubeconfig
 from training.image.check import ASKED
 

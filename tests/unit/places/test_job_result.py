@@ -11,17 +11,17 @@ import pytest
 from pulumi.output import Unknown
 
 from infra.places.cluster import job_result
+from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.crds import CrdsProvider
 from infra.places.cluster.image_check import ImageCheckProvider
 from infra.places.cluster.job_result import JobResultProvider, NoResultError
-from infra.places.cluster.ray_api import ForwardedJobs
 from infra.places.kubernetes.pinned_cluster import DestroyCheckProvider, PinnedClusterProvider
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, serving
 from tests.unit.results import make_result
 from training.contract.recipe import canonical
-from training.launch import log_result
-from training.launch.other_jobs import mark
+from training.launch.pod import log_result
+from training.launch.ray.other_jobs import mark
 from training.workloads.cnn.recipe import CnnRecipe
 
 RESULT = make_result("ray", 1, CnnRecipe())

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.places.cluster import kube
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
 from tests import unreachable
 from tests.golden import Wording
 from tests.unit.kube_api import write_kubeconfig

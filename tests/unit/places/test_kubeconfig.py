@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import KubeconfigError, NotHereError
 from tests.golden import Wording

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.places.cluster import kube, leftover_jobs
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster.api import kube, leftover_jobs
+from infra.places.cluster.api.kube import KubeError
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, job, serving
 

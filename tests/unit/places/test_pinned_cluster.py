@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from infra.places.kubernetes.pinned_cluster import ClusterError, DestroyCheckProvider, PinnedClusterProvider
 from tests.golden import Wording
 from tests.unit.kube_api import Api, serving, trust_without_certificate
@@ -22,7 +22,7 @@ Clusters = dict[str, Api]
 @pytest.fixture
 def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
     """The stack's and another one; the user's kubeconfig for each is a file of its name."""
-    for module in ("kubernetes.kubeconfig", "kubernetes.pinned_cluster", "cluster.kube"):
+    for module in ("kubernetes.kubeconfig", "kubernetes.pinned_cluster", "cluster.api.kube"):
         monkeypatch.setattr(f"infra.places.{module}.PROJECT", tmp_path)
     trust_without_certificate(monkeypatch)
     (tmp_path / "a").mkdir()

@@ -8,8 +8,9 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra.places.cluster import helm_release, kube, operator_spec, ray_api
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
+from infra.places.cluster.api import helm_release, kube, ray_api
+from infra.places.cluster.manifests import operator
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.kubernetes.place import ExistingCluster
 from infra.places.minikube import command, place
 from infra.places.minikube.place import MinikubePlace
@@ -224,7 +225,7 @@ def test_what_a_killed_update_left_is_cleared(
 
     monkeypatch.setattr(command, "trouble", lambda _: "")
     monkeypatch.setattr(place, "PROJECT", tmp_path)
-    monkeypatch.setattr("infra.places.cluster.kube.PROJECT", tmp_path)
+    monkeypatch.setattr("infra.places.cluster.api.kube.PROJECT", tmp_path)
     monkeypatch.setattr(helm_release, "mark_failed", mark)
     MinikubePlace().prepare(minikube(minikubeProfile="test"))
     path = tmp_path / kube.own_path("ci")
@@ -233,7 +234,7 @@ def test_what_a_killed_update_left_is_cleared(
     api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", active=1), NAMESPACE)
     MinikubePlace().prepare(minikube(minikubeProfile="test"))
 
-    assert [(NAMESPACE, operator_spec.RELEASE)] == marked
+    assert [(NAMESPACE, operator.RELEASE)] == marked
     assert ["info", "info"] == [line.partition(":")[0] for line in said]
     wording("minikube", "\n".join(said))
 
@@ -269,7 +270,7 @@ def test_a_minikube_that_does_not_answer(
     monkeypatch.setattr(command, "trouble", lambda _: "")
     monkeypatch.setattr(command, "started", lambda _: started)
     monkeypatch.setattr(place, "PROJECT", tmp_path)
-    monkeypatch.setattr("infra.places.cluster.kube.PROJECT", tmp_path)
+    monkeypatch.setattr("infra.places.cluster.api.kube.PROJECT", tmp_path)
     path = tmp_path / kube.own_path("ci")
     path.parent.mkdir(parents=True)
     write_kubeconfig(path, "http://127.0.0.1:9")

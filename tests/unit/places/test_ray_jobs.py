@@ -13,9 +13,10 @@ from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from tests.unit.results import make_result
 from training.contract.recipe import Recipe, canonical
 from training.contract.result import ResultError
-from training.launch import log_result, ray_job, submit
-from training.launch.other_jobs import mark
-from training.launch.submit import JobsApi
+from training.launch.pod import log_result
+from training.launch.ray import job_entry, submit
+from training.launch.ray.other_jobs import mark
+from training.launch.ray.submit import JobsApi
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 
@@ -43,7 +44,7 @@ def test_the_project_s_modules_stand_beside_the_script_s() -> None:
     names = set(sent("ray", SCRIPT))
     command = jobs.job("ray", SCRIPT, {}, "run").command
 
-    assert {"torch_ddp.py", ".ray-worth-it/training/ray.py", ".ray-worth-it/training/launch/pod.py"} <= names
+    assert {"torch_ddp.py", ".ray-worth-it/training/ray.py", ".ray-worth-it/training/launch/pod/run.py"} <= names
     assert ".ray-worth-it/training/workloads/script/observe/path/sitecustomize.py" in names
     assert {"torch_ddp.py", submit.OF_RUN} == {name for name in names if not name.startswith(".ray-worth-it/")}
     assert ("env", "PYTHONPATH=.ray-worth-it", "python", "-P", "-m", jobs.ENTRY, "ray", "--address=auto") == command[:8]
@@ -62,11 +63,11 @@ def test_of_a_workload_of_ours_they_are_what_ray_s_workers_import() -> None:
 def test_a_secret_is_a_file_that_its_owner_alone_reads() -> None:
     """Ray writes a job's variables into its logs, and shows them on its pages."""
     job = jobs.job("ray", SCRIPT, {"HF_TOKEN": "xyzzy"}, "run")
-    entry = sent("ray", SCRIPT, {"HF_TOKEN": "xyzzy"})[ray_job.SECRET]
+    entry = sent("ray", SCRIPT, {"HF_TOKEN": "xyzzy"})[job_entry.SECRET]
 
     assert 0o600 == entry.external_attr >> 16
     assert "xyzzy" not in " ".join(job.command)
-    assert ray_job.SECRET not in sent("ray", SCRIPT)
+    assert job_entry.SECRET not in sent("ray", SCRIPT)
 
 
 def test_no_two_runs_share_a_folder() -> None:

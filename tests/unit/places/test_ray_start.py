@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from infra.places.cluster import ray_start
+from infra.places.cluster.api import ray_start
 from tests.unit.kube_api import NAMESPACE, Api, serving
 from tests.unit.results import make_context, make_result, make_runs, replaced
 from training.contract.result import RayHead, TrainingResult

@@ -8,8 +8,8 @@ import pytest
 
 from infra import storage_role
 from infra.places.cluster import run_credentials
-from infra.places.cluster.pod_spec import STACK_ANNOTATION
-from infra.places.cluster.storage_spec import ROLE_SECRET
+from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
+from infra.places.cluster.manifests.storage_access import ROLE_SECRET
 from tests.unit.kube_api import NAMESPACE, secret, serving
 
 ROLE = "arn:aws:iam::123456789012:role/training"

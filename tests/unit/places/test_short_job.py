@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube, short_job
+from infra.places.cluster.api import kube, short_job
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.short_job import ShortJobError
 from infra.places.cluster.image_check import pod_of
-from infra.places.cluster.kube import KubeError
-from infra.places.cluster.pod_spec import Placement
-from infra.places.cluster.short_job import ShortJobError
+from infra.places.cluster.manifests.pod_parts import Placement
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, pod, serving
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import short_job
-from infra.places.cluster.short_job import ShortJobError
+from infra.places.cluster.api import short_job
+from infra.places.cluster.api.short_job import ShortJobError
 from infra.places.cluster.storage_probe import StorageProbeProvider, UnusableStorageError
 from tests.unit.kube_api import write_kubeconfig
 

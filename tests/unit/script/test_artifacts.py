@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 from training.workloads.script import artifacts
 from training.workloads.script.recipe import patterns
 

@@ -10,7 +10,7 @@ from report.errors import ShowError
 from tests.golden import Wording
 from tools.follow.curves import Curves, live
 from training.contract.progress import NAME
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 
 RUN = "0123456789ab/ray-1-20260101T000000Z-aaaaaa"
 

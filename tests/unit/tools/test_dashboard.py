@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
-from infra.places.cluster.ray_cluster_spec import HEAD_LABELS
+from infra.places.cluster.api import kube
+from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS
 from tests.unit.kube_api import NAMESPACE, Api, node, pod, serving
 from tools.look import cluster, dashboard
 from tools.setup.project import ToolError

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
-from infra.places.cluster.operator_spec import RELEASE
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL
-from infra.places.cluster.ray_api import RayError
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.ray_api import RayError
+from infra.places.cluster.manifests.operator import RELEASE
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, TOKEN, Api, node, pod, secret, serving
 from tests.unit.secret_corpus import CASES, IN_OBJECT, KNOWN, OBJECT

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from infra.places.cluster.job_result import INDEX_LABEL
-from infra.places.cluster.pod_spec import PROJECT, PROJECT_LABEL, RUN_LABEL, labels
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL, RUN_LABEL, labels
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, pod, serving
 from tools.look import cluster, failure_reason

@@ -12,7 +12,7 @@ from tests.golden import Wording
 from tools.fetch import __main__ as tool
 from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
-from training.launch.storage import PART, Storage
+from training.launch.storage.run_storage import PART, Storage
 
 RUNS = ("0a/ray-1-20260101T000000Z-aaaaaa", "0b/ray-1-20260102T000000Z-000000", "0b/ray-w1-1-20260102T000100Z-bbbbbb")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
-from infra.places.cluster.ray_api import ForwardedJobs, RayError
-from infra.places.cluster.ray_cluster_spec import HEAD_LABELS
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.ray_api import ForwardedJobs, RayError
+from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, job, pod, serving
 from tools.jobs import __main__ as tool
@@ -21,7 +21,7 @@ from tools.jobs import measuring, request
 from tools.look import cluster
 from tools.setup.project import ToolError, project_name
 from tools.stack import environment
-from training.launch.other_jobs import mark
+from training.launch.ray.other_jobs import mark
 from training.workloads.script import source
 
 VARIABLES = ("STACK", "SET", "SCRIPT", "ARGS", "FOLDER", "ENV", "PIP", "JOB", "DETACH")

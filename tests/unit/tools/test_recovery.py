@@ -18,7 +18,7 @@ from tools.recovery.run import Ended, Seen, Victim
 from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
 from training.contract.result import TrainingResult
-from training.launch.checkpoints import Manifest
+from training.launch.storage.checkpoint_store import Manifest
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 
 EVENTS = [

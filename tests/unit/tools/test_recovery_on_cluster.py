@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube, run_credentials
-from infra.places.cluster.pod_spec import STACK_ANNOTATION
-from infra.places.cluster.ray_cluster_spec import HEAD_LABELS, WORKER_LABELS
-from infra.places.cluster.storage_spec import ROLE_SECRET
+from infra.places.cluster import run_credentials
+from infra.places.cluster.api import kube
+from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
+from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, WORKER_LABELS
+from infra.places.cluster.manifests.storage_access import ROLE_SECRET
 from infra.storage_role import Assumed
 from tests.golden import Wording
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
@@ -30,11 +31,11 @@ from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
 from training.contract import progress
 from training.contract.recipe import canonical
-from training.launch import log_result
-from training.launch.checkpoints import InStorage, seal
-from training.launch.other_jobs import mark, running_others
-from training.launch.storage import Storage
-from training.launch.submit import JobsApi
+from training.launch.pod import log_result
+from training.launch.ray.other_jobs import mark, running_others
+from training.launch.ray.submit import JobsApi
+from training.launch.storage.checkpoint_store import InStorage, seal
+from training.launch.storage.run_storage import Storage
 
 EVENTS: list[dict[str, Any]] = [
     {"event": "start"},

@@ -92,7 +92,7 @@ def test_ray_that_does_not_answer_is_no_error() -> None:
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """The cluster of stack `ci`, reached through the stack's own kubeconfig."""
     monkeypatch.setattr(cluster, "ROOT", tmp_path)
-    monkeypatch.setattr("infra.places.cluster.kube.PROJECT", tmp_path)
+    monkeypatch.setattr("infra.places.cluster.api.kube.PROJECT", tmp_path)
     monkeypatch.setattr(command, "trouble", lambda _: "")
     with serving(tmp_path) as (served, kubeconfig):
         path = tmp_path / ".state/kubeconfig/ci"

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from infra.places.cluster import kube, ray_api
-from infra.places.cluster.kube import KubeError
+from infra.places.cluster.api import kube, ray_api
+from infra.places.cluster.api.kube import KubeError
 from infra.places.minikube import command as scripts
 from infra.programs import ProgramError
 from tests.golden import Wording

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import kube
+from infra.places.cluster.api import kube
 from infra.places.cluster.job_result import INDEX_LABEL, UID_LABEL
-from infra.places.cluster.pod_spec import RUN_LABEL
+from infra.places.cluster.manifests.pod_parts import RUN_LABEL
 from tests.unit.kube_api import NAMESPACE, Api, pod, serving
 from tools.follow.cluster import ClusterSource, events
 from tools.follow.source import News

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from training.contract.provenance import PROJECT
-from training.launch.checkpoints import FOLDER, MANIFEST, InStorage, manifests, seal, whole
-from training.launch.storage import Storage
+from training.launch.storage.checkpoint_store import FOLDER, MANIFEST, InStorage, manifests, seal, whole
+from training.launch.storage.run_storage import Storage
 
 WRITES_FOR_EVER = """
 import sys, tempfile
 from pathlib import Path
-from training.launch.checkpoints import InStorage, seal
-from training.launch.storage import Storage
+from training.launch.storage.checkpoint_store import InStorage, seal
+from training.launch.storage.run_storage import Storage
 
 kept = InStorage(Storage.at(sys.argv[1]), 2)
 for epoch in range(1, 10_000):

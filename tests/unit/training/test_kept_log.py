@@ -11,11 +11,11 @@ import pytest
 
 from tests.golden import Wording
 from training.contract.provenance import PROJECT
-from training.launch import pod
+from training.launch.pod import run as pod_run
 
 RUN = """
 import os, sys
-from training.launch import kept_log
+from training.launch.pod import kept_log
 sys.exit(kept_log.run([sys.executable, "-u", "-c", sys.argv[1]], sys.argv[2], "rank-0.log"))
 """
 
@@ -124,8 +124,8 @@ def test_storage_that_refuses_changes_no_exit_code(tmp_path: Path) -> None:
 
 def test_a_pod_with_storage_starts_its_run_once(wording: Wording, tmp_path: Path) -> None:
     """With the same command."""
-    environment = {key: value for key, value in os.environ.items() if key != pod.LOG_IS_KEPT}
-    started = [sys.executable, "-m", "training.launch.pod", "baseline", f"--storage={tmp_path}", "--epochs=many"]
+    environment = {key: value for key, value in os.environ.items() if key != pod_run.LOG_IS_KEPT}
+    started = [sys.executable, "-m", "training.launch.pod.run", "baseline", f"--storage={tmp_path}", "--epochs=many"]
 
     done = subprocess.run(started, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
 
@@ -142,5 +142,5 @@ def test_a_log_has_the_name_of_its_pod(arm: str, index: str | None, name: str, m
     if index:
         monkeypatch.setenv("JOB_COMPLETION_INDEX", index)
 
-    assert name == pod._log_name(arm)
-    assert "driver.log" == pod._log_name("ray")
+    assert name == pod_run._log_name(arm)
+    assert "driver.log" == pod_run._log_name("ray")

@@ -10,7 +10,8 @@ import pytest
 from tests.golden import Wording
 from tests.unit.results import changed, make_result
 from training.contract.result import ResultError, TrainingResult
-from training.launch import indexed_job, log_result, rendezvous, versions
+from training.launch import rendezvous
+from training.launch.pod import indexed_job, log_result, versions
 from training.workloads.cnn.recipe import CnnRecipe
 
 RESULT = make_result("ray", 1, CnnRecipe())

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from training.launch import ray_job
 from training.launch.environment import SECRET_FILE, SECRET_NAMES
+from training.launch.ray import job_entry
 
 
 @pytest.fixture(autouse=True)
@@ -17,11 +17,11 @@ def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_secrets_are_read_from_their_file(tmp_path: Path) -> None:
     """The process that trains has them; its children are told of the file, which Ray's workers read."""
-    file = tmp_path / ray_job.SECRET
-    ray_job.tell_secret(file)
+    file = tmp_path / job_entry.SECRET
+    job_entry.tell_secret(file)
     assert SECRET_NAMES not in os.environ
     file.write_text(json.dumps({"HF_TOKEN": "xyzzy", "KEY": "two words"}))
-    ray_job.tell_secret(file)
+    job_entry.tell_secret(file)
 
     assert ("xyzzy", "two words", "HF_TOKEN,KEY") == tuple(
         os.environ[name] for name in ("HF_TOKEN", "KEY", SECRET_NAMES)

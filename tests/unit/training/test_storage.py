@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from training.launch.storage import PART, Storage
+from training.launch.storage.run_storage import PART, Storage
 
 
 @pytest.fixture

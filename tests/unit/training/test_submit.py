@@ -15,10 +15,11 @@ import pytest
 from tests.golden import Wording
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from training.contract.clock import Stamp
-from training.launch import entry, submit
+from training.launch import entry
 from training.launch.environment import FILES
-from training.launch.other_jobs import mark
-from training.launch.submit import JobsApi, OthersError, SubmitError
+from training.launch.ray import submit
+from training.launch.ray.other_jobs import mark
+from training.launch.ray.submit import JobsApi, OthersError, SubmitError
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +34,11 @@ def test_a_run_is_submitted_and_followed_to_its_end(capsys: pytest.CaptureFixtur
     ray = FakeRay(logs={"job-1": "one\ntwo\n"}, submitted=["PENDING", "RUNNING", "SUCCEEDED"])
     with serving(ray) as address:
         api = JobsApi(address, TOKEN)
-        api.submit("job-1", ["python", "-m", "training.launch.pod", "ray", "--epochs=1"], {"A": "b"})
+        api.submit("job-1", ["python", "-m", "training.launch.pod.run", "ray", "--epochs=1"], {"A": "b"})
         submit.follow(api, "job-1")
 
     (_, _, body) = ray.requests[0]
-    assert "python -m training.launch.pod ray --epochs=1" == body["entrypoint"]
+    assert "python -m training.launch.pod.run ray --epochs=1" == body["entrypoint"]
     assert {"env_vars": {"A": "b"}} == body["runtime_env"]
     assert "one\ntwo\n" == capsys.readouterr().out
 
@@ -363,11 +364,13 @@ def test_a_run_with_files_begins_when_they_are_there(monkeypatch: pytest.MonkeyP
             done.append((*given, more))
 
     early = entry.pass_on_start(Stamp.now().later(-60.0))
-    submit._submit_with_files(Recorded("http://x", TOKEN), "job-1", ["-m", "training.launch.pod", "ray"], early, "ci")
+    submit._submit_with_files(
+        Recorded("http://x", TOKEN), "job-1", ["-m", "training.launch.pod.run", "ray"], early, "ci"
+    )
     content, (name, command, environment, _, more) = done
 
     assert ("job-1", {"working_dir": "gcs://_ray_pkg_x.zip"}) == (name, more)
     assert [("train.py", b"pass"), (submit.OF_RUN, b"job-1")] == in_zip(content)
-    assert ["env", "PYTHONPATH=/app:/company", "python", "-P", "-m", "training.launch.pod", "ray"] == command
+    assert ["env", "PYTHONPATH=/app:/company", "python", "-P", "-m", "training.launch.pod.run", "ray"] == command
     assert early != environment
     assert early.keys() == environment.keys()

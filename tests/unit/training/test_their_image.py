@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.places.cluster import modules_spec
-from infra.places.cluster.modules_spec import KEY, PACKED, UNPACK
-from training.launch import unpacked_modules
+from infra.places.cluster.manifests import project_modules
+from infra.places.cluster.manifests.project_modules import KEY, PACKED, UNPACK
 from training.launch.environment import IN_OTHER_IMAGE
+from training.launch.pod import unpacked_modules
 
 PRINTS = """import os, sys
 print(os.getpid(), __name__, sys.argv[1:], os.environ["PYTHONPATH"])
@@ -24,7 +24,7 @@ sys.exit(7)
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Path:
     """The modules as a pod has them: unpacked by its own command, by a Python that has no path of ours."""
-    made, there = modules_spec.of_workload("script"), tmp_path / "there"
+    made, there = project_modules.of_workload("script"), tmp_path / "there"
     (tmp_path / KEY).write_bytes(made.content)
     command = UNPACK.replace(f"{PACKED}/", f"{tmp_path}/").replace(f"'{IN_OTHER_IMAGE}'", f"'{there}'")
     subprocess.run([sys.executable, "-I", "-c", command], cwd="/", check=True)
@@ -35,7 +35,7 @@ def start(there: Path, folder: Path, *arguments: str) -> "subprocess.Popen[str]"
     """A module of them in a folder that has a `training` of its own, and that the image names in PYTHONPATH."""
     (folder / "training").mkdir(exist_ok=True, parents=True)
     (folder / "training" / "__init__.py").write_text("raise SystemExit('this is the image\\'s')")
-    (script,) = [part.replace(IN_OTHER_IMAGE, str(there)) for part in modules_spec.Modules.start[2:]]
+    (script,) = [part.replace(IN_OTHER_IMAGE, str(there)) for part in project_modules.Modules.start[2:]]
     return subprocess.Popen(
         [sys.executable, "-P", script, *arguments],
         cwd=folder,
@@ -48,7 +48,7 @@ def start(there: Path, folder: Path, *arguments: str) -> "subprocess.Popen[str]"
 
 def test_what_is_unpacked_is_what_was_packed(unpacked: Path) -> None:
     """Every file, with what is in it."""
-    with zipfile.ZipFile(BytesIO(modules_spec.of_workload("script").content)) as packed:
+    with zipfile.ZipFile(BytesIO(project_modules.of_workload("script").content)) as packed:
         assert {name: packed.read(name) for name in packed.namelist()} == {
             path.relative_to(unpacked).as_posix(): path.read_bytes() for path in unpacked.rglob("*") if path.is_file()
         }
@@ -67,7 +67,9 @@ def test_a_module_is_itself_in_that_process(unpacked: Path, tmp_path: Path) -> N
 
 def test_a_pod_s_arm_is_refused_as_anywhere(unpacked: Path, tmp_path: Path) -> None:
     """The entry point itself has been reached, by modules that were unpacked."""
-    running = start(unpacked, tmp_path / "work", "training.launch.pod", "baseline", "--workload=script", "--workers=x")
+    running = start(
+        unpacked, tmp_path / "work", "training.launch.pod.run", "baseline", "--workload=script", "--workers=x"
+    )
     said = running.communicate(timeout=60)[0]
 
     assert 2 == running.returncode

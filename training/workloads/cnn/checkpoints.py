@@ -22,8 +22,8 @@ import tensorflow as tf
 from training.contract.process import Checkpoints, Process
 from training.contract.progress import EACH_STEP, NAME, Progress, read_new
 from training.contract.result import decode, encode
-from training.launch.checkpoints import InStorage, seal
-from training.launch.storage import Storage
+from training.launch.storage.checkpoint_store import InStorage, seal
+from training.launch.storage.run_storage import Storage
 from training.workloads.cnn.detail import WEIGHTS, Epoch
 from training.workloads.cnn.recipe import SCORE, CnnRecipe
 from training.workloads.cnn.session import Record, Session

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 from training.machine.cgroup import memory_available, memory_limit
 from training.workloads.cnn.shapes import TEST_FOLDERS, TRAIN_FOLDER, Source
 from training.workloads.cnn.sources import Bytes, DatasetError, Labels, Listed

@@ -122,7 +122,7 @@ def _read_batch(folder: str, name: str) -> tuple[Bytes, Labels]:
 def _content(folder: str, name: str) -> bytes:
     if "://" not in folder:
         return Path(folder, name).read_bytes()
-    from training.launch.storage import Storage  # of what most runs do without
+    from training.launch.storage.run_storage import Storage  # of what most runs do without
 
     return Storage.at(folder).read(name)
 

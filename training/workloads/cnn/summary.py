@@ -267,6 +267,6 @@ def _save(session: Session) -> SavedModel | None:
 
 
 def _put(storage: str, path: Path) -> None:
-    from training.launch.storage import Storage
+    from training.launch.storage.run_storage import Storage
 
     Storage.at(storage).put(path, path.name)

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from training.launch.storage import Storage
+from training.launch.storage.run_storage import Storage
 from training.workloads.script.detail import Artifact
 
 FOLDER = "artifacts"

@@ -27,8 +27,8 @@ from training.launch import entry, environment, rendezvous
 from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET, SECRET_FILE, SECRET_NAMES
 from training.launch.foreign_command import End
+from training.launch.pod.unpacked_modules import RAYS_PACKAGES
 from training.launch.rendezvous import Rendezvous
-from training.launch.unpacked_modules import RAYS_PACKAGES
 from training.launch.usage import container_cpu_since
 from training.machine.ports import held_ports
 from training.workloads.script import commands, observations, package, python_environment
@@ -232,7 +232,7 @@ class HeadPod(Pod):
 
     def workers_without_memory(self) -> Mapping[str, int | None]:
         """Ask Ray for these pods; return nothing if it does not answer, which is another failure."""
-        command = [sys.executable, "-P", "-m", "training.launch.ray_memory"]
+        command = [sys.executable, "-P", "-m", "training.launch.ray.memory_kills"]
         try:
             output = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=RAY_SECONDS, check=True).stdout
             kills: dict[str, int | None] = json.loads(output.splitlines()[-1])

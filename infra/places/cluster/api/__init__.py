@@ -1,0 +1,1 @@
+"""Clients of a cluster that exists: its API server, and Ray's dashboard through it."""

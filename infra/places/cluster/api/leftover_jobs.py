@@ -1,0 +1,56 @@
+"""Jobs that an interrupted update left running: Pulumi does not know one if it was killed during its creation.
+
+The next update would create another one, and both would share the cores to be measured. Without an update, no Job of a
+run has to run.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.manifests.pod_parts import RUN_LABEL, STACK_ANNOTATION
+
+GONE_SECONDS = 60.0
+POLL_SECONDS = 0.5
+
+
+def unfinished(api: Any, namespace: str) -> dict[str, str]:
+    """Return the runs' unfinished Jobs by name, each with its stack. Raises KubeError."""
+    jobs = (job for job in kube.items(api, _path(namespace)) if _is_run(job) and not _has_ended(job))
+    return {
+        str(job["metadata"]["name"]): str((job["metadata"].get("annotations") or {}).get(STACK_ANNOTATION, ""))
+        for job in jobs
+    }
+
+
+def end_unfinished(api: Any, namespace: str) -> list[str]:
+    """End them by a deadline in the past, wait until their pods are gone, and return their names. Raises KubeError.
+
+    Not deleted: one that Pulumi knows would then fail its update with `not found`. One that has failed it replaces.
+    """
+    names = list(unfinished(api, namespace))
+    for name in names:
+        kube.patch(api, f"{_path(namespace)}/{name}", {"spec": {"activeDeadlineSeconds": 1}})
+    deadline = time.monotonic() + GONE_SECONDS
+    while names and set(names) & set(unfinished(api, namespace)):
+        if time.monotonic() > deadline:
+            raise KubeError(f"these Jobs of an interrupted update do not end: {', '.join(names)}")
+        time.sleep(POLL_SECONDS)
+    return names
+
+
+def _path(namespace: str) -> str:
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs"
+
+
+def _is_run(job: Mapping[str, Any]) -> bool:
+    return RUN_LABEL in (job["spec"]["template"]["metadata"].get("labels") or {})
+
+
+def _has_ended(job: Mapping[str, Any]) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return any(
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True" for condition in conditions
+    )

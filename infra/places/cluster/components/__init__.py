@@ -1,0 +1,1 @@
+"""The Pulumi components of a measurement on a cluster."""

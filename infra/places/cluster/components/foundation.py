@@ -1,0 +1,237 @@
+"""The components of a cluster before the runs: namespace, operator, RayCluster, dashboard, in this order.
+
+Their declarations come from the builders in `infra.places.cluster.manifests`; their order is that of
+`infra.places.cluster.components.measurement`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.places.cluster.chart import crds_digest
+from infra.places.cluster.components.access import Access
+from infra.places.cluster.crds import Crds
+from infra.places.cluster.manifests import dashboard, network, operator, ray_cluster, script_files
+from infra.places.cluster.manifests.network import NetworkSettings
+from infra.places.cluster.manifests.operator import OperatorSettings
+from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
+from infra.places.cluster.manifests.script_files import Secret
+from training.contract.workload import Files
+
+if TYPE_CHECKING:  # most stacks have their own image built
+    from infra.places.cluster.manifests.project_modules import Modules
+
+
+class TrainingNamespace(pulumi.ComponentResource):
+    """The namespace, unless it exists already, and its network policies."""
+
+    name: pulumi.Input[str]
+    """The namespace. Where this creates it, an output: what reads it is deleted before it is."""
+    ready: list[pulumi.Resource]
+    """The resources that must exist before any pod: a pod older than a policy can hold connections that it forbids."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: NetworkSettings,
+        access: Access,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:TrainingNamespace", name, {}, opts)
+        namespaces = [self._namespace(name, access)] if settings.create_namespace else []
+        self.name = namespaces[0].metadata.name if namespaces else access.namespace
+        policies: dict[str, Any] = network.policies(settings)
+        self.ready = [
+            k8s.networking.v1.NetworkPolicy(
+                policy,
+                metadata=access.metadata(name=network.object_name(policy)),
+                spec=spec,
+                opts=access.options(self, depends_on=namespaces),
+            )
+            for policy, spec in policies.items()
+        ]
+        self.register_outputs({"policies": list(policies)})
+
+    def _namespace(self, name: str, access: Access) -> k8s.core.v1.Namespace:
+        wanted = network.namespace(access.namespace)["metadata"]
+        metadata: Any = {key: value for key, value in access.metadata(**wanted).items() if key != "namespace"}
+        return k8s.core.v1.Namespace(f"{name}-namespace", metadata=metadata, opts=access.options(self))
+
+
+class Operator(pulumi.ComponentResource):
+    """KubeRay's CRDs, then its Helm release. Not created if a platform team runs the operator."""
+
+    release: k8s.helm.v3.Release
+    """The release; RayClusters are reconciled once it is ready."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: OperatorSettings,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Operator", name, {}, opts)
+        crds = Crds(
+            f"{name}-crds",
+            {
+                "digest": crds_digest(settings.chart.crds()),
+                "chart": settings.source.chart,
+                "repository": settings.source.repository,
+                "version": settings.source.version,
+                "chartDigest": settings.source.digest,
+                "kubeconfig": access.kubeconfig,
+                "takeOver": access.traits.owned,
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True),
+        )
+        self.release = k8s.helm.v3.Release(
+            f"{name}-release",
+            name=operator.RELEASE,
+            chart=str(settings.chart.path),
+            namespace=settings.namespace,
+            values=operator.values(settings.placement, access.namespace),
+            skip_crds=True,
+            timeout=300,
+            # In a cluster of our own: a release that an interrupted `up` left is adopted (`helm_release`).
+            replace=True if access.traits.owned else None,
+            opts=access.options(self, depends_on=[crds, *after]),
+        )
+        self.register_outputs({"release": self.release.name})
+
+
+@dataclass(frozen=True)
+class Brought:
+    """The files and secret variables that a user's script needs in pods, in addition to the image."""
+
+    files: Files
+    secret: Secret | None
+    values: Mapping[str, str] = field(repr=False)
+    """The secret's values, by variable."""
+
+
+class ScriptFiles(pulumi.ComponentResource):
+    """A script's files, and its secret variables."""
+
+    ready: list[pulumi.Resource]
+    """The resources that must exist before the pods that need them."""
+
+    def __init__(
+        self,
+        name: str,
+        brought: Brought,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:ScriptFiles", name, {}, opts)
+        of_files, content = script_files.config_map(brought.files)
+        options = access.options(self, depends_on=list(after))
+        self.ready = [
+            k8s.core.v1.ConfigMap(
+                f"{name}-files",
+                metadata=access.metadata(name=of_files),
+                immutable=content["immutable"],
+                binary_data=content["binaryData"],
+                opts=options,
+            )
+        ]
+        if brought.secret:
+            metadata = access.metadata(name=brought.secret.name)
+            data = pulumi.Output.secret(dict(brought.values))
+            self.ready.append(
+                k8s.core.v1.Secret(f"{name}-secret", metadata=metadata, immutable=True, string_data=data, opts=options)
+            )
+        self.register_outputs({"files": of_files})
+
+
+class ProjectModules(pulumi.ComponentResource):
+    """The project's modules, for pods whose image lacks them."""
+
+    ready: list[pulumi.Resource]
+    """The resources that must exist before the pods that need them."""
+
+    def __init__(
+        self,
+        name: str,
+        modules: "Modules",
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:ProjectModules", name, {}, opts)
+        content = modules.config_map()
+        self.ready = [
+            k8s.core.v1.ConfigMap(
+                f"{name}-packed",
+                metadata=access.metadata(name=modules.name),
+                immutable=content["immutable"],
+                binary_data=content["binaryData"],
+                opts=access.options(self, depends_on=list(after)),
+            )
+        ]
+        self.register_outputs({"modules": modules.name})
+
+
+class RayTrainingCluster(pulumi.ComponentResource):
+    """A RayCluster: its number of workers changes in place, any other change replaces it."""
+
+    cluster: k8s.apiextensions.CustomResource
+
+    def __init__(
+        self,
+        name: str,
+        settings: RayClusterSettings,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:RayTrainingCluster", name, {}, opts)
+        self.cluster = k8s.apiextensions.CustomResource(
+            ray_cluster.NAME,
+            api_version=ray_cluster.API_VERSION,
+            kind=ray_cluster.KIND,
+            metadata=access.metadata(ray_cluster.annotations(settings.workers), name=ray_cluster.NAME),
+            spec=ray_cluster.spec(settings),
+            opts=access.options(
+                self,
+                depends_on=list(after),
+                # KubeRay keeps the pods that run when their template changes, and reports them ready.
+                replace_on_changes=list(ray_cluster.REPLACE_ON),
+                custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m"),
+            ),
+        )
+        self.register_outputs({"cluster": self.cluster.id})
+
+
+class Dashboard(pulumi.ComponentResource):
+    """A Service in front of the head's dashboard; reached by port forwarding if the place has no node port for it."""
+
+    url: pulumi.Output[str]
+    token_command: str
+
+    def __init__(
+        self,
+        name: str,
+        access: Access,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Dashboard", name, {}, opts)
+        spec: Any = dashboard.service(at_nodes=access.address is not None)
+        k8s.core.v1.Service(
+            dashboard.NAME,
+            metadata=access.metadata(name=dashboard.NAME, labels=dashboard.labels()),
+            spec=spec,
+            opts=access.options(self, depends_on=list(after)),
+        )
+        if access.address is None:
+            self.url = pulumi.Output.from_input(dashboard.FORWARDED_URL)
+        else:
+            self.url = access.address.apply(dashboard.node_port_url)
+        self.token_command = dashboard.token_command(access.kubeconfig, access.namespace)
+        self.register_outputs({"url": self.url, "token_command": self.token_command})

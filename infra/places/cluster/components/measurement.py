@@ -1,0 +1,186 @@
+"""A measurement on a cluster: access → image → namespace → operator → RayCluster → dashboard → runs.
+
+Combines the components; each component's module says what it creates, and from what.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from infra.image.training_image import TrainingImage
+from infra.places.cluster import chart
+from infra.places.cluster.chart import Source
+from infra.places.cluster.components.access import Access
+from infra.places.cluster.components.foundation import (
+    Brought,
+    Dashboard,
+    Operator,
+    ProjectModules,
+    RayTrainingCluster,
+    ScriptFiles,
+    TrainingNamespace,
+)
+from infra.places.cluster.components.runs import ClusterRuns, WantedRuns
+from infra.places.cluster.manifests.network import NetworkSettings
+from infra.places.cluster.manifests.operator import OperatorSettings
+from infra.places.cluster.manifests.pod_parts import Manifest
+from infra.places.cluster.manifests.pods import pods_of
+from infra.plan import RunPlan
+from infra.settings.settings import Settings
+from training.contract.arms import ARMS
+from training.contract.recipe import canonical
+from training.launch.pod import indexed_job
+
+if TYPE_CHECKING:  # most stacks have none
+    from infra.places.cluster.components.training_storage import WantedStorage
+
+
+class ClusterMeasurement(pulumi.ComponentResource):
+    """The components in a cluster, and the runs. It only declares: the place has inspected the cluster before."""
+
+    runs: ClusterRuns
+    outputs: dict[str, pulumi.Input[Any]]
+    """The stack's outputs in addition to the comparison, by name."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        plans: Sequence[RunPlan],
+        reach: Callable[[pulumi.Resource], Access],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ray-worth-it:cluster:Measurement", name, {}, opts)
+        self._settings, self._pods, self._access = settings, pods_of(settings), reach(self)
+        images, network = self._image(), self._network()
+        namespace = network.ready
+        image_checked = [*namespace, *self._image_check(namespace)]
+        modules_ready = [*image_checked, *self._modules(image_checked)]
+        foundation = self._operator(network.name, [*modules_ready, *self._storage([*modules_ready, *images])])
+        ray_needs = [*foundation, *images, *self._script_files(namespace)]
+        ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, ray_needs, self._child())
+        dashboard = Dashboard("dashboard", self._access, [ray.cluster], self._child())
+        wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.keep_baseline, self._before_run())
+        self.runs = ClusterRuns("runs", wanted, self._access, [ray.cluster], self._child())
+        if self._access.guard:
+            self._access.guard([dashboard, self.runs], self)
+        self.outputs = {
+            "dashboardUrl": dashboard.url,
+            "dashboardTokenCommand": dashboard.token_command,
+            "kubeconfigPath": self._access.kubeconfig,
+        }
+        self.register_outputs({"outputs": self.outputs})
+
+    @property
+    def results(self) -> dict[str, pulumi.Output[str]]:
+        """The summary of each run's result, canonical JSON, by the run's name."""
+        return {name: run.result for name, run in self.runs.runs.items()}
+
+    def _child(self) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self)
+
+    def _image(self) -> Sequence[pulumi.Resource]:
+        """Return the resources that must exist before a pod can start from the image."""
+        image = self._pods.placement.image
+        if image == self._settings.of_cluster.image:
+            return []
+        return [TrainingImage("image", image, self._pods.content, self._access.nodes, self._child()).ready]
+
+    def _script_files(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Return the resources with the user's script files and secret variables."""
+        files = self._pods.jobs.files
+        if files is None:
+            return []
+        brought = Brought(files, self._pods.secret, self._settings.secret_environment)
+        return ScriptFiles("script", brought, self._access, after, self._child()).ready
+
+    def _image_check(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Return the check of a prebuilt image, which must succeed before anything is created from it."""
+        placement = self._pods.placement
+        if placement.image != self._settings.of_cluster.image:
+            return []
+        from infra.places.cluster import image_check  # most stacks have their own image built
+
+        properties = {
+            "image": placement.image,
+            "pod": canonical(image_check.pod_of(placement, self._pods.asked_of_image)),
+            "namespace": self._access.namespace,
+            "kubeconfig": self._access.kubeconfig,
+        }
+        options = pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True)
+        return [image_check.ImageCheck(image_check.NAME, properties, options)]
+
+    def _modules(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Return the resources with the project's modules, for pods of a prebuilt image."""
+        modules = self._pods.placement.modules
+        return ProjectModules("modules", modules, self._access, after, self._child()).ready if modules else []
+
+    def _storage(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Return the resources that must exist before a run can use its storage."""
+        wanted = self._wanted_storage()
+        if wanted is None:
+            return []
+        from infra.places.cluster.components.training_storage import TrainingStorage
+
+        return TrainingStorage("storage", wanted, self._access, after, self._child()).ready
+
+    def _wanted_storage(self) -> "WantedStorage | None":
+        storage, pods, minutes = self._settings.storage, self._pods, self._settings.run_timeout_minutes
+        if storage is None or pods.storage is None:
+            return None
+        from infra.places.cluster.components.training_storage import WantedStorage
+        from infra.storage import data_of
+
+        data = data_of(self._settings)
+        return WantedStorage(self._settings.stack, storage, pods.storage, pods.placement, minutes, data)
+
+    def _before_run(self) -> "Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None":
+        """Return the function that creates a run's credentials; None if runs have none of their own."""
+        wanted = self._wanted_storage()
+        if wanted is None or not wanted.storage.role:
+            return None
+        from infra.places.cluster.components.training_storage import run_credentials
+
+        return lambda plan, options: run_credentials(plan, self._identity(plan), wanted, self._access, options)
+
+    def _identity(self, plan: RunPlan) -> str:
+        """Return the value that replaces a run's Job when it changes; a kept baseline's excludes the measurement."""
+        kept = self._settings.keep_baseline and ARMS[plan.arm].role == "reference"
+        return plan.own_key if kept else f"{plan.own_key} {plan.measurement}"
+
+    def _storage_rules(self) -> Sequence[Manifest]:
+        """Return the network policy's rules for storage; empty if a preview cannot resolve the server."""
+        if self._settings.storage is None:
+            return ()
+        from infra.places.cluster.manifests import storage_access
+
+        try:
+            where = storage_access.reached(self._settings.storage)
+        except OSError:
+            return ()
+        return storage_access.egress(where) if where else ()
+
+    def _network(self) -> TrainingNamespace:
+        """Create the namespace and its network policies, which must exist before any pod."""
+        settings, access = self._settings.of_cluster, self._access
+        wanted = NetworkSettings(
+            create_namespace=settings.create_namespace,
+            operator=settings.operator == "install",
+            pod_range=access.traits.pod_range,
+            native_ports=(indexed_job.PORT,) if self._pods.jobs.files is None else (),
+            egress=settings.egress,
+            storage=self._storage_rules(),
+        )
+        return TrainingNamespace("network", wanted, access, self._child())
+
+    def _operator(self, namespace: pulumi.Input[str], after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Return the given resources, and the operator's release if it is installed."""
+        settings, access = self._settings.of_cluster, self._access
+        if settings.operator != "install":
+            return after
+        digest = settings.kuberay_chart_digest or ""
+        source = Source(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version, digest)
+        wanted_operator = OperatorSettings(source, chart.find(source), self._pods.placement, namespace)
+        operator = Operator("operator", wanted_operator, access, after, self._child())
+        return [*after, operator.release]

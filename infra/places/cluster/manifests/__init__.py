@@ -1,0 +1,1 @@
+"""What is declared in a cluster, as dicts: pure builders, and no Pulumi."""

@@ -1,0 +1,209 @@
+"""The namespace and its network policies: deny everything, then allow what the arms need. Pure: dicts, no Pulumi.
+
+In a namespace that this stack creates, every pod is denied first. An existing namespace may contain foreign pods, and
+no policy selects those: a selected pod loses all traffic that no policy allows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from infra.places.cluster.manifests.operator import OPERATOR_LABELS
+from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
+from infra.settings.rules import Destination
+
+API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
+"""Ports of the Service and of EKS, GKE and AKS; of kubeadm, k3s and OpenShift; of Minikube; of MicroK8s; of IBM
+Cloud."""
+OURS = {PROJECT_LABEL: PROJECT}
+"""The label of every pod that this project declares. KubeRay's own labels are on the pods of foreign Ray clusters,
+too."""
+DNS_PORT, OPENSHIFT_DNS_PORT = 53, 5353
+CLUSTER_DNS = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+    "podSelector": {
+        "matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "node-local-dns"]}]
+    },
+}
+OPENSHIFT_DNS = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}},
+    "podSelector": {"matchLabels": {"dns.operator.openshift.io/daemonset-dns": "default"}},
+}
+LINK_LOCAL = "169.254.0.0/16"
+Network = IPv4Network | IPv6Network
+METADATA: tuple[Network, ...] = (
+    IPv4Network(LINK_LOCAL),
+    IPv6Network("fe80::/10"),
+    IPv6Network("fd00:ec2::/32"),  # AWS: of instances, of tasks and of pods
+    IPv4Network("168.63.129.16/32"),  # Azure's WireServer, which gives a node its certificates
+    IPv6Network("fd20:ce::/64"),  # Google Cloud
+    IPv4Network("100.100.100.200/32"),  # Alibaba Cloud
+    IPv4Network("192.0.0.192/32"),  # Oracle Cloud
+    IPv6Network("fd00:c1::/64"),  # the same
+    IPv4Network("192.80.8.124/32"),  # Equinix Metal
+)
+"""Addresses where clouds hand out a node's credentials: link-local ones, which most use, and some clouds' own."""
+NODE_DNS = (
+    LINK_LOCAL,
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "34.118.224.0/20",
+)
+"""Addresses where a node's DNS cache answers (NodeLocal DNSCache, AKS LocalDNS): its own, or that of the cluster's DNS
+Service, which no pod selector matches. Link-local, private and shared ranges (RFC 3927, 1918, 6598), and the range that
+GKE gives its Services. IPv4 only: not every network policy agent accepts both kinds together."""
+
+
+def namespace(name: str) -> Manifest:
+    """Return the namespace, which admits only pods of Pod Security `restricted`."""
+    levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    return {"metadata": {"name": name, "labels": {PROJECT_LABEL: PROJECT, **levels}}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings:
+    """The settings that determine a stack's network policies."""
+
+    create_namespace: bool
+    operator: bool
+    """Whether KubeRay's operator runs in the namespace."""
+    pod_range: str | None
+    """The range of pod addresses if the dashboard has a NodePort; None if it has none."""
+    native_ports: tuple[int, ...]
+    """The ports on which pods of the native arm talk to each other; empty for all ports, which a user's script may
+    need."""
+    egress: tuple[Destination, ...] = ()
+    """Destinations outside of the cluster that the project's pods may call."""
+    storage: Sequence[Manifest] = ()
+    """Rules that let the pods reach their storage."""
+
+
+def policies(settings: NetworkSettings) -> dict[str, Manifest]:
+    """Return the specs of the network policies by name."""
+    everyone: Manifest = {} if settings.create_namespace else {"matchLabels": dict(OURS)}
+    specs: dict[str, Manifest] = {
+        "default-deny": {"podSelector": everyone, "policyTypes": ["Ingress", "Egress"]},
+        "dns": {"podSelector": everyone, "policyTypes": ["Egress"], "egress": _to_dns()},
+        "ray-cluster": _among({**OURS, **CLUSTER_LABELS}),
+        "native-workers": _among(_component("native"), *settings.native_ports),
+        "submitter": _to_head(),
+        "dashboard": _from_submitter(),
+    }
+    if settings.egress:
+        specs["egress"] = _to_outside(settings.egress)
+    if settings.storage:
+        specs["storage"] = _to_storage(settings.storage)
+    if settings.operator:
+        specs["operator"] = _operator()
+    if settings.pod_range:
+        specs["dashboard-node-port"] = _from_nodes(settings.pod_range)
+    return specs
+
+
+def object_name(policy: str) -> str:
+    """Return the name of a policy's object, prefixed: other policies may be called `default-deny`."""
+    return f"{PROJECT}-{policy}"
+
+
+def _component(name: str) -> dict[str, str]:
+    return {**OURS, COMPONENT_LABEL: name}
+
+
+def _head() -> Manifest:
+    return {"matchLabels": {**OURS, **HEAD_LABELS}}
+
+
+def _ports(*ports: int, protocols: tuple[str, ...] = ("TCP",)) -> list[Manifest]:
+    return [{"protocol": protocol, "port": port} for port in ports for protocol in protocols]
+
+
+def _to_dns() -> list[Manifest]:
+    """Return the rules for the cluster's DNS in every distribution, and for no server of the Internet."""
+    both = ("UDP", "TCP")
+    return [
+        {
+            "to": [CLUSTER_DNS, *({"ipBlock": {"cidr": cidr}} for cidr in NODE_DNS)],
+            "ports": _ports(DNS_PORT, protocols=both),
+        },
+        {"to": [OPENSHIFT_DNS], "ports": _ports(OPENSHIFT_DNS_PORT, protocols=both)},
+    ]
+
+
+def _among(chosen: dict[str, str], *ports: int) -> Manifest:
+    """Allow pods with these labels to talk to each other; on all ports if none is given (Ray's workers choose
+    theirs)."""
+    peers = [{"podSelector": {"matchLabels": dict(chosen)}}]
+    limit = {"ports": _ports(*ports)} if ports else {}
+    return {
+        "podSelector": {"matchLabels": dict(chosen)},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": peers, **limit}],
+        "egress": [{"to": peers, **limit}],
+    }
+
+
+def _to_head() -> Manifest:
+    return {
+        "podSelector": {"matchLabels": _component("ray-submitter")},
+        "policyTypes": ["Egress"],
+        "egress": [{"to": [{"podSelector": _head()}], "ports": _ports(DASHBOARD_PORT)}],
+    }
+
+
+def _from_submitter() -> Manifest:
+    submitter = {"podSelector": {"matchLabels": _component("ray-submitter")}}
+    return {
+        "podSelector": _head(),
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [submitter], "ports": _ports(DASHBOARD_PORT)}],
+    }
+
+
+def _to_outside(destinations: tuple[Destination, ...]) -> Manifest:
+    egress = [{"to": [{"ipBlock": block(each.cidr)}], "ports": _ports(each.port)} for each in destinations]
+    return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": egress}
+
+
+def _to_storage(rules: Sequence[Manifest]) -> Manifest:
+    return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": list(rules)}
+
+
+def block(cidr: str) -> Manifest:
+    """Return an IP block without the addresses of metadata servers inside a larger range."""
+    network = ip_network(cidr)
+    within = [
+        kept for kept in METADATA if kept.version == network.version and kept != network and _is_in(kept, network)
+    ]
+    return {"cidr": cidr, **({"except": list(map(str, within))} if within else {})}
+
+
+def _is_in(inner: Network, outer: Network) -> bool:
+    return inner.network_address in outer and inner.prefixlen >= outer.prefixlen
+
+
+def _from_nodes(pod_range: str) -> Manifest:
+    """Allow the dashboard's port from nodes, whose addresses NodePort traffic has, and not from pods, which have their
+    own."""
+    nodes = {"ipBlock": {"cidr": "0.0.0.0/0", "except": [pod_range]}}
+    return {
+        "podSelector": _head(),
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [nodes], "ports": _ports(DASHBOARD_PORT)}],
+    }
+
+
+def _operator() -> Manifest:
+    """Allow KubeRay's operator DNS and the API server, whose address may change during the cluster's life; nothing
+    calls it.
+
+    The pod is Helm's, without our label, so this policy alone selects it in an existing namespace.
+    """
+    return {
+        "podSelector": {"matchLabels": dict(OPERATOR_LABELS)},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [],
+        "egress": [*_to_dns(), {"ports": _ports(*API_SERVER_PORTS)}],
+    }

@@ -1,0 +1,48 @@
+"""KubeRay's operator: its chart and the values of its Helm release. Pure: dicts, no Pulumi."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from infra.places.cluster.chart import Chart, Source
+from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
+
+RELEASE = "ray-worth-it-operator"
+"""Differs from KubeRay's usual name: the namespace may already have a release of that name."""
+DEPLOYMENT = "kuberay-operator"
+OPERATOR_LABELS = {"app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/instance": RELEASE}
+"""Labels that tell the pod of this release from another's; Helm sets them."""
+SIZE = Size(0.1, "512Mi")
+
+
+@dataclass(frozen=True)
+class OperatorSettings:
+    """The settings of an operator to install."""
+
+    source: Source
+    chart: Chart
+    """The chart fetched from the source."""
+    placement: Placement
+    namespace: Any
+    """A namespace's name; an output if the program creates it: Helm cannot uninstall a release whose namespace is gone,
+    and Pulumi deletes first what reads it."""
+
+
+def values(placement: Placement, namespace: str) -> Manifest:
+    """Return Helm values for an operator that watches one namespace, and passes its Pod Security."""
+    return {
+        "fullnameOverride": DEPLOYMENT,
+        "singleNamespaceInstall": True,
+        "watchNamespace": [namespace],
+        "resources": SIZE.resources(),
+        "podSecurityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "imagePullSecrets": [{"name": name} for name in placement.pull_secrets],
+        "nodeSelector": dict(placement.node_selector),
+        "tolerations": [dict(toleration) for toleration in placement.tolerations],
+    }

@@ -1,0 +1,159 @@
+"""The common parts of every pod that the program declares: identity, security, size, placement. Pure: dicts, no Pulumi.
+
+Every pod passes Pod Security `restricted`, holds no service account token, and has requests equal to its limits: so no
+pod gains what another does not use, which a measurement would show.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # most stacks have their own image built
+    from infra.places.cluster.manifests.project_modules import Modules
+
+Manifest = dict[str, Any]
+
+PROJECT_LABEL = "app.kubernetes.io/part-of"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+RUN_LABEL = "ray-worth-it/run"
+STACK_ANNOTATION = "ray-worth-it/stack"
+"""The annotation of a run's Job with its stack. No label: a stack's name may be too long, or end with other
+characters."""
+PROJECT = "ray-worth-it"
+USER = 1000
+"""The image's user: a number, because the kubelet cannot tell whether a name is root."""
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 (of the pod)
+RESULTS = "/results"
+"""The folder in which `training.launch.pod.run` keeps a run's files."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """The CPUs and memory that a container may use, and is guaranteed."""
+
+    cpus: float
+    memory: str
+
+    def resources(self) -> Manifest:
+        """Return equal requests and limits."""
+        amounts = {"cpu": f"{round(self.cpus * 1000)}m", "memory": self.memory}
+        return {"requests": amounts, "limits": dict(amounts)}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The image of the pods, the nodes they may use, and their resources other than CPUs and memory."""
+
+    image: str
+    pull_secrets: Sequence[str] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    shared_memory: str | None = None
+    """The size of /dev/shm; None for the container runtime's default."""
+    scratch: str | None = None
+    """The size of each writable folder; None for as much as the node has."""
+    modules: "Modules | None" = None
+    """The project's modules, if the image lacks them."""
+
+    def starts(self, module: str) -> list[str]:
+        """Return the command that starts a module of the project with the image's Python."""
+        return [*(self.modules.start if self.modules else ("python", "-m")), module]
+
+
+def labels(component: str, **more: str) -> dict[str, str]:
+    """Return the labels of a pod, by which network policies select it."""
+    return {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: component, **more}
+
+
+def container(
+    name: str, image: str, size: Size, *, command: Sequence[str] = (), environment: Mapping[str, Any] | None = None
+) -> Manifest:
+    """Return a container; an environment value is a text, or a dict as in `valueFrom`."""
+    variables = [
+        {"name": key, "valueFrom": value} if isinstance(value, dict) else {"name": key, "value": value}
+        for key, value in (environment or {}).items()
+    ]
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",  # the tag is a hash of the content, or what the user chose
+        **({"command": list(command)} if command else {}),
+        **({"env": variables} if variables else {}),
+        "resources": size.resources(),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",  # the last lines reach the error of `pulumi up`
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "results", "mountPath": RESULTS}],  # noqa: S108
+    }
+
+
+def mounted(pod: Manifest, name: str, path: str, source: Manifest, *, read_only: bool = True) -> Manifest:
+    """Return the pod's spec with another volume mounted in its container."""
+    mount = {"name": name, "mountPath": path, **({"readOnly": True} if read_only else {})}
+    return {**_with(pod, "volumeMounts", mount), "volumes": [*pod["volumes"], {"name": name, **source}]}
+
+
+def with_variables(pod: Manifest, **variables: str) -> Manifest:
+    """Return the pod's spec with more variables in its container."""
+    return _with(pod, "env", *({"name": key, "value": value} for key, value in variables.items()))
+
+
+def referred(pod: Manifest, variables: Manifest) -> Manifest:
+    """Return the pod's spec with more variables in its container, each a dict as in `valueFrom`."""
+    return _with(pod, "env", *({"name": key, "valueFrom": value} for key, value in variables.items()))
+
+
+def _with(pod: Manifest, part: str, *more: Manifest) -> Manifest:
+    (main,) = pod["containers"]
+    return {**pod, "containers": [{**main, part: [*main.get(part, ()), *more]}]}
+
+
+def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | None = None, **more: Any) -> Manifest:
+    """Return the spec of a pod with one container; `spread` are labels of pods that share a node only if they must."""
+    spec = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [main],
+        "volumes": [{"name": name, "emptyDir": _limited(placement.scratch)} for name in ("tmp", "results")],
+        **({"topologySpreadConstraints": [_spread(spread)]} if spread else {}),
+        **({"imagePullSecrets": [{"name": name} for name in placement.pull_secrets]} if placement.pull_secrets else {}),
+        **({"nodeSelector": dict(placement.node_selector)} if placement.node_selector else {}),
+        **(
+            {"tolerations": [dict(toleration) for toleration in placement.tolerations]} if placement.tolerations else {}
+        ),
+        **more,
+    }
+    if placement.modules:
+        spec = placement.modules.mounted_in(spec)
+    if not placement.shared_memory:
+        return spec
+    return mounted(
+        spec,
+        "shm",
+        SHARED_MEMORY,
+        {"emptyDir": {"medium": "Memory", **_limited(placement.shared_memory)}},
+        read_only=False,
+    )
+
+
+def _limited(size: str | None) -> Manifest:
+    return {"sizeLimit": size} if size else {}
+
+
+def _spread(chosen: Mapping[str, str]) -> Manifest:
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": dict(chosen)},
+    }

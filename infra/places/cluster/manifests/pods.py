@@ -1,0 +1,143 @@
+"""The pods of a stack, derived from its settings: image, placement, sizes, and everything Kubernetes gets of a run.
+Pure.
+
+`measurement` declares these, and `infra.plan` puts them into the hashes of the runs: so whatever changes a pod of any
+arm is another measurement, whichever setting, file or line of this program it comes from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infra.image import spec as image_spec
+from infra.image.spec import Content
+from infra.places.cluster.manifests import jobs, ray_cluster
+from infra.places.cluster.manifests.jobs import JobSettings
+from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
+from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
+from infra.places.cluster.manifests.script_files import Secret
+from infra.plan import RunPlan
+from infra.settings.rules import Destination
+from infra.settings.settings import ClusterSettings, Settings
+from training.contract.arms import ARMS
+from training.contract.workload import named
+
+if TYPE_CHECKING:
+    from infra.places.cluster.manifests.project_modules import Modules
+    from infra.places.cluster.manifests.storage_access import InPods
+
+
+@dataclass(frozen=True)
+class Pods:
+    """The components of a stack's pods."""
+
+    content: Content
+    """The contents of the training image, if it is built here."""
+    namespace: str
+    kuberay_version: str
+    placement: Placement
+    ray_cluster: RayClusterSettings
+    jobs: JobSettings
+    egress: tuple[Destination, ...]
+    """Destinations outside of the cluster that the pods may call."""
+    asked_of_image: Mapping[str, Any]
+    """The requirements of a prebuilt image."""
+    secret: Secret | None
+    """The names of the secret variables; None if there are none."""
+    storage: "InPods | None"
+    """The storage that pods are given; None if nothing outlives them."""
+
+    def of_run(self, plan: RunPlan) -> Manifest:
+        """Return everything that Kubernetes gets of a run but the Job's deadline, which ends a run and does not change
+        it."""
+        job = jobs.job(plan, self.jobs)
+        job.pop("activeDeadlineSeconds", None)
+        of_arm: Manifest = {"namespace": self.namespace, "job": job, "service": jobs.service(plan)}
+        if self.egress:
+            of_arm["egress"] = [f"{target.cidr}:{target.port}" for target in self.egress]
+        if ARMS[plan.arm].start != "ray":
+            return of_arm
+        return of_arm | {"kuberay": self.kuberay_version, "rayCluster": ray_cluster.spec(self.ray_cluster)}
+
+
+def pods_of(settings: Settings) -> Pods:
+    """Return the pods that the settings of a cluster's stack describe; reads the files that the image is built from."""
+    cluster, recipe, versions = settings.of_cluster, settings.recipe, image_spec.expected_versions()
+    workload = named(recipe.workload)
+    files = workload.files(recipe)
+    modules = _modules(workload.name) if cluster.image and files else None
+    in_image = (workload.data(recipe), settings.dataset_path) if not settings.data_in_storage else ("", None)
+    content = Content(workload.name, cluster.base_image, *in_image, settings.requirements)
+    placement = Placement(
+        image=_image(cluster, content),
+        shared_memory=cluster.shared_memory.text if cluster.shared_memory else None,
+        scratch=cluster.scratch.text if cluster.scratch else None,
+        pull_secrets=cluster.image_pull_secrets,
+        node_selector=cluster.node_selector,
+        tolerations=cluster.tolerations,
+        modules=modules,
+    )
+    secret = Secret(tuple(sorted(settings.secret_environment)), settings.secret_digest or "")
+    secret_or_none = secret if secret.names else None
+    environment = jobs.environment({} if modules else versions, secret_or_none)
+    worker, storage = Size(recipe.worker_cpus, cluster.worker_memory.text), _storage(settings)
+    return Pods(
+        content=content,
+        namespace=cluster.namespace,
+        kuberay_version=cluster.kuberay_version,
+        placement=placement,
+        ray_cluster=RayClusterSettings(
+            workers=recipe.workers,
+            head=Size(cluster.head_cpus, cluster.head_memory.text),
+            worker=worker,
+            ray_version=modules.ray_version if modules else versions["ray"],
+            placement=placement,
+            environment=environment,
+            storage=storage,
+        ),
+        jobs=JobSettings(
+            stack=settings.stack,
+            worker=worker,
+            wide=Size(worker.cpus * recipe.workers, str(recipe.workers * cluster.worker_memory.bytes)),
+            placement=placement,
+            timeout_minutes=settings.run_timeout_minutes,
+            dataset_flags=_dataset_flags(settings, content),
+            environment=environment,
+            files=files,
+            storage=storage,
+        ),
+        egress=cluster.egress,
+        asked_of_image=modules.asked_of_image(recipe) if modules else _needs_of_image(versions, recipe.workload),
+        secret=secret_or_none,
+        storage=storage,
+    )
+
+
+def _storage(settings: Settings) -> "InPods | None":
+    if settings.storage is None:
+        return None
+    from infra.places.cluster.manifests.storage_access import in_pods  # of what most stacks do without
+
+    return in_pods(settings.storage)
+
+
+def _dataset_flags(settings: Settings, content: Content) -> tuple[str, ...]:
+    """Return the flags by which a run finds its data: in storage, or in the image."""
+    return (f"--dataset-path={settings.dataset_path}",) if settings.data_in_storage else tuple(content.dataset_flag())
+
+
+def _needs_of_image(versions: Mapping[str, str], workload: str) -> Mapping[str, Any]:
+    """Return the requirements of an image built from this project for one workload: it holds no other workload's
+    modules."""
+    return {"least": {}, "exact": versions, "modules": {f"training.workloads.{workload}.workload": ""}}
+
+
+def _modules(workload: str) -> "Modules":
+    from infra.places.cluster.manifests import project_modules  # of what most stacks do without
+
+    return project_modules.of_workload(workload)
+
+
+def _image(cluster: ClusterSettings, content: Content) -> str:
+    """Return the name of the training image: the user's, or that of the one which is built here."""
+    return cluster.image or f"{cluster.image_registry or image_spec.NAME}:{content.tag()}"

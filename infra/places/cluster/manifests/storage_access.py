@@ -1,0 +1,189 @@
+"""The pods' access to a stack's storage: mount, variables, identity, their objects, and the policy. Pure: dicts.
+
+The program's credentials, or those created for a run, reach pods as a file in AWS' format: the kubelet updates it in
+pods that keep running, such as Ray's, and S3 clients read it again. No manifest contains a value.
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from infra.places.cluster.manifests import pod_parts
+from infra.places.cluster.manifests.jobs import JOB_NAME, STORAGE
+from infra.places.cluster.manifests.network import block
+from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION, Manifest, Placement, Size
+from infra.settings.rules import KEY, KEY_ID, MOUNTED, SESSION
+from infra.settings.settings import Claim, Storage
+from training.launch.storage.run_storage import CREDENTIALS_FILE
+
+CLAIM = "training-storage"
+"""The claim's name."""
+SECRET, ROLE_SECRET = "ray-worth-it-storage", "ray-worth-it-storage-role"
+"""Names of the Secrets with the file: one for the program's credentials, one for a role's. They are never the same:
+each is deleted with what created it."""
+FOLDER, _, FILE = CREDENTIALS_FILE.rpartition("/")
+"""The folder and the file in which pods find the credentials."""
+FOLDER_VARIABLE, JOB_VARIABLE = "STORAGE", "JOB_NAME"
+"""Variables of a run's Job: its measurement's folder in storage, and its own name."""
+PROBE = Size(0.1, "512Mi")
+PORTS = {"http": 80, "https": 443}
+IN_CLUSTER = (".svc", ".svc.cluster.local")
+"""The endings of host names inside the cluster."""
+ANYWHERE = ("0.0.0.0/0", "::/0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InPods:
+    """The storage settings that pods are given."""
+
+    address: str
+    variables: Mapping[str, str]
+    claim: bool
+    secret: str | None
+    """The name of an existing Secret with variables."""
+    file: str | None
+    """The name of the stack's own Secret with a credentials file."""
+    service_account: str | None
+
+    def mounted_in(self, pod: Manifest) -> Manifest:
+        """Return the pod's spec with access to the storage."""
+        spec = pod_parts.with_variables(pod, **self.variables, **(_by_file() if self.file else {}))
+        if self.secret:
+            spec = pod_parts.referred(spec, _references(self.secret))
+        if self.file:
+            # Optional: the pods of Ray are there before the first run, and so before credentials are made for it
+            source: Manifest = {"secret": {"secretName": self.file, "optional": True}}
+            spec = pod_parts.mounted(spec, "storage-credentials", FOLDER, source)
+        if self.claim:
+            source = {"persistentVolumeClaim": {"claimName": CLAIM}}
+            spec = pod_parts.mounted(spec, "storage", MOUNTED, source, read_only=False)
+        return {**spec, "serviceAccountName": self.service_account} if self.service_account else spec
+
+    @property
+    def flag(self) -> str:
+        """Return the flag with the run's own folder. Kubernetes expands the two variables."""
+        return f"--storage=$({FOLDER_VARIABLE})/$({JOB_VARIABLE})"
+
+    def kept(self, pod: Manifest) -> Manifest:
+        """Return a run's pod with the variables that its flag refers to."""
+        names: Manifest = {
+            FOLDER_VARIABLE: {"fieldRef": {"fieldPath": f"metadata.annotations['{STORAGE}']"}},
+            JOB_VARIABLE: JOB_NAME,
+        }
+        (main,) = pod["containers"]
+        set_names = {variable["name"] for variable in main.get("env", ())}
+        return pod_parts.referred(pod, {name: source for name, source in names.items() if name not in set_names})
+
+
+def in_pods(storage: Storage) -> InPods:
+    """Return the pods' storage settings; disables the metadata server, which no policy opens, so that no client waits
+    for it."""
+    variables = {**storage.variables(), **({"AWS_EC2_METADATA_DISABLED": "true"} if storage.is_remote else {})}
+    return InPods(
+        address=storage.address,
+        variables=variables,
+        claim=storage.claim is not None,
+        secret=storage.secret,
+        file=SECRET if storage.credentials else ROLE_SECRET if storage.role else None,
+        service_account=storage.service_account,
+    )
+
+
+def _by_file() -> dict[str, str]:
+    return {"AWS_SHARED_CREDENTIALS_FILE": CREDENTIALS_FILE}
+
+
+def _references(secret: str) -> Manifest:
+    """Return references to the Secret's keys. The session token is optional: long-lived keys have none."""
+    return {
+        name: {"secretKeyRef": {"name": secret, "key": name, **({"optional": True} if name == SESSION else {})}}
+        for name in (KEY_ID, KEY, SESSION)
+    }
+
+
+def credentials_file(credentials: Mapping[str, str]) -> str:
+    """Return the file as AWS' tools read it: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html."""
+    return "\n".join(["[default]", *(f"{name.lower()} = {value}" for name, value in credentials.items()), ""])
+
+
+def claim(wanted: Claim) -> Manifest:
+    """Return the spec of the claim."""
+    return {
+        "accessModes": ["ReadWriteMany" if wanted.by_many_nodes else "ReadWriteOnce"],
+        "resources": {"requests": {"storage": wanted.size}},
+        **({"storageClassName": wanted.storage_class} if wanted.storage_class else {}),
+    }
+
+
+def claim_object(wanted: Claim, stack: str, namespace: str) -> Manifest:
+    """Return the claim, annotated with its stack."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": CLAIM,
+            "namespace": namespace,
+            "labels": {pod_parts.PROJECT_LABEL: pod_parts.PROJECT},
+            "annotations": {STACK_ANNOTATION: stack},
+        },
+        "spec": claim(wanted),
+    }
+
+
+def probe(address: str, way: str, placement: Placement, storage: InPods, data: str) -> Manifest:
+    """Return the template of a pod that uses storage as runs will, from the same place, and looks for their `data`
+    there."""
+    command = [*placement.starts("training.launch.storage.probe"), address, f"--way={way}"]
+    command += [f"--data={data}"] if data else []
+    main = pod_parts.container("storage-probe", placement.image, PROBE, command=command)
+    pod = storage.mounted_in(pod_parts.pod(main, placement))
+    return {"metadata": {"labels": pod_parts.labels("storage-probe")}, "spec": pod}
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The address of a storage server, in terms of a network policy."""
+
+    port: int
+    namespace: str | None = None
+    """The namespace of a server in the cluster itself."""
+    addresses: tuple[str, ...] = ()
+    """Ranges of the server's addresses."""
+
+
+def reached(storage: Storage) -> Reached | None:
+    """Return the storage server's address; None for storage without a network. Raises OSError for an unknown host name.
+
+    The addresses of a name in the Internet change by the minute, and NetworkPolicy knows no names: so all addresses are
+    opened, on this one port, except the metadata servers. Addresses of a name in a private network are stable.
+    """
+    if not storage.is_remote:
+        return None
+    if storage.endpoint is None:
+        return Reached(PORTS["https"], addresses=ANYWHERE)
+    server = urlsplit(storage.endpoint)
+    host, port = server.hostname or "", server.port or PORTS[server.scheme]
+    if is_in_cluster(storage):
+        return Reached(port, namespace=host.split(".")[1])
+    if host.endswith((".amazonaws.com", ".googleapis.com")):
+        return Reached(port, addresses=ANYWHERE)
+    addresses = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    if addresses != {host} and any(ip_address(address).is_global for address in addresses):
+        return Reached(port, addresses=ANYWHERE)
+    return Reached(port, addresses=tuple(sorted(f"{address}/{128 if ':' in address else 32}" for address in addresses)))
+
+
+def is_in_cluster(storage: Storage) -> bool:
+    """Return whether the storage server's name is known only inside the cluster."""
+    return bool(storage.endpoint) and str(urlsplit(storage.endpoint).hostname).endswith(IN_CLUSTER)
+
+
+def egress(where: Reached) -> list[dict[str, Any]]:
+    """Return the rules of a network policy that open the storage server, and nothing else."""
+    to: list[Manifest] = [{"ipBlock": block(cidr)} for cidr in where.addresses]
+    if where.namespace:
+        to.append({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": where.namespace}}})
+    return [{"to": to, "ports": [{"protocol": "TCP", "port": where.port}]}]

@@ -1,0 +1,160 @@
+"""A run as a Job."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.places.cluster.manifests import jobs
+from infra.places.cluster.manifests.jobs import JobSettings
+from infra.places.cluster.manifests.pod_parts import Placement, Size
+from infra.plan import RunPlan
+from policy.pod_security import violations
+from training.contract.arms import ARMS as ALL_ARMS
+from training.launch import entry
+from training.workloads.cnn.recipe import CnnRecipe
+
+DATA = str(Path(__file__).parent)
+"""A folder that is there, which the entry points look at."""
+SETTINGS = JobSettings(
+    stack="ci",
+    worker=Size(0.4, "1Gi"),
+    wide=Size(1.2, "3221225472"),
+    placement=Placement("image:1"),
+    timeout_minutes=60,
+    dataset_flags=(f"--dataset-path={DATA}",),
+    environment={"A": "b"},
+)
+ARMS = tuple(arm for arm in ALL_ARMS if arm != "tuned")
+"""Those that a cluster can have."""
+RECIPE = CnnRecipe(workers=3, worker_cpus=0.4, sync_batch_norm=True, dataset="cifar10")
+
+
+def plan(arm: str, recipe: CnnRecipe = RECIPE) -> RunPlan:
+    """A planned run."""
+    return RunPlan(name=f"{arm}-1", arm=arm, repeat=1, recipe=recipe, own_key="own", measurement="all")
+
+
+def pod(arm: str) -> dict[str, Any]:
+    """The pod of an arm's Job."""
+    return dict(jobs.job(plan(arm), SETTINGS)["template"]["spec"])
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_pods_pass_pod_security(arm: str) -> None:
+    """Pod Security looks at pods only: a Job would be accepted, and its pods refused."""
+    assert [] == violations(pod(arm))
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_job_runs_once_and_not_for_ever(arm: str) -> None:
+    """A second attempt would be another measurement."""
+    job = jobs.job(plan(arm), SETTINGS)
+
+    assert (0, 3600, "Never") == (job["backoffLimit"], job["activeDeadlineSeconds"], pod(arm)["restartPolicy"])
+    assert "ttlSecondsAfterFinished" not in job
+
+
+@pytest.mark.parametrize("arm", ["baseline", "wide", "native"])
+def test_flags_are_those_that_the_entry_point_reads(arm: str) -> None:
+    """Every field of the recipe arrives as it was."""
+    (main,) = pod(arm)["containers"]
+    module, own, *flags = main["command"][2:]
+
+    request = entry.parse(arm, None, ["--result", "/results/result.json", *flags])
+
+    assert ("training.launch.pod.run", arm) == (module, own)
+    assert DATA == request.dataset_path
+    assert RECIPE.for_arm(arm) == request.recipe.for_arm(arm)
+
+
+def test_the_ray_arm_submits_under_the_job_s_name() -> None:
+    """An interrupted run can be found, and two Jobs never share a Ray job."""
+    (main,) = pod("ray")["containers"]
+    before, after = main["command"][: main["command"].index("--")], main["command"][main["command"].index("--") + 1 :]
+
+    assert "training.launch.ray.submit" in before
+    assert {"--submission-id=$(JOB_NAME)", "--stack=ci"} <= set(before)
+    assert RECIPE == entry.parse("ray", None, ["--result", "/results/r.json", *after]).recipe
+    assert jobs.SUBMITTER.resources() == main["resources"]
+
+
+def test_only_the_submitter_gets_ray_s_token() -> None:
+    """By reference: its value is in no manifest."""
+    with_token = [arm for arm in ARMS if "RAY_AUTH_TOKEN" in str(pod(arm))]
+
+    assert ["ray"] == with_token
+    (main,) = pod("ray")["containers"]
+    (token,) = [one["valueFrom"]["secretKeyRef"] for one in main["env"] if one["name"] == "RAY_AUTH_TOKEN"]
+    assert token["optional"]  # without it the pod starts, and says that the RayCluster is gone
+
+
+def test_native_pods_have_names_that_resolve_before_they_are_ready() -> None:
+    """TensorFlow's workers wait for each other, so none is ever ready first."""
+    service = jobs.service(plan("native"))
+    job = jobs.job(plan("native"), SETTINGS)
+
+    assert service is not None
+    assert ("None", True) == (service["clusterIP"], service["publishNotReadyAddresses"])
+    assert service["selector"].items() <= job["template"]["metadata"]["labels"].items()
+    assert ("Indexed", 3, 3) == (job["completionMode"], job["completions"], job["parallelism"])
+    assert "native-1" == job["template"]["spec"]["subdomain"]
+
+
+def test_the_service_selects_this_run_alone() -> None:
+    """Pods of an earlier repeat, ended or not, must not answer."""
+    service = jobs.service(replace(plan("native"), name="native-2"))
+
+    assert service is not None
+    assert (
+        not service["selector"].items() <= jobs.job(plan("native"), SETTINGS)["template"]["metadata"]["labels"].items()
+    )
+
+
+def test_arms_that_train_alike_have_alike_pods() -> None:
+    """The baseline gets the CPUs and memory of one worker, no more."""
+    sizes = [pod(arm)["containers"][0]["resources"] for arm in ("baseline", "native")]
+
+    assert [SETTINGS.worker.resources()] * 2 == sizes
+
+
+def test_the_wide_pod_has_what_all_workers_have() -> None:
+    """One process with their CPUs and their memory, and no other to find."""
+    (main,) = pod("wide")["containers"]
+
+    assert SETTINGS.wide.resources() == main["resources"]
+    assert jobs.service(plan("wide")) is None
+    assert "--workers=3" in main["command"]
+
+
+def test_a_change_of_the_measurement_makes_another_job() -> None:
+    """A Job's template can't be changed: a new hash in it replaces the Job."""
+    annotations = jobs.job(plan("ray"), SETTINGS)["template"]["metadata"]["annotations"]
+
+    assert {jobs.OWN_KEY: "own", jobs.MEASUREMENT: "all"} == annotations
+
+
+def test_workers_do_not_change_the_baseline() -> None:
+    """So a kept baseline's Job stays as it is."""
+    more = replace(RECIPE, workers=4)
+
+    first, second = [jobs.job(plan("baseline", recipe), SETTINGS) for recipe in (RECIPE, more)]
+
+    assert first == second
+
+
+def test_native_pods_share_a_node_only_if_they_must() -> None:
+    """Those of this run: two on one node would not need the network, and would share its memory bandwidth."""
+    (constraint,) = pod("native")["topologySpreadConstraints"]
+    run = jobs.job(plan("native"), SETTINGS)["template"]["metadata"]["labels"]
+
+    assert (1, "kubernetes.io/hostname") == (constraint["maxSkew"], constraint["topologyKey"])
+    assert {"ray-worth-it/run": "native-1"} == constraint["labelSelector"]["matchLabels"]
+    assert constraint["labelSelector"]["matchLabels"].items() <= run.items()
+    assert not {"topologySpreadConstraints"} & (set(pod("baseline")) | set(pod("ray")))
+
+
+def test_a_training_process_knows_its_node() -> None:
+    """Its host's name is the pod's: the node's name is what the verdict compares."""
+    assert {"fieldRef": {"fieldPath": "spec.nodeName"}} == jobs.environment({})["TRAINING_NODE"]

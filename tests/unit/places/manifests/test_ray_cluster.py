@@ -1,0 +1,122 @@
+"""The RayCluster, also against the CRD of the pinned KubeRay."""
+
+from dataclasses import replace
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from infra.places.cluster.manifests import jobs, ray_cluster
+from infra.places.cluster.manifests.jobs import JobSettings
+from infra.places.cluster.manifests.pod_parts import Placement, Size
+from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
+from infra.plan import RunPlan
+from policy.pod_security import violations
+from tests.unit import crd
+from training.workloads.cnn.recipe import CnnRecipe
+
+SETTINGS = RayClusterSettings(
+    workers=2,
+    head=Size(1, "2Gi"),
+    worker=Size(0.4, "1Gi"),
+    ray_version="2.60.0",
+    placement=Placement("image:1", ["login"], {"pool": "a"}, [{"key": "b", "operator": "Exists"}]),
+    environment={"A": "b"},
+)
+
+
+def manifest(settings: RayClusterSettings = SETTINGS) -> dict[str, Any]:
+    """The whole object."""
+    metadata = {"name": ray_cluster.NAME, "annotations": ray_cluster.annotations(settings.workers)}
+    return {
+        "apiVersion": ray_cluster.API_VERSION,
+        "kind": ray_cluster.KIND,
+        "metadata": metadata,
+        "spec": ray_cluster.spec(settings),
+    }
+
+
+def templates(settings: RayClusterSettings = SETTINGS) -> list[dict[str, Any]]:
+    """The pod templates of head and workers."""
+    spec = ray_cluster.spec(settings)
+    return [spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]]
+
+
+def test_the_crd_allows_it() -> None:
+    """Every field exists and has its type in the CRD of the chart."""
+    crd.validate(manifest())
+
+
+def test_the_schema_sees_a_field_that_is_not_there() -> None:
+    """The API server drops unknown fields without a word."""
+    wrong = manifest()
+    wrong["spec"]["headGroupSpec"]["templat"] = {}
+
+    with pytest.raises(jsonschema.ValidationError, match="templat"):
+        crd.validate(wrong)
+
+
+def test_pods_pass_pod_security() -> None:
+    """Pod Security looks at pods only: a RayCluster would be accepted, and its pods refused."""
+    assert [[], []] == [violations(template["spec"]) for template in templates()]
+
+
+def test_replicas_go_together() -> None:
+    """KubeRay lowers replicas to maxReplicas without a word."""
+    group = ray_cluster.spec(replace(SETTINGS, workers=5))["workerGroupSpecs"][0]
+
+    assert [5, 5, 5] == [group[name] for name in ("replicas", "minReplicas", "maxReplicas")]
+
+
+def test_readiness_counts_this_many_workers() -> None:
+    """`up` goes on when the head and all of them are there."""
+    (waited,) = ray_cluster.annotations(5).values()
+
+    assert '["condition=HeadPodReady", "jsonpath={.status.readyWorkerReplicas}=5"]' == waited
+
+
+def test_the_head_trains_nothing_and_a_worker_holds_one() -> None:
+    """A fraction of a CPU is one compute thread, and one CPU to Ray."""
+    spec = ray_cluster.spec(SETTINGS)
+
+    assert "0" == spec["headGroupSpec"]["rayStartParams"]["num-cpus"]
+    assert "1" == spec["workerGroupSpecs"][0]["rayStartParams"]["num-cpus"]
+
+
+def test_a_token_is_asked_for() -> None:
+    """Ray runs code for whoever reaches it."""
+    assert {"mode": "token"} == ray_cluster.spec(SETTINGS)["authOptions"]
+
+
+def test_what_replaces_it_exists() -> None:
+    """A path that leads nowhere would let a changed template pass without new pods; workers are none of them."""
+    spec = ray_cluster.spec(SETTINGS)
+    group = spec["workerGroupSpecs"][0]
+
+    paths = {f"spec.{key}" for key in spec} | {f"spec.workerGroupSpecs[0].{key}" for key in group}
+
+    assert set(ray_cluster.REPLACE_ON) <= paths
+    assert not [path for path in ray_cluster.REPLACE_ON if "eplicas" in path]
+
+
+def test_ray_s_workers_have_the_priority_that_ray_gives_them() -> None:
+    """Ray as documented, in pods as on this machine: no setting of it but those that the ADR names."""
+    (main,) = templates()[1]["spec"]["containers"]
+
+    assert ["RAY_USAGE_STATS_ENABLED"] == [one["name"] for one in main["env"] if one["name"].startswith("RAY_")]
+    assert {"name": "A", "value": "b"} in main["env"]
+
+
+def test_workers_are_placed_as_native_s_pods_are() -> None:
+    """By what trains: counted with the head, both workers of two nodes could be on the one that the head is not on."""
+    native = RunPlan(name="native-1", arm="native", repeat=1, recipe=CnnRecipe(), own_key="", measurement="")
+    settings = JobSettings("ci", SETTINGS.worker, SETTINGS.worker, SETTINGS.placement, 60, (), {})
+    (of_native,) = jobs.job(native, settings)["template"]["spec"]["topologySpreadConstraints"]
+    head, worker = (template["spec"] for template in templates())
+    (of_ray,) = worker["topologySpreadConstraints"]
+
+    assert {"ray.io/cluster": "ray-training-cluster", "ray.io/node-type": "worker"} == of_ray["labelSelector"][
+        "matchLabels"
+    ]
+    assert of_native | {"labelSelector": None} == of_ray | {"labelSelector": None}
+    assert "topologySpreadConstraints" not in head

@@ -1,0 +1,256 @@
+"""The common part of the arms with Ray: a Ray of the run's own or a cluster's, the workers' function, the result.
+
+How Ray is set up and which trainer it is belongs to the arm, in `training.ray` and `training.launch.tuned_ray`.
+Without an address Ray starts in this process's session and is shut down at the end; with one it joins that cluster.
+"""
+
+import os
+import platform
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import ray
+
+from training.contract.arms import ARMS
+from training.contract.clock import Stamp
+from training.contract.progress import Progress
+from training.contract.result import RayCluster, RayHead, TrainingResult
+from training.contract.workload import Workload
+from training.launch import entry, environment
+from training.launch.usage import container_cpu_since
+from training.machine import isolation, port_forward
+
+if TYPE_CHECKING:
+    from training.launch.ray.recovery import Recovers
+
+LOOPBACK = "127.0.0.2" if sys.platform.startswith("linux") else "127.0.0.1"
+"""Address on which a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by the
+address that other machines reach (`ray._private.services.resolve_ip_for_localhost`), and keeps every other address of
+loopback."""
+DASHBOARD_PORT = 8265
+"""Ray's own choice."""
+TOKEN = "ray-token"  # noqa: S105 (a file's name)
+"""The file beside the result with the token of a Ray that was started here, while that runs."""
+
+
+class WorkersError(OSError):
+    """Workers that failed, and were not retried any more."""
+
+
+def documented_trainer(workload: Workload) -> Callable[..., Any]:
+    """The trainer of Ray's guide for the workload's framework. Importing it imports that, in the driver too."""
+    module, _, name = workload.trainer.rpartition(".")
+    trainer: Callable[..., Any] = getattr(import_module(module), name)
+    return trainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetUp:
+    """The parts that differ between the arms. Functions that reach a worker are imported there by their module's
+    name."""
+
+    settings: Mapping[str, str]
+    """Environment of the driver, before Ray starts."""
+    trainer: Callable[[Workload], Callable[..., Any]] = documented_trainer
+    """Imports the class of the trainer."""
+    init: Mapping[str, Any] = field(default_factory=dict)
+    """More arguments of `ray.init`, for a Ray that starts here."""
+    prepare: Callable[[entry.Request], None] = lambda _: None
+    """Called before a Ray starts here."""
+    in_worker: Callable[[int], None] | None = None
+    """Called in each worker before it trains, with the driver's process id, where Ray was started for the run."""
+
+
+def main(arm: str, doc: str | None, set_up: SetUp) -> None:
+    """Run the arm's driver."""
+    request = entry.begin(arm, doc)
+    entry.run(lambda: run_on_this_machine(request, arm, set_up), request.result)
+
+
+def run_on_this_machine(request: entry.Request, arm: str, set_up: SetUp) -> TrainingResult:
+    """`run` in a network of its own, out of which only the dashboard is reached, from this machine."""
+    listener = port_forward.listen(DASHBOARD_PORT) if request.dashboard and not request.address else None
+    request = entry.on_this_machine(request)
+    if listener and isolation.is_alone():
+        port_forward.start(listener, port_forward.LOOPBACK, DASHBOARD_PORT)
+        where = f"http://{port_forward.LOOPBACK}:{listener.getsockname()[1]}"
+        text = f"Ray's dashboard: {where}, its token: cat {request.result.parent / TOKEN}"
+        Progress(request.result.parent).write("note", text=text)
+    elif listener:
+        listener.close()
+    return run(request, arm, set_up)
+
+
+def run(request: entry.Request, arm: str, set_up: SetUp) -> TrainingResult:
+    """Start or join Ray, train, shut down, and give rank 0's result with this process's own end-to-end time."""
+    read = entry.container_cpu_at_start(request)
+    environment.defer_garbage_collection()
+    os.environ.update(set_up.settings)
+    with request.phases.measure("rayInit"):
+        own = start_ray(request, arm, set_up)
+    environment.resume_garbage_collection()
+    try:
+        rank_0, retries = _fit(request, arm, set_up)
+    finally:
+        shut_down(own)
+    result = TrainingResult.from_dict(rank_0)
+    both = container_cpu_since(read)
+    head = RayHead(pod=platform.node(), container_cpu=both) if both else None
+    seconds = replace(result.seconds, wall=request.started.seconds_until(Stamp.now()))
+    return replace(result, ray_head=head, seconds=seconds, retries=retries)
+
+
+@dataclass(frozen=True)
+class OwnRay:
+    """The files of a Ray that was started here: a folder that no other user can read, and its token."""
+
+    private: Path
+    token: Path
+
+    @classmethod
+    def prepare(cls, request: entry.Request) -> "OwnRay":
+        """Make the folder and a new token, and have the Ray that starts in this process ask for that.
+
+        Ray's own choice is ~/.ray/auth_token, readable by everybody. With no RAY_AUTH_MODE `ray.init` asks for a token.
+        Source: https://docs.ray.io/en/latest/ray-security/token-auth.html
+        """
+        own = cls(Path(tempfile.mkdtemp(prefix="ray-", dir=environment.short_folder())), request.result.parent / TOKEN)
+        own.token.unlink(missing_ok=True)
+        with os.fdopen(os.open(own.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as token:
+            token.write(secrets.token_hex(32))
+        for chosen_elsewhere in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+            os.environ.pop(chosen_elsewhere, None)
+        os.environ["RAY_AUTH_TOKEN_PATH"] = str(own.token)
+        return own
+
+    def remove(self) -> None:
+        """Delete the folder and the token."""
+        shutil.rmtree(self.private, ignore_errors=True)
+        self.token.unlink(missing_ok=True)
+
+
+def start_ray(request: entry.Request, arm: str, set_up: SetUp) -> OwnRay | None:
+    """Connect to the address, or start Ray here; gives what that one has on the disk."""
+    threads = ARMS[arm].compute_threads(request.recipe)
+    # Ray's trainer imports the framework here, and Ray in the workers before it calls a function of ours
+    variables = environment.variables(request.workload, threads)
+    os.environ.update(variables)  # which every process of a Ray that starts here inherits
+    if request.address:
+        ray.init(address=request.address, runtime_env={"env_vars": variables})
+        return None
+    own = OwnRay.prepare(request)
+    set_up.prepare(request)
+    try:
+        ray.init(
+            address="local",  # whatever RAY_ADDRESS says
+            num_cpus=request.recipe.workers * threads,
+            include_dashboard=request.dashboard,
+            _node_ip_address=LOOPBACK,
+            _temp_dir=str(own.private / "r"),  # which Ray opens to every user of the machine, but not the one around it
+            **set_up.init,
+        )
+    except BaseException:
+        shut_down(own)
+        raise
+    return own
+
+
+def shut_down(own: OwnRay | None) -> None:
+    """Leave Ray; if it was started here, end what outlives it (an actor can, for half a minute) and its files."""
+    started = psutil.Process().children(recursive=True) if own else []
+    ray.shutdown()
+    for process in started:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    if own:
+        own.remove()
+
+
+def cluster() -> RayCluster:
+    """Return Ray's own figures of its cluster."""
+    resources = ray.cluster_resources()
+    return RayCluster(
+        nodes=sum(1 for node in ray.nodes() if node["Alive"]),
+        cpus=resources.get("CPU", 0.0),
+        memory_bytes=resources.get("memory", 0.0),
+        object_store_bytes=resources.get("object_store_memory", 0.0),
+    )
+
+
+def _fit(request: entry.Request, arm: str, set_up: SetUp) -> tuple[dict[str, Any], int | None]:
+    """The result of rank 0, and how often the run was retried; None where it would not have been."""
+    import ray.train
+
+    recovers = _recovers(request)
+    run_config = {"storage_path": str(request.result.parent / "ray"), "name": "train"}
+    arguments = {
+        "scaling_config": ray.train.ScalingConfig(
+            num_workers=request.recipe.workers,
+            resources_per_worker={"CPU": ARMS[arm].compute_threads(request.recipe)},
+        ),
+        "run_config": ray.train.RunConfig(**run_config | (recovers.arguments(run_config["name"]) if recovers else {})),
+    }
+    config: dict[str, Any] = {
+        "arm": arm,
+        "cluster": cluster(),
+        "driver": os.getpid(),
+        "inWorker": None if request.address else set_up.in_worker,
+        "checkpoints": recovers.checkpoints if recovers else None,
+    }
+    with request.phases.measure("rayImport"):
+        trainer_class = set_up.trainer(request.workload)
+        trainer = trainer_class(train_loop_per_worker=_train_worker, train_loop_config=config, **arguments)
+    config |= {"request": request, "asked": Stamp.now()}
+    try:
+        value = trainer.fit().return_value
+    except ray.train.WorkerGroupError as error:
+        print(error, file=sys.stderr)  # with what each of them has to say
+        raise WorkersError(_first_reason(error.worker_failures)) from None
+    if not isinstance(value, dict):
+        raise RuntimeError("Ray Train ended without the result of rank 0")
+    return value, recovers.retries() if recovers else None
+
+
+def _recovers(request: entry.Request) -> "Recovers | None":
+    """Return the recovery of a run that makes checkpoints or may be retried; None for any other."""
+    if not request.recipe.recovery().is_wanted:
+        return None
+    from training.launch.ray.recovery import Recovers
+
+    return Recovers(request)
+
+
+def _first_reason(failures: Mapping[int, Exception]) -> str:
+    """The last line of what the first of the ranks says."""
+    rank, failure = min(failures.items())
+    return f"rank {rank} of Ray Train failed: {str(failure).strip().splitlines()[-1]}"
+
+
+def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
+    """One of the workers, in a process that Ray started."""
+    import ray.train
+
+    request: entry.Request = config["request"]
+    context = ray.train.get_context()
+    request.phases.add("rayWorkers", config["asked"].seconds_until(Stamp.now()))
+    if config["inWorker"]:
+        config["inWorker"](config["driver"])
+    result = entry.take_part(
+        request,
+        config["arm"],
+        context.get_world_rank(),
+        context.get_world_size(),
+        report=ray.train.report,
+        checkpoints=config["checkpoints"],
+        ray=config["cluster"],
+    )
+    return result.to_dict() if result else None

@@ -1,0 +1,1 @@
+"""Where a run keeps what outlives it."""

@@ -1,0 +1,135 @@
+"""Checkpoints: folders of files, each whole with its manifest alone. Kept in storage for the arms without Ray.
+
+Not what is in them, which is the workload's, and not Ray Train's own way to keep them: `training.launch.ray.recovery`.
+"""
+
+import hashlib
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from training.contract.result import write_whole
+from training.launch.storage.run_storage import Storage
+
+MANIFEST = "manifest.json"
+"""Written last: epoch, score, and the SHA-256 of every other file."""
+FOLDER = "checkpoints"
+"""Folder of the checkpoints, in the run's folder in storage."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The description of a checkpoint, stored in it."""
+
+    epoch: int
+    score: float
+    """The lower the better."""
+    files: dict[str, str]
+    """SHA-256 by name."""
+
+
+def seal(folder: Path, epoch: int, score: float) -> None:
+    """Make a folder of files a checkpoint: nothing is written into it afterwards."""
+    files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    write_whole(folder / MANIFEST, json.dumps({"epoch": epoch, "score": score, "files": files}, indent=1))
+
+
+def whole(folder: Path) -> Manifest | None:
+    """The manifest of a checkpoint all of whose files are as they were written; None of any other folder."""
+    try:
+        manifest = _read(folder / MANIFEST)
+        same = all(_digest(folder / name) == digest for name, digest in manifest.files.items())
+    except (OSError, ValueError, TypeError):
+        return None
+    return manifest if same else None
+
+
+def manifests(storage: Storage) -> dict[str, Manifest]:
+    """Read the manifests of the checkpoints in a folder in storage and below, by their folders, without unreadable
+    ones."""
+    read: dict[str, Manifest] = {}
+    with tempfile.TemporaryDirectory(prefix="manifests-") as copies:
+        for name in [name for name in storage.names() if PurePosixPath(name).name == MANIFEST]:
+            with suppress(OSError, ValueError, TypeError):
+                storage.fetch(name, Path(copies, name))
+                read[str(PurePosixPath(name).parent)] = _read(Path(copies, name))
+    return read
+
+
+def newest_in(storage: Storage) -> AbstractContextManager[Path | None]:
+    """A copy of the newest checkpoint that is whole, in a folder in storage and below; None where there is none."""
+    return _newest_of(manifests(storage), storage)
+
+
+@contextmanager
+def _newest_of(known: dict[str, Manifest], storage: Storage) -> Iterator[Path | None]:
+    with tempfile.TemporaryDirectory(prefix="checkpoint-") as copies:
+        newest_first = sorted(known, key=lambda name: (known[name].epoch, name), reverse=True)
+        fetched = (_fetched(storage.within(name), Path(copies, name)) for name in newest_first)
+        yield next((folder for folder in fetched if whole(folder)), None)
+
+
+class InStorage:
+    """The best checkpoints of a run, and the newest, in its folder in storage.
+
+    Lists storage once and caches the result, as Ray Train's manager does, so that arms without Ray pay the same.
+    """
+
+    def __init__(self, storage: Storage, most: int) -> None:
+        self._storage = storage.within(FOLDER)
+        self._most = most
+        self._scores: dict[str, float] | None = None
+
+    def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
+        """Rank 0 alone has one. Raises OSError where storage does not take it; those before are as they were."""
+        if folder is None:
+            return
+        name, scores = f"epoch-{metrics['epoch']:05}", self._known_scores()
+        for path in sorted(folder.iterdir(), key=lambda path: path.name == MANIFEST):
+            self._storage.put(path, f"{name}/{path.name}")
+        scores[name] = _read(folder / MANIFEST).score
+        for worse in self._beyond(scores, name):
+            self._storage.remove(f"{worse}/{MANIFEST}")  # first: what is left of it is then no checkpoint
+            self._storage.within(worse).remove_all()
+            del scores[worse]
+
+    def newest(self) -> AbstractContextManager[Path | None]:
+        """A copy of the newest that is whole; None where there is none."""
+        known = manifests(self._storage)
+        self._scores = _scores_of(known)
+        return _newest_of(known, self._storage)
+
+    def _known_scores(self) -> dict[str, float]:
+        if self._scores is None:
+            self._scores = _scores_of(manifests(self._storage))
+        return self._scores
+
+    def _beyond(self, scores: dict[str, float], newest: str) -> list[str]:
+        """Return the names of the checkpoints that are neither the newest nor among the best, of equal ones the
+        later."""
+        worst_first = sorted(scores, key=lambda name: (math.isnan(scores[name]), scores[name]), reverse=True)
+        return [name for name in worst_first[: -self._most] if name != newest]
+
+
+def _scores_of(known: dict[str, Manifest]) -> dict[str, float]:
+    return {name: known[name].score for name in sorted(known)}
+
+
+def _fetched(checkpoint: Storage, folder: Path) -> Path:
+    for file in checkpoint.names():
+        checkpoint.fetch(file, folder / file)
+    return folder
+
+
+def _read(path: Path) -> Manifest:
+    return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
