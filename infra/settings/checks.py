@@ -16,6 +16,8 @@ from infra.settings.draft import Draft, Problem, UnparsedKeyError, set_line
 from infra.settings.key import CLUSTER, LOCAL
 from infra.settings.rules import CLAIM, MOUNTED
 
+OF_POD_TEMPLATE = "infra.settings.pod_template"
+"""The module that reads the file of `podTemplate`; loaded only for a cluster's stack."""
 OF_STORAGE = "infra.settings.storage"
 """The module with the settings of storage; loaded only for a stack that has storage."""
 STORAGE_KEYS = (

@@ -1,7 +1,7 @@
 """The config keys of the targets with a cluster: a row each. The other keys: `infra.settings.table`."""
 
 from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, RAY, Key
-from infra.settings.rules import destination, image, label, labels, listed, matching, quantity, repository, tolerations
+from infra.settings.rules import destination, image, label, listed, matching, quantity, repository
 from training.contract.rules import boolean, choice, number, text, whole
 
 _PODS = (
@@ -190,15 +190,6 @@ _IMAGES = (
         targets=KUBERNETES,
         help="where the training image is pushed after it is built; instead of image",
     ),
-    Key(
-        name="imagePullSecrets",
-        rule=listed(label(253)),
-        derived="none",
-        example="registry-login",
-        unset=(),
-        targets=KUBERNETES,
-        help="names of pull secrets in the namespace",
-    ),
 )
 _PLACE = (
     Key(
@@ -232,22 +223,12 @@ _PLACE = (
         help="context in the kubeconfig; you have to name one",
     ),
     Key(
-        name="nodeSelector",
-        rule=labels(),
-        derived="any node",
-        example='{"pool": "training"}',
-        unset={},
-        targets=CLUSTER,
-        help="labels of the nodes that may run training, as JSON",
-    ),
-    Key(
-        name="tolerations",
-        rule=tolerations(),
+        name="podTemplate",
+        rule=text("a path to a YAML file"),
         derived="none",
-        example='[{"key": "dedicated", "operator": "Equal", "value": "training", "effect": "NoSchedule"}]',
-        unset=(),
+        example="docs/samples/pods.yaml",
         targets=CLUSTER,
-        help="tolerations of the pods, as JSON",
+        help="part of a PodTemplateSpec for all pods: labels, annotations, nodes, tolerations, pull secrets, priority",
     ),
 )
 _RAY = (

@@ -273,7 +273,9 @@ def _undeclared(keys: list[str], draft: Draft) -> Iterator[Problem]:
         texts = {key: draft.texts[key].strip() for key in replacement.keys if key in keys}
         if texts:
             shown = ", ".join(_shown_text(key, draft) for key in texts)
-            yield Problem(shown, replacement.instead, (fixing_line(replacement, texts),), why=replacement.why)
+            public = {} if draft.facts.secret_keys & texts.keys() else texts
+            line = fixing_line(replacement, public or dict.fromkeys(texts, ""), draft.facts.stack)
+            yield Problem(shown, replacement.instead, (line,), why=replacement.why)
 
 
 def _unknown(key: str, draft: Draft) -> Problem:

@@ -3,8 +3,11 @@
 A stack's file that still has one is refused: another measurement than the one it describes would run in its place.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from infra.settings.rules import template_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +18,25 @@ class Replacement:
     instead: str
     """What a user sets now; it follows `allowed:`."""
     why: str
-    lines: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda _: ()
-    """The command lines that follow the removal, from the removed keys' values; none if nothing needs to be set."""
+    line: Callable[[Mapping[str, str], str], str] = lambda _, __: ""
+    """Returns the command line that follows the removal, from the removed keys' values and the stack's name; empty if
+    nothing needs to be set. Raises ValueError for values that were never allowed."""
+
+
+def _pod_template(values: Mapping[str, str], stack: str) -> str:
+    spec = {key: json.loads(values[key]) for key in ("nodeSelector", "tolerations") if values.get(key)}
+    secrets = [name.strip() for name in values.get("imagePullSecrets", "none").split(",")]
+    spec |= {"imagePullSecrets": [{"name": name} for name in secrets]} if secrets not in (["none"], [""]) else {}
+    return template_line(spec, f"stacks/pods.{stack}.yaml") if spec else ""
 
 
 REPLACEMENTS = (
+    Replacement(
+        keys=("nodeSelector", "tolerations", "imagePullSecrets"),
+        instead="podTemplate with the path of a YAML file that holds them as a pod's spec does",
+        why="one file has what all pods have in common: docs/targets.md",
+        line=_pod_template,
+    ),
     Replacement(
         keys=("dashboardNodePort",),
         instead="not set: `make dashboard` prints the address",
@@ -30,7 +47,10 @@ REMOVED = {key: replacement for replacement in REPLACEMENTS for key in replaceme
 """What took the place of a removed key, by its name."""
 
 
-def fixing_line(replacement: Replacement, values: Mapping[str, str]) -> str:
-    """Return the command lines that remove its keys, and set what they meant; `values` are the texts of those set."""
-    removals = [f"pulumi config rm {key}" for key in values]
-    return " && ".join([*removals, *replacement.lines(values)])
+def fixing_line(replacement: Replacement, values: Mapping[str, str], stack: str) -> str:
+    """Return the command lines that set what its keys meant, and remove them; `values` are the texts of those set."""
+    try:
+        line = replacement.line(values, stack)
+    except (ValueError, RecursionError):
+        line = ""
+    return " && ".join([*filter(None, [line]), *(f"pulumi config rm {key}" for key in values)])

@@ -1,4 +1,4 @@
-"""Rules for settings that only the program has: names, images, memory, lists and JSON.
+"""Rules for settings that only the program has: names, images, memory and lists; and the types of their values.
 
 Not here: the rules of a recipe's values (`training.contract.recipe`).
 """
@@ -6,8 +6,8 @@ Not here: the rules of a recipe's values (`training.contract.recipe`).
 import json
 import re
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any
 
@@ -22,6 +22,7 @@ _IMAGE = re.compile(rf"{_IMAGE_PATH}(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@
 _DOMAIN = rf"(?=[^/]{{1,253}}/){_LABEL}(?:\.{_LABEL})*/"
 _LABEL_KEY = re.compile(rf"(?:{_DOMAIN})?[A-Za-z0-9](?:[\w.-]{{0,61}}[A-Za-z0-9])?", re.ASCII)
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+_SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*", re.ASCII)
 STORES = ("s3", "gs")
 """Schemes of addresses that are storage."""
 CLAIM = "pvc"
@@ -31,7 +32,6 @@ MOUNTED = "/storage"
 KEY_ID, KEY, SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 """Variables with S3 credentials, as its clients name them."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#\s]*)?$", re.ASCII)
-_TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,36 @@ def label(longest: int = 63) -> Rule:
         rf"(?=.{{1,{longest}}}$){_LABEL}",
         f"at most {longest} small letters, digits and -, with a letter or digit at both ends",
     )
+
+
+def is_label_key(text: str) -> bool:
+    """Return whether Kubernetes accepts a label's name, or an annotation's, with or without a prefix."""
+    return _LABEL_KEY.fullmatch(text) is not None
+
+
+def is_label_value(text: str) -> bool:
+    """Return whether Kubernetes accepts a label's value."""
+    return _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_subdomain(text: object) -> bool:
+    """Return whether a value is a text that Kubernetes accepts as the name of most objects (RFC 1123)."""
+    return isinstance(text, str) and _SUBDOMAIN.fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """What a user sets of all pods alike: where they may run, and how others see them."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a pod's spec, none of them empty."""
+
+
+def template_line(spec: Mapping[str, Any], file: str) -> str:
+    """Return the command line that writes a pod's template with these fields, and sets it: JSON is YAML, too."""
+    return f"printf '%s\\n' {shlex.quote(json.dumps({'spec': spec}))} > {file} && pulumi config set podTemplate {file}"
 
 
 def image() -> Rule:
@@ -178,63 +208,3 @@ def listed(item: Rule) -> Rule:
         return tuple(item.parse(part.strip()) for part in text.split(","))
 
     return Rule(parse, f"none, or separated by commas: {item.allowed}")
-
-
-def _from_json(check: Callable[[Any], bool], allowed: str) -> Rule:
-    def parse(text: str) -> Any:
-        try:
-            value = json.loads(text, object_pairs_hook=_without_repetition)  # a JSONDecodeError is a ValueError
-        except RecursionError:
-            raise ValueError(text) from None
-        if not check(value):
-            raise ValueError(text)
-        return value
-
-    return Rule(parse, allowed)
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError for a repeated key, of which one value would be lost."""
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError(pairs)
-    return dict(pairs)
-
-
-def labels() -> Rule:
-    """Return the rule for Kubernetes labels as a JSON object."""
-
-    def check(value: Any) -> bool:
-        return isinstance(value, dict) and all(
-            _LABEL_KEY.fullmatch(key) and isinstance(word, str) and _LABEL_VALUE.fullmatch(word)
-            for key, word in value.items()
-        )
-
-    return _from_json(check, "a JSON object of Kubernetes labels, each value a text")
-
-
-def tolerations() -> Rule:
-    """Return the rule for tolerations as a JSON list, with the fields of a pod's `tolerations`."""
-
-    def check(value: Any) -> bool:
-        return isinstance(value, list) and all(
-            isinstance(toleration, dict) and _is_toleration(toleration) for toleration in value
-        )
-
-    return _from_json(check, f"a JSON list of objects with {', '.join(sorted(_TOLERATION_KEYS))}, as in a pod")
-
-
-def _is_toleration(toleration: dict[str, Any]) -> bool:
-    """Return whether an object is a valid toleration. Source: the API server's validation of core/v1 Toleration."""
-    operator = toleration.get("operator", "Equal")
-    seconds = toleration.get("tolerationSeconds", 0)
-    return (
-        set(toleration) <= _TOLERATION_KEYS
-        and all(isinstance(toleration.get(name, ""), str) for name in ("key", "value", "operator", "effect"))
-        and operator in ("Equal", "Exists")
-        and (operator == "Exists" or "key" in toleration)
-        and not (operator == "Exists" and toleration.get("value"))
-        and toleration.get("effect", "") in ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
-        and isinstance(seconds, int)
-        and not isinstance(seconds, bool)
-        and ("tolerationSeconds" not in toleration or toleration.get("effect") == "NoExecute")
-    )

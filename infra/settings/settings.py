@@ -18,10 +18,19 @@ import pulumi
 import yaml
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
-from infra.settings.checks import CHECKS, OF_STORAGE, Check, fewer_workers, in_storage, path_of, run_checks
+from infra.settings.checks import (
+    CHECKS,
+    OF_POD_TEMPLATE,
+    OF_STORAGE,
+    Check,
+    fewer_workers,
+    in_storage,
+    path_of,
+    run_checks,
+)
 from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read, stack_file
 from infra.settings.key import CLUSTER, RAY, Target
-from infra.settings.rules import Destination, Quantity
+from infra.settings.rules import Destination, PodTemplate, Quantity
 from infra.settings.table import of_workload
 from training.contract import provenance
 from training.contract.arms import ARMS, Arm
@@ -83,13 +92,11 @@ class ClusterSettings:
     base_image: str
     image: str | None
     image_registry: str | None
-    image_pull_secrets: tuple[str, ...]
     namespace: str
     create_namespace: bool
     kubeconfig: str | None
     kube_context: str | None
-    node_selector: dict[str, str]
-    tolerations: tuple[dict[str, Any], ...]
+    pod_template: PodTemplate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -411,8 +418,7 @@ def cluster_of(draft: Draft) -> ClusterSettings:
         | {
             "minikube_profile": profile_of(draft),
             "kubeconfig": str(kubeconfig) if kubeconfig else None,
-            "node_selector": dict(draft["nodeSelector"]),
-            "tolerations": tuple(draft["tolerations"]),
+            "pod_template": import_module(OF_POD_TEMPLATE).template_of(draft),
         }
     )
 

@@ -5,6 +5,7 @@ Loaded only by stacks that set any of them. Not here: whether storage answers, w
 
 from collections.abc import Iterator
 
+from infra.settings import pod_template
 from infra.settings.checks import STORAGE_KEYS, is_set, path_of
 from infra.settings.draft import Draft, Problem, secret_line, set_line
 from infra.settings.key import CLUSTER
@@ -47,7 +48,8 @@ def _claim(draft: Draft) -> Claim:
 
 def _is_one_node(draft: Draft) -> bool:
     """Return whether all pods are known to be on one node."""
-    return HOSTNAME in draft["nodeSelector"] or (_makes_its_nodes(draft) and draft["minikubeNodes"] == 1)
+    selector = pod_template.template_of(draft).spec.get("nodeSelector", {})
+    return HOSTNAME in selector or (_makes_its_nodes(draft) and draft["minikubeNodes"] == 1)
 
 
 def _makes_its_nodes(draft: Draft) -> bool:
@@ -215,7 +217,7 @@ def _is_shared(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             f"{draft.shown('storage')} with {draft.shown('minikubeNodes')}",
             "one node, or a storageClass whose volumes pods of all nodes write (ReadWriteMany)",
-            (set_line("minikubeNodes", 1), set_line("nodeSelector", f'{{"{HOSTNAME}": "NODE"}}')),
+            (set_line("minikubeNodes", 1),),
             why="Minikube's own class is a folder of each node: pods of other nodes would not find what one writes",
         )
 

@@ -69,13 +69,14 @@ def only_problem(facts: Facts | None = None, /, **values: str) -> Refusal:
     (problem,) = problems(facts, **values)
     assert problem.fixes
     for fix in problem.fixes:
-        after, before = applied(values, fix), facts or machine()
+        before = facts or machine()
+        after = applied(values, fix, before.folder)
         parse(after, replace(before, secret_keys=before.secret_keys & after.keys()))
     return Refusal(problem)
 
 
-def applied(values: Mapping[str, str], fix: str) -> dict[str, str]:
-    """The values after the command lines of a fix were typed."""
+def applied(values: Mapping[str, str], fix: str, folder: Path = ROOT) -> dict[str, str]:
+    """The values after the command lines of a fix were typed, in a test's folder if they write a file."""
     after = dict(values)
     for line in fix.split(" && "):
         match shlex.split(line):
@@ -85,6 +86,9 @@ def applied(values: Mapping[str, str], fix: str) -> dict[str, str]:
                 after[key] = value
             case ["pulumi", "config", "rm", key]:
                 del after[key]
+            case ["printf", "%s\\n", text, ">", file] if folder != ROOT:
+                (folder / file).parent.mkdir(exist_ok=True)
+                (folder / file).write_text(text, encoding="utf-8")
             case other:
                 pytest.fail(f"not a line a user can type: {other}")
     return after

@@ -235,7 +235,12 @@ def test_a_kept_baseline_follows_its_own_pod_alone() -> None:
         return keys(plan_runs(settings(target="minikube", **values)))["baseline-1"]
 
     assert baseline() == baseline(headCpus="2") == baseline(nativeArm="false") == baseline(workers="3")
-    others = [{"workerMemory": "2Gi"}, {"nodeSelector": '{"pool": "a"}'}, {"minikubeCpus": "6"}, {"baseImage": "a:1"}]
+    others = [
+        {"workerMemory": "2Gi"},
+        {"podTemplate": "docs/samples/pods.yaml"},
+        {"minikubeCpus": "6"},
+        {"baseImage": "a:1"},
+    ]
     assert len({baseline(), *(baseline(**values) for values in others)}) == 1 + len(others)
 
 

@@ -39,7 +39,9 @@ def parse_overrides(text: str) -> dict[str, str]:
     return overrides
 
 
-_EXAMPLE = '''write it as SET="workers=3 epochs=5", a value with blanks or quotes as SET="nodeSelector='{}'"'''
+_EXAMPLE = (
+    '''write it as SET="workers=3 epochs=5", a value with blanks or quotes as SET="scriptArguments='--to /data'"'''
+)
 
 
 def config_of(stack: str) -> dict[str, object]:

@@ -19,7 +19,7 @@ from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
 from infra.places.cluster.manifests.storage_access import CLAIM, claim_object
 from infra.programs import UserError
 from infra.settings.draft import set_line
-from infra.settings.rules import quantity
+from infra.settings.rules import quantity, template_line
 from infra.settings.settings import Claim
 
 SINGLE_NODE = {
@@ -137,7 +137,7 @@ def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[
 
 
 Refusals = list[tuple[str, tuple[str, ...]]]
-_ONE_NODE = set_line("nodeSelector", '{"kubernetes.io/hostname": "NODE"}')
+_ONE_NODE = template_line({"nodeSelector": {"kubernetes.io/hostname": "NODE"}}, "stacks/one-node.yaml")
 
 
 def _default(classes: list[dict[str, Any]]) -> str:

@@ -17,9 +17,10 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 from infra.places.cluster.api import kube, short_job
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.short_job import ShortJobError
-from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size, container, labels, pod
+from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size, container, labels, metadata, pod
 from infra.programs import UserError
 from infra.settings.draft import set_line
+from infra.settings.rules import template_line
 from training.contract.provenance import PROJECT
 from training.image.check import ASKED
 
@@ -79,7 +80,7 @@ def pod_of(placement: Placement, needs: Mapping[str, Any]) -> Manifest:
     variables = placement.modules.variables if placement.modules else {}
     command = ["python", "-c", CHECK.read_text(encoding="utf-8")]
     main = container(NAME, placement.image, SIZE, command=command, environment={ASKED: question, **variables})
-    return {"metadata": {"labels": labels(NAME)}, "spec": pod(main, replace(placement, modules=None))}
+    return {"metadata": metadata(placement, labels(NAME)), "spec": pod(main, replace(placement, modules=None))}
 
 
 def _failure(image: str, error: ShortJobError) -> str:
@@ -94,5 +95,6 @@ def _failure(image: str, error: ShortJobError) -> str:
 
 _LOGIN = (
     "A registry that asks for a login: a pull secret in a namespace that exists, and\n"
-    f"  {set_line('createNamespace', 'false')} && {set_line('imagePullSecrets', 'registry-login')}"
+    f"  {set_line('createNamespace', 'false')} && "
+    + template_line({"imagePullSecrets": [{"name": "registry-login"}]}, "stacks/pull-secret.yaml")
 )

@@ -21,6 +21,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.plan import RunPlan
+from infra.settings import pod_template
 from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
@@ -61,6 +62,7 @@ class ClusterPlace(ABC):
         return (
             Check(_namespace_is_ours, ("namespace",)),
             Check(_chart_is_there, ("operator", "kuberayChart")),
+            Check(pod_template.problems, ("podTemplate", "createNamespace")),
             Check(_requirements_are_pinned, ("requirements", "image")),
         )
 

@@ -204,8 +204,8 @@ def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:
     """Return by name what the usable nodes offer to pods. Raises KubeError."""
-    chosen, tolerations = settings.of_cluster.node_selector, settings.of_cluster.tolerations
-    usable_nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, chosen, tolerations)]
+    template = settings.of_cluster.pod_template
+    usable_nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, template)]
     return {str(node["metadata"]["name"]): allocatable(node) for node in usable_nodes}
 
 

@@ -35,7 +35,6 @@ class ExistingCluster(ClusterPlace):
         own = (
             Check(_image_is_known, ("image", "imageRegistry")),
             Check(_context_is_named, ("kubeContext", "kubeconfig")),
-            Check(_pull_secrets_exist, ("imagePullSecrets", "createNamespace")),
         )
         return (*own, *super().checks)
 
@@ -147,14 +146,4 @@ def _context_is_named(draft: Draft) -> Iterator[Problem]:
             (set_line("kubeContext", current or draft.keys["kubeContext"].example),),
             why="a stack belongs to one cluster, and the current context may be another tomorrow"
             + (f"; today it is {current}" if current else ""),
-        )
-
-
-def _pull_secrets_exist(draft: Draft) -> Iterator[Problem]:
-    if draft["imagePullSecrets"] and draft["createNamespace"]:
-        yield Problem(
-            f"{draft.shown('imagePullSecrets')} with {draft.shown('createNamespace')}",
-            "pull secrets of a namespace that exists",
-            (set_line("createNamespace", "false"), "pulumi config rm imagePullSecrets"),
-            why="a namespace made by this stack holds no pull secret, and the stack keeps none",
         )

@@ -90,9 +90,9 @@ def test_one_that_the_stack_left_is_taken_up_and_grows(cluster: Cluster) -> None
         (wanted("20Gi"), wanted("10Gi"), "claims cannot shrink", "storageSize 20Gi"),
         (wanted("10Gi", "disk"), wanted("20Gi", "disk"), "does not allow expansion", "storageSize 10Gi"),
         (wanted("10Gi"), wanted("10Gi", "disk"), "can't be changed", "storageClass shared"),
-        (wanted(many=False), wanted(), "is written by pods of one node", "nodeSelector"),
+        (wanted(many=False), wanted(), "is written by pods of one node", "one-node.yaml"),
         (None, wanted(storage_class="none"), "no StorageClass none", "storageClass shared"),
-        (None, wanted(storage_class="disk"), "are written by the pods of one node", "nodeSelector"),
+        (None, wanted(storage_class="disk"), "are written by the pods of one node", "one-node.yaml"),
     ],
 )
 def test_one_that_can_t_be_had_so_is_refused(

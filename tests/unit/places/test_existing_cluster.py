@@ -16,6 +16,7 @@ from infra.places.cluster.manifests.operator import OPERATOR_LABELS
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.kubernetes import inspection
 from infra.places.kubernetes.inspection import Finding, operator_versions
+from infra.settings.rules import PodTemplate
 from infra.settings.settings import Settings
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, write_kubeconfig
@@ -89,13 +90,19 @@ def test_nodes_that_our_pods_may_not_use_do_not_count(cluster: tuple[Api, Any], 
     assert ["one"] == re.findall(r"[(;]\s*(\w+) \d+ CPUs", refused.what)
 
 
-def test_a_taint_is_borne_by_a_toleration(cluster: tuple[Api, Any]) -> None:
-    """As the setting has it."""
+def template(folder: Path, **spec: Any) -> str:
+    """The path of a pod's template with these fields."""
+    (folder / "pods.yaml").write_text(json.dumps({"spec": spec}), encoding="utf-8")
+    return str(folder / "pods.yaml")
+
+
+def test_a_taint_is_borne_by_a_toleration(cluster: tuple[Api, Any], tmp_path: Path) -> None:
+    """As the pod's template has it."""
     api, client = cluster
     api.put("/api/v1", "nodes", node("two", taints=[TAINT]))
 
-    assert [] == found(client, tolerations=json.dumps([TAINT]))
-    assert [] != found(client, tolerations=json.dumps([TAINT | {"value": "other"}]))
+    assert [] == found(client, podTemplate=template(tmp_path, tolerations=[TAINT]))
+    assert [] != found(client, podTemplate=template(tmp_path, tolerations=[TAINT | {"value": "other"}]))
 
 
 @pytest.mark.parametrize(
@@ -110,18 +117,50 @@ def test_a_taint_is_borne_by_a_toleration(cluster: tuple[Api, Any]) -> None:
 )
 def test_tolerations_are_the_scheduler_s(toleration: dict[str, str], expected: bool) -> None:
     """Exists needs no key, Equal needs the value, and a given effect must be the taint's."""
-    assert expected == usable(node("a", taints=[TAINT]), {}, [toleration])
+    assert expected == usable(node("a", taints=[TAINT]), PodTemplate(spec={"tolerations": [toleration]}))
 
 
 def test_a_taint_that_only_prefers_keeps_nothing_out() -> None:
     """The scheduler places a pod there when it must."""
-    assert usable(node("a", taints=[TAINT | {"effect": "PreferNoSchedule"}]), {}, [])
+    assert usable(node("a", taints=[TAINT | {"effect": "PreferNoSchedule"}]), PodTemplate())
 
 
 def test_a_node_s_labels_must_be_those_selected() -> None:
     """All of them."""
-    assert usable(node("a"), {"kubernetes.io/hostname": "a"}, [])
-    assert not usable(node("a"), {"kubernetes.io/hostname": "b"}, [])
+    assert usable(node("a"), PodTemplate(spec={"nodeSelector": {"kubernetes.io/hostname": "a"}}))
+    assert not usable(node("a"), PodTemplate(spec={"nodeSelector": {"kubernetes.io/hostname": "b"}}))
+
+
+HOST = "kubernetes.io/hostname"
+"""A label that each node has; it is the node's name."""
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ([{"matchExpressions": [{"key": HOST, "operator": "In", "values": ["a", "b"]}]}], True),
+        ([{"matchExpressions": [{"key": HOST, "operator": "NotIn", "values": ["a"]}]}], False),
+        ([{"matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["a"]}]}], True),
+        ([{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}], False),
+        ([{"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}], True),
+        ([{"matchExpressions": [{"key": "generation", "operator": "Gt", "values": ["3"]}]}], True),
+        ([{"matchExpressions": [{"key": "generation", "operator": "Lt", "values": ["4"]}]}], False),
+        ([{"matchExpressions": [{"key": HOST, "operator": "Gt", "values": ["3"]}]}], False),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}], True),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}], False),
+        ([{"matchExpressions": [{"key": HOST, "operator": "Exists"}, {"key": "gpu", "operator": "Exists"}]}], False),
+        ([{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}, {"matchExpressions": [
+            {"key": HOST, "operator": "Exists"}]}], True),
+        ([{}], False),
+    ],
+)  # fmt: skip
+def test_a_required_node_affinity_is_the_scheduler_s(terms: list[dict[str, Any]], expected: bool) -> None:
+    """One term is enough, all its requirements have to match, and an empty one matches no node."""
+    machine = node("a")
+    machine["metadata"]["labels"]["generation"] = "4"
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+
+    assert expected == usable(machine, PodTemplate(spec={"affinity": {"nodeAffinity": required}}))
 
 
 def test_a_namespace_of_somebody_else_is_not_taken_over(cluster: tuple[Api, Any], wording: Wording) -> None:

@@ -214,7 +214,7 @@ def test_verdict_table_checks_recipe_and_commands_are_there(comparison: tuple[Co
     [
         {},
         {"datasetPath": "/my data/it's here", "allowOversubscription": "true", "workerMemory": "2Gi", "repeats": "4"},
-        {"nodeSelector": '{"pool": "$HOME"}', "tolerations": '[{"operator": "Exists"}]', "nativeArm": "false"},
+        {"scriptArguments": '{"pool": "$HOME"}', "podTemplate": "it's [here].yaml", "nativeArm": "false"},
     ],
 )
 def test_the_command_that_measures_again_has_every_setting(tmp_path: Path, settings: dict[str, str]) -> None:

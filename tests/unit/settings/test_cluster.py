@@ -36,11 +36,6 @@ def test_only_one_image_can_be_meant(wording: Wording) -> None:
     wording("settings", found)
 
 
-def test_pull_secrets_need_a_namespace_that_exists() -> None:
-    """A namespace just made holds none, and its pods would wait for their image for ever."""
-    assert "createNamespace false" in only_problem(**IMAGE, imagePullSecrets="login")
-
-
 def test_a_chart_s_path_must_exist(wording: Wording) -> None:
     """A chart's name is looked up in the repository; a path is looked at now."""
     missing = only_problem(**IMAGE, kuberayChart="charts/kuberay.tgz")

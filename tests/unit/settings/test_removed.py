@@ -1,8 +1,10 @@
 """Keys of earlier versions: a stack that still has one is refused with the line that sets what took its place."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from infra.settings.removed import REMOVED, REPLACEMENTS, Replacement
 from infra.settings.table import every_key
@@ -10,8 +12,21 @@ from tests.unit.settings_machine import applied, machine, only_problem, problems
 from tools.setup.project import ToolError
 from tools.stack import change
 
-FORMER = {"dashboardNodePort": "30300"}
+FORMER = {
+    "dashboardNodePort": "30300",
+    "nodeSelector": '{"pool": "training"}',
+    "tolerations": '[{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]',
+    "imagePullSecrets": "one, two",
+}
 """A value of each removed key that a stack of an earlier version may have."""
+
+
+OF_PODS = {
+    "nodeSelector": {"pool": "training"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
+    "imagePullSecrets": [{"name": "one"}, {"name": "two"}],
+}
+"""What three of them say, as a pod's spec has it."""
 
 
 def test_a_removed_key_is_no_key_any_more() -> None:
@@ -21,13 +36,25 @@ def test_a_removed_key_is_no_key_any_more() -> None:
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS, ids=lambda replacement: replacement.keys[0])
-def test_a_removed_key_is_refused_with_what_to_set_instead(replacement: Replacement) -> None:
+def test_a_removed_key_is_refused_with_what_to_set_instead(replacement: Replacement, tmp_path: Path) -> None:
     """Keys that one key replaced are one problem, and its line leaves none of them."""
     former = {key: FORMER[key] for key in replacement.keys}
-    refusal = only_problem(**former)
+    refusal = only_problem(machine(folder=tmp_path), **former)
 
     assert all(f"{key} = " in refusal for key in former)
-    assert not former.keys() & applied(former, refusal.fixes[0]).keys()
+    assert not former.keys() & applied(former, refusal.fixes[0], tmp_path).keys()
+
+
+def test_the_file_in_place_of_three_keys_says_the_same(tmp_path: Path) -> None:
+    """The line writes it for the stack, in a shell; a value that was never allowed is not carried over."""
+    refusal = problems(machine(folder=tmp_path), target="minikube", **{key: FORMER[key] for key in OF_PODS})[0]
+    write = refusal.fixes[0].partition(" && ")[0]
+    (tmp_path / "stacks").mkdir()
+    subprocess.run(["sh", "-c", write], cwd=tmp_path, check=True)
+
+    assert OF_PODS == yaml.safe_load((tmp_path / "stacks/pods.local.yaml").read_text(encoding="utf-8"))["spec"]
+    (wrong,) = problems(nodeSelector="{")
+    assert ("pulumi config rm nodeSelector",) == wrong.fixes
 
 
 def test_a_removed_secret_is_not_shown() -> None:

@@ -112,7 +112,6 @@ REFUSED = {
     "baseImage": ["python", "python:latest", "Python:3.11", "python:"],
     "image": ["a/b", "a/b:latest", "https://a/b:1", "localhost:5000/b", "a/b@sha256:12"],
     "imageRegistry": ["https://ghcr.io/me", "ghcr.io/me/it:1", "ghcr.io/me/"],
-    "imagePullSecrets": ["My Secret", "a,,b"],
     "trackingUri": [
         "mlflow.example.com:5000",
         "ftp://host",
@@ -124,18 +123,6 @@ REFUSED = {
     "namespace": ["Ray", "ray_system", "-ray", "a" * 64, "ray.system"],
     "createNamespace": ["maybe"],
     "rayAddress": ["ray://head:10001", "head:8265", "http://a@head:8265", "http://", "ftp://head"],
-    "nodeSelector": ["pool=training", '["pool"]', '{"pool": 1}', '{"-": "a"}', '{"pool": "a b"}'],
-    "tolerations": [
-        "{}",
-        "[1]",
-        '[{"kye": "a"}]',
-        '[{"operator": "Sometimes"}]',
-        '[{"operator": "Equal", "value": "a"}]',
-        '[{"operator": "Exists", "value": "a"}]',
-        '[{"key": "a", "effect": "Never"}]',
-        '[{"key": "a", "tolerationSeconds": 5}]',
-        '[{"key": "a", "effect": "NoExecute", "tolerationSeconds": "5"}]',
-    ],
 }
 ACCEPTED = {
     "workers": ["1", " 8 "],
@@ -172,8 +159,6 @@ ACCEPTED = {
     "namespace": ["a", "a" * 63],
     "workersCurve": ["none", "1", "2,1", "1, 2"],
     "rayAddress": ["https://ray.example.com", "http://10.0.0.7:8265/", "http://head/ray"],
-    "nodeSelector": ['{"kubernetes.io/arch": "amd64", "pool": ""}', "{}"],
-    "tolerations": ["[]", '[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 5}]'],
 }
 
 
@@ -204,6 +189,7 @@ def test_every_rule_is_tested() -> None:
         "python",
         "requirements",
         "metric",
+        "podTemplate",
     }
     assert set(every_key()) - set(REFUSED) == {*of_paths, "secretEnvironment", "storageCredentials", "rayToken"}
 

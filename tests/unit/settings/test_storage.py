@@ -1,5 +1,7 @@
 """Settings of storage: each key only where it means something, one way in, and what a claim needs."""
 
+from pathlib import Path
+
 import pytest
 
 from infra.settings.rules import MOUNTED
@@ -123,14 +125,16 @@ def test_a_claim_outlives_its_stack(wording: Wording) -> None:
     assert storage.claim.size == "20Gi"
 
 
-def test_a_claim_of_many_nodes_needs_a_class_that_they_share(wording: Wording) -> None:
+def test_a_claim_of_many_nodes_needs_a_class_that_they_share(wording: Wording, tmp_path: Path) -> None:
     """Minikube's own is a folder of each node; on one node, or with a class of one's own, it may be had."""
     found = only_problem(LARGE, **MINIKUBE, storage="pvc")
     assert "pulumi config set minikubeNodes 1" in found.fixes
     wording("settings", found)
+    one_node = tmp_path / "pods.yaml"
+    one_node.write_text(f"spec: {{nodeSelector: {{{HOSTNAME}: a}}}}", encoding="utf-8")
     shared = [
         settings(LARGE, **MINIKUBE, storage="pvc", **more).storage
-        for more in ({"minikubeNodes": "1"}, {"nodeSelector": f'{{"{HOSTNAME}": "a"}}'}, {"storageClass": "nfs"})
+        for more in ({"minikubeNodes": "1"}, {"podTemplate": str(one_node)}, {"storageClass": "nfs"})
     ]
 
     assert [False, False, True] == [one.claim.by_many_nodes for one in shared if one and one.claim]

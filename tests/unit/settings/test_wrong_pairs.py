@@ -32,7 +32,7 @@ OF_WORKLOAD: dict[str, dict[str, str]] = {
 FACTS = machine(secret=frozenset({"storageCredentials", "secretEnvironment", "rayToken"}))
 PAIRS = {"cnn": 50, "script": 8}
 """Of a target and a base; other ones for each."""
-BESIDE = (*STORAGE_KEYS, "minikubeNodes", "nodeSelector", "createNamespace", "runTimeoutMinutes")
+BESIDE = (*STORAGE_KEYS, "minikubeNodes", "podTemplate", "createNamespace", "runTimeoutMinutes")
 
 
 def wrong_keys(workload: str) -> list[str]:
@@ -55,7 +55,7 @@ def test_a_wrong_value_beside_any_other_is_said(target: Target, base: str, workl
     given = {"target": target, "workload": workload, **OF_TARGET.get(target, {}), **OF_WORKLOAD.get(workload, {})}
     given |= {key: value for key, value in BASES[base].items() if key in keys}
     wrong = wrong_keys(workload)
-    assert {"workers", "storageEndpoint", "nodeSelector", "storageSize"} <= set(wrong)
+    assert {"workers", "storageEndpoint", "egress", "storageSize"} <= set(wrong)
 
     pairs = list(product(wrong, keys))
     for first, second in Random(f"{target} {base}").sample(pairs, PAIRS[workload]):  # noqa: S311 (it chooses tests)

@@ -19,7 +19,7 @@ SALT = "encryptionsalt: v1:abc=:v1:def\n"
         ("workers=3 epochs=5", {"workers": "3", "epochs": "5"}),
         ("  workers=3\tepochs=5 ", {"workers": "3", "epochs": "5"}),
         ("datasetPath='/data/my images'", {"datasetPath": "/data/my images"}),
-        ("""nodeSelector='{"disk": "ssd"}'""", {"nodeSelector": '{"disk": "ssd"}'}),
+        ("""scriptArguments='--to "a b"'""", {"scriptArguments": '--to "a b"'}),
         ("image=", {"image": ""}),
         ("image=a=b", {"image": "a=b"}),
         ("ray-worth-it:workers=3", {"ray-worth-it:workers": "3"}),

@@ -74,8 +74,8 @@ def test_make_hands_its_command_line_on(tmp_path: Path) -> None:
 
 def test_the_page_s_command_measures_the_same_again(tmp_path: Path) -> None:
     """Typed into a shell, through this machine's make: JSON and blanks come back as they were."""
-    axes = {"tolerations": ['[{"key": "a$b", "operator": "Exists"}]', "[]"], "workers": ["1", "2"]}
-    base = {"nodeSelector": '{"kubernetes.io/arch": "amd64"}', "datasetPath": "it's $HOME\\here"}
+    axes = {"scriptArguments": ['[{"key": "a$b", "operator": "Exists"}]', "[]"], "workers": ["1", "2"]}
+    base = {"environment": '{"kubernetes.io/arch": "amd64"}', "datasetPath": "it's $HOME\\here"}
     sweep = Sweep("sweep-local", "k", axes, base, points_of(axes))
     (tmp_path / "Makefile").write_text("SET ?=\nexport SET\nsweep:\n\t@env -0\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "SET"))}

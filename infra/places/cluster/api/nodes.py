@@ -1,10 +1,13 @@
 """The resources of a cluster's nodes, and the conditions for pods to use them. Pure: nodes as the API server writes
 them."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from infra.places.cluster.fit import Size
+from infra.settings.pod_template import REQUIRED
+from infra.settings.rules import PodTemplate
 
 
 def allocatable(node: Mapping[str, Any]) -> Size:
@@ -21,13 +24,46 @@ def is_ready(node: Mapping[str, Any]) -> bool:
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
-def usable(node: Mapping[str, Any], selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+def usable(node: Mapping[str, Any], template: PodTemplate) -> bool:
     """Return whether the scheduler may place our pods on a node: ready, not cordoned, selected, its taints
     tolerated."""
     spec, labels = node["spec"], node["metadata"].get("labels") or {}
+    selector, tolerations = template.spec.get("nodeSelector", {}), template.spec.get("tolerations", ())
     taints = [taint for taint in spec.get("taints") or [] if taint["effect"] in ("NoSchedule", "NoExecute")]
     tolerated = all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
-    return is_ready(node) and not spec.get("unschedulable") and selector.items() <= labels.items() and tolerated
+    selected = selector.items() <= labels.items() and _has_affinity(node["metadata"]["name"], labels, template)
+    return is_ready(node) and not spec.get("unschedulable") and selected and tolerated
+
+
+def _has_affinity(name: str, labels: Mapping[str, str], template: PodTemplate) -> bool:
+    """Return whether a node matches a term of the required node affinity, or there is none.
+
+    All requirements of a term have to match; an empty term matches no node. Source:
+    https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity.
+    """
+    affinity = template.spec.get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get(REQUIRED)
+    if required is None:
+        return True
+    return any(
+        all(_matches(each, labels) for each in term.get("matchExpressions", ()))
+        and all(_matches(each, {"metadata.name": name}) for each in term.get("matchFields", ()))
+        for term in required["nodeSelectorTerms"]
+        if term.get("matchExpressions") or term.get("matchFields")
+    )
+
+
+def _matches(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return whether labels meet a requirement; a label that is no whole number is neither more nor less than one."""
+    operator, label = str(requirement["operator"]), labels.get(requirement["key"])
+    values: list[str] = requirement.get("values", [])
+    if operator in ("Exists", "DoesNotExist"):
+        return (label is not None) == (operator == "Exists")
+    if operator in ("In", "NotIn"):
+        return (label in values) == (operator == "In")
+    if label is None or not re.fullmatch(r"[+-]?\d+", label, re.ASCII):
+        return False
+    return int(label) > int(values[0]) if operator == "Gt" else int(label) < int(values[0])
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:

@@ -79,11 +79,9 @@ def annotations(stack: str) -> dict[str, str]:
 
 def job(plan: RunPlan, settings: JobSettings) -> Manifest:
     """Return the spec of the Job of one run."""
+    annotations = {OWN_KEY: plan.own_key, MEASUREMENT: plan.measurement, **_storage(plan, settings)}
     template = {
-        "metadata": {
-            "labels": _labels(plan),
-            "annotations": {OWN_KEY: plan.own_key, MEASUREMENT: plan.measurement, **_storage(plan, settings)},
-        },
+        "metadata": pod_parts.metadata(settings.placement, _labels(plan), annotations),
         "spec": _pod(plan, settings),
     }
     return {

@@ -12,6 +12,8 @@ DEPLOYMENT = "kuberay-operator"
 OPERATOR_LABELS = {"app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/instance": RELEASE}
 """Labels that tell the pod of this release from another's; Helm sets them."""
 SIZE = Size(0.1, "512Mi")
+ALWAYS_SET: Manifest = {"imagePullSecrets": [], "nodeSelector": {}, "tolerations": []}
+"""Values that the release has also where the user sets none."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,11 @@ class OperatorSettings:
 
 
 def values(placement: Placement, namespace: str) -> Manifest:
-    """Return Helm values for an operator that watches one namespace, and passes its Pod Security."""
+    """Return Helm values for an operator that watches one namespace, and passes its Pod Security.
+
+    The chart has no value for a scheduler's name: the operator, which trains nothing, has the cluster's default.
+    """
+    template = placement.template
     return {
         "fullnameOverride": DEPLOYMENT,
         "singleNamespaceInstall": True,
@@ -42,7 +48,8 @@ def values(placement: Placement, namespace: str) -> Manifest:
             "runAsNonRoot": True,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "imagePullSecrets": [{"name": name} for name in placement.pull_secrets],
-        "nodeSelector": dict(placement.node_selector),
-        "tolerations": [dict(toleration) for toleration in placement.tolerations],
+        **{name: template.spec.get(name, empty) for name, empty in ALWAYS_SET.items()},
+        **{name: template.spec[name] for name in ("affinity", "priorityClassName") if name in template.spec},
+        **({"labels": dict(template.labels)} if template.labels else {}),
+        **({"annotations": dict(template.annotations)} if template.annotations else {}),
     }

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from infra.settings.rules import PodTemplate
+
 if TYPE_CHECKING:  # most stacks have their own image built
     from infra.places.cluster.manifests.project_modules import Modules
 
@@ -45,9 +47,8 @@ class Placement:
     """The image of the pods, the nodes they may use, and their resources other than CPUs and memory."""
 
     image: str
-    pull_secrets: Sequence[str] = ()
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: Sequence[Mapping[str, Any]] = ()
+    template: PodTemplate = field(default_factory=PodTemplate)
+    """What the user sets of all pods alike."""
     shared_memory: str | None = None
     """The size of /dev/shm; None for the container runtime's default."""
     scratch: str | None = None
@@ -63,6 +64,13 @@ class Placement:
 def labels(component: str, **more: str) -> dict[str, str]:
     """Return the labels of a pod, by which network policies select it."""
     return {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: component, **more}
+
+
+def metadata(placement: Placement, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> Manifest:
+    """Return the metadata of a pod's template: the user's labels and annotations, and these."""
+    of_user = placement.template
+    noted = {**of_user.annotations, **(annotations or {})}
+    return {"labels": {**of_user.labels, **labels}, **({"annotations": noted} if noted else {})}
 
 
 def container(
@@ -126,11 +134,7 @@ def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | Non
         "containers": [main],
         "volumes": [{"name": name, "emptyDir": _limited(placement.scratch)} for name in ("tmp", "results")],
         **({"topologySpreadConstraints": [_spread(spread)]} if spread else {}),
-        **({"imagePullSecrets": [{"name": name} for name in placement.pull_secrets]} if placement.pull_secrets else {}),
-        **({"nodeSelector": dict(placement.node_selector)} if placement.node_selector else {}),
-        **(
-            {"tolerations": [dict(toleration) for toleration in placement.tolerations]} if placement.tolerations else {}
-        ),
+        **placement.template.spec,
         **more,
     }
     if placement.modules:

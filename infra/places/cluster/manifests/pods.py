@@ -72,9 +72,7 @@ def pods_of(settings: Settings) -> Pods:
         image=_image(cluster, content),
         shared_memory=cluster.shared_memory.text if cluster.shared_memory else None,
         scratch=cluster.scratch.text if cluster.scratch else None,
-        pull_secrets=cluster.image_pull_secrets,
-        node_selector=cluster.node_selector,
-        tolerations=cluster.tolerations,
+        template=cluster.pod_template,
         modules=modules,
     )
     secret = Secret(tuple(sorted(settings.secret_environment)), settings.secret_digest or "")

@@ -114,6 +114,6 @@ def _template(
     pod = pod_parts.pod(main, settings.placement, spread=spread)
     pod |= {"terminationGracePeriodSeconds": GRACE_SECONDS}
     return {
-        "metadata": {"labels": pod_parts.labels(name)},
+        "metadata": pod_parts.metadata(settings.placement, pod_parts.labels(name)),
         "spec": settings.storage.mounted_in(pod) if settings.storage else pod,
     }

@@ -140,7 +140,7 @@ def probe(address: str, way: str, placement: Placement, storage: InPods, data: s
     command += [f"--data={data}"] if data else []
     main = pod_parts.container("storage-probe", placement.image, PROBE, command=command)
     pod = storage.mounted_in(pod_parts.pod(main, placement))
-    return {"metadata": {"labels": pod_parts.labels("storage-probe")}, "spec": pod}
+    return {"metadata": pod_parts.metadata(placement, pod_parts.labels("storage-probe")), "spec": pod}
 
 
 @dataclass(frozen=True)

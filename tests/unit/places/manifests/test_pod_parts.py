@@ -6,6 +6,7 @@ import pytest
 
 from infra.places.cluster.manifests import pod_parts
 from infra.places.cluster.manifests.pod_parts import Placement, Size
+from infra.settings.rules import PodTemplate
 from policy.pod_security import violations
 
 PLACE = Placement("image:1")
@@ -50,16 +51,15 @@ def test_a_read_only_root_has_places_to_write() -> None:
 
 
 def test_place_reaches_the_pod() -> None:
-    """Selector, tolerations and pull secrets as the settings have them; absent where they are empty."""
-    toleration = {"key": "dedicated", "operator": "Exists"}
-    place = Placement("image:1", ["login"], {"pool": "training"}, [toleration])
+    """The template's fields as they are, beside the others; its names never replace the project's."""
+    spec = {"tolerations": [{"key": "dedicated", "operator": "Exists"}], "priorityClassName": "low"}
+    place = Placement("image:1", PodTemplate({"team": "a", pod_parts.PROJECT_LABEL: "b"}, {"note": "c"}, spec))
 
-    pod = pod_parts.pod(MAIN, place)
-
-    assert [{"name": "login"}] == pod["imagePullSecrets"]
-    assert {"pool": "training"} == pod["nodeSelector"]
-    assert [toleration] == pod["tolerations"]
-    assert not {"imagePullSecrets", "nodeSelector", "tolerations"} & set(pod_parts.pod(MAIN, PLACE))
+    assert pod_parts.pod(MAIN, place) == pod_parts.pod(MAIN, PLACE) | spec
+    metadata = pod_parts.metadata(place, pod_parts.labels("main"), {"own": "d"})
+    assert {"team": "a", **pod_parts.labels("main")} == metadata["labels"]
+    assert {"note": "c", "own": "d"} == metadata["annotations"]
+    assert {"labels": pod_parts.labels("main")} == pod_parts.metadata(PLACE, pod_parts.labels("main"))
 
 
 def test_the_error_of_an_up_has_the_last_lines() -> None:

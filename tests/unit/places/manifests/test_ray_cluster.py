@@ -11,6 +11,7 @@ from infra.places.cluster.manifests.jobs import JobSettings
 from infra.places.cluster.manifests.pod_parts import Placement, Size
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.plan import RunPlan
+from infra.settings.rules import PodTemplate
 from policy.pod_security import violations
 from tests.unit import crd
 from training.workloads.cnn.recipe import CnnRecipe
@@ -20,7 +21,7 @@ SETTINGS = RayClusterSettings(
     head=Size(1, "2Gi"),
     worker=Size(0.4, "1Gi"),
     ray_version="2.60.0",
-    placement=Placement("image:1", ["login"], {"pool": "a"}, [{"key": "b", "operator": "Exists"}]),
+    placement=Placement("image:1", PodTemplate({"team": "a"}, spec={"nodeSelector": {"pool": "a"}})),
     environment={"A": "b"},
 )
 

@@ -28,7 +28,7 @@ THERE = {
 SECRET = frozenset({"storageCredentials"})
 KEYS = "AWS_ACCESS_KEY_ID=known AWS_SECRET_ACCESS_KEY=hidden"
 WAYS = {
-    "pvc": {"storage": "pvc", "nodeSelector": '{"kubernetes.io/hostname": "a"}'},
+    "pvc": {"storage": "pvc"},
     "storageSecret": {"storage": S3, "storageSecret": "keys"},
     "storageCredentials": {"storage": S3, "storageCredentials": KEYS},
     "storageRole": {"storage": S3, "storageRole": "arn:aws:iam::123456789012:role/training"},
