@@ -4,7 +4,6 @@ The *limit* is N baselines at once, each on its own CPU with 1/N of the images a
 no distributed training of this model on this machine can be faster. Arms are interleaved, and ratios taken within a
 repeat, because machines drift. Measures; passes no judgement.
 
-Documented Ray starts slowly, and is in one column of the full benchmark alone; tuned Ray is in all.
 Beside the arms, a column may have native runs of its own: with gradients exchanged in another type; and with more
 workers, compared with what `compare.projection` says of them from this repeat's other runs and its all-reduce probe.
 """
@@ -32,9 +31,8 @@ from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.workload import WORKLOAD
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
-ARMS = ("baseline", "limit", "wide", "native", "tuned")
+ARMS = ("baseline", "limit", "wide", "native", "ray")
 """What every column has."""
-DOCUMENTED_RAY = "ray"
 QUICK_IMAGES, FULL_IMAGES = 1280, 1536
 WARMUP_STEPS = 2
 REPEATS = 3
@@ -49,7 +47,6 @@ class Case:
 
     key: str
     recipe: CnnRecipe
-    arms: tuple[str, ...] = ARMS
     more: dict[str, CnnRecipe] = field(default_factory=dict)
     plain_fit: bool = True
 
@@ -69,8 +66,7 @@ def cases(*, quick: bool) -> list[Case]:
         more = {OTHER_GRADIENTS: replace(recipe, gradient_precision=other)}
         if precision == "float32":
             more |= {native_with(workers): replace(recipe, workers=workers) for workers in MORE_WORKERS}
-        arms = (*ARMS, DOCUMENTED_RAY) if precision == "float32" else ARMS
-        all_cases.append(Case(precision, recipe, arms, more))
+        all_cases.append(Case(precision, recipe, more))
         # An epoch has three such steps only
         large = replace(recipe, global_batch_size=512, epochs=2)
         all_cases.append(Case(f"{precision}/512", large, plain_fit=False))
@@ -86,7 +82,7 @@ def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat
     for repeat in range(1, repeats + 1):
         runs: dict[str, result.TrainingResult] = {}
         fit = None
-        for name in _rotated((*case.arms, *case.more, *((PLAIN_FIT,) if case.plain_fit else ())), repeat - 1):
+        for name in _rotated((*ARMS, *case.more, *((PLAIN_FIT,) if case.plain_fit else ())), repeat - 1):
             if name == PLAIN_FIT:
                 fit = _plain_fit(case.recipe)
                 figure = f"{fit:.1f} images/s"
@@ -115,9 +111,7 @@ def main() -> None:
     Ctrl-C keeps and prints the columns that are whole.
     """
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="float32 at batch 128, few steps, without documented Ray: 5 minutes"
-    )
+    parser.add_argument("--quick", action="store_true", help="float32 at batch 128, few steps")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object, and nothing else")
     parser.add_argument("--repeats", type=typed(whole(1, 100)), default=REPEATS)
     parser.add_argument(

@@ -13,9 +13,7 @@ from compare.measurement import Run
 from training.contract import result
 from training.workloads.cnn.recipe import CnnRecipe
 
-TITLES = {
-    "wide": "one process, all CPUs", "native": "native", "tuned": "tuned Ray", "ray": "Ray as documented",
-}  # fmt: skip
+TITLES = {"wide": "one process, all CPUs", "native": "native", "ray": "Ray"}
 """The arms that are compared with the limit, in display order."""
 MORE_WORKERS = (3, 4)
 OTHER_GRADIENTS = "otherGradients"
@@ -137,9 +135,9 @@ FIGURES = (
     ),
     Figure(
         "memory",
-        "tuned Ray worker / baseline, memory",
-        lambda r: _peak(r.runs["tuned"]) / _peak(r.runs["baseline"]),
-        ("baseline", "tuned"),
+        "Ray worker / baseline, memory",
+        lambda r: _peak(r.runs["ray"]) / _peak(r.runs["baseline"]),
+        ("baseline", "ray"),
     ),
     *(_startup(arm, title) for arm, title in ({"baseline": "baseline"} | TITLES).items()),
     *(figure for workers in MORE_WORKERS for figure in _of_more_workers(workers)),

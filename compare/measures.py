@@ -363,11 +363,6 @@ RATIOS = (
         detail="the framework's own distribution with the same workers; 1.0: Ray costs nothing",
     ),
     Ratio(
-        name="tuningGain", title="Gain of tuning", above="ray", below="tuned", of=_epoch,
-        meaning="ray / tuned, steady state",
-        detail="what careful set-up of Ray gains",
-    ),
-    Ratio(
         name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
         factor=100, of=_main_score, only=_has_scores, because="scores.testAccuracy", words=None,
         claims=get_args(Claim),

@@ -21,7 +21,7 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     ray = comparison.arms.get(RAY.name)
     ratios = comparison.ratios.items()
     values: dict[str, float | str | None] = dict.fromkeys(names())
-    values |= {name: value.median if value else None for name, value in ratios}
+    values |= {name: value.median if value else None for name, value in ratios if name in values}
     values |= {name: ray.median(name) if ray else None for name in OF_RAY}
     values |= {"answer": comparison.answer, "verdict": comparison.verdict}
     curve = comparison.workers_curve

@@ -13,14 +13,13 @@ from infra import run_history
 from infra.estimate import Estimate, Range, Wanted, estimate, wanted
 from infra.settings.draft import set_line
 from infra.settings.settings import Settings
-from training.contract.arms import NATIVE, TUNED, WIDE
+from training.contract.arms import NATIVE, WIDE
 from training.contract.provenance import PROJECT
 from training.contract.timed import Timed
 
 LEAST_STEPS = 20
 """The smallest number of steps advised: fewer hardly leave the warm-up."""
 COSTS = {
-    TUNED: "no figures for Ray with a careful set-up",
     NATIVE: "no figures for the cost of Ray itself",
     WIDE: "no comparison with a bigger machine",
 }

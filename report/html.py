@@ -143,7 +143,7 @@ def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
 
 def _ray_first(comparison: Comparison) -> list[str]:
     """Return the arms with Ray first, next to the names of the rows, where a phone shows it."""
-    return sorted(comparison.shown_arms(), key=lambda name: ARMS[name].role != "subject")
+    return sorted(comparison.shown_arms(), key=lambda name: comparison.arms[name].role != "subject")
 
 
 def _date(comparison: Comparison) -> str:

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from compare.schema import Estimate, Projection
 from report.series import elapsed
 from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, Picture, drawing, numbered
-from training.contract.arms import ARMS, NATIVE, RAY
+from training.contract.arms import ARMS, FORMER_ARMS, NATIVE, RAY
 from training.contract.result import TrainingResult, Worker
 from training.workloads.cnn.detail import Epoch, detail_of
 
@@ -292,4 +292,4 @@ def _shown_names(names: Sequence[str]) -> list[str]:
 
 
 def _arms(runs: Sequence[ShownRun]) -> list[str]:
-    return [arm for arm in ARMS if any(run.result.arm == arm for run in runs)]
+    return [arm for arm in (*ARMS, *FORMER_ARMS) if any(run.result.arm == arm for run in runs)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from compare.schema import Comparison
 from training.contract import provenance
+from training.contract.arms import ARMS
 
 NAME = "source.json"
 
@@ -33,7 +34,7 @@ def read(folder: Path) -> str | None:
 def _is_code_of(comparison: Comparison, project: Path) -> bool:
     """`make report` may publish a measurement long after it was made: its commit is then not the one checked out."""
     return all(
-        summary.provenance.code_hash == provenance.code_hash(arm, comparison.workload, project)
+        arm in ARMS and summary.provenance.code_hash == provenance.code_hash(arm, comparison.workload, project)
         for arm, summary in comparison.arms.items()
     )
 

@@ -10,7 +10,6 @@ SETTINGS = {
     "RAY_COLOR_PREFIX": "0",  # escape sequences in logs that are read as files
 }
 """Environment of the driver, before Ray starts."""
-SET_UP = driver.SetUp(settings=SETTINGS)
 
 if __name__ == "__main__":
-    driver.main("ray", __doc__, SET_UP)
+    driver.main("ray", __doc__, SETTINGS)

@@ -18,7 +18,7 @@ from packaging.markers import Marker
 
 from infra.image.requirements import pins
 from training.contract import provenance
-from training.contract.arms import ARMS, TUNED
+from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
 from training.contract.workload import named
 
@@ -29,8 +29,6 @@ BUILD_FILES = (PROJECT / "training/image/strip_symbols.py", PROJECT / "training/
 """The script that the Dockerfile runs, and the pin of the uv that it installs."""
 ENTRIES = ("training.launch.pod.run", "training.launch.ray.submit", "training.launch.storage.probe")
 """Modules of `training` that a pod starts."""
-ARMS_IN_PODS = tuple(arm.name for arm in ARMS.values() if arm is not TUNED)
-"""Arms that the entry point `training.launch.pod.run` runs."""
 DATA = "/data"
 """The folder of the image's data set."""
 CIFAR10 = "cifar-10-batches-py"
@@ -89,7 +87,7 @@ class Content:
 
 def modules(workload: str, project: Path = PROJECT) -> list[Path]:
     """Return the project's modules that a pod of this workload can import, or loads by their path."""
-    arms = {path for arm in ARMS_IN_PODS for path in provenance.modules_of_run(arm, workload, project)}
+    arms = {path for arm in ARMS for path in provenance.modules_of_run(arm, workload, project)}
     by_path = {path for folder in named(workload).by_path for path in (project / folder).rglob("*.py")}
     return sorted(arms | by_path | set(provenance.modules_of(ENTRIES, project)))
 

@@ -42,13 +42,6 @@ _KEYS = (
         "gs://…, or /storage/… of a claim",
     ),
     Key(
-        name="tunedRay",
-        rule=boolean(),
-        default="false",
-        targets=LOCAL,
-        help="also measure Ray with everything left out that a run on one machine does not need",
-    ),
-    Key(
         name="rayDashboard",
         rule=boolean(),
         default="false",

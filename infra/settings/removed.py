@@ -42,6 +42,11 @@ REPLACEMENTS = (
         instead="not set: `make dashboard` prints the address",
         why="Ray's dashboard answers at port 30265 of Minikube's nodes",
     ),
+    Replacement(
+        keys=("tunedRay",),
+        instead="not set: the arm ray is Ray as its documentation has it",
+        why="Ray with private patches is no arm any more, because nobody could use it",
+    ),
 )
 REMOVED = {key: replacement for replacement in REPLACEMENTS for key in replacement.keys}
 """What took the place of a removed key, by its name."""

@@ -26,10 +26,10 @@ def runs_of(state: dict[str, Any]) -> list[dict[str, Any]]:
 def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
     """Outputs as promised; a second `up`, a removed folder and a refresh change nothing; files outlive `destroy`.
 
-    Every arm takes its turn: one process with all CPUs by default, tuned Ray on request. The state names the provider's
-    module and class, in under 100 bytes and not encrypted: so it can for ever.
+    Every arm takes its turn: one process with all CPUs by default. The state names the provider's module and class, in
+    under 100 bytes and not encrypted: so it can for ever.
     """
-    project.create_stack(repeats="2", epochs="3", wideArm="auto", tunedRay="true")
+    project.create_stack(repeats="2", epochs="3", wideArm="auto")
 
     shown = project.up()
 
@@ -37,8 +37,8 @@ def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
     assert 1.6 == pytest.approx(outputs["speedup"], abs=0.01)
     assert 2 == json.loads(outputs["comparison"])["ratios"]["speedup"]["n"]
     assert outputs["verdict"].startswith(outputs["answer"])
-    first = ("baseline", "wide", "tuned", "native", "ray")
-    second = ("wide", "native", "baseline", "ray", "tuned")
+    first = ("baseline", "wide", "ray", "native")
+    second = ("wide", "native", "baseline", "ray")
     order = [
         shown.index(f"{name}: starts") for name in (*(f"{arm}-1" for arm in first), *(f"{arm}-2" for arm in second))
     ]

@@ -13,15 +13,15 @@ import psutil
 import pytest
 
 from tests.training.conftest import Arms
-from tests.training.looked_at import FLAGS, FOREIGN, PROJECT, WORKER, Process, run_arm
+from tests.training.looked_at import FLAGS, FOREIGN, PROJECT, WORKER, run_arm
 from training.contract import provenance, result
 from training.contract.arms import ARMS
 from training.workloads.cnn.detail import detail_of
 
 CPUS = provenance.allowed_cpus()
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="two workers need two CPUs")
-LEFT_OUT = r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup|PreemptionWatcher"
-"""Processes that tuned Ray does without."""
+HELPERS = r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup|PreemptionWatcher"
+"""Processes that Ray starts beside the workers."""
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +64,9 @@ def test_a_code_hash_has_what_a_run_loads_and_nothing_of_another_workload(ended:
     assert f"training/launch/{other_launchers}.py" not in files
 
 
-@pytest.mark.parametrize("arm", ["ray", "tuned"])
-def test_workers_that_ray_starts_learn_the_same_to_the_last_digit(
-    results: dict[str, result.TrainingResult], arm: str
-) -> None:
+def test_workers_that_ray_starts_learn_the_same_to_the_last_digit(results: dict[str, result.TrainingResult]) -> None:
     """The difference between the arms is orchestration, and nothing else."""
-    native, ray = results["native"], results[arm]
+    native, ray = results["native"], results["ray"]
 
     assert [(e.loss, e.accuracy, e.validation_loss) for e in native.detail.history] == [
         (e.loss, e.accuracy, e.validation_loss) for e in ray.detail.history
@@ -127,7 +124,7 @@ def test_a_worker_has_cpus_of_its_own_and_a_thread_for_each(
 
 @pytest.mark.skipif((psutil.cpu_count(logical=False) or 1) < 2, reason="two workers need two physical cores")
 @needs_two_cpus
-@pytest.mark.parametrize("arm", ["native", "ray", "tuned"])
+@pytest.mark.parametrize("arm", ["native", "ray"])
 def test_workers_are_on_different_physical_cores(results: dict[str, result.TrainingResult], arm: str) -> None:
     """As the system itself lists the threads of a core."""
     siblings = {
@@ -220,32 +217,15 @@ def test_an_arm_leaves_no_process(ended: Arms, arm: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
-def test_tuned_ray_s_own_processes_are_few_and_wait_for_training(ended: Arms) -> None:
-    """Nothing that only polls is started, and what Ray needs runs when no training thread wants the CPU."""
-    seen = ended["tuned"].processes
-
-    names = {process.name for process in seen}
-    assert {WORKER, "ray::TrainController.run"} <= names
-    assert [] == [name for name in names if re.search(LEFT_OUT, name)]
-    assert {os.SCHED_IDLE} == _policies(seen, of_workers=False)
-    assert {os.SCHED_IDLE, os.SCHED_OTHER} == _policies(seen, of_workers=True)
-    assert {os.nice(0)} == {process.nice for process in seen if process.name == WORKER}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a scheduling policy for what may wait")
 def test_documented_ray_has_all_that_ray_starts_at_the_priority_that_ray_gives_it(ended: Arms) -> None:
     """Nobody is demoted, nothing left out; workers at niceness 15, as Ray has it."""
     seen = ended["ray"].processes
 
     names = {process.name for process in seen}
     assert {WORKER, "ray::TrainController.run"} <= names
-    assert 2 <= sum(1 for name in names if re.search(LEFT_OUT, name))
+    assert 2 <= sum(1 for name in names if re.search(HELPERS, name))
     assert {os.SCHED_OTHER} == set().union(*(process.policies for process in seen))
     assert {min(19, os.nice(0) + 15)} == {process.nice for process in seen if process.name == WORKER}
-
-
-def _policies(seen: list[Process], *, of_workers: bool) -> set[int]:
-    return set().union(*(process.policies for process in seen if (process.name == WORKER) == of_workers))
 
 
 JUDGING = """

@@ -11,7 +11,7 @@ from training.machine import isolation
 reason = "no other machine is reached from here anyway" if isolation.is_alone() else isolation.refusal()
 pytestmark = [
     pytest.mark.skipif(reason is not None, reason=reason or ""),
-    pytest.mark.parametrize("arm", ["native", "ray", "tuned"]),
+    pytest.mark.parametrize("arm", ["native", "ray"]),
 ]
 
 

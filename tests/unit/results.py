@@ -32,10 +32,10 @@ from training.workloads.cnn.recipe import EXCHANGED_BYTES, CnnRecipe
 
 RUN = ("baseline", "native", "ray")
 """The arms of a measurement that is made up, unless a test says otherwise."""
-STEP_SECONDS = {"baseline": 0.10, "wide": 0.060, "native": 0.052, "ray": 0.053, "tuned": 0.0525}
+STEP_SECONDS = {"baseline": 0.10, "wide": 0.060, "native": 0.052, "ray": 0.053}
 """Mean timed step by arm: Ray with 2 workers is 1.887 times as fast as one process."""
 
-STARTUP_SECONDS = {"baseline": 4.0, "wide": 4.5, "native": 6.0, "ray": 12.0, "tuned": 9.0}
+STARTUP_SECONDS = {"baseline": 4.0, "wide": 4.5, "native": 6.0, "ray": 12.0}
 FIRST_START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 IMAGES, VALIDATION, TEST = 1280, 128, 360
 
@@ -191,7 +191,7 @@ def replaced(run: Run, **fields: Any) -> Run:
 def make_context(recipe: CnnRecipe | None = None, **changes: Any) -> Context:
     """The context of `make_runs`."""
     arms = changes.get("arms", RUN)
-    absent = {"native": "nativeArm is off", "wide": "no node holds it", "tuned": "tunedRay is off"}
+    absent = {"native": "nativeArm is off", "wide": "no node holds it"}
     context = Context(
         recipe=recipe or make_recipe(),
         target="local",
@@ -204,7 +204,7 @@ def make_context(recipe: CnnRecipe | None = None, **changes: Any) -> Context:
 
 def stamp(arm: str, repeat: int, later: float = 0.0) -> str:
     """When a run of an interleaved measurement starts: 25 s after the one before it, `later` seconds more if said."""
-    place = 3 * (repeat - 1) + {"baseline": 0, "wide": 0.5, "native": 1, "ray": 2, "tuned": 2.5}[arm]
+    place = 3 * (repeat - 1) + {"baseline": 0, "wide": 0.5, "native": 1, "ray": 2}[arm]
     return (FIRST_START + timedelta(seconds=25 * place + later)).isoformat()
 
 

@@ -13,7 +13,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `([\w./]+)` \| .* \| ([^|]+) \|$", re.MULTILINE)
 TENSORFLOW = {"checkpoints", "summary", "dataset", "loop", "model", "resnet", "train"}
-RAY = {"driver", "memory_kills", "node_packages", "recovery", "under_ray", "tuned_ray", "tuned_trainer", "submit"}
+RAY = {"driver", "memory_kills", "node_packages", "recovery", "under_ray", "submit"}
 PURE = ("training.contract", "training.machine", "compare")
 """What is read at every preview, in pods, and by every tool: the standard library alone when it is imported."""
 
@@ -164,12 +164,11 @@ def test_what_runs_knows_nothing_of_the_program(path: Path) -> None:
 
 @pytest.mark.parametrize("module", ["training.ray", "training.launch.ray.driver", "training.launch.ray.recovery"])
 def test_the_ray_arm_uses_public_names_of_ray_alone(module: str) -> None:
-    """What a reader of its documentation would write; the tuned arm is the place for anything else."""
+    """What a reader of its documentation would write."""
     names = imports(PROJECT / f"{module.replace('.', '/')}.py")
     of_ray = {name for name in names if name.partition(".")[0] == "ray"}
 
     assert [] == [name for name in of_ray if any(part.startswith("_") for part in name.split("."))]
-    assert not {name for name in names if ".tuned" in name}
 
 
 @pytest.mark.parametrize("path", in_room("infra"), ids=lambda path: str(path.relative_to(PROJECT)))

@@ -117,7 +117,6 @@ def test_which_runs_a_change_repeats(changes: dict[str, str], expected: dict[str
     [
         ("baseline", "wide", "ray"),
         ("baseline", "native", "ray"),
-        ("baseline", "wide", "native", "ray", "tuned"),
     ],
 )
 def test_another_set_of_arms_is_another_measurement(arms: tuple[str, ...]) -> None:

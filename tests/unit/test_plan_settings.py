@@ -44,7 +44,6 @@ CHANGES_NOTHING = {
     "repeats": EVERYWHERE,  # more or fewer runs, each as it is
     "wideArm": ("kubernetes", "ray", BUILT),  # it is absent there unless it is asked for
     "nativeArm": ("ray",),  # likewise
-    "tunedRay": ("ci", "kubernetes", "minikube", BUILT),  # it is absent there
     "keepBaseline": EVERYWHERE,
     "priceCpuHour": EVERYWHERE,  # what the comparison makes of the hours
     "priceGibHour": EVERYWHERE,
@@ -98,7 +97,6 @@ ANOTHER = {
     "workersCurve": "1",
     "wideArm": "false",
     "nativeArm": "false",
-    "tunedRay": "true",
     "keepBaseline": "true",
     "priceCpuHour": "0.05",
     "priceGibHour": "0.01",

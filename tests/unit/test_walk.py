@@ -16,13 +16,13 @@ from tests.unit.test_wiring import record
 from training.contract import provenance
 from training.contract.arms import ARMS
 
-LOCAL = ("infra.places.local.guard", "training.launch.warm_up", *(f"training.{arm}" for arm in ARMS if arm != "tuned"))
+LOCAL = ("infra.places.local.guard", "training.launch.warm_up", *(f"training.{arm}" for arm in ARMS))
 MINIKUBE = (
     "infra.image.command",
     "infra.places.minikube.command",
     "training.launch.pod.run",
     "training.launch.ray.submit",
-    *(f"training.{arm}" for arm in ARMS if arm != "tuned"),
+    *(f"training.{arm}" for arm in ARMS),
 )
 """What a measurement starts as processes, and pods."""
 BODY = "training.workloads.cnn.train"

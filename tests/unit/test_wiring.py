@@ -93,7 +93,7 @@ def test_a_script_is_measured_in_every_arm() -> None:
 
     assert ["baseline", "native", "ray", "wide"] == sorted(comparison["arms"])
     assert "epochs 4" in recorded["inputs"]["wide-1"]["command"]
-    assert {"tuned"} == set(comparison["absent"])
+    assert {} == comparison["absent"]
 
 
 def test_local_exports_the_comparison_and_its_numbers() -> None:
@@ -112,8 +112,8 @@ def test_an_arm_that_is_not_measured_is_absent_with_its_reason() -> None:
     alone = json.loads(record("local", "workers=1")["exports"]["comparison"])
 
     assert 4 == comparison["ratios"]["wideSpeedup"]["n"]
-    assert {"tuned"} == set(comparison["absent"])
-    assert {"tuned", "wide"} == set(alone["absent"])
+    assert {} == comparison["absent"]
+    assert {"wide"} == set(alone["absent"])
     assert settings(workers="1").absent_arms["wide"] == alone["absent"]["wide"]
 
 

@@ -90,10 +90,12 @@ NATIVE = Arm(
     switch="nativeArm",
 )
 RAY = Arm(name="ray", role="subject", start="ray", title="Ray {ray} with {workers}")
-TUNED = Arm(name="tuned", role="variant", start="ray", title="tuned Ray with {workers}", switch="tunedRay")
 
-ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, TUNED)}
+ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY)}
 """All arms by name, in display order."""
+
+FORMER_ARMS = ("tuned",)
+"""Names of arms that results of earlier versions have; they are shown after the others."""
 
 
 def with_role(*roles: Role) -> list[Arm]:

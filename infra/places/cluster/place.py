@@ -71,9 +71,7 @@ class ClusterPlace(ABC):
         return _of_others() if image else image_spec.installed(requirements)
 
     def why_not(self, arm: str, draft: Draft) -> str:
-        """Return why an arm cannot run: tuned Ray starts for each run, and here one Ray cluster serves all runs."""
-        if arm == "tuned":
-            return "it is a Ray that starts for each run, on target local"
+        """Return why an arm cannot run."""
         return self.why_no_node(draft) if arm == "wide" else ""
 
     @abstractmethod

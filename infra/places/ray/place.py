@@ -53,10 +53,7 @@ class ExistingRay:
         return OfRayCluster(ray=version("ray"), python=platform.python_version())
 
     def why_not(self, arm: str, draft: Draft) -> str:
-        """Return why an arm cannot run: tuned Ray starts for each run, and a preview asks no node how many CPUs it
-        has."""
-        if arm == "tuned":
-            return "it is a Ray that starts for each run, on target local"
+        """Return why an arm cannot run: a preview asks no node how many CPUs it has."""
         if arm in ON_ONE_NODE and draft["wideArm"] != ON and draft["workers"] > 1:
             return (
                 "whether a node has the CPUs of all workers is not known at preview; if one does, wide and native are"

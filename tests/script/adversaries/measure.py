@@ -184,7 +184,7 @@ def compared(results: Mapping[str, TrainingResult]) -> Comparison:
         for repeat in range(1, REPEATS + 1)
         for place, one in enumerate((baseline, native, ray))
     ]
-    absent = {"wide": "it is not asked for here", "tuned": "tunedRay is off"}
+    absent = {"wide": "it is not asked for here"}
     return compare(runs, Context(recipe=recipe, target="local", repeats=REPEATS, arms=ARMS, absent=absent))
 
 

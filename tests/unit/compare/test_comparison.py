@@ -65,7 +65,6 @@ def test_ratios_are_the_designs() -> None:
     assert median(comparison, "wideSpeedup") == pytest.approx(pace["wide"] / pace["ray"])
     assert median(comparison, "efficiency") == pytest.approx(pace["baseline"] / pace["ray"] / 2)
     assert median(comparison, "rayOverhead") == pytest.approx(pace["ray"] / pace["native"])
-    assert median(comparison, "tuningGain") == pytest.approx(pace["ray"] / pace["tuned"])
     assert median(comparison, "accuracyGap") == pytest.approx(0.2)
     end_to_end = comparison.ratios["endToEndSpeedup"]
     assert end_to_end is not None
@@ -172,7 +171,7 @@ def test_an_absent_arm_is_absent_with_its_reason() -> None:
 
     assert set(comparison.arms) == set(TWO)
     absent = make_context(arms=TWO).absent
-    assert set(absent) == {"wide", "native", "tuned"}
+    assert set(absent) == {"wide", "native"}
     assert comparison.absent == absent
     assert comparison.reasons["rayOverhead"] == absent["native"]
     assert comparison.reasons["wideSpeedup"] == absent["wide"]
@@ -494,7 +493,7 @@ def test_cpu_hours_are_reserved_cpus_times_start_to_result() -> None:
     arms = compared(make_runs(arms=ALL, repeats=1), arms=ALL, repeats=1).arms
 
     assert {name: arm.reserved_cpus for name, arm in arms.items()} == {
-        "baseline": 1, "wide": 2, "native": 2, "ray": 2, "tuned": 2,
+        "baseline": 1, "wide": 2, "native": 2, "ray": 2,
     }  # fmt: skip
     assert arms["ray"].median("cpuHours") == pytest.approx(2 * make_result("ray").seconds.wall / 3600)
 

@@ -5,18 +5,30 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from compare.comparison import compare
+from compare.schema import Comparison
 from report import terminal
 from report.table import WIDTH, render
 from tests.golden import Wording
 from tests.unit.results import RUN, make_context, make_recipe, make_run, make_runs
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, RAY
 
 PROJECT = Path(__file__).parents[3]
+
+
+LEAN = replace(RAY, name="lean", role="variant", switch="leanRay")
+
+
+def with_lean(name: str = LEAN.name) -> Comparison:
+    """A whole measurement with one arm more, as fast as Ray."""
+    runs = make_runs()
+    more = [replace(run, name=f"{name}-{run.repeat}", result=replace(run.result, arm=name)) for run in runs[2::3]]
+    return compare([*runs, *more], make_context(arms=(*RUN, name)))
 
 
 def table(arms: Sequence[str] = RUN) -> str:
@@ -37,14 +49,13 @@ def test_arms_stand_in_aligned_rows(wording: Wording) -> None:
     lines = text.splitlines()
     start = next(index for index, line in enumerate(lines) if line.startswith("arm "))
 
-    assert [line.split() for line in lines[start + 1 : start + 6]] == [
+    assert [line.split() for line in lines[start + 1 : start + 5]] == [
         ["baseline", "5.76", "634", "4.0", "11.1", "97.50", "572"],
         ["wide", "3.45", "1,056", "4.5", "9.1", "97.50", "572"],
         ["native", "2.99", "1,219", "6.0", "10.2", "97.50", "573"],
         ["ray", "3.05", "1,196", "12.0", "16.2", "97.30", "573"],
-        ["tuned", "3.02", "1,207", "9.0", "13.2", "97.50", "573"],
     ]
-    assert 1 == len({len(line) for line in lines[start : start + 6]})
+    assert 1 == len({len(line) for line in lines[start : start + 5]})
     wording("table", text.rpartition(f"\n{lines[0]}: ")[0])  # without the verdict
 
 
@@ -68,13 +79,33 @@ def test_verdict_and_fairness_are_said() -> None:
 
 
 def test_an_absent_arm_has_its_reason_and_no_row() -> None:
-    """No zero anywhere, and why stands below; a variant that nobody asked for is no news."""
+    """No zero anywhere, and why stands below."""
     text = table(("baseline", "ray"))
 
     assert not any(line.startswith(("native ", "wide ", "rayOverhead")) for line in text.splitlines())
     assert "native: nativeArm is" in text
     assert "wide: no" in text
-    assert "tuned" not in text
+
+
+def test_a_variant_that_nobody_asked_for_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is about it. Where it was measured it has a row."""
+    monkeypatch.setitem(ARMS, "lean", LEAN)
+
+    assert "lean" not in table()
+    assert any(line.startswith("lean ") for line in render(with_lean()).splitlines())
+
+
+def test_an_arm_of_an_earlier_version_has_a_row_and_is_no_news_where_it_is_absent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Results outlive the arms that they were measured in."""
+    with monkeypatch.context() as earlier:
+        earlier.setitem(ARMS, "tuned", replace(LEAN, name="tuned"))
+        measured, absent = with_lean("tuned"), compare(make_runs(), make_context())
+
+    assert any(line.startswith("tuned ") for line in render(measured).splitlines())
+    assert "tuned" in absent.absent
+    assert "tuned" not in render(absent)
 
 
 def test_a_failed_check_is_named() -> None:

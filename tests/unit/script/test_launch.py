@@ -88,7 +88,6 @@ def test_what_the_system_ended_for_its_memory_is_named(
 @pytest.mark.parametrize(
     ("arm", "flags"),
     [
-        pytest.param("tuned", ["--script=examples/keras_tf_config.py"], id="tuned"),
         pytest.param("baseline", [], id="no script"),
         pytest.param(
             "native",

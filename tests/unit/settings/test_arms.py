@@ -30,13 +30,6 @@ def test_with_one_worker_one_process_with_all_cpus_is_the_baseline(wording: Word
     wording("settings", alone.absent_arms["wide"])
 
 
-def test_tuned_ray_is_measured_on_request_and_where_ray_starts_for_each_run() -> None:
-    """A cluster's Ray is started by its operator."""
-    assert settings().absent_arms["tuned"] == "tunedRay is off"
-    assert settings(tunedRay="true").arms == ("baseline", "wide", "native", "ray", "tuned")
-    assert "on target local" in settings(LARGE, **ROOMY, tunedRay="true").absent_arms["tuned"]
-
-
 def test_a_minikube_node_that_holds_it_has_the_wide_arm() -> None:
     """Beside the idle Ray pods, of which a node has its share."""
     assert "wide" in settings(LARGE, **ROOMY).arms

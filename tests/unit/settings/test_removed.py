@@ -17,6 +17,7 @@ FORMER = {
     "nodeSelector": '{"pool": "training"}',
     "tolerations": '[{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]',
     "imagePullSecrets": "one, two",
+    "tunedRay": "true",
 }
 """A value of each removed key that a stack of an earlier version may have."""
 

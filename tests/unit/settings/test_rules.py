@@ -70,7 +70,6 @@ REFUSED = {
     "repeats": ["0", "101", "three"],
     "wideArm": ["yes"],
     "nativeArm": ["no"],
-    "tunedRay": ["1"],
     "keepBaseline": ["no"],
     "priceCpuHour": ["-0.1", "1001", "nan", "cheap"],
     "priceGibHour": ["-0.1", "1001", "inf", "$0.01"],

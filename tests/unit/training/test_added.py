@@ -13,6 +13,7 @@ from training.contract.provenance import PROJECT
 FILES = Path(__file__).with_name("added")
 LOOKS = """
 import json, sys
+from dataclasses import replace
 from compare import measures
 from infra.settings.draft import InvalidSettingsError
 from infra.settings.settings import machine_facts, parse
@@ -31,6 +32,8 @@ files = {name: [str(path) for path in provenance.modules_of_run("native", name)]
 print(json.dumps({
     "recipe": settings.recipe.to_dict(),
     "runs": [run.name for run in plan_runs(settings, choose("local"))],
+    "absent": settings.absent_arms,
+    "asked": [run.name for run in plan_runs(replace(settings, arms=(*settings.arms, "trio")), choose("local"))],
     "flags": plan_runs(settings, choose("local"))[0].recipe.flags(),
     "refused": refused,
     "measures": [each.name for each in measures.measures_of("sums")],
@@ -51,8 +54,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workloads.write_text(workloads.read_text().replace('WORKLOADS = ("cnn",', 'WORKLOADS = ("cnn", "sums",', 1))
     shutil.copytree(FILES, folder / "training/workloads/sums")
     (folder / "training/workloads/sums/__init__.py").write_text('"""Sums."""\n')
-    entry = 'TRIO = Arm(name="trio", role="control", start="peers", title="three")\n\nARMS ='
-    arms.write_text(arms.read_text().replace("\nARMS =", f"\n{entry}", 1).replace("RAY, TUNED)}", "RAY, TUNED, TRIO)}"))
+    entry = 'TRIO = Arm(name="trio", role="variant", start="peers", title="three", switch="trioArm")\n\nARMS ='
+    arms.write_text(arms.read_text().replace("\nARMS =", f"\n{entry}", 1).replace("RAY)}", "RAY, TRIO)}"))
     module = (folder / "training/native.py").read_text().replace('"native"', '"trio"')
     (folder / "training/trio.py").write_text(module)
     return folder
@@ -86,6 +89,8 @@ def test_settings_plan_hashes_and_measures_know_it(project: Path) -> None:
     assert {"workload": "sums", "numbers": 7} == {key: said["recipe"][key] for key in ("workload", "numbers")}
     assert "dataset" not in said["recipe"]
     assert "baseline-1" in said["runs"]
+    assert "trioArm is off" == said["absent"]["trio"]
+    assert {"trio-1"} == set(said["asked"]) - set(said["runs"])
     assert "--numbers=7" in said["flags"]
     assert "pulumi config rm dataset" in said["refused"]
     assert {"total", "numbersPerSecond", "wallSeconds"} <= set(said["measures"])

@@ -1,6 +1,5 @@
-"""The common part of the arms with Ray: a Ray of the run's own or a cluster's, the workers' function, the result.
+"""The driver of an arm with Ray: a Ray of the run's own or a cluster's, the workers' function, the result.
 
-How Ray is set up and which trainer it is belongs to the arm, in `training.ray` and `training.launch.tuned_ray`.
 Without an address Ray starts in this process's session and is shut down at the end; with one it joins that cluster.
 """
 
@@ -12,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,30 +52,14 @@ def documented_trainer(workload: Workload) -> Callable[..., Any]:
     return trainer
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetUp:
-    """The parts that differ between the arms. Functions that reach a worker are imported there by their module's
-    name."""
-
-    settings: Mapping[str, str]
-    """Environment of the driver, before Ray starts."""
-    trainer: Callable[[Workload], Callable[..., Any]] = documented_trainer
-    """Imports the class of the trainer."""
-    init: Mapping[str, Any] = field(default_factory=dict)
-    """More arguments of `ray.init`, for a Ray that starts here."""
-    prepare: Callable[[entry.Request], None] = lambda _: None
-    """Called before a Ray starts here."""
-    in_worker: Callable[[int], None] | None = None
-    """Called in each worker before it trains, with the driver's process id, where Ray was started for the run."""
-
-
-def main(arm: str, doc: str | None, set_up: SetUp) -> None:
-    """Run the arm's driver."""
+def main(arm: str, doc: str | None, settings: Mapping[str, str]) -> None:
+    """Run the arm's driver, with these variables in its environment before Ray starts."""
     request = entry.begin(arm, doc)
-    entry.run(lambda: run_on_this_machine(request, arm, set_up), request.result)
+    os.environ.update(settings)
+    entry.run(lambda: run_on_this_machine(request, arm), request.result)
 
 
-def run_on_this_machine(request: entry.Request, arm: str, set_up: SetUp) -> TrainingResult:
+def run_on_this_machine(request: entry.Request, arm: str) -> TrainingResult:
     """`run` in a network of its own, out of which only the dashboard is reached, from this machine."""
     listener = port_forward.listen(DASHBOARD_PORT) if request.dashboard and not request.address else None
     request = entry.on_this_machine(request)
@@ -87,19 +70,18 @@ def run_on_this_machine(request: entry.Request, arm: str, set_up: SetUp) -> Trai
         Progress(request.result.parent).write("note", text=text)
     elif listener:
         listener.close()
-    return run(request, arm, set_up)
+    return run(request, arm)
 
 
-def run(request: entry.Request, arm: str, set_up: SetUp) -> TrainingResult:
+def run(request: entry.Request, arm: str) -> TrainingResult:
     """Start or join Ray, train, shut down, and give rank 0's result with this process's own end-to-end time."""
     read = entry.container_cpu_at_start(request)
     environment.defer_garbage_collection()
-    os.environ.update(set_up.settings)
     with request.phases.measure("rayInit"):
-        own = start_ray(request, arm, set_up)
+        own = start_ray(request, arm)
     environment.resume_garbage_collection()
     try:
-        rank_0, retries = _fit(request, arm, set_up)
+        rank_0, retries = _fit(request, arm)
     finally:
         shut_down(own)
     result = TrainingResult.from_dict(rank_0)
@@ -138,7 +120,7 @@ class OwnRay:
         self.token.unlink(missing_ok=True)
 
 
-def start_ray(request: entry.Request, arm: str, set_up: SetUp) -> OwnRay | None:
+def start_ray(request: entry.Request, arm: str) -> OwnRay | None:
     """Connect to the address, or start Ray here; gives what that one has on the disk."""
     threads = ARMS[arm].compute_threads(request.recipe)
     # Ray's trainer imports the framework here, and Ray in the workers before it calls a function of ours
@@ -148,7 +130,6 @@ def start_ray(request: entry.Request, arm: str, set_up: SetUp) -> OwnRay | None:
         ray.init(address=request.address, runtime_env={"env_vars": variables})
         return None
     own = OwnRay.prepare(request)
-    set_up.prepare(request)
     try:
         ray.init(
             address="local",  # whatever RAY_ADDRESS says
@@ -156,7 +137,6 @@ def start_ray(request: entry.Request, arm: str, set_up: SetUp) -> OwnRay | None:
             include_dashboard=request.dashboard,
             _node_ip_address=LOOPBACK,
             _temp_dir=str(own.private / "r"),  # which Ray opens to every user of the machine, but not the one around it
-            **set_up.init,
         )
     except BaseException:
         shut_down(own)
@@ -186,7 +166,7 @@ def cluster() -> RayCluster:
     )
 
 
-def _fit(request: entry.Request, arm: str, set_up: SetUp) -> tuple[dict[str, Any], int | None]:
+def _fit(request: entry.Request, arm: str) -> tuple[dict[str, Any], int | None]:
     """The result of rank 0, and how often the run was retried; None where it would not have been."""
     import ray.train
 
@@ -202,12 +182,10 @@ def _fit(request: entry.Request, arm: str, set_up: SetUp) -> tuple[dict[str, Any
     config: dict[str, Any] = {
         "arm": arm,
         "cluster": cluster(),
-        "driver": os.getpid(),
-        "inWorker": None if request.address else set_up.in_worker,
         "checkpoints": recovers.checkpoints if recovers else None,
     }
     with request.phases.measure("rayImport"):
-        trainer_class = set_up.trainer(request.workload)
+        trainer_class = documented_trainer(request.workload)
         trainer = trainer_class(train_loop_per_worker=_train_worker, train_loop_config=config, **arguments)
     config |= {"request": request, "asked": Stamp.now()}
     try:
@@ -242,8 +220,6 @@ def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
     request: entry.Request = config["request"]
     context = ray.train.get_context()
     request.phases.add("rayWorkers", config["asked"].seconds_until(Stamp.now()))
-    if config["inWorker"]:
-        config["inWorker"](config["driver"])
     result = entry.take_part(
         request,
         config["arm"],

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from training.contract.arms import TUNED
 from training.contract.provenance import PROJECT
 from training.contract.workload import Files, Installed, OfOtherImage, OfRayCluster
 from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
@@ -139,8 +138,6 @@ def modules(recipe: ScriptRecipe) -> dict[str, str]:
 
 def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """Return why the script has no such arm; "" if it has."""
-    if arm == TUNED.name:
-        return "only this project's own use of Ray can be tuned, and a script has its own"
     return resolve(recipe, image).arms(SHOWN_VALUES)[arm].absent
 
 

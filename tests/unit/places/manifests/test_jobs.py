@@ -11,7 +11,7 @@ from infra.places.cluster.manifests.jobs import JobSettings
 from infra.places.cluster.manifests.pod_parts import Placement, Size
 from infra.plan import RunPlan
 from policy.pod_security import violations
-from training.contract.arms import ARMS as ALL_ARMS
+from training.contract.arms import ARMS
 from training.launch import entry
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -26,8 +26,6 @@ SETTINGS = JobSettings(
     dataset_flags=(f"--dataset-path={DATA}",),
     environment={"A": "b"},
 )
-ARMS = tuple(arm for arm in ALL_ARMS if arm != "tuned")
-"""Those that a cluster can have."""
 RECIPE = CnnRecipe(workers=3, worker_cpus=0.4, sync_batch_norm=True, dataset="cifar10")
 
 

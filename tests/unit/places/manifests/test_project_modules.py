@@ -18,9 +18,9 @@ from policy import rules
 from policy.pod_security import violations
 from policy.rules import Declared
 from tests.unit import crd
-from tests.unit.places.manifests.test_jobs import ARMS
 from tests.unit.places.manifests.test_ray_cluster import manifest
 from tests.unit.settings_machine import machine, parse, plan_runs
+from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
 from training.launch.pod import versions
 from training.workloads.script import package

@@ -11,7 +11,8 @@ from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
 from infra.plan import RunPlan
 from policy.pod_security import violations
-from tests.unit.places.manifests.test_jobs import ARMS, SETTINGS
+from tests.unit.places.manifests.test_jobs import SETTINGS
+from training.contract.arms import ARMS
 from training.contract.workload import Files
 from training.launch import entry
 from training.launch.environment import FILES, SECRET_NAMES
