@@ -5,7 +5,7 @@ PYTHON ?= python3
 TOOLS_PYTHON := $(if $(filter try,$(MAKECMDGOALS)),python3,$(PYTHON))
 STACK ?= local
 export GOALS := $(MAKECMDGOALS)
-export STACK SET JSON ALL KEEP PRINT LIVE RESULT COMPARE QUICK
+export STACK SET JSON ALL KEEP PRINT LIVE RESULT COMPARE QUICK LOGS
 
 BOOTSTRAP := $(TOOLS_PYTHON) -m tools.setup.bootstrap
 IN_VENV := exec .venv/bin/python -m
@@ -100,7 +100,7 @@ status: ## nodes, pods, Ray and the current run [STACK SET]
 dashboard: ## where Ray's dashboard answers, forwarded if needed [STACK SET]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.dashboard
 
-diagnose: ## all that is known in one archive, without secrets [STACK SET]
+diagnose: ## what is known in one archive to share, logs with LOGS=1 [STACK SET LOGS=1]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.look.diagnose
 
 recovery: ## what the loss of a worker, or of Ray's head, costs [STACK SET OF="worker head"]

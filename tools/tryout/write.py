@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from report.stored import SWEEP_PREFIX
-from tools.look import scrub_forms
 from tools.setup import project
 from tools.setup.project import SMOKE, ToolError, capture, checked_stack_name
 from tools.stack import config as stack_config
 from tools.stack import edit
+from tools.tryout import secret_forms
 from training.workloads.script import recipe
 
 _MAY_BE_SECRET = re.compile(r"(?i)(?:key|pass|auth|authorization|webhook(?:_url)?|(?:^|[_.-])(?:pat|pw|sas|dsn))$")
@@ -49,7 +49,7 @@ def secrets(environment: Mapping[str, str]) -> list[str]:
 def is_secret(text: str) -> bool:
     """Return whether a part has a secret's form, as a service's key, or is named like a secret: --wandb-key x,
     logger.key=x."""
-    return scrub_forms.without_forms(text) != text or any(
+    return secret_forms.has_secret_form(text) or any(
         _may_be_secret(word.partition("=")[0].lstrip("-"))
         for word in text.split()
         if word.startswith("-") or "=" in word
@@ -59,7 +59,7 @@ def is_secret(text: str) -> bool:
 def _may_be_secret(name: str) -> bool:
     """Return whether a name is a secret's; a number at its end is ignored: API_KEY_2."""
     of_all = name.rstrip("0123456789_-")
-    return scrub_forms.is_secret_name(of_all) or bool(_MAY_BE_SECRET.search(of_all))
+    return secret_forms.is_secret_name(of_all) or bool(_MAY_BE_SECRET.search(of_all))
 
 
 def stack_of(script: str) -> str:

@@ -1,16 +1,24 @@
-"""Reads Ray's own logs, which are files of the head's pod and in no container's log. Changes nothing."""
+"""Reads the logs of a stack's containers, of Ray, and of the program that made the nodes. Changes nothing.
+
+They are what programs printed, secrets included: nothing is removed from them.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from infra.places.cluster.api import ray_api
+from infra.places.cluster.api import kube, ray_api
+from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
+from tools.look.cluster import StackCluster
+from tools.setup.project import capture, say
 
+LONGEST_LOG_BYTES = 20 * 2**20
+NODE_LOG_SECONDS = 120
 LONGEST_BYTES = 2**20
 """Taken of each file, from its end, where the reason is."""
 _ARCHIVE = f"""
@@ -26,6 +34,34 @@ with tarfile.open(fileobj=out, mode="w:gz") as archive:
             archive.addfile(member, io.BytesIO(content))
 print(base64.b64encode(out.getvalue()).decode())
 """
+
+
+def container_logs(api: Any, namespace: str, pods: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the log of every container, with its previous one: the log's path in the archive, and its text."""
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        for status in kube.statuses(pod):
+            for previous in ("false", "true") if status["restartCount"] else ("false",):
+                path = f"logs/{name}-{status['name']}{'-previous' if previous == 'true' else ''}.txt"
+                query = {"container": status["name"], "previous": previous, "limitBytes": LONGEST_LOG_BYTES}
+                try:
+                    yield path, kube.log(api, namespace, name, **query)
+                except KubeError as error:
+                    yield path, f"not there: {error}\n"
+
+
+def node_logs(stack_cluster: StackCluster) -> Iterator[tuple[str, str]]:
+    """Yield the log of the program of this machine that made the nodes, if the cluster is managed by the stack."""
+    command = stack_cluster.place.log_command(stack_cluster.settings)
+    if command:
+        program = command[0]
+        say(f"asking {program} for its logs: half a minute")
+        try:
+            done = capture(command, timeout_seconds=NODE_LOG_SECONDS)
+        except Exception as error:  # noqa: BLE001 (missing, or hanging: the archive is made whatever happens)
+            yield f"{program}.txt", f"not there: {error}\n"
+            return
+        yield f"{program}.txt", done.stdout + done.stderr
 
 
 def session_logs(api: Any, namespace: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,163 @@
+"""The part of a cluster's objects that is shown to others: this project's own ones, field by field.
+
+What is shown is listed here; nothing else leaves the cluster. Environments, arguments, annotations, mounted files and
+what a container printed may hold secrets, and are not in the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.places.cluster.manifests.operator import RELEASE
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL, RUN_LABEL
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, NAME
+from infra.settings.settings import ClusterSettings
+
+_INSTANCE = "app.kubernetes.io/instance"
+_CONDITIONS = [{"type": True, "status": True, "reason": True, "lastTransitionTime": True}]
+_METADATA = {
+    "name": True,
+    "creationTimestamp": True,
+    "deletionTimestamp": True,
+    "labels": dict.fromkeys((PROJECT_LABEL, RUN_LABEL, _INSTANCE, "ray.io/cluster", "ray.io/group"), True),
+}
+_RESOURCES = {"requests": "*", "limits": "*"}
+_CONTAINER = {"name": True, "image": True, "resources": _RESOURCES}
+_POD = {
+    "nodeName": True,
+    "nodeSelector": "*",
+    "tolerations": [{"key": True, "operator": True, "effect": True}],
+    "initContainers": [_CONTAINER],
+    "containers": [_CONTAINER],
+}
+_ENDED = {"reason": True, "exitCode": True, "signal": True, "startedAt": True, "finishedAt": True}
+_STATE = {"waiting": {"reason": True}, "running": {"startedAt": True}, "terminated": _ENDED}
+_CONTAINER_STATUS = [
+    {"name": True, "ready": True, "restartCount": True, "imageID": True, "state": _STATE, "lastState": _STATE}
+]
+_COUNTS = {"replicas": True, "readyReplicas": True, "updatedReplicas": True, "unavailableReplicas": True}
+SHOWN: dict[str, dict[str, Any]] = {
+    "nodes": {
+        "metadata": {"name": True, "creationTimestamp": True},
+        "spec": {"taints": [{"key": True, "effect": True}], "unschedulable": True},
+        "status": {
+            "capacity": "*",
+            "allocatable": "*",
+            "conditions": _CONDITIONS,
+            "nodeInfo": dict.fromkeys(
+                ("architecture", "containerRuntimeVersion", "kernelVersion", "kubeletVersion", "osImage"), True
+            ),
+        },
+    },
+    "pods": {
+        "metadata": _METADATA,
+        "spec": _POD,
+        "status": {
+            "phase": True,
+            "reason": True,
+            "startTime": True,
+            "conditions": _CONDITIONS,
+            "initContainerStatuses": _CONTAINER_STATUS,
+            "containerStatuses": _CONTAINER_STATUS,
+        },
+    },
+    "services": {
+        "metadata": _METADATA,
+        "spec": {"type": True, "clusterIP": True, "ports": [{"name": True, "port": True, "nodePort": True}]},
+    },
+    "deployments": {
+        "metadata": _METADATA,
+        "spec": {"replicas": True, "template": {"spec": _POD}},
+        "status": _COUNTS | {"conditions": _CONDITIONS},
+    },
+    "replicasets": {"metadata": _METADATA, "spec": {"replicas": True}, "status": _COUNTS},
+    "jobs": {
+        "metadata": _METADATA,
+        "spec": {"completions": True, "parallelism": True, "activeDeadlineSeconds": True, "template": {"spec": _POD}},
+        "status": {
+            **dict.fromkeys(("active", "ready", "succeeded", "failed", "startTime", "completionTime"), True),
+            "conditions": _CONDITIONS,
+        },
+    },
+    "networkpolicies": {"metadata": _METADATA, "spec": {"policyTypes": [True]}},
+    "rayclusters": {
+        "metadata": _METADATA,
+        "spec": {
+            "rayVersion": True,
+            "headGroupSpec": {"template": {"spec": _POD}},
+            "workerGroupSpecs": [{"groupName": True, "replicas": True, "template": {"spec": _POD}}],
+        },
+        "status": {
+            "state": True,
+            "desiredWorkerReplicas": True,
+            "readyWorkerReplicas": True,
+            "availableWorkerReplicas": True,
+            "lastUpdateTime": True,
+            "conditions": _CONDITIONS,
+        },
+    },
+}
+"""The fields of each kind: True for a value, `*` for all values of a mapping, a list for each entry of one."""
+TOLD = ("BackOff", "Evicted", "FailedAttachVolume", "FailedCreate", "FailedMount", "FailedScheduling", "Preempted",
+        "ProvisioningFailed", "Pulled", "Pulling")  # fmt: skip
+"""Reasons of events whose messages are Kubernetes' own words; those of others may hold what a program printed."""
+
+_CONTROLLERS = ("deployments", "replicasets", "jobs", "rayclusters")
+"""Kinds that create pods, whose names begin with theirs."""
+
+
+def shown(fields: Any, value: Any) -> Any:
+    """Return the part of an object that `fields` names."""
+    match fields, value:
+        case dict(), dict():
+            return {name: shown(field, value[name]) for name, field in fields.items() if value.get(name) is not None}
+        case list(), list():
+            return [shown(fields[0], entry) for entry in value]
+        case "*", dict():
+            return {name: entry for name, entry in value.items() if isinstance(entry, (str, int, float))}
+        case True, str() | int() | float():
+            return value
+    return None
+
+
+def event_line(event: Mapping[str, Any]) -> str:
+    """Return an event as `kubectl get events` prints it; without a message that may be another program's."""
+    about, when = event["involvedObject"], event.get("lastTimestamp") or event.get("eventTime") or "–"
+    reason = event.get("reason")
+    message = f": {event.get('message')}" if reason in TOLD else ""
+    return f"{when} {event.get('type')} {reason} {about.get('kind')}/{about.get('name')}{message}"
+
+
+class Ours:
+    """Picks this project's objects, and remembers their names for the events of objects that are gone."""
+
+    def __init__(self, settings: ClusterSettings | None) -> None:
+        self._installs_operator = settings is not None and settings.operator == "install"
+        self._names: set[str] = set()
+        self._makers: set[str] = set()
+
+    def of(self, kind: str, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the objects of a list that are this project's."""
+        chosen = [item for item in items if self._is_ours(kind, item)]
+        names = {str(item["metadata"]["name"]) for item in chosen}
+        self._names |= names
+        self._makers |= names if kind in _CONTROLLERS else set()
+        return chosen
+
+    def has(self, name: str) -> bool:
+        """Return whether a name is that of an object picked before, or of a pod that it created."""
+        return name in self._names or any(name.startswith(f"{maker}-") for maker in self._makers)
+
+    def _is_ours(self, kind: str, item: Mapping[str, Any]) -> bool:
+        metadata = item["metadata"]
+        labels = metadata.get("labels") or {}
+        template = ((item.get("spec") or {}).get("template") or {}).get("metadata") or {}
+        if PROJECT in (labels.get(PROJECT_LABEL), (template.get("labels") or {}).get(PROJECT_LABEL)):
+            return True
+        if labels.items() >= CLUSTER_LABELS.items():  # KubeRay's Service and Secret of our RayCluster
+            return True
+        if (kind, metadata["name"]) == ("rayclusters", NAME):
+            return True
+        helms = labels.get("owner") == "helm" and labels.get("name") == RELEASE
+        return self._installs_operator and (labels.get(_INSTANCE) == RELEASE or helms)
