@@ -1,11 +1,12 @@
 """Runs the real program for a stack under a recording monitor, in its own process: Pulumi keeps its state in globals.
 
-    python -m tests.unit.program_recorder local [--preview] [key=value…]
+    python -m tests.unit.program_recorder local [--preview] [--walk] [key=value…]
 
-prints what it would declare, export and say, as JSON. Nothing is made: every resource gets its inputs as outputs, and
-every run a made-up result, which a preview does not know. No function of the program is replaced. A cluster stack finds
-an API server of the tests, by a kubeconfig, and a chart of the tests, by its path, and one of Ray's a dashboard of the
-tests; no other program can be started, and of the machine only its size is made up.
+prints what it would declare, export and say, as JSON, and with `--walk` its functions in the order of first calls.
+Nothing is made: every resource gets its inputs as outputs, and every run a made-up result, which a preview does not
+know. No function of the program is replaced. A cluster stack finds an API server of the tests, by a kubeconfig, and a
+chart of the tests, by its path, and one of Ray's a dashboard of the tests; no other program can be started, and of the
+machine only its size is made up.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ import sys
 import tomllib
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import fields, replace
 from functools import cache, partial
 from importlib import import_module
@@ -34,6 +35,7 @@ import yaml
 from pulumi.runtime import mocks, rpc, stack
 
 from tests.unit.results import make_result
+from tests.unit.walk import Walk
 from tools.setup.project import CLUSTER_TARGETS
 from training.contract import provenance
 from training.contract.arms import ARMS
@@ -88,9 +90,9 @@ class Recorder(mocks.Mocks):
 class Monitor(mocks.MockMonitor):
     """Keeps, by name, after which others a resource is made, how it is replaced, and whether its deletion deletes."""
 
-    def __init__(self, recorder: Recorder, asked: list[str]) -> None:
+    def __init__(self, recorder: Recorder, asked: list[str], walk: Walk) -> None:
         super().__init__(recorder)
-        self._asked = asked
+        self._asked, self._walk = asked, walk
         self.asked_before = -1
         """What a cluster had been asked when the first resource was declared."""
         self.after: dict[str, list[str]] = {}
@@ -103,6 +105,7 @@ class Monitor(mocks.MockMonitor):
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802  (the name is Pulumi's)
         """Called for each resource."""
+        self._walk.register()
         if self.asked_before < 0 and request.type != "pulumi:pulumi:Stack":
             self.asked_before = len(self._asked)
         self.after[request.name] = sorted(urn.rpartition("::")[2] for urn in request.dependencies)
@@ -159,7 +162,7 @@ def config_of(name: str, changes: dict[str, str]) -> dict[str, str]:
     return {f"{PROJECT}:{key}": str(value) for key, value in given.items()}
 
 
-def record(name: str, changes: dict[str, str], asked: list[str], *, preview: bool) -> dict[str, Any]:
+def record(name: str, changes: dict[str, str], asked: list[str], *, preview: bool, walked: bool) -> dict[str, Any]:
     """The URNs that stack `name` declares, what else is known of each by its name, its exports and what it says."""
     config, own_name = config_of(name, changes), stack_name(name)
     os.environ["PULUMI_CONFIG"] = json.dumps(config)
@@ -167,8 +170,8 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
         [key for key, value in config.items() if value and key.endswith(SECRET_KEYS)]
     )
     pulumi.runtime.set_all_config(config)
-    recorder = Recorder(preview=preview)
-    monitor = Monitor(recorder, asked)
+    recorder, walk = Recorder(preview=preview), Walk()
+    monitor = Monitor(recorder, asked, walk)
     exports: dict[str, Any] = {}
     asyncio.set_event_loop(loop := asyncio.new_event_loop())
     mocks.set_mocks(recorder, project=PROJECT, stack=own_name, preview=preview, monitor=monitor)
@@ -176,7 +179,8 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
     said: dict[str, list[str]] = {"info": [], "warn": []}
     pulumi.log.info = partial(say, said["info"])
     pulumi.log.warn = partial(say, said["warn"])
-    loop.run_until_complete(stack.run_pulumi_func(run_program))
+    with walk.following() if walked else nullcontext():
+        loop.run_until_complete(stack.run_pulumi_func(run_program))
     loop.close()
     return {
         "stack": own_name,
@@ -193,6 +197,7 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
         "asked": asked,
         "asked_before": monitor.asked_before,
         "modules": sorted(project_modules()),
+        "walk": walk.parts() if walked else {},
     }
 
 
@@ -343,7 +348,7 @@ def main(arguments: Sequence[str]) -> None:
     machine_lock.NAME = f"\0ray-worth-it/recorder-{os.getpid()}"  # it measures nothing, and waits for nobody who does
     name, *words = arguments
     preview = "--preview" in words
-    changes = dict(word.split("=", 1) for word in words if word != "--preview")
+    changes = dict(word.split("=", 1) for word in words if not word.startswith("--"))
     with TemporaryDirectory() as folder, ExitStack() as place:
         asked: list[str] = []
         if target_of(name) in CLUSTER_TARGETS:
@@ -352,7 +357,7 @@ def main(arguments: Sequence[str]) -> None:
         if config_of(name, {}).get(f"{PROJECT}:rayAddress"):
             changes = place.enter_context(ray_cluster(Path(folder))) | changes
         os.environ["PATH"] = folder
-        recorded = record(name, changes, asked, preview=preview)
+        recorded = record(name, changes, asked, preview=preview, walked="--walk" in words)
     print(json.dumps(recorded, sort_keys=True))
 
 

@@ -1,4 +1,5 @@
 """How many files of the project take part in one `pulumi up`: what somebody opens who follows it to the last output.
+How often they go back to a file that they have left.
 
 Counted from what is loaded: the modules of the program, and those that the processes of a measurement of the CNN can
 import, its own training among them. Empty `__init__.py` are nobody's reading.
@@ -8,11 +9,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
 from tests.unit.test_imports import PROJECT, imports, reached
-from tests.unit.test_wiring import record
+from tests.unit.test_wiring import ROOT, record
+from tests.unit.walk import listed, returns
 from training.contract import provenance
 from training.contract.arms import ARMS
 
@@ -91,6 +94,25 @@ def test_an_update_is_followed_through_few_files(
 
     assert declares >= len([file for file in walk if is_of_program(file)]), sorted(filter(is_of_program, walk))
     assert everything >= len(walk), (len(walk), sorted(walk))
+
+
+@pytest.mark.parametrize(
+    ("stack", "part", "most"), [("local", "program", 44), ("local", "compare", 75), ("minikube", "program", 91)]
+)
+def test_an_update_is_read_without_going_back(stack: str, part: str, most: int) -> None:
+    """The numbers are to fall: what a reader needs of a file is asked of it at once, and handed on as a value."""
+    steps = [(file, function) for file, function in walk_of(stack)[part]]
+
+    assert returns(steps) <= most, f"{returns(steps)} returns:\n{listed(steps)}"
+
+
+@cache
+def walk_of(stack: str) -> dict[str, list[list[str]]]:
+    """The parts of a stack's way, in a process that has called nothing before."""
+    command = [sys.executable, "-m", "tests.unit.program_recorder", stack, "--walk"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    walk: dict[str, list[list[str]]] = json.loads(done.stdout)["walk"]
+    return walk
 
 
 @pytest.mark.parametrize("entry", [*(f"training.{arm}" for arm in ARMS), BODY, "training.workloads.script.launch"])
