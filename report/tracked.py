@@ -11,7 +11,7 @@ from typing import Any
 
 from compare.clock import whole_seconds
 from compare.schema import Comparison, Estimate, RunLink
-from report import links, source
+from report import links
 from report.mlflow_client import Tracked, TrackedRun
 from report.publish import TEXT
 from report.series import Value, series
@@ -19,7 +19,7 @@ from report.stored import COMPARISON, PAGE
 from tools.setup.project import project_name
 from training.contract.arms import RAY
 from training.contract.recipe import canonical
-from training.contract.result import Provenance, ResultError, TrainingResult, read
+from training.contract.result import ResultError, TrainingResult, read
 from training.contract.workload import named
 
 KEY = "trackingUri"
@@ -37,8 +37,8 @@ def describe(comparison: Comparison, folder: Path, stack: str, project: Path) ->
         experiment=f"{project_name()}/{stack}",
         measurement=hashlib.sha256("\n".join(shas).encode()).hexdigest(),
         comparison=hashlib.sha256(comparison.to_json().encode()).hexdigest(),
-        whole=_whole(comparison, folder, stack),
-        runs=[_run(arm, link, comparison, project) for arm, link in _links(comparison)],
+        whole=_whole(comparison, folder),
+        runs=[_run(arm, link, project) for arm, link in _links(comparison)],
         files=[str(folder / name) for name in FILES],
     )
 
@@ -51,51 +51,21 @@ def _links(comparison: Comparison) -> Iterator[tuple[str, RunLink]]:
     yield from {link.path: (arm, link) for arm, link in of_arms + of_curve}.values()
 
 
-def _whole(comparison: Comparison, folder: Path, stack: str) -> TrackedRun:
+def _whole(comparison: Comparison, folder: Path) -> TrackedRun:
     spans = [(_started(link), _ended(link)) for _, link in _links(comparison)]
     ended = max(end for _, end in spans)
     return TrackedRun(
         name=folder.name,
         started=min(start for start, _ in spans),
         ended=ended,
-        tags=_tags(comparison, stack) | _commit(folder),
+        tags={
+            "mlflow.note.content": comparison.verdict,
+            "answer": comparison.answer,
+            "claim": comparison.claim or "none",
+        },
         params=_texts(comparison.recipe | {key: text for key, text in comparison.settings.items() if key != KEY}),
         metrics=[Value(name, value, 0, ended) for name, value in _numbers(comparison)],
     )
-
-
-def _tags(comparison: Comparison, stack: str) -> dict[str, str]:
-    provenance = comparison.arms[comparison.shown_arms()[-1]].provenance
-    decisions = {name: ratio.decision for name, ratio in comparison.ratios.items() if ratio}
-    return {
-        "mlflow.note.content": comparison.verdict,
-        "stack": stack,
-        "workload": comparison.workload,
-        "answer": comparison.answer,
-        "claim": comparison.claim or "none",
-        **{f"decision.{name}": decision for name, decision in decisions.items() if decision},
-        **{f"check.{name}": _verified(passed) for name, passed in comparison.checks.items()},
-        **{f"absent.{arm}": why for arm, why in comparison.absent.items()},
-        **_machine(provenance),
-    }
-
-
-def _verified(passed: bool | None) -> str:
-    return "not verified" if passed is None else str(passed).lower()
-
-
-def _machine(provenance: Provenance) -> dict[str, str]:
-    """Return the machine and the versions of the measurement."""
-    versions = {f"version.{name}": version for name, version in provenance.versions.items()}
-    host = {"cpuModel": provenance.cpu_model, "platform": provenance.platform}
-    sizes = {"cpusAllowed": str(provenance.cpus_allowed), "memoryBytes": str(provenance.memory_bytes)}
-    hashes = {"codeHash": provenance.code_hash, "dependenciesHash": provenance.dependencies_hash}
-    return host | sizes | hashes | versions
-
-
-def _commit(folder: Path) -> dict[str, str]:
-    commit = source.read(folder)
-    return {"commit": commit} if commit else {}
 
 
 def _numbers(comparison: Comparison) -> Iterator[tuple[str, float]]:
@@ -118,16 +88,15 @@ def _interval(name: str, ratio: Estimate) -> Iterator[tuple[str, float]]:
         yield f"{name}.upper", ratio.upper
 
 
-def _run(arm: str, link: RunLink, comparison: Comparison, project: Path) -> TrackedRun:
+def _run(arm: str, link: RunLink, project: Path) -> TrackedRun:
     state = links.state(link, project)
     result = _read(project / link.path) if state == "present" else None
-    result_tags = {"result": link.path, "sha256": link.sha256, "resultFile": state}
     run_params = {"arm": arm, "repeat": link.repeat, "seed": link.seed}
     return TrackedRun(
         name=link.name,
         started=_started(link),
         ended=_ended(link),
-        tags={"arm": arm, "role": comparison.arms[arm].role, "title": comparison.arms[arm].title, **result_tags},
+        tags={"arm": arm, "resultFile": state},
         params=_texts((result.recipe if result else {}) | run_params),
         metrics=[*_totals(result, _ended(link)), *series(result)] if result else [],
     )

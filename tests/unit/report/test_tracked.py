@@ -62,14 +62,13 @@ def test_every_number_of_the_comparison_is_there(comparison: Comparison, tmp_pat
         }
 
 
-def test_the_answer_the_settings_and_the_machine_are_there(comparison: Comparison, tmp_path: Path) -> None:
+def test_the_answer_and_the_settings_are_there(comparison: Comparison, tmp_path: Path) -> None:
     """As tags and params: what somebody searches and filters by."""
     whole = tracked(comparison, tmp_path).whole
 
     assert comparison.answer == whole.tags["answer"]
     assert comparison.verdict == whole.tags["mlflow.note.content"]
-    assert ("Example CPU", "2.60.0") == (whole.tags["cpuModel"], whole.tags["version.ray"])
-    assert "nativeArm is off" not in whole.tags.values()
+    assert {"mlflow.note.content", "answer", "claim"} == whole.tags.keys()
     assert {"epochs": "3", "priceCpuHour": "0.05", "model": "cnn"}.items() <= whole.params.items()
     assert "trackingUri" not in whole.params
 
