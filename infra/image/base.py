@@ -26,19 +26,17 @@ def pinned(settings: Settings) -> Settings:
     cluster = settings.of_cluster
     if cluster.image:
         return settings
+    named = cluster.offline.base_image
     try:
-        base = identity(cluster.base_image, pull=not pulumi.runtime.is_dry_run())
+        base = identity(named, pull=not pulumi.runtime.is_dry_run())
     except ProgramError as failure:
-        problem = f"the current digest of {cluster.base_image} could not be determined ({failure})."
-        advice = (
-            "Set it with its digest, which needs no engine:\n"
-            f"  pulumi config set baseImage {cluster.base_image}@sha256:…"
-        )
+        problem = f"the current digest of {named} could not be determined ({failure})."
+        advice = f"With its digest in base-image.txt ({named}@sha256:…, docs/offline.md) it needs no engine."
         if not pulumi.runtime.is_dry_run():
             raise pulumi.RunError(f"{problem}\n{advice}") from None
         pulumi.log.warn(f"{problem} `up` determines it, and may repeat more runs than this preview shows. {advice}")
         return settings
-    return replace(settings, cluster=replace(cluster, base_image=base))
+    return replace(settings, cluster=replace(cluster, offline=replace(cluster.offline, base_image=base)))
 
 
 def identity(name: str, *, pull: bool) -> str:

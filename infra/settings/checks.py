@@ -16,6 +16,8 @@ from infra.settings.draft import Draft, Problem, UnparsedKeyError, set_line
 from infra.settings.key import CLUSTER, LOCAL
 from infra.settings.rules import CLAIM, MOUNTED
 
+OF_OFFLINE = "infra.settings.offline"
+"""The module that reads the folder `offline`; loaded only for a cluster's stack."""
 OF_POD_TEMPLATE = "infra.settings.pod_template"
 """The module that reads the file of `podTemplate`; loaded only for a cluster's stack."""
 OF_STORAGE = "infra.settings.storage"

@@ -91,30 +91,6 @@ _MINIKUBE = (
         help="memory of each Minikube node",
     ),
     Key(
-        name="minikubeAddons",
-        rule=listed(matching("[a-z0-9-]+", "names of Minikube addons")),
-        default="metrics-server",
-        unset=(),
-        targets=MINIKUBE,
-        help="Minikube addons to enable",
-    ),
-    Key(
-        name="minikubeCni",
-        rule=matching(r"auto|calico|cilium|kindnet|.+\.ya?ml", "auto, calico, cilium, kindnet, or a manifest's path"),
-        default="calico",
-        targets=MINIKUBE,
-        help="pod network; it must enforce NetworkPolicy",
-    ),
-    Key(
-        name="preloadImages",
-        rule=listed(image()),
-        derived="none",
-        example="quay.io/kuberay/operator:v1.6.2",
-        unset=(),
-        targets=MINIKUBE,
-        help="images of this machine's Docker to load into every node first, for clusters without a registry",
-    ),
-    Key(
         name="kubernetesVersion",
         rule=matching(r"v1\.\d+\.\d+", "a version such as v1.34.4"),
         default="v1.34.4",
@@ -137,42 +113,15 @@ _OPERATOR = (
         targets=CLUSTER,
         help="version of KubeRay, its chart and its CRDs",
     ),
-    Key(
-        name="kuberayRepository",
-        rule=matching(
-            r"https://\S+|http://(localhost|127(\.\d+){3}|\[::1\])([:/]\S*)?",
-            "an https:// address, or http:// on this machine; with oci:// run `helm pull` and set kuberayChart",
-        ),
-        default="https://ray-project.github.io/kuberay-helm/",
-        targets=CLUSTER,
-        help="Helm repository of the KubeRay chart",
-    ),
-    Key(
-        name="kuberayChart",
-        rule=matching(
-            r"(?!\w+://).+",
-            "a chart's name in kuberayRepository, or a path to a chart; if it is at an address, run `helm pull` first",
-        ),
-        default="kuberay-operator",
-        targets=CLUSTER,
-        help="the KubeRay chart: its name in kuberayRepository, or a path to a folder or .tgz",
-    ),
-    Key(
-        name="kuberayChartDigest",
-        rule=matching(r"(sha256:)?[0-9a-f]{64}", "a SHA-256 as 64 hexadecimal digits"),
-        derived="the project's of the default chart, else the index's",
-        example="0" * 64,
-        targets=CLUSTER,
-        help="SHA-256 that the .tgz of kuberayChart has to have",
-    ),
 )
 _IMAGES = (
     Key(
-        name="baseImage",
-        rule=image(),
-        default="python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7",
+        name="offline",
+        rule=text("a path to a folder, as docs/offline.md describes it"),
+        derived="none",
+        example="docs/samples/offline",
         targets=CLUSTER,
-        help="base of the training image; if it has no digest, Docker is asked for it",
+        help="folder with what is downloaded otherwise: KubeRay's chart, the base image, Minikube's images and network",
     ),
     Key(
         name="image",

@@ -273,8 +273,8 @@ def _undeclared(keys: list[str], draft: Draft) -> Iterator[Problem]:
         texts = {key: draft.texts[key].strip() for key in replacement.keys if key in keys}
         if texts:
             shown = ", ".join(_shown_text(key, draft) for key in texts)
-            public = {} if draft.facts.secret_keys & texts.keys() else texts
-            line = fixing_line(replacement, public or dict.fromkeys(texts, ""), draft.facts.stack)
+            public = {key: text.strip() for key, text in draft.texts.items() if key not in draft.facts.secret_keys}
+            line = fixing_line(replacement, texts, public, draft.facts.stack)
             yield Problem(shown, replacement.instead, (line,), why=replacement.why)
 
 

@@ -107,6 +107,26 @@ class PodTemplate:
     """Fields of a pod's spec, none of them empty."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Supplies:
+    """Where the parts of a cluster come from: names of what is downloaded, or files of the folder `offline`."""
+
+    base_image: str
+    """The image that the training image is built from."""
+    chart: str | None = None
+    """The path of KubeRay's chart; None if it is fetched from KubeRay's repository."""
+    chart_digest: str = ""
+    """The SHA-256 that the folder says of it; empty if it says none."""
+    images: tuple[str, ...] = ()
+    """Images of this machine's Docker to load into every Minikube node first."""
+    network: str = "calico"
+    """Minikube's pod network: a name that Minikube knows, or a manifest's path. It must enforce NetworkPolicy."""
+    network_digest: str = ""
+    """The SHA-256 of the manifest."""
+    addons: tuple[str, ...] = ("metrics-server",)
+    """Addons of Minikube to enable."""
+
+
 def template_line(spec: Mapping[str, Any], file: str) -> str:
     """Return the command line that writes a pod's template with these fields, and sets it: JSON is YAML, too."""
     return f"printf '%s\\n' {shlex.quote(json.dumps({'spec': spec}))} > {file} && pulumi config set podTemplate {file}"

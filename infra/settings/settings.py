@@ -20,6 +20,7 @@ from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
 from infra.settings.checks import (
     CHECKS,
+    OF_OFFLINE,
     OF_POD_TEMPLATE,
     OF_STORAGE,
     Check,
@@ -30,7 +31,7 @@ from infra.settings.checks import (
 )
 from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read, stack_file
 from infra.settings.key import CLUSTER, RAY, Target
-from infra.settings.rules import Destination, PodTemplate, Quantity
+from infra.settings.rules import Destination, PodTemplate, Quantity, Supplies
 from infra.settings.table import of_workload
 from training.contract import provenance
 from training.contract.arms import ARMS, Arm
@@ -80,16 +81,10 @@ class ClusterSettings:
     minikube_nodes: int
     minikube_cpus: int
     minikube_memory: Quantity
-    minikube_addons: tuple[str, ...]
-    minikube_cni: str
-    preload_images: tuple[str, ...]
     kubernetes_version: str
     operator: str
     kuberay_version: str
-    kuberay_repository: str
-    kuberay_chart: str
-    kuberay_chart_digest: str | None
-    base_image: str
+    offline: Supplies
     image: str | None
     image_registry: str | None
     namespace: str
@@ -418,6 +413,7 @@ def cluster_of(draft: Draft) -> ClusterSettings:
         | {
             "minikube_profile": profile_of(draft),
             "kubeconfig": str(kubeconfig) if kubeconfig else None,
+            "offline": import_module(OF_OFFLINE).supplies_of(draft),
             "pod_template": import_module(OF_POD_TEMPLATE).template_of(draft),
         }
     )

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.offline import ARCHIVE, with_chart
+
 ASKED = "TEST_CLUSTER"
 """Set by `make test-cluster`: bringing up a cluster is not what somebody expects of `make test`."""
 PROGRAMS = ("docker", "minikube")
@@ -47,8 +49,8 @@ def _has_plugin(name: str) -> bool:
     return bool(shutil.which(f"pulumi-resource-{name}")) or any(plugins().glob(f"resource-{name}-v*"))
 
 
-def settings() -> dict[str, str]:
-    """What this site needs set beside the stack's own settings; makes the base image that it names."""
+def settings(folder: Path) -> dict[str, str]:
+    """What this site needs set beside the stack's own settings: a folder, and the base image that it names."""
     cache = os.environ.get(OFFLINE)
     if not cache:
         return {}
@@ -60,11 +62,5 @@ def settings() -> dict[str, str]:
             text=True,
             check=True,
         )
-    chart = next(Path(cache, "charts").glob("kuberay-operator-*.tgz"))
-    return {
-        "minikubeAddons": "none",
-        "minikubeCni": "auto",
-        "preloadImages": OPERATOR,
-        "kuberayChart": str(chart),
-        "baseImage": BASE,
-    }
+    chart = Path(cache, "charts", ARCHIVE).read_bytes()
+    return {"offline": with_chart(folder, chart, addons="", network="kindnet", images=OPERATOR, base_image=BASE)}

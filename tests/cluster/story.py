@@ -14,6 +14,14 @@ from tests.program.engine import Project
 STACK = "ci"
 PROFILE = "ray-worth-it-ci-test"
 NAMESPACE = "ray-system"
+TEMPLATE: dict[str, dict[str, Any]] = {
+    "metadata": {"labels": {"team": "vision"}, "annotations": {"example.com/note": "of the template"}},
+    "spec": {
+        "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+    },
+}
+"""What the pods of the story's stack have in common."""
 SMALL = {
     "workers": "1",
     "workerCpus": "0.25",
@@ -42,13 +50,15 @@ class ClusterProject(Project):
         self.users = folder / "kubeconfig"
         self.users.write_text("apiVersion: v1\nkind: Config\ncurrent-context: mine\n")
         self.environment["KUBECONFIG"] = str(self.users)
+        self.site = place.settings(folder / "offline")
+        (self.folder / "pods.yaml").write_text(json.dumps(TEMPLATE), encoding="utf-8")
         if place.plugins().is_dir():
             (folder / "home" / "plugins").symlink_to(place.plugins())
 
     def create(self) -> None:
         """Make the stack, and set what this place needs."""
         self.pulumi("stack", "init", STACK)
-        self.configure(minikubeProfile=PROFILE, **place.settings())
+        self.configure(minikubeProfile=PROFILE, podTemplate="pods.yaml", **self.site)
 
     def steps(self) -> dict[str, str]:
         """What the next `up` would do, by resource; what stays is left out."""
@@ -86,11 +96,10 @@ class ClusterProject(Project):
     @contextmanager
     def another_stack(self, name: str, **settings: str) -> Iterator[None]:
         """A stack of target `kubernetes` in the same cluster, as small as can be; destroyed at the end."""
-        chart = {key: value for key, value in place.settings().items() if key.startswith("kuberay")}
         reached = {"kubeconfig": str(self.kubeconfig), "kubeContext": PROFILE}
         self.pulumi("stack", "init", name)
         try:
-            self.configure(**SMALL, **chart, **reached, **settings)
+            self.configure(**SMALL, **self.site, **reached, **settings)
             try:
                 yield
             finally:

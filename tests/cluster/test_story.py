@@ -13,7 +13,7 @@ from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.manifests.network import OURS
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from tests.cluster.shop import Shop
-from tests.cluster.story import NAMESPACE, PROFILE, STACK, ClusterProject
+from tests.cluster.story import NAMESPACE, PROFILE, STACK, TEMPLATE, ClusterProject
 from tests.program.engine import ROOT, wait_for
 from training.launch.ray import submit
 from training.launch.ray.other_jobs import is_unfinished
@@ -104,6 +104,20 @@ def test_no_pod_but_the_operator_has_a_token_of_the_cluster(project: ClusterProj
     ]
     assert len(pods) >= 3 + len(ARMS)
     assert all(name.startswith("kuberay-operator") for name in with_token)
+
+
+def test_all_pods_have_the_template(project: ClusterProject) -> None:
+    """Ray's head and workers, and those of every run; the operator's chart decides about its labels."""
+    pods = {pod["metadata"]["name"]: pod for pod in project.objects("pods")}
+    training = [pod for name, pod in pods.items() if not name.startswith("kuberay-operator")]
+
+    assert len(training) >= 3 + len(ARMS)
+    for pod in training:
+        assert TEMPLATE["metadata"]["labels"].items() <= pod["metadata"]["labels"].items()
+        assert TEMPLATE["metadata"]["annotations"].items() <= pod["metadata"]["annotations"].items()
+    for pod in pods.values():
+        assert TEMPLATE["spec"]["nodeSelector"].items() <= pod["spec"]["nodeSelector"].items()
+        assert TEMPLATE["spec"]["tolerations"][0] in pod["spec"]["tolerations"]
 
 
 def test_the_dashboard_asks_for_the_token(project: ClusterProject) -> None:

@@ -20,7 +20,7 @@ import pytest
 from infra.image import command as image
 from infra.image.base import identity
 from infra.programs import ProgramError, succeeds
-from infra.settings.table import every_key
+from infra.settings.offline import BASE_IMAGE
 from tests.cluster.place import BASE
 from training.contract.provenance import PROJECT
 
@@ -88,7 +88,7 @@ def base_image() -> Iterator[str]:
     """
     if not succeeds("docker", "info"):
         pytest.skip("no docker, or its daemon does not answer")
-    wanted = [every_key()["baseImage"].default, BASE]
+    wanted = [BASE_IMAGE, BASE]
     found = [name for name in wanted if succeeds("docker", "image", "inspect", name)]
     if not found:
         pytest.skip(f"the engine has none of {', '.join(wanted)}: `docker pull {wanted[0]}`")

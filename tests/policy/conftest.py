@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy.plugins import CHART, add_what_clusters_need
+from tests.policy.plugins import OFFLINE, add_what_clusters_need
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 - fixtures
 from tests.program.engine import ROOT, Project
 from tests.stacks import OF_BUCKETS, OF_PLACES, environment_of
@@ -28,9 +28,7 @@ def preview(project: Project) -> Preview:
     def run(stack: str, *, ok: bool = True) -> str:
         project.pulumi("stack", "init", stack)
         given = (
-            {"kuberayChart": str(project.folder / CHART)}
-            if stack in (*OF_PLACES, *OF_BUCKETS)
-            else environment_of(stack)
+            {"offline": str(project.folder / OFFLINE)} if stack in (*OF_PLACES, *OF_BUCKETS) else environment_of(stack)
         )
         flags = [word for key, value in given.items() for word in ("-c", f"{key}={value}")]
         return project.pulumi("preview", "--stack", stack, "--policy-pack", str(ROOT / "policy"), *flags, ok=ok)

@@ -4,16 +4,16 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests.offline import with_chart
 from tests.program.engine import ROOT, Project
-from tests.unit.places.test_chart import archive
 
 PLUGINS = ("kubernetes", "command")
-CHART = "kuberay-operator-1.6.2.tgz"
+OFFLINE = "offline"
 
 
 def add_what_clusters_need(project: Project, folder: Path) -> None:
     """Put a chart into the project, and the plugins that this machine lacks into a folder of its own, on PATH."""
-    (project.folder / CHART).write_bytes(archive())
+    with_chart(project.folder / OFFLINE)
     folder.mkdir()
     for name in PLUGINS:
         if shutil.which(f"pulumi-resource-{name}") is None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs import markdown
 from tests.docs.test_session import RUN_ELSEWHERE
-from tests.policy.plugins import CHART, add_what_clusters_need
+from tests.policy.plugins import OFFLINE, add_what_clusters_need
 from tests.program import plain
 from tests.program.engine import Project, wait_for
 
@@ -52,7 +52,7 @@ def test_a_cluster_is_planned_without_a_network(stack: str, project: Project, cl
     add_what_clusters_need(project, project.folder.parent / "plugins")
     project.environment |= {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(project.folder.parent / "no cache")}
     project.pulumi("stack", "init", stack)
-    shown = project.pulumi("preview", "-c", f"kuberayChart={CHART}")
+    shown = project.pulumi("preview", "-c", f"offline={OFFLINE}")
 
     assert "ray-worth-it:cluster:RayTrainingCluster ray create" in shown
     assert {"sync", "--version", "venv"} == {call.words[0] for call in plain.calls(noted)}

@@ -235,6 +235,7 @@ def cluster(name: str, folder: Path) -> Iterator[tuple[dict[str, str], list[str]
     from infra.places.cluster.api import kube
     from infra.places.cluster.manifests.operator import RELEASE
     from infra.places.place import cluster_of
+    from tests.offline import with_chart
     from tests.unit import kube_api
 
     own, owned = kube.own_path(stack_name(name)), cluster_of(target_of(name)).traits.owned
@@ -253,7 +254,7 @@ def cluster(name: str, folder: Path) -> Iterator[tuple[dict[str, str], list[str]
             )
         elsewhere = {} if owned else {"kubeconfig": path, "kubeContext": "test"}
         try:
-            yield {"kuberayChart": str(chart(folder / "chart")), **elsewhere}, api.asked
+            yield {"offline": with_chart(folder / "offline"), **elsewhere}, api.asked
         finally:
             (ROOT / own).unlink(missing_ok=True)
 
@@ -267,15 +268,6 @@ def ray_cluster(folder: Path) -> Iterator[dict[str, str]]:
     owner.FILE = folder / "owner"
     with serving(FakeRay(cpus=(64.0, 64.0))) as address:
         yield {"rayAddress": address, "rayToken": TOKEN}
-
-
-def chart(folder: Path) -> Path:
-    """A chart with one CRD, whose name is all that is asked of it."""
-    version = DECLARED["config"]["kuberayVersion"]["default"]
-    (folder / "crds").mkdir(parents=True)
-    (folder / "Chart.yaml").write_text(f"version: {version}\n")
-    (folder / "crds" / "rayclusters.yaml").write_text("metadata: {name: rayclusters.ray.io}\n")
-    return folder
 
 
 def certificate(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -86,9 +87,10 @@ def applied(values: Mapping[str, str], fix: str, folder: Path = ROOT) -> dict[st
                 after[key] = value
             case ["pulumi", "config", "rm", key]:
                 del after[key]
-            case ["printf", "%s\\n", text, ">", file] if folder != ROOT:
-                (folder / file).parent.mkdir(exist_ok=True)
-                (folder / file).write_text(text, encoding="utf-8")
+            case ["pulumi", *_]:
+                pytest.fail(f"not a line a user can type: {line}")
+            case _ if folder != ROOT:
+                subprocess.run(["sh", "-c", line], cwd=folder, check=True)
             case other:
                 pytest.fail(f"not a line a user can type: {other}")
     return after

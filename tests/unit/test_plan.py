@@ -210,7 +210,10 @@ def test_another_image_is_another_measurement() -> None:
     assert set(keys(plan_runs(before)).values()).isdisjoint(keys(plan_runs(after)).values())
     assert measurements(before).isdisjoint(measurements(after))
     based = settings(
-        target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/it", baseImage="python:3.11"
+        target="kubernetes",
+        kubeContext="staging",
+        imageRegistry="registry.example.com/it",
+        offline="docs/samples/offline",
     )
     assert measurements(built).isdisjoint(measurements(based))
 
@@ -238,7 +241,7 @@ def test_a_kept_baseline_follows_its_own_pod_alone() -> None:
         {"workerMemory": "2Gi"},
         {"podTemplate": "docs/samples/pods.yaml"},
         {"minikubeCpus": "6"},
-        {"baseImage": "a:1"},
+        {"offline": "docs/samples/offline"},
     ]
     assert len({baseline(), *(baseline(**values) for values in others)}) == 1 + len(others)
 

@@ -52,14 +52,9 @@ CHANGES_NOTHING = {
     "allowOpenPorts": EVERYWHERE,  # whether it is measured
     "allowOversubscription": EVERYWHERE,  # whether it is measured, and what the verdict says
     "workerMemory": ("local", "ray"),  # not enforced there
-    "baseImage": ("kubernetes",),  # the image that is there is not built here
+    "offline": ("kubernetes",),  # the image that is there is not built here, and the nodes are
     "operator": EVERYWHERE,  # who installs it: its version is in the measurement
-    "kuberayRepository": EVERYWHERE,  # where its chart comes from
-    "kuberayChart": EVERYWHERE,
-    "kuberayChartDigest": EVERYWHERE,
     "minikubeProfile": EVERYWHERE,  # another cluster, in which everything is made again
-    "minikubeAddons": EVERYWHERE,  # pods, but of no arm
-    "preloadImages": EVERYWHERE,  # where images come from
     "createNamespace": EVERYWHERE,  # policies, and who made it
     "kubeconfig": EVERYWHERE,  # how the cluster is reached
     "trackingUri": EVERYWHERE,  # where the comparison goes when all runs have ended
@@ -125,16 +120,10 @@ ANOTHER = {
     "minikubeNodes": "3",
     "minikubeCpus": "8",
     "minikubeMemory": "9Gi",
-    "minikubeAddons": "none",
-    "minikubeCni": "cilium",
-    "preloadImages": "quay.io/kuberay/operator:v1.6.2",
     "kubernetesVersion": "v1.33.1",
     "operator": "existing",
     "kuberayVersion": "1.6.0",
-    "kuberayRepository": "https://charts.example.com/",
-    "kuberayChart": "another",
-    "kuberayChartDigest": "sha256:" + 64 * "0",
-    "baseImage": "python:3.11-slim-bookworm",
+    "offline": "docs/samples/offline",
     "image": "registry.example.com/another:1",
     "imageRegistry": "registry.example.com/another",
     "namespace": "another",

@@ -84,7 +84,7 @@ def is_of_program(file: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 16, 84), ("minikube", MINIKUBE, 50, 121)]
+    ("stack", "entries", "declares", "everything"), [("local", LOCAL, 16, 84), ("minikube", MINIKUBE, 51, 122)]
 )
 def test_an_update_is_followed_through_few_files(
     stack: str, entries: tuple[str, ...], declares: int, everything: int

@@ -1,13 +1,14 @@
 """Fetches the KubeRay chart once into the project's state folder, verifies it at every use, and reads its CRDs.
 
 A preview needs the chart, because the CRDs are created from it and Helm never upgrades them. Asks no cluster. A chart
-named by its path is the user's own, and is used as it is unless `kuberayChartDigest` is set.
+in the folder `offline` is not fetched; its digest is compared, too.
 """
 
 import hashlib
 import json
 import os
 import re
+import shlex
 import tarfile
 import urllib.error
 import urllib.parse
@@ -24,8 +25,10 @@ from training.contract.provenance import PROJECT
 CACHE = PROJECT / ".state" / "charts"
 SECONDS = 30.0
 ATTEMPTS = 3
-DIGESTS = {("kuberay-operator", "1.6.2"): "660e709573ea49455fea0b34b40a38afc217b8354bcf0f17aab2a3249d3c1b5f"}
-"""SHA-256 of archives that KubeRay published, by name and version; the default version's has to be here. It is the one
+NAME = "kuberay-operator"
+REPOSITORY = "https://ray-project.github.io/kuberay-helm/"
+DIGESTS = {"1.6.2": "660e709573ea49455fea0b34b40a38afc217b8354bcf0f17aab2a3249d3c1b5f"}
+"""SHA-256 of the archives that KubeRay published, by version; the default version's has to be here. It is the one
 that others pin for the archive on KubeRay's release page. Of any other version the digest is the index's, over TLS."""
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
@@ -36,19 +39,19 @@ class ChartError(pulumi.RunError):
 
 @dataclass(frozen=True)
 class Source:
-    """The source of a chart: a path, or a name in a repository."""
+    """The source of KubeRay's chart."""
 
-    chart: str
-    repository: str
+    path: str | None
+    """Its archive in the folder `offline`; None if it is fetched from KubeRay's repository."""
     version: str
     digest: str = ""
-    """The SHA-256 of its .tgz that the user pins; if empty, the one in DIGESTS, or else the index's."""
+    """The SHA-256 that the folder says of the archive; empty if it says none."""
 
     def pinned(self) -> tuple[str, str]:
         """Return the digest known before anything is fetched, and its origin; both empty if there is none."""
         if self.digest:
-            return self.digest.removeprefix("sha256:"), "kuberayChartDigest"
-        return DIGESTS.get((self.chart, self.version), ""), "this program"
+            return self.digest, "SHA256SUMS"
+        return (DIGESTS[self.version], "this program") if self.version in DIGESTS else ("", "")
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,18 @@ class Chart:
     """A chart on this machine."""
 
     path: Path
-    """A folder or a .tgz."""
     version: str
 
     def crds(self) -> list[dict[str, Any]]:
         """Return its CRDs by name. Raises ChartError if it has none."""
-        texts = _folder_crds(self.path) if self.path.is_dir() else _archive_crds(self.path)
-        crds = [document for text in texts for document in yaml.load_all(text, Loader=_LOADER) if document]
+        crds = [
+            document
+            for text in _archive_crds(self.path)
+            for document in yaml.load_all(text, Loader=_LOADER)
+            if document
+        ]
         if not crds:
-            raise ChartError(f"the chart {self.path} has no CRDs: kuberayChart must name KubeRay's operator chart")
+            raise ChartError(f"the chart {self.path} has no CRDs: it is not KubeRay's operator chart")
         return sorted(crds, key=lambda crd: str(crd["metadata"]["name"]))
 
 
@@ -79,32 +85,21 @@ def crds_digest(crds: list[dict[str, Any]]) -> str:
 
 def find(source: Source, cache: Path = CACHE) -> Chart:
     """Return a source's chart, verified; a repository's is cached and not fetched again. Raises ChartError."""
-    path = PROJECT / Path(source.chart).expanduser()
-    if path.exists():
-        return _checked(Chart(_own(path, source), source.version))
-    kept = cache / f"{source.chart}-{source.version}.tgz"
+    if source.path:
+        path = PROJECT / Path(source.path).expanduser()
+        _compare(path.read_bytes(), source, *source.pinned())
+        return _checked(Chart(path, source.version))
+    kept = cache / f"{NAME}-{source.version}.tgz"
     if not _is_verified(kept, source):
         try:
             _keep(*_fetched(source), kept)
         except (OSError, ValueError, KeyError) as error:
             raise ChartError(
-                f"the chart {source.chart} {source.version} could not be fetched from {source.repository} ({error}).\n"
-                "If that cannot be reached, download the chart's .tgz and set its path:\n"
-                f"  pulumi config set kuberayChart PATH/{source.chart}-{source.version}.tgz\n"
-                "or name a mirror:  pulumi config set kuberayRepository https://…"
+                f"the chart {NAME} {source.version} could not be fetched from {REPOSITORY} ({error}).\n"
+                f"If that cannot be reached, put {kept.name} into a folder (docs/offline.md) and name it:\n"
+                "  pulumi config set offline FOLDER"
             ) from None
     return _checked(Chart(kept, source.version))
-
-
-def _own(path: Path, source: Source) -> Path:
-    """Return the path of a chart that the user names; it is compared only with a digest that the user pins."""
-    if source.digest and path.is_dir():
-        raise ChartError(
-            f"{path} is a folder, which has no digest: name a .tgz, or\n  pulumi config rm kuberayChartDigest"
-        )
-    if source.digest:
-        _compare(path.read_bytes(), source, *source.pinned())
-    return path
 
 
 def _is_verified(kept: Path, source: Source) -> bool:
@@ -115,18 +110,18 @@ def _is_verified(kept: Path, source: Source) -> bool:
     except (OSError, ValueError):
         return False
     pinned, _ = source.pinned()
-    return bool(digest == (pinned or (record["repository"] == source.repository and record["digest"])))
+    return bool(digest == (pinned or (record["repository"] == REPOSITORY and record["digest"])))
 
 
 def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
     """Return the archive, compared with its digest, and the record that verifies it at the next use."""
     entry = _entry(source)
-    content = _download(urllib.parse.urljoin(_base(source), str(entry["urls"][0])))
+    content = _download(urllib.parse.urljoin(REPOSITORY, str(entry["urls"][0])))
     digest, says = source.pinned()
     if not digest:
-        digest, says = str(entry.get("digest") or "").removeprefix("sha256:"), f"the index of {source.repository}"
+        digest, says = str(entry.get("digest") or "").removeprefix("sha256:"), f"the index of {REPOSITORY}"
     _compare(content, source, digest, says)
-    return content, {"repository": source.repository, "digest": digest}
+    return content, {"repository": REPOSITORY, "digest": digest}
 
 
 def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
@@ -134,11 +129,14 @@ def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
     digest = hashlib.sha256(content).hexdigest()
     if digest == expected:
         return
-    wrong = f"its SHA-256 is {digest}, and {says} says {expected}" if expected else f"{says} has no digest of it"
+    wrong = (
+        f"its SHA-256 is {digest}, and {says} says {expected}" if expected else f"nothing says that {digest} is right"
+    )
+    file = f"{NAME}-{source.version}.tgz"
     raise ChartError(
-        f"the chart {source.chart} {source.version} was refused: {wrong}.\n"
-        "If you have compared it with a source that you trust:\n"
-        f"  pulumi config set kuberayChartDigest {digest}"
+        f"the chart {source.path or file} was refused: {wrong}.\n"
+        "If you have compared it with a source that you trust, say so in SHA256SUMS beside it (docs/offline.md):\n"
+        f"  echo '{digest}  {file}' >> {shlex.quote(str(Path(source.path or 'FOLDER/x').parent / 'SHA256SUMS'))}"
     )
 
 
@@ -147,7 +145,7 @@ def _checked(chart: Chart) -> Chart:
     try:
         version = _metadata(chart.path)["version"]
     except (OSError, KeyError, tarfile.TarError) as error:
-        raise ChartError(f"{chart.path} is not a Helm chart ({error}): set kuberayChart to one") from None
+        raise ChartError(f"{chart.path} is not a Helm chart ({error})") from None
     if str(version).lstrip("v") != chart.version:
         raise ChartError(
             f"{chart.path} has version {version}, and kuberayVersion is {chart.version}; make them equal:\n"
@@ -157,18 +155,12 @@ def _checked(chart: Chart) -> Chart:
 
 
 def _metadata(path: Path) -> dict[str, Any]:
-    if path.is_dir():
-        return dict(yaml.safe_load((path / "Chart.yaml").read_text(encoding="utf-8")))
     with tarfile.open(path) as archive:
         inside = [name for name in archive.getnames() if name.count("/") == 1 and name.endswith("/Chart.yaml")]
         if not inside:
             raise KeyError("Chart.yaml")
         content = archive.extractfile(inside[0])
         return dict(yaml.safe_load(content.read())) if content else {}
-
-
-def _folder_crds(folder: Path) -> list[str]:
-    return [path.read_text(encoding="utf-8") for path in sorted((folder / "crds").glob("*.yaml"))]
 
 
 def _archive_crds(path: Path) -> list[str]:
@@ -178,14 +170,10 @@ def _archive_crds(path: Path) -> list[str]:
         return [file.read().decode() for file in files if file]
 
 
-def _base(source: Source) -> str:
-    return source.repository.rstrip("/") + "/"
-
-
 def _entry(source: Source) -> dict[str, Any]:
     """Return the entry of the chart in the repository's index. Raises ValueError if the version is missing."""
-    index = yaml.safe_load(_download(urllib.parse.urljoin(_base(source), "index.yaml")))
-    entries = [entry for entry in index["entries"][source.chart] if str(entry["version"]).lstrip("v") == source.version]
+    index = yaml.safe_load(_download(urllib.parse.urljoin(REPOSITORY, "index.yaml")))
+    entries = [entry for entry in index["entries"][NAME] if str(entry["version"]).lstrip("v") == source.version]
     if not entries:
         raise ValueError(f"it has no version {source.version}")
     return dict(entries[0])

@@ -15,7 +15,7 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from infra.places.cluster.api.kube import CONNECT_SECONDS, client
-from infra.places.cluster.chart import Source, crds_digest, find
+from infra.places.cluster.chart import NAME, Source, crds_digest, find
 from infra.programs import UserError
 
 LABEL = "app.kubernetes.io/managed-by"
@@ -62,7 +62,8 @@ class CrdsProvider(ResourceProvider):
 
 
 def _apply(props: dict[str, Any]) -> None:
-    crds = find(Source(props["chart"], props["repository"], props["version"], props["chartDigest"])).crds()
+    path = None if props["chart"] == NAME else props["chart"]
+    crds = find(Source(path, props["version"], props["chartDigest"])).crds()
     if crds_digest(crds) != props["digest"]:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
     api = _api(props)

@@ -21,7 +21,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.plan import RunPlan
-from infra.settings import pod_template
+from infra.settings import offline, pod_template
 from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
@@ -61,7 +61,7 @@ class ClusterPlace(ABC):
         """The checks that apply to every cluster."""
         return (
             Check(_namespace_is_ours, ("namespace",)),
-            Check(_chart_is_there, ("operator", "kuberayChart")),
+            Check(offline.problems, ("offline", "operator", "kuberayVersion")),
             Check(pod_template.problems, ("podTemplate", "createNamespace")),
             Check(_requirements_are_pinned, ("requirements", "image")),
         )
@@ -253,15 +253,3 @@ def _why_not_pinned(file: Path) -> str:
         return requirements.conflict(requirements.pins(file), image_spec.fixed())
     except (OSError, ValueError) as error:
         return str(error)
-
-
-def _chart_is_there(draft: Draft) -> Iterator[Problem]:
-    chart, path = draft["kuberayChart"], path_of(draft, "kuberayChart")
-    is_path = "://" not in chart and ("/" in chart or chart.endswith(".tgz"))
-    if draft["operator"] == "install" and is_path and not is_readable(path):
-        yield Problem(
-            draft.shown("kuberayChart"),
-            draft.keys["kuberayChart"].rule.allowed,
-            (set_line("kuberayChart", draft.keys["kuberayChart"].default),),
-            why=f"there is no file or folder {path}",
-        )

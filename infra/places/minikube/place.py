@@ -41,7 +41,7 @@ from infra.places.cluster.place import (
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import wanted_cluster
 from infra.programs import ProgramError
-from infra.settings.checks import Check, is_readable, path_of
+from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.rules import CLAIM
 from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profile_of, recipe_of
@@ -66,7 +66,6 @@ class MinikubePlace(ClusterPlace):
         """The checks of this target, then those of every cluster."""
         own = (
             Check(_profile_has_a_name, ("minikubeProfile",)),
-            Check(_network_is_there, ("minikubeCni",)),
             Check(_operator_is_installed, ("operator",)),
         )
         return (*own, *super().checks)
@@ -111,7 +110,7 @@ class MinikubePlace(ClusterPlace):
             "cpus": cluster.minikube_cpus,
             "memory": cluster.minikube_memory.bytes,
             "kubernetes": cluster.kubernetes_version,
-            "cni": cluster.minikube_cni,
+            "cni": cluster.offline.network_digest or cluster.offline.network,
         }
 
     def prepare(self, settings: Settings) -> Settings:
@@ -134,7 +133,7 @@ class MinikubePlace(ClusterPlace):
         if cluster.image or not command.started(cluster.minikube_profile):
             return
         try:
-            images = [self.pods(settings).placement.image, *cluster.preload_images]
+            images = [self.pods(settings).placement.image, *cluster.offline.images]
             image_command.bring_back(cluster.minikube_profile, images)
         except ProgramError as failure:
             raise pulumi.RunError(str(failure)) from None
@@ -259,17 +258,6 @@ def _profile_has_a_name(draft: Draft) -> Iterator[Problem]:
             f"minikubeProfile = {name} (from project and stack)",
             rule.allowed,
             (set_line("minikubeProfile", usable),),
-        )
-
-
-def _network_is_there(draft: Draft) -> Iterator[Problem]:
-    network, path = draft["minikubeCni"], path_of(draft, "minikubeCni")
-    if network.endswith((".yaml", ".yml")) and not is_readable(path):
-        yield Problem(
-            draft.shown("minikubeCni"),
-            draft.keys["minikubeCni"].rule.allowed,
-            (set_line("minikubeCni", draft.keys["minikubeCni"].default),),
-            why=f"there is no file {str(path)!r}, or it can't be read",
         )
 
 

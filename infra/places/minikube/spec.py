@@ -74,9 +74,9 @@ def wanted_cluster(settings: Settings) -> Cluster:
         cpus=wanted.minikube_cpus,
         memory_mib=wanted.minikube_memory.bytes // MIB,
         version=wanted.kubernetes_version,
-        cni=wanted.minikube_cni,
-        addons=wanted.minikube_addons,
-        images=wanted.preload_images,
+        cni=wanted.offline.network,
+        addons=wanted.offline.addons,
+        images=wanted.offline.images,
     )
 
 
@@ -84,7 +84,7 @@ FIXED = {
     "cpus": "minikubeCpus",
     "memory_mib": "minikubeMemory",
     "version": "kubernetesVersion",
-    "cni": "minikubeCni",
+    "cni": "pod network",
     "profile": "minikubeProfile",
 }
 """Fields that Minikube cannot change in an existing cluster, and their config keys."""

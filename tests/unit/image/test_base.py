@@ -12,9 +12,11 @@ from infra.image import base as image_base
 from infra.image.base import built_from, identity, pinned
 from infra.image.spec import Content
 from infra.programs import ProgramError
+from infra.settings.offline import BASE_IMAGE
+from infra.settings.rules import image
 from infra.settings.settings import Settings
-from infra.settings.table import every_key
 from tests.golden import Wording
+from tests.offline import folder
 from tests.unit.settings_machine import settings
 
 OLD, NEW, ID = (f"sha256:{character * 64}" for character in "abc")
@@ -106,7 +108,7 @@ def test_another_image_under_the_name_gives_another_tag(docker: Docker) -> None:
 
 def test_a_digest_asks_nobody(docker: Docker) -> None:
     """The default is one: a preview needs no engine."""
-    default = every_key()["baseImage"].default
+    default = BASE_IMAGE
 
     assert default == identity(default, pull=True) == built_from(default)
     assert "@sha256:" in default
@@ -137,37 +139,43 @@ def dry_run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def base_image(found: Settings) -> str:
     """The setting."""
     assert found.cluster
-    return found.cluster.base_image
+    return found.cluster.offline.base_image
 
 
-def test_a_preview_goes_on_without_an_engine_and_says_so(docker: Docker, dry_run: list[str]) -> None:
+@pytest.fixture
+def other_base(tmp_path: Path) -> str:
+    """A folder that names another base image."""
+    return folder(tmp_path, base_image="python:3.12")
+
+
+def test_a_preview_goes_on_without_an_engine_and_says_so(docker: Docker, dry_run: list[str], other_base: str) -> None:
     """With the line by which it is known without one."""
-    found = pinned(settings(target="minikube", baseImage="python:3.12"))
+    found = pinned(settings(target="minikube", offline=other_base))
 
     assert "python:3.12" == base_image(found)
-    assert "pulumi config set baseImage python:3.12@sha256:…" in dry_run[0]
+    assert "python:3.12@sha256:…" in dry_run[0]
 
 
-def test_an_update_without_an_engine_is_refused(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_without_an_engine_is_refused(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch, other_base: str
+) -> None:
     """Otherwise a tag would say less than what is in the image."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
 
     with pytest.raises(pulumi.RunError, match=r"python:3\.12"):
-        pinned(settings(target="minikube", baseImage="python:3.12"))
+        pinned(settings(target="minikube", offline=other_base))
 
 
-def test_it_is_looked_up_only_where_an_image_is_built(docker: Docker, dry_run: list[str]) -> None:
+def test_it_is_looked_up_only_where_an_image_is_built(docker: Docker, dry_run: list[str], other_base: str) -> None:
     """Not for an image that is in a registry already."""
     docker.has({"Id": ID, "RepoDigests": [f"python@{OLD}"]})
     built = settings(
-        target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/it", baseImage="python:3.12"
+        target="kubernetes", kubeContext="staging", imageRegistry="registry.example.com/it", offline=other_base
     )
-    named = settings(
-        target="kubernetes", kubeContext="staging", image="registry.example.com/it:1", baseImage="python:3.12"
-    )
+    named = settings(target="kubernetes", kubeContext="staging", image="registry.example.com/it:1", offline=other_base)
 
     assert f"python:3.12@{OLD}" == base_image(pinned(built))
     assert named == pinned(named)
     assert built == replace(pinned(built), cluster=built.cluster)
     assert 1 == len(set(docker.asked()))
-    assert image_base.ID not in every_key()["baseImage"].rule.allowed
+    assert image_base.ID not in image().allowed

@@ -10,7 +10,7 @@ import pytest
 from infra.image import command as image_script
 from infra.image import spec as image_spec
 from infra.image.spec import Content
-from infra.settings.table import every_key
+from infra.settings.offline import BASE_IMAGE
 from training.contract.provenance import PROJECT
 
 CONTENT = Content("cnn", "python:3.11-slim", "digits", None)
@@ -156,8 +156,8 @@ def test_whatever_the_image_installs_is_compared_with_a_hash(builder: str) -> No
 
 def test_the_base_is_named_with_its_digest() -> None:
     """Also by who builds the image without the program."""
-    assert f"ARG BASE_IMAGE={every_key()['baseImage'].default}" in instructions(image_spec.DOCKERFILE.read_text())
-    assert re.search(r"@sha256:[0-9a-f]{64}$", every_key()["baseImage"].default)
+    assert f"ARG BASE_IMAGE={BASE_IMAGE}" in instructions(image_spec.DOCKERFILE.read_text())
+    assert re.search(r"@sha256:[0-9a-f]{64}$", BASE_IMAGE)
 
 
 def test_the_classic_builder_has_the_same_stages() -> None:

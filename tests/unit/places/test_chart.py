@@ -1,9 +1,7 @@
 """The chart of KubeRay: found, fetched once, verified at every use, and what is said when it can't be."""
 
-import gzip
 import hashlib
-import io
-import tarfile
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,22 +12,9 @@ import pulumi
 import pytest
 
 from infra.places.cluster import chart
-from infra.places.cluster.chart import DIGESTS, ChartError, Source, crds_digest, find
+from infra.places.cluster.chart import DIGESTS, ChartError, Source, find
 from infra.settings.table import every_key
-
-CRD = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.ray.io}\n"
-FILES = {"Chart.yaml": "name: kuberay-operator\nversion: 1.6.2\n", "crds/things.yaml": CRD, "values.yaml": "{}"}
-
-
-def archive(files: dict[str, str] = FILES) -> bytes:
-    """A chart as `helm package` makes it, the same bytes each time."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as packed:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(f"kuberay-operator/{name}")
-            entry.size = len(text)
-            packed.addfile(entry, io.BytesIO(text.encode()))
-    return gzip.compress(content.getvalue(), mtime=0)
+from tests.offline import CRD, FILES, archive
 
 
 @pytest.fixture
@@ -40,16 +25,22 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_path_is_used_as_it_is(path: Path) -> None:
-    """A .tgz or a folder: neither is fetched."""
-    with tarfile.open(path) as packed:
-        packed.extractall(path.parent, filter="data")
-    folder = path.parent / "kuberay-operator"
+def test_an_archive_on_this_machine_is_used_if_something_vouches_for_it(path: Path, tmp_path: Path) -> None:
+    """The folder's SHA256SUMS, or this program; nothing is fetched. The refusal has the line to review."""
+    assert ["rayclusters.ray.io"] == [crd["metadata"]["name"] for crd in find(Source(str(path), "1.6.2", SHA)).crds()]
+    for version, digest in (("1.6.2", ""), ("1.6.2", "1" * 64), ("1.7.0", "")):
+        with pytest.raises(ChartError) as refused:
+            find(Source(str(path), version, digest))
+        line = str(refused.value).splitlines()[-1].strip()
+        assert line.startswith(f"echo '{SHA}  kuberay-operator-{version}.tgz' ")
+        assert line.endswith(f" {tmp_path}/SHA256SUMS")
 
-    found = [find(Source(str(one), "https://nowhere.invalid", "1.6.2")).crds() for one in (path, folder)]
 
-    assert ["things.ray.io"] == [crd["metadata"]["name"] for crd in found[0]]
-    assert crds_digest(found[0]) == crds_digest(found[1])
+def test_the_published_archive_needs_no_file_beside_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its digest is in the program."""
+    monkeypatch.setitem(DIGESTS, "1.6.2", SHA)
+
+    assert path == find(Source(str(path), "1.6.2")).path
 
 
 SHA = hashlib.sha256(archive()).hexdigest()
@@ -61,8 +52,6 @@ NEXT_SHA = hashlib.sha256(archive(NEXT)).hexdigest()
 class Repository(dict[str, bytes]):
     """A Helm repository on this machine: what it serves by path, where it redirects to, and what it was asked for."""
 
-    address = ""
-
     def __init__(self) -> None:
         super().__init__({"/index.yaml": index(NEXT_SHA), "/kuberay-operator-1.7.0.tgz": archive(NEXT)})
         self.redirects: dict[str, str] = {}
@@ -70,7 +59,7 @@ class Repository(dict[str, bytes]):
 
     def source(self, digest: str = "") -> Source:
         """The chart in it."""
-        return Source("kuberay-operator", self.address, "1.7.0", digest)
+        return Source(None, "1.7.0", digest)
 
 
 def index(digest: str | None, url: str = "kuberay-operator-1.7.0.tgz", version: str = "1.7.0") -> bytes:
@@ -80,7 +69,7 @@ def index(digest: str | None, url: str = "kuberay-operator-1.7.0.tgz", version: 
 
 
 @pytest.fixture
-def repository() -> Iterator[Repository]:
+def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
     """It serves a version whose digest is in its index alone."""
     served = Repository()
 
@@ -99,7 +88,7 @@ def repository() -> Iterator[Repository]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        served.address = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr(chart, "REPOSITORY", f"http://127.0.0.1:{server.server_port}/")
         Thread(target=lambda: server.serve_forever(0.01), daemon=True).start()
         yield served
         server.shutdown()
@@ -120,7 +109,7 @@ def test_an_archive_that_the_index_does_not_vouch_for_is_refused(
     """Its CRDs and its operator would have the whole cluster. The message says how to pin it."""
     repository["/index.yaml"] = index(digest)
 
-    with pytest.raises(ChartError, match=f"pulumi config set kuberayChartDigest {NEXT_SHA}"):
+    with pytest.raises(ChartError, match=f"{NEXT_SHA}  kuberay-operator-1.7.0.tgz"):
         find(repository.source(), tmp_path)
     assert [] == list(tmp_path.iterdir())
     find(repository.source(NEXT_SHA), tmp_path)
@@ -133,24 +122,11 @@ def test_the_default_version_is_compared_with_the_digest_in_the_program(
     repository |= {"/index.yaml": index(SHA, "a.tgz", "1.6.2"), "/a.tgz": archive()}
     source = replace(repository.source(), version="1.6.2")
 
-    assert (every_key()["kuberayChart"].default, every_key()["kuberayVersion"].default) in DIGESTS
-    with pytest.raises(ChartError, match=DIGESTS["kuberay-operator", "1.6.2"]):
+    assert every_key()["kuberayVersion"].default in DIGESTS
+    with pytest.raises(ChartError, match=DIGESTS["1.6.2"]):
         find(source, tmp_path)
-    monkeypatch.setitem(DIGESTS, ("kuberay-operator", "1.6.2"), SHA)
+    monkeypatch.setitem(DIGESTS, "1.6.2", SHA)
     find(source, tmp_path)
-
-
-def test_what_the_user_pins_counts_before_all_else(repository: Repository, tmp_path: Path, path: Path) -> None:
-    """Also of an archive on this machine, where nothing else is compared; a folder has no digest."""
-    repository["/index.yaml"] = index("0" * 64)
-    find(repository.source(f"sha256:{NEXT_SHA}"), tmp_path)
-    find(Source(str(path), "", "1.6.2", SHA))
-
-    for wrong in (repository.source("1" * 64), Source(str(path), "", "1.6.2", "1" * 64)):
-        with pytest.raises(ChartError, match=r"kuberayChartDigest .*1111"):
-            find(wrong, tmp_path)
-    with pytest.raises(ChartError, match="pulumi config rm kuberayChartDigest"):
-        find(Source(str(path.parent), "", "1.6.2", SHA))
 
 
 @pytest.mark.parametrize("damage", ["archive", "record", "repository"])
@@ -160,24 +136,26 @@ def test_a_kept_copy_that_is_not_what_was_fetched_is_fetched_again(
     """Half written, exchanged, without what is known of it, or of a repository that is no longer named."""
     kept = find(repository.source(), tmp_path).path
     if damage == "archive":
-        kept.write_bytes(archive({**NEXT, "crds/things.yaml": CRD.replace("things", "others")}))
+        kept.write_bytes(archive({**NEXT, "crds/rayclusters.yaml": CRD.replace("rayclusters", "others")}))
     elif damage == "record":
         kept.with_suffix(".json").unlink()
-    source = (
-        repository.source()
-        if damage != "repository"
-        else replace(repository.source(), repository=f"{repository.address}/")
-    )
+    else:
+        record = {"repository": "https://charts.example.com", "digest": NEXT_SHA}
+        kept.with_suffix(".json").write_text(json.dumps(record))
 
-    assert ["things.ray.io"] == [crd["metadata"]["name"] for crd in find(source, tmp_path).crds()]
+    assert ["rayclusters.ray.io"] == [crd["metadata"]["name"] for crd in find(repository.source(), tmp_path).crds()]
     assert 4 == len(repository.asked)
 
 
-def test_an_index_or_an_archive_without_tls_is_not_asked_for(repository: Repository, tmp_path: Path) -> None:
+def test_an_index_or_an_archive_without_tls_is_not_asked_for(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Anybody on the way could change both; loopback has no way. Neither a redirect nor an index leads there."""
     elsewhere = "http://charts.example.com/index.yaml"
-    with pytest.raises(ChartError, match=elsewhere):
-        find(replace(repository.source(), repository="http://charts.example.com"), tmp_path)
+    with monkeypatch.context() as other:
+        other.setattr(chart, "REPOSITORY", "http://charts.example.com/")
+        with pytest.raises(ChartError, match=elsewhere):
+            find(repository.source(), tmp_path)
     repository.redirects["/index.yaml"] = elsewhere
     with pytest.raises(ChartError, match=elsewhere):
         find(repository.source(), tmp_path)
@@ -196,29 +174,31 @@ def test_a_chart_that_can_t_be_fetched_names_the_setting(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(chart, "_download", refuse)
 
-    with pytest.raises(pulumi.RunError, match=r"(?s)no route.*pulumi config set kuberayChart"):
-        find(Source("kuberay-operator", "https://charts.example", "1.6.2"), tmp_path)
+    with pytest.raises(pulumi.RunError, match=r"(?s)no route.*kuberay-operator-1\.6\.2\.tgz.*set offline"):
+        find(Source(None, "1.6.2"), tmp_path)
 
 
 def test_another_version_than_asked_for_is_refused(path: Path) -> None:
     """Its CRDs would be those of that version."""
     with pytest.raises(ChartError, match=r"pulumi config set kuberayVersion 1.6.2"):
-        find(Source(str(path), "", "1.7.0"))
+        find(Source(str(path), "1.7.0", SHA))
 
 
 def test_a_chart_without_crds_is_not_kuberay_s(tmp_path: Path) -> None:
     """An operator without them does not start."""
     made = tmp_path / "other.tgz"
-    made.write_bytes(archive({"Chart.yaml": FILES["Chart.yaml"]}))
+    content = archive({"Chart.yaml": FILES["Chart.yaml"]})
+    made.write_bytes(content)
 
     with pytest.raises(ChartError, match="has no CRDs"):
-        find(Source(str(made), "", "1.6.2")).crds()
+        find(Source(str(made), "1.6.2", hashlib.sha256(content).hexdigest())).crds()
 
 
 def test_an_archive_that_holds_no_chart_is_refused_with_its_name(tmp_path: Path) -> None:
     """Any .tgz can be named by mistake."""
     path = tmp_path / "other.tgz"
-    path.write_bytes(archive({"values.yaml": "{}"}))
+    content = archive({"values.yaml": "{}"})
+    path.write_bytes(content)
 
     with pytest.raises(ChartError, match=r"other\.tgz"):
-        find(Source(str(path), "", "1.6.2"))
+        find(Source(str(path), "1.6.2", hashlib.sha256(content).hexdigest()))

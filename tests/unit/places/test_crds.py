@@ -35,7 +35,7 @@ def apply(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, **props: Any) -> No
     """An `up` that makes the CRDs."""
     monkeypatch.setattr(crds, "find", lambda _source: SimpleNamespace(crds=lambda: CHART))
     monkeypatch.setattr(crds, "_api", lambda _props: cluster)
-    source = dict.fromkeys(("chart", "repository", "version", "chartDigest", "kubeconfig", "context"), "")
+    source = dict.fromkeys(("chart", "version", "chartDigest", "kubeconfig"), "")
     CrdsProvider().create(source | {"digest": crds_digest(CHART), "takeOver": False} | props)
 
 

@@ -36,24 +36,6 @@ def test_only_one_image_can_be_meant(wording: Wording) -> None:
     wording("settings", found)
 
 
-def test_a_chart_s_path_must_exist(wording: Wording) -> None:
-    """A chart's name is looked up in the repository; a path is looked at now."""
-    missing = only_problem(**IMAGE, kuberayChart="charts/kuberay.tgz")
-    assert "kuberayChart" == missing.key
-    wording("settings", missing)
-    for chart in ("kuberay-operator", "stacks"):
-        settings(**IMAGE, kuberayChart=chart)
-    settings(**IMAGE, kuberayChart="charts/kuberay.tgz", operator="existing")
-
-
-@pytest.mark.parametrize("key", ["kuberayRepository", "kuberayChart"])
-def test_an_oci_address_is_refused_with_what_to_do_instead(key: str) -> None:
-    """Only Helm reads those; the program would find out at preview, and fail with the chart."""
-    found = only_problem(**IMAGE, **{key: "oci://registry.example.com/charts/kuberay-operator"})
-
-    assert "`helm pull`" in found
-
-
 def test_a_stack_whose_name_makes_no_profile_says_so() -> None:
     """The derived profile is never bent silently: two stacks could get the same."""
     found = only_problem(machine(stack="My_Stack"), target="minikube")

@@ -1,5 +1,7 @@
 """Keys of earlier versions: a stack that still has one is refused with the line that sets what took its place."""
 
+import hashlib
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -8,11 +10,18 @@ import yaml
 
 from infra.settings.removed import REMOVED, REPLACEMENTS, Replacement
 from infra.settings.table import every_key
-from tests.unit.settings_machine import applied, machine, only_problem, problems
+from tests.unit.settings_machine import applied, machine, only_problem, problems, settings
 from tools.setup.project import ToolError
 from tools.stack import change
 
 FORMER = {
+    "baseImage": "python:3.11",
+    "kuberayChart": "charts/kuberay.tgz",
+    "kuberayChartDigest": "sha256:" + "0" * 64,
+    "kuberayRepository": "https://charts.example.com/",
+    "minikubeAddons": "none",
+    "minikubeCni": "kindnet",
+    "preloadImages": "a:1, b:2",
     "dashboardNodePort": "30300",
     "nodeSelector": '{"pool": "training"}',
     "tolerations": '[{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]',
@@ -40,6 +49,9 @@ def test_a_removed_key_is_no_key_any_more() -> None:
 def test_a_removed_key_is_refused_with_what_to_set_instead(replacement: Replacement, tmp_path: Path) -> None:
     """Keys that one key replaced are one problem, and its line leaves none of them."""
     former = {key: FORMER[key] for key in replacement.keys}
+    for name in ("stacks", "charts"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "charts/kuberay.tgz").touch()
     refusal = only_problem(machine(folder=tmp_path), **former)
 
     assert all(f"{key} = " in refusal for key in former)
@@ -56,6 +68,34 @@ def test_the_file_in_place_of_three_keys_says_the_same(tmp_path: Path) -> None:
     assert OF_PODS == yaml.safe_load((tmp_path / "stacks/pods.local.yaml").read_text(encoding="utf-8"))["spec"]
     (wrong,) = problems(nodeSelector="{")
     assert ("pulumi config rm nodeSelector",) == wrong.fixes
+
+
+def test_the_folder_in_place_of_seven_keys_says_the_same(tmp_path: Path) -> None:
+    """Its commands are typed into a shell; the digest that was set is the one that the chart must have."""
+    keys = REMOVED["baseImage"].keys
+    (tmp_path / "charts").mkdir()
+    (tmp_path / "charts/kuberay.tgz").write_bytes(b"a chart")
+    (tmp_path / "cni.yaml").touch()
+    former = {key: FORMER[key] for key in keys} | {"target": "minikube", "minikubeCni": "cni.yaml"}
+    facts = machine(folder=tmp_path)
+    after = applied(former, problems(facts, **former)[0].fixes[0], tmp_path)
+    supplies = settings(facts, **after).of_cluster.offline
+
+    assert ("python:3.11", ("a:1", "b:2"), ()) == (supplies.base_image, supplies.images, supplies.addons)
+    assert ("0" * 64, "offline/local/network.yaml") == (supplies.chart_digest, supplies.network)
+    assert "offline/local/kuberay-operator-1.6.2.tgz" == supplies.chart
+    del former["kuberayChartDigest"]
+    applied(former, problems(facts, **former)[0].fixes[0], tmp_path)
+    assert hashlib.sha256(b"a chart").hexdigest() in (tmp_path / "offline/local/SHA256SUMS").read_text()
+
+
+def test_a_chart_of_a_mirror_is_pulled_into_the_folder() -> None:
+    """By Helm, which also reads oci://."""
+    (refused,) = problems(kuberayRepository="https://charts.example.com/", kuberayVersion="1.5.1")
+    pull = shlex.split(refused.fixes[0].split(" && ")[1])
+
+    assert pull[:5] == ["helm", "pull", "kuberay-operator", "--repo", "https://charts.example.com/"]
+    assert pull[5:] == ["--version", "1.5.1", "--destination", "offline/local"]
 
 
 def test_a_removed_secret_is_not_shown() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from infra.settings.key import TARGETS, Key
 from infra.settings.table import every_key
-from tests.unit.settings_machine import machine, only_problem, settings
+from tests.unit.settings_machine import only_problem, settings
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 
@@ -96,19 +96,9 @@ REFUSED = {
     "minikubeNodes": ["0", "21", "two"],
     "minikubeCpus": ["1", "257", "2.5"],
     "minikubeMemory": ["2047Mi", "6g"],
-    "minikubeAddons": ["metrics server", "a,,b", "Dashboard"],
-    "minikubeCni": ["bridge", "flannel", "false"],
-    "preloadImages": ["busybox", "busybox:latest", "a:1,b"],
     "kubernetesVersion": ["1.34.4", "v1.34", "latest", "stable"],
     "operator": ["true", "helm"],
     "kuberayVersion": ["v1.6.2", "1.6", "latest"],
-    "kuberayRepository": [
-        *("ray-project.github.io/kuberay-helm", "oci://ghcr.io/kuberay", "http://charts.example.com", "file:///charts"),
-        *("http://127.0.0.1.example.com/", "http://localhost@example.com/", "http://127.0.0.1@example.com/"),
-    ],
-    "kuberayChartDigest": ["660e7095", "sha512:" + "0" * 64, "Z" * 64],
-    "kuberayChart": ["oci://ghcr.io/kuberay/kuberay-operator", "https://example.com/kuberay-operator-1.6.2.tgz"],
-    "baseImage": ["python", "python:latest", "Python:3.11", "python:"],
     "image": ["a/b", "a/b:latest", "https://a/b:1", "localhost:5000/b", "a/b@sha256:12"],
     "imageRegistry": ["https://ghcr.io/me", "ghcr.io/me/it:1", "ghcr.io/me/"],
     "trackingUri": [
@@ -146,12 +136,6 @@ ACCEPTED = {
     "minikubeProfile": ["a", "a" * 58],
     "minikubeNodes": ["1", "20"],
     "minikubeCpus": ["2", "256"],
-    "minikubeAddons": ["none", "metrics-server, dashboard"],
-    "minikubeCni": ["auto", "cilium", "./cni/mine.yaml"],
-    "preloadImages": ["a:1,registry.example.com:5000/b/c:v2"],
-    "kuberayRepository": ["https://charts.example.com/a/", "http://127.0.0.1:8879", "http://localhost/charts"],
-    "kuberayChartDigest": ["sha256:" + "0" * 64, "a" * 64],
-    "baseImage": ["python:3.11-slim", "a@sha256:" + "0" * 64],
     "image": ["localhost:5000/a/b_c:1", "a:1@sha256:" + "0" * 64],
     "imageRegistry": ["localhost:5000/me", "me/it"],
     "trackingUri": ["http://localhost:5000", "https://ml.example.com/mlflow/", "http://[::1]:5000"],
@@ -188,6 +172,7 @@ def test_every_rule_is_tested() -> None:
         "python",
         "requirements",
         "metric",
+        "offline",
         "podTemplate",
     }
     assert set(every_key()) - set(REFUSED) == {*of_paths, "secretEnvironment", "storageCredentials", "rayToken"}
@@ -219,11 +204,3 @@ def test_memory_is_read_as_kubernetes_reads_it() -> None:
     }
 
     assert sizes == {"1Gi": 2**30, "1G": 10**9, "1.5Gi": 3 * 2**29, "1024Mi": 2**30, "1000M": 10**9}
-
-
-def test_no_addon_can_be_said() -> None:
-    """An empty value means the default, so the empty list has a word."""
-    found = settings(machine(stack="minikube"), target="minikube", minikubeAddons="none")
-
-    assert found.cluster is not None
-    assert found.cluster.minikube_addons == ()

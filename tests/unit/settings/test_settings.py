@@ -103,7 +103,7 @@ def _another(key: Key) -> str:
 def test_secret_settings_are_not_told() -> None:
     """Neither those set with --secret, nor an address that holds a password."""
     found = settings(machine(secret=frozenset({"kubeContext"})), kubeContext="hidden", epochs="3",
-                     kuberayRepository="https://me:word@charts.example.com/")  # fmt: skip
+                     kubeconfig="https://me:word@charts.example.com/")  # fmt: skip
 
     assert found.explicit == {"epochs": "3"}
 

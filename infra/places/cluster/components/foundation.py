@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.places.cluster.chart import crds_digest
+from infra.places.cluster.chart import NAME, REPOSITORY, crds_digest
 from infra.places.cluster.components.access import Access
 from infra.places.cluster.crds import Crds
 from infra.places.cluster.manifests import dashboard, network, operator, ray_cluster, script_files
@@ -80,8 +80,8 @@ class Operator(pulumi.ComponentResource):
             f"{name}-crds",
             {
                 "digest": crds_digest(settings.chart.crds()),
-                "chart": settings.source.chart,
-                "repository": settings.source.repository,
+                "chart": settings.source.path or NAME,
+                "repository": REPOSITORY,
                 "version": settings.source.version,
                 "chartDigest": settings.source.digest,
                 "kubeconfig": access.kubeconfig,

@@ -179,8 +179,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         settings, access = self._settings.of_cluster, self._access
         if settings.operator != "install":
             return after
-        digest = settings.kuberay_chart_digest or ""
-        source = Source(settings.kuberay_chart, settings.kuberay_repository, settings.kuberay_version, digest)
+        source = Source(settings.offline.chart, settings.kuberay_version, settings.offline.chart_digest)
         wanted_operator = OperatorSettings(source, chart.find(source), self._pods.placement, namespace)
         operator = Operator("operator", wanted_operator, access, after, self._child())
         return [*after, operator.release]

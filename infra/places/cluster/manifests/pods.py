@@ -67,7 +67,7 @@ def pods_of(settings: Settings) -> Pods:
     files = workload.files(recipe)
     modules = _modules(workload.name) if cluster.image and files else None
     in_image = (workload.data(recipe), settings.dataset_path) if not settings.data_in_storage else ("", None)
-    content = Content(workload.name, cluster.base_image, *in_image, settings.requirements)
+    content = Content(workload.name, cluster.offline.base_image, *in_image, settings.requirements)
     placement = Placement(
         image=_image(cluster, content),
         shared_memory=cluster.shared_memory.text if cluster.shared_memory else None,
