@@ -36,8 +36,6 @@ EXTRA = "image"
 """The uv extra with the packages that only pods need."""
 CHECKED = ("ray", "tensorflow")
 """Packages whose versions a pod compares with uv.lock before it trains; Python's is compared, too."""
-HOLLOW = ("scikit-learn",)
-"""Packages of which the image has the data, and no module."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,8 @@ def _required(package: dict[str, Any]) -> Iterator[str]:
 
 def installed(requirements: str | None = None, project: Path = PROJECT) -> dict[str, str]:
     """Return versions by package of what a pod can import, and Python's. Raises RequirementsError and OSError."""
-    here = {name: version for name, version in fixed(project).items() if name not in HOLLOW}
     more = pins(Path(requirements)) if requirements else {}
-    return here | more | {"python": (project / ".python-version").read_text(encoding="utf-8").strip()}
+    return fixed(project) | more | {"python": (project / ".python-version").read_text(encoding="utf-8").strip()}
 
 
 def fixed(project: Path = PROJECT) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Data sets: what is loaded, how it is divided, and what is said of a damaged one. No TensorFlow."""
 
+import hashlib
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,20 @@ def test_digits_are_all_there() -> None:
 
     assert (360, 1294, 143) == (len(data.test.labels), len(data.train_rows), len(data.own_validation))
     assert set(range(10)) == set(data.known.labels.tolist())
+
+
+def test_digits_are_what_scikit_learn_gives() -> None:
+    """Each array as made from `sklearn.datasets.load_digits()` of 1.9.1, and so the hash of them in every result."""
+    images = sources.load_digits()
+    arrays = images.train_images, images.train_labels, images.test_images, images.test_labels
+
+    assert [
+        "e1cc07e87ef71fbad1541e2ef848abaad755c266bab894d07c500a62ac624ec9",
+        "d390dd565d86ac5c9b81fe3a04f422658c924e98ee81b0ba4d18a12bae5136d3",
+        "29de99475955e80c2d7493d590ca3b490630749e66a1e5dfbb7c17b45ef32dd3",
+        "bebe12cb93ab12d98fb29fcb3ea22dfc666b4aeeca005cede0467a5db5faddcf",
+    ] == [hashlib.sha256(array.tobytes()).hexdigest() for array in arrays]
+    assert "ac6d32f04bbc6f4410b27f2572bac2f21820053ceb2096723cd2703e7815b06e" == loaded("digits").sha256
 
 
 @pytest.mark.parametrize("images", [0, 500])

@@ -19,7 +19,6 @@ MODULES = (
     "pydantic",
     "requests",
     "numpy",
-    "sklearn",
     "tensorflow",
     "tf_keras",
     "torch",

@@ -108,7 +108,7 @@ def modules_of_run(arm: str, workload: str, project: Path = PROJECT) -> list[Pat
 def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
     """The files of `training` that `modules` load: by imports, wherever they stand, and by a name in a string.
 
-    A package that a module is in is loaded before it, so its `__init__` is among them.
+    A package that a module is in is loaded before it, so its `__init__` is among them, and its data (`*.csv.gz`).
     """
     files: set[Path] = set()
     names: set[str] = set()
@@ -121,7 +121,7 @@ def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
         path = project / name.replace(".", "/")
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         if file not in files and file.is_file():
-            files.add(file)
+            files |= {file, *file.parent.glob("*.csv.gz")}
             pending += [*_named(file.read_bytes()), *([name.rpartition(".")[0]] if "." in name else [])]
     return sorted(files)
 

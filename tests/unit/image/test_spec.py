@@ -1,7 +1,9 @@
 """The image's tag follows from its content, and from nothing else."""
 
+import io
 import re
 import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,8 @@ import pytest
 from infra.image import command as image_script
 from infra.image import spec as image_spec
 from infra.image.spec import Content
+from infra.places.cluster.manifests import project_modules
+from infra.places.ray import jobs
 from infra.settings.offline import BASE_IMAGE
 from training.contract.provenance import PROJECT
 
@@ -59,12 +63,23 @@ def test_what_a_script_s_processes_load_by_its_path_is_in_its_image(project: Pat
     assert of_cnn == CONTENT.tag(project)
 
 
+@pytest.mark.parametrize(("workload", "has_them"), [("cnn", True), ("script", False)])
+def test_the_digits_are_where_the_workload_s_modules_are(workload: str, has_them: bool) -> None:
+    """In our image, in pods of another one, and in the jobs of a Ray cluster."""
+    path = PROJECT / "training/workloads/cnn/digits.csv.gz"
+    packed = zipfile.ZipFile(io.BytesIO(project_modules.of_workload(workload).content)).namelist()
+
+    assert has_them == (path in image_spec.modules(workload))
+    assert has_them == (str(path.relative_to(PROJECT)) in packed)
+    assert has_them == (path in jobs.modules("ray", workload))
+
+
 def test_what_the_image_leaves_out_is_not_installed() -> None:
-    """The lock has Keras 3, whose modules are in no image, and scikit-learn, of which one has the data alone."""
+    """The lock has Keras 3, whose modules are in no image."""
     found = image_spec.installed()
 
     assert {"ray", "tensorflow-cpu", "tf-keras", "python"} <= set(found)
-    assert set() == {"keras", "scikit-learn"} & set(found)
+    assert "keras" not in found
 
 
 @pytest.mark.parametrize(("package", "changes"), [("tensorflow-cpu", True), ("ray", True), ("pulumi", False)])
@@ -127,6 +142,10 @@ def test_the_image_holds_what_its_entries_import() -> None:
     assert "training.launch.warm_up" not in names
 
 
+SIGNED = "apt-get install --quiet=2 --yes --no-install-recommends libgomp1"
+"""Debian signs the hashes of its packages, and the base has the key."""
+
+
 def instructions(text: str) -> list[str]:
     """Each instruction of a Dockerfile in one line."""
     code = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
@@ -148,7 +167,8 @@ def test_whatever_the_image_installs_is_compared_with_a_hash(builder: str) -> No
     for part in installs:
         assert "--require-hashes" in part or "--constraint /requirements.txt" in part
         assert not re.search(r"==|https?:|git\+|--no-verify-hashes", part)
-    assert [] == [line for line in commands if re.search(r"\b(curl|wget|apt(-get)?|ADD)\b", line)]
+    assert [] == [line for line in commands if re.search(r"\b(curl|wget|ADD)\b", line)]
+    assert [SIGNED] == re.findall(r"\bapt(?:-get)? (?!update\b)[^&]*[^& ]", "\n".join(commands))
     (export,) = (line for line in commands if "uv export" in line)
     assert "--frozen" in export
     assert "--no-hashes" not in export

@@ -82,9 +82,9 @@ def model(name: str) -> Callable[[Callable[[Shape], Any]], Callable[[Shape], Any
 
 @dataset("digits", train_images=1437)
 def digits(_: Source) -> Images:
-    """The 1,797 handwritten digits that scikit-learn ships, 8×8 grey, enlarged to 32×32×3; every fifth is for testing.
+    """1,797 handwritten digits, 8×8 grey, enlarged to 32×32×3; every fifth is for testing.
 
-    Source: UCI "Optical Recognition of Handwritten Digits", as in `sklearn.datasets.load_digits`.
+    Source: the test set of UCI "Optical Recognition of Handwritten Digits", as in `sklearn.datasets.load_digits`.
     """
     from training.workloads.cnn.sources import load_digits
 

@@ -1,7 +1,6 @@
 """The images of the data sets that are built in: read, downloaded or made. It knows no recipe and no registry."""
 
 import gzip
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,8 @@ from numpy.typing import NDArray
 from training.workloads.cnn import cifar_pickle
 from training.workloads.cnn.shapes import SIDE
 
+DIGITS = Path(__file__).with_name("digits.csv.gz")
+"""Its origin and licence: digits-licence.txt."""
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR10_BATCH = 10_000
 
@@ -50,18 +51,9 @@ class Listed:
 
 
 def load_digits() -> Images:
-    """scikit-learn's digits, from its data file: importing scikit-learn would cost each process a second."""
-    sklearn_spec = importlib.util.find_spec("sklearn")
-    if not sklearn_spec or not sklearn_spec.submodule_search_locations:
-        raise DatasetError("data set digits: scikit-learn is not installed; type: uv sync")
-    path = Path(sklearn_spec.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
-    try:
-        with gzip.open(path, "rt", encoding="ascii") as lines:
-            table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"data set digits: {path} cannot be read ({error}); reinstall scikit-learn") from None
-    if table.shape != (1797, 65):
-        raise DatasetError(f"data set digits: {path} holds a table of {table.shape}; it should be (1797, 65)")
+    """The 1,797 digits of the file beside this module: 64 pixels from 0 to 16 a line, then the label."""
+    with gzip.open(DIGITS, "rt", encoding="ascii") as lines:
+        table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
     small = np.minimum(table[:, :64].reshape(-1, 8, 8).astype(np.uint16) * 16, 255).astype(np.uint8)
     images = np.repeat(small.repeat(4, axis=1).repeat(4, axis=2)[..., None], 3, axis=3)
     labels = table[:, 64].astype(np.int32)

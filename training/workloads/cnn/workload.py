@@ -32,7 +32,7 @@ def remarks(recipe: CnnRecipe) -> Mapping[str, str]:
     return {"batchStatistics": "Each worker computes its own batch-norm statistics (`syncBatchNorm` changes this)"}
 
 
-MODULES = {"numpy": "numpy", "sklearn": "scikit-learn", "tensorflow": "tensorflow", "tf_keras": "tf-keras"}
+MODULES = {"numpy": "numpy", "tensorflow": "tensorflow", "tf_keras": "tf-keras"}
 """Modules that it imports, and the package that provides each."""
 WORKLOAD = Workload(
     name="cnn",
@@ -54,13 +54,13 @@ WORKLOAD = Workload(
     ),
     rendezvous=rendezvous.tensorflow,
     trainer="ray.train.tensorflow.TensorflowTrainer",
-    packages=("numpy", "scikit-learn", "tensorflow", "tensorflow-cpu", "tf-keras"),
-    libraries=("grpcio", "keras", "ml-dtypes", "protobuf", "scipy"),
+    packages=("numpy", "tensorflow", "tensorflow-cpu", "tf-keras"),
+    libraries=("grpcio", "keras", "ml-dtypes", "protobuf"),
     variables={
         "TF_USE_LEGACY_KERAS": "1",  # Keras 3 fails under MultiWorkerMirroredStrategy ("PerReplica")
         "TF_CPP_MIN_LOG_LEVEL": "2",
     },
-    imports=("ray.train.tensorflow", "sklearn.datasets"),
+    imports=("ray.train.tensorflow",),
     data=lambda recipe: str(recipe.dataset),
     modules=lambda _: MODULES,
     fetch=fetch,
