@@ -90,13 +90,6 @@ _MINIKUBE = (
         targets=MINIKUBE,
         help="memory of each Minikube node",
     ),
-    Key(
-        name="kubernetesVersion",
-        rule=matching(r"v1\.\d+\.\d+", "a version such as v1.34.4"),
-        default="v1.34.4",
-        targets=MINIKUBE,
-        help="Kubernetes of the Minikube cluster",
-    ),
 )
 _OPERATOR = (
     Key(

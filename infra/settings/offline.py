@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-from infra.settings.checks import is_readable, is_readable_folder, path_of
+from infra.settings.checks import path_of
 from infra.settings.draft import Draft, Problem, set_line
 from infra.settings.rules import Supplies, image, matching
 from training.contract.rules import Rule, choice
@@ -35,7 +35,12 @@ _CHECKED = (".txt", ".yaml", ".yml")
 def folder_of(draft: Draft) -> Path | None:
     """Return the folder; None if the key is not set, or it is none that can be read."""
     folder = path_of(draft, "offline")
-    return folder if folder and is_readable_folder(folder) else None
+    try:
+        if folder:
+            list(folder.iterdir())
+    except (OSError, ValueError):  # none, no permission, a name too long, a NUL
+        return None
+    return folder
 
 
 def supplies_of(draft: Draft) -> Supplies:
@@ -53,7 +58,7 @@ def supplies_of(draft: Draft) -> Supplies:
         chart_digest=_sums(folder).get(archive.name, ""),
         images=_values(folder, "images.txt") or (),
         network=str(typed / MANIFEST) if manifest.is_file() else network[0] if network else standard.network,
-        network_digest=hashlib.sha256(manifest.read_bytes()).hexdigest() if is_readable(manifest) else "",
+        network_digest=hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest.is_file() else "",
         addons=standard.addons if addons is None else addons,
     )
 

@@ -104,6 +104,11 @@ REPLACEMENTS = (
         line=_pod_template,
     ),
     Replacement(
+        keys=("kubernetesVersion",),
+        instead="not set: a Minikube cluster has the version that this program is tried with",
+        why="to measure on another version, use a cluster of your own with target kubernetes",
+    ),
+    Replacement(
         keys=("dashboardNodePort",),
         instead="not set: `make dashboard` prints the address",
         why="Ray's dashboard answers at port 30265 of Minikube's nodes",

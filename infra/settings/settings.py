@@ -81,7 +81,6 @@ class ClusterSettings:
     minikube_nodes: int
     minikube_cpus: int
     minikube_memory: Quantity
-    kubernetes_version: str
     operator: str
     kuberay_version: str
     offline: Supplies

@@ -120,7 +120,6 @@ ANOTHER = {
     "minikubeNodes": "3",
     "minikubeCpus": "8",
     "minikubeMemory": "9Gi",
-    "kubernetesVersion": "v1.33.1",
     "operator": "existing",
     "kuberayVersion": "1.6.0",
     "offline": "docs/samples/offline",

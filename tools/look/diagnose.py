@@ -151,8 +151,7 @@ def versions(stack_cluster: StackCluster) -> str:
     """Return a line for each program of this machine, each locked package, and what the cluster should have."""
     lines = [f"{platform.platform()}, Python {platform.python_version()}", *map(_program, PROGRAMS)]
     lines += [f"{name} {_package(name)}" for name in PACKAGES]
-    cluster = stack_cluster.cluster
-    lines += [f"wanted: Kubernetes {cluster.kubernetes_version}, KubeRay {cluster.kuberay_version}"]
+    lines += [f"wanted: KubeRay {stack_cluster.cluster.kuberay_version}"]
     return "\n".join([*lines, ""])
 
 

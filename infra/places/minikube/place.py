@@ -39,7 +39,7 @@ from infra.places.cluster.place import (
     why_namespace_stays,
 )
 from infra.places.minikube import command, doctor
-from infra.places.minikube.spec import wanted_cluster
+from infra.places.minikube.spec import KUBERNETES, wanted_cluster
 from infra.programs import ProgramError
 from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, Unfit, set_line
@@ -109,7 +109,7 @@ class MinikubePlace(ClusterPlace):
             "nodes": cluster.minikube_nodes,
             "cpus": cluster.minikube_cpus,
             "memory": cluster.minikube_memory.bytes,
-            "kubernetes": cluster.kubernetes_version,
+            "kubernetes": KUBERNETES,
             "cni": cluster.offline.network_digest or cluster.offline.network,
         }
 

@@ -9,6 +9,8 @@ from infra.places.cluster.api.kube import own_path
 from infra.settings.settings import Settings
 
 MIB = 2**20
+KUBERNETES = "v1.34.4"
+"""The version of Kubernetes that this program is tried with."""
 VARIABLE = "MINIKUBE_CLUSTER"
 """The environment variable with a `Cluster` as JSON: one value that needs no quoting."""
 
@@ -73,7 +75,7 @@ def wanted_cluster(settings: Settings) -> Cluster:
         nodes=wanted.minikube_nodes,
         cpus=wanted.minikube_cpus,
         memory_mib=wanted.minikube_memory.bytes // MIB,
-        version=wanted.kubernetes_version,
+        version=KUBERNETES,
         cni=wanted.offline.network,
         addons=wanted.offline.addons,
         images=wanted.offline.images,
@@ -83,7 +85,7 @@ def wanted_cluster(settings: Settings) -> Cluster:
 FIXED = {
     "cpus": "minikubeCpus",
     "memory_mib": "minikubeMemory",
-    "version": "kubernetesVersion",
+    "version": "Kubernetes",
     "cni": "pod network",
     "profile": "minikubeProfile",
 }

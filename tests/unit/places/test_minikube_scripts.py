@@ -197,7 +197,7 @@ def test_nodes_are_added_in_place(machine: Machine, monkeypatch: pytest.MonkeyPa
     [
         ({"nodes": 1}, "minikubeNodes 2 → 1"),
         ({"cpus": 2}, "minikubeCpus 4 → 2"),
-        ({"version": "v1.35.0"}, "kubernetesVersion"),
+        ({"version": "v1.35.0"}, "Kubernetes v"),
     ],
 )
 def test_what_minikube_can_t_change_is_refused(

@@ -27,6 +27,7 @@ FORMER = {
     "tolerations": '[{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]',
     "imagePullSecrets": "one, two",
     "tunedRay": "true",
+    "kubernetesVersion": "v1.33.1",
 }
 """A value of each removed key that a stack of an earlier version may have."""
 

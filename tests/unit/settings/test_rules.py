@@ -96,7 +96,6 @@ REFUSED = {
     "minikubeNodes": ["0", "21", "two"],
     "minikubeCpus": ["1", "257", "2.5"],
     "minikubeMemory": ["2047Mi", "6g"],
-    "kubernetesVersion": ["1.34.4", "v1.34", "latest", "stable"],
     "operator": ["true", "helm"],
     "kuberayVersion": ["v1.6.2", "1.6", "latest"],
     "image": ["a/b", "a/b:latest", "https://a/b:1", "localhost:5000/b", "a/b@sha256:12"],
