@@ -23,6 +23,7 @@ from typing import Any
 
 from bench.figures import MORE_WORKERS, OTHER_GRADIENTS, PLAIN_FIT, Repeat, native_with, summarise, table
 from training.contract import provenance, result
+from training.contract.codec import write_whole
 from training.contract.rules import whole
 from training.launch.entry import typed
 from training.launch.environment import share_of_cpus
@@ -173,7 +174,7 @@ def _write(path: Path, columns: dict[str, Any], repeats: int) -> None:
         "dependenciesHash": provenance.dependencies_hash(WORKLOAD.packages),
         "cases": columns,
     }
-    result.write_whole(path, json.dumps(content, indent=1) + "\n")
+    write_whole(path, json.dumps(content, indent=1) + "\n")
 
 
 def _run(arm: str, recipe: CnnRecipe) -> result.TrainingResult:

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from training.contract.arms import ARMS, counted, with_role
+from training.contract.codec import ResultError
 from training.contract.recipe import Recipe
-from training.contract.result import ResultError, Summary, TrainingResult
+from training.contract.result import Summary, TrainingResult
 from training.contract.workload import Target, Workload, named
 
 

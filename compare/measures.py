@@ -12,8 +12,9 @@ from compare import cost, quiet
 from compare.clock import clock_of, epoch_seconds, seconds_to_score, seconds_to_target, whole_seconds
 from compare.measurement import Measurement, Run, best_score
 from compare.schema import Claim
+from training.contract.recipe import WORKLOADS
 from training.contract.result import MACHINE, NOTICEABLE_CPUS, TRAINING_WAIT, StepSeconds, Worker
-from training.contract.workload import WORKLOADS, Score, Workload, named
+from training.contract.workload import Score, Workload, named
 
 NOT_MEASURED = "no repeat measured it"
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, cast
 
 from compare.measurement import CompareError
 from training.contract.arms import ARMS, FORMER_ARMS
+from training.contract.codec import ResultError, decode, encode
 from training.contract.recipe import canonical
-from training.contract.result import Provenance, RayCluster, ResultError, decode, encode
+from training.contract.result import Provenance, RayCluster
 
 SCHEMA_VERSION = 3
 

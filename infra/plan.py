@@ -120,7 +120,7 @@ def _parts(settings: Settings, place: Surroundings, drafts: Sequence[RunPlan]) -
     return [
         {
             "arm": draft.arm,
-            "recipe": draft.recipe.for_arm(draft.arm),
+            "recipe": ARMS[draft.arm].settings(draft.recipe),
             "code": code[draft.arm],
             "rayDashboard": settings.ray_dashboard if ARMS[draft.arm].start == "ray" else None,
             "pods": pods.of_run(draft) if pods else None,

@@ -16,6 +16,7 @@ from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
 from training.contract import result, timed
 from training.contract.arms import counted
+from training.contract.codec import ResultError
 from training.contract.provenance import PROJECT
 from training.contract.timed import Timed
 
@@ -70,7 +71,7 @@ def _of_stack(folder: Path) -> Iterator[Timed]:
     for path in files[-NEWEST:]:
         try:
             training_result = result.read(path)
-        except result.ResultError:
+        except ResultError:
             continue  # of another version
         yield timed.of_result(training_result, datetime.fromisoformat(training_result.started_at).timestamp())
 

@@ -23,7 +23,8 @@ from report.pictures import clock, pictures
 from report.plots import ShownRun
 from report.stored import SWEEP_PREFIX, newest_start
 from training.contract.arms import ARMS
-from training.contract.result import ResultError, read
+from training.contract.codec import ResultError
+from training.contract.result import read
 from training.contract.workload import named, recipe_of
 
 CHECKS = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from report.series import Value
-from training.contract.result import decode
+from training.contract.codec import decode
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

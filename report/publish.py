@@ -17,7 +17,7 @@ from report.commands import publish_again
 from report.errors import PageError, PublishError
 from report.links import run_files
 from report.stored import COMPARISON, LATEST, PAGE, newest_start
-from training.contract.result import write_whole
+from training.contract.codec import write_whole
 from training.contract.workload import recipe_of
 
 TEXT, RUNS = "report.txt", "runs.json"

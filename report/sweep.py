@@ -19,8 +19,9 @@ from report.links import run_files
 from report.stored import COMPARISON
 from report.table import aligned, wrap
 from training.contract.arms import ARMS, BASELINE, RAY
-from training.contract.result import ResultError, TrainingResult, read, write_whole
-from training.contract.workload import WORKLOADS
+from training.contract.codec import ResultError, write_whole
+from training.contract.recipe import WORKLOADS
+from training.contract.result import TrainingResult, read
 
 NAME = "sweep.json"
 TO_ACCURACY = "timeToAccuracySeconds"

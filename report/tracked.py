@@ -18,8 +18,9 @@ from report.series import Value, series
 from report.stored import COMPARISON, PAGE
 from tools.setup.project import project_name
 from training.contract.arms import RAY
+from training.contract.codec import ResultError
 from training.contract.recipe import canonical
-from training.contract.result import ResultError, TrainingResult, read
+from training.contract.result import TrainingResult, read
 from training.contract.workload import named
 
 KEY = "trackingUri"

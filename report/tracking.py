@@ -17,7 +17,7 @@ from report.errors import ReportError
 from report.mlflow_client import Tracked
 from report.tracked import KEY, describe
 from tools.setup.project import last_line, say
-from training.contract.result import encode
+from training.contract.codec import encode
 
 LIMIT_SECONDS = 120
 ENVIRONMENT = {

@@ -14,7 +14,7 @@ from typing import Any
 from infra.settings.key import Key, Target
 from infra.settings.table import keys_of
 from training.contract.arms import counted
-from training.contract.workload import WORKLOADS
+from training.contract.recipe import WORKLOADS
 
 _LONGEST_SHOWN = 200
 _ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}

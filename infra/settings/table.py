@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from infra.settings.cluster_table import CLUSTER_KEYS
 from infra.settings.key import LOCAL, OWN_PROCESSES, TARGETS, Key, Target
 from infra.settings.rules import credentials, listed, matching, quantity, server, storage
+from training.contract.recipe import WORKLOADS
 from training.contract.rules import boolean, choice, number, whole
-from training.contract.workload import WORKLOADS, named
+from training.contract.workload import named
 
 if TYPE_CHECKING:
     from infra.settings.checks import Check

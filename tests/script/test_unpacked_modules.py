@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.places.cluster.manifests import project_modules
-from infra.places.cluster.manifests.project_modules import KEY, PACKED, UNPACK, Modules
+from infra.places.cluster.manifests.pod_parts import PACKED, PACKED_MODULES, UNPACK, UNPACKED_START, UNPACKED_VARIABLES
 from tests import ray_head
 from tests.script.test_pods import ARGUMENTS, packed
 from tests.script.tryout import NO_TORCH
@@ -33,7 +33,7 @@ class Pod:
     def __init__(self, folder: Path, python: str, example: str, arguments: str) -> None:
         self.folder, self._python, self.modules = folder, python, folder / "modules"
         self._arguments, self._example, self._files = arguments, example, packed(folder, example, arguments)
-        (folder / KEY).write_bytes(project_modules.of_workload("script").content)
+        (folder / PACKED_MODULES).write_bytes(project_modules.of_workload("script").content)
         (folder / "work").mkdir()
         unpack = UNPACK.replace(f"{PACKED}/", f"{folder}/").replace(f"'{IN_OTHER_IMAGE}'", f"'{self.modules}'")
         self._run("-P", "-c", unpack)
@@ -41,7 +41,7 @@ class Pod:
     def _run(self, *command: str, **variables: str) -> str:
         """With nothing of this process's environment."""
         path = f"{Path(self._python).parent}{os.pathsep}{os.environ['PATH']}"
-        own = {"PATH": path, **Modules.variables, "HOME": str(self.folder), **variables}
+        own = {"PATH": path, **UNPACKED_VARIABLES, "HOME": str(self.folder), **variables}
         done = subprocess.run(
             [self._python, *command], cwd=self.folder / "work", env=own, capture_output=True, text=True, check=False
         )
@@ -50,7 +50,7 @@ class Pod:
 
     def start(self, module: str, *arguments: str, **variables: str) -> str:
         """What a module of ours prints, started as in a pod."""
-        start = [part.replace(IN_OTHER_IMAGE, str(self.modules)) for part in Modules.start[1:]]
+        start = [part.replace(IN_OTHER_IMAGE, str(self.modules)) for part in UNPACKED_START[1:]]
         told = {"TRAINING_NODE": "a-node", FILES: str(self._files), **variables}
         return self._run(*start, module, *arguments, **told)
 

@@ -39,9 +39,9 @@ from tests.unit.walk import Walk
 from tools.setup.project import CLUSTER_TARGETS
 from training.contract import provenance
 from training.contract.arms import ARMS
-from training.contract.recipe import Recipe, canonical
+from training.contract.recipe import WORKLOADS, Recipe, canonical
 from training.contract.result import TrainingResult
-from training.contract.workload import WORKLOADS, recipe_of
+from training.contract.workload import recipe_of
 from training.machine import machine_lock
 from training.workloads.cnn.recipe import CnnRecipe
 

@@ -57,7 +57,7 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: CnnRecipe | None = No
     provenance = changes.pop("provenance", make_provenance())
     threads = ARMS[arm].compute_threads(recipe)
     cluster = RayCluster(nodes=1, cpus=2.0, memory_bytes=4e9, object_store_bytes=1e9)
-    own = recipe.for_arm(arm) | {"seed": recipe.seed + repeat - 1}
+    own = ARMS[arm].settings(recipe) | {"seed": recipe.seed + repeat - 1}
     result = TrainingResult(
         workload="cnn",
         arm=arm,

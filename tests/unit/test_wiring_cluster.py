@@ -96,7 +96,6 @@ def test_in_an_image_of_others_the_modules_are_there_before_what_needs_them() ->
     assert {"modules-packed", "script-files"} == recorded["inputs"].keys() & {"modules-packed", "script-files"}
     assert recorded["inputs"]["modules-packed"]["immutable"]
     assert "modules-packed" not in plain["inputs"]
-    assert "infra/places/cluster/manifests/project_modules.py" not in plain["modules"]
 
 
 OF_SCRIPT = (

@@ -13,9 +13,8 @@ from typing import Any
 from compare import measures, scalars, schema
 from compare.measures import Measure, Ratio
 from training.contract.arms import ARMS
-from training.contract.recipe import Recipe, camel
-from training.contract.result import write_whole
-from training.contract.workload import WORKLOADS
+from training.contract.codec import write_whole
+from training.contract.recipe import WORKLOADS, Recipe, camel
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = ROOT / "docs" / "outputs.md"

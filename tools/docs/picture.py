@@ -11,7 +11,7 @@ from compare.schema import Comparison
 from report import pictures
 from report.pictures import clock
 from report.stored import COMPARISON
-from training.contract.result import write_whole
+from training.contract.codec import write_whole
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "where-the-time-goes.svg"
 _PAGE = Path(pictures.__file__).with_name("page.html.j2")

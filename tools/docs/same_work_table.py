@@ -6,7 +6,7 @@ Only maintainers run it: `python -m tools.docs.same_work_table`. A test compares
 import sys
 from pathlib import Path
 
-from training.contract.result import write_whole
+from training.contract.codec import write_whole
 from training.workloads.script.same_work import ITEMS
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "own-script.md"

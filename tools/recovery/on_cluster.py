@@ -23,7 +23,7 @@ from tools.look import cluster
 from tools.recovery.run import Ended, Seen, Victim, Wanted, is_beyond_a_checkpoint
 from tools.setup.project import ToolError, say
 from training.contract import progress
-from training.contract.result import ResultError
+from training.contract.codec import ResultError
 from training.launch.pod import log_result
 from training.launch.ray.other_jobs import is_unfinished, job_name, mark, refusal
 from training.launch.ray.submit import JobsApi, SubmitError, patiently

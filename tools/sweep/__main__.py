@@ -32,8 +32,9 @@ from tools.sweep.engine import SweepStack, UpdateFailedError, UpdateInterruptedE
 from tools.sweep.plan import key_of, parse_axes, points_of
 from training.contract import provenance
 from training.contract.arms import ARMS
-from training.contract.result import write_whole
-from training.contract.workload import WORKLOADS, named
+from training.contract.codec import write_whole
+from training.contract.recipe import WORKLOADS
+from training.contract.workload import named
 
 FOLDER = "sweeps"
 TEXT = "report.txt"

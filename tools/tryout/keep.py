@@ -9,8 +9,8 @@ from tools.tryout.request import Request
 from tools.tryout.run_arm import Outcome
 from tools.tryout.show import start_seconds
 from training.contract import timed
+from training.contract.codec import write_whole
 from training.contract.recipe import canonical
-from training.contract.result import write_whole
 from training.contract.timed import Timed
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.recipe import ScriptRecipe

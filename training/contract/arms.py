@@ -5,9 +5,10 @@ To add one: an entry here, and the module `training.<name>` that a run starts.
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal
 
-from training.contract import workload
+from training.contract.recipe import Recipe
+from training.contract.workload import named
 
 Role = Literal["reference", "alternative", "control", "subject", "variant"]
 """reference: what everybody has. alternative: what one would do instead of the subject. control: the subject's work
@@ -15,22 +16,6 @@ without the subject. subject: what the question is about. variant: the subject i
 
 Start = Literal["alone", "peers", "ray"]
 """The way an arm's processes start: one by itself, N that find each other, or N that Ray starts."""
-
-
-class Sizes(Protocol):
-    """The fields of a recipe that an arm reads."""
-
-    @property
-    def workload(self) -> str:
-        """Name of the workload."""
-
-    @property
-    def workers(self) -> int:
-        """N of the distributed arms."""
-
-    @property
-    def worker_cpus(self) -> float:
-        """CPUs of each of them."""
 
 
 def counted(number: float, noun: str) -> str:
@@ -54,22 +39,27 @@ class Arm:
     ignores: tuple[str, ...] = ()
     """Keys of the recipe that cannot change its runs."""
 
-    def processes(self, sizes: Sizes) -> int:
+    def processes(self, recipe: Recipe) -> int:
         """Return the number of processes that train together."""
-        return 1 if self.start == "alone" else sizes.workers
+        return 1 if self.start == "alone" else recipe.workers
 
-    def process_cpus(self, sizes: Sizes) -> float:
+    def process_cpus(self, recipe: Recipe) -> float:
         """CPUs of each of them, in whole thousandths: 25 workers of 0.28 have 7, and not 7.000000000000001."""
-        return round(sizes.worker_cpus * (sizes.workers if self.all_cpus else 1), 3)
+        return round(recipe.worker_cpus * (recipe.workers if self.all_cpus else 1), 3)
 
-    def compute_threads(self, sizes: Sizes) -> int:
+    def compute_threads(self, recipe: Recipe) -> int:
         """Intra-op and OpenMP threads of each of them: its CPUs, rounded up."""
-        return max(1, math.ceil(self.process_cpus(sizes)))
+        return max(1, math.ceil(self.process_cpus(recipe)))
 
-    def words(self, sizes: Sizes) -> str:
+    def settings(self, recipe: Recipe) -> dict[str, Any]:
+        """Return the part of the recipe that can change this arm's runs: the baseline's leaves out `workers`."""
+        deciding = {key for key, field in recipe.settings().items() if field.metadata["decides"]}
+        return {key: value for key, value in recipe.to_dict().items() if key in deciding and key not in self.ignores}
+
+    def words(self, recipe: Recipe) -> str:
         """Return the arm's title with its numbers: `one process on 2 CPUs`."""
-        cpus, workers = self.process_cpus(sizes), sizes.workers
-        trained = workload.named(sizes.workload)
+        cpus, workers = self.process_cpus(recipe), recipe.workers
+        trained = named(recipe.workload)
         return self.title.format(
             cpus=counted(cpus, "CPU"),
             workers=counted(workers, "worker"),

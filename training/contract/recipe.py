@@ -11,9 +11,10 @@ from dataclasses import Field, asdict, dataclass, field, fields
 from functools import cache
 from typing import Any, Self
 
-from training.contract import arms
 from training.contract.rules import Rule, choice, number, whole
-from training.contract.workload import WORKLOADS
+
+WORKLOADS = ("cnn", "script")
+"""Names of all workloads; the first is the default."""
 
 
 def setting(default: Any, rule: Rule, help_text: str, *, decides: bool = True) -> Any:
@@ -70,13 +71,6 @@ class Recipe:
     def settings(cls) -> dict[str, Field[Any]]:
         """Return the fields by their camelCase names; `metadata` has their `rule` and `help`."""
         return {camel(each.name): each for each in fields(cls)}
-
-    def for_arm(self, arm: str) -> dict[str, Any]:
-        """The part of the recipe that can change this arm's run: the baseline's leaves out `workers`."""
-        deciding = {key for key, field in self.settings().items() if field.metadata["decides"]}
-        return {
-            key: value for key, value in self.to_dict().items() if key in deciding and key not in arms.ARMS[arm].ignores
-        }
 
     def flags(self) -> list[str]:
         """Return this recipe as the flags that every entry point reads, without those that are not set."""

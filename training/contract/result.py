@@ -6,18 +6,16 @@ A number that could not be measured is None, and `reasons` says why under its do
 import dataclasses
 import hashlib
 import json
-import math
 import os
-import types
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from training.contract import workload
-from training.contract.recipe import camel, canonical
+from training.contract.codec import ResultError, decode, encode, typed, write_whole
+from training.contract.recipe import canonical
+from training.contract.workload import named
 from training.machine.topology import Cpu
 
 SCHEMA_VERSION = 2
@@ -30,10 +28,6 @@ MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
 """Keys in a result's reasons: why it is not known what other programs took, and how long ranks waited for a CPU."""
 NOTICEABLE_CPUS = 0.1
 """CPUs that other programs take of a machine, from which on they are reported."""
-
-
-class ResultError(ValueError):
-    """A result file that is absent, damaged or of another version."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,7 +338,7 @@ class TrainingResult:
         if result.detail is None:
             return result
         try:
-            kind = workload.named(result.workload).detail
+            kind = named(result.workload).detail
         except ValueError as error:
             raise ResultError(f"result.{error}") from None
         return dataclasses.replace(result, detail=decode(kind, result.detail, "result.detail"))
@@ -374,7 +368,7 @@ class Summary:
     def from_dict(cls, data: dict[str, Any]) -> "Summary":
         """Read the data of `TrainingResult.summary`. Raises ResultError on another version, a missing key or a wrong
         type."""
-        own = {key: _typed(str, data.get(key), f"summary.{key}") for key in ("path", "sha256")}
+        own = {key: typed(str, data.get(key), f"summary.{key}") for key in ("path", "sha256")}
         return cls(result=TrainingResult.from_dict({key: data[key] for key in data if key not in own}), **own)
 
 
@@ -399,77 +393,3 @@ def summarise(path: Path, project: Path) -> str:
     content = read(path)
     name = os.path.relpath(path, project)
     return canonical(content.summary(name, hashlib.sha256(path.read_bytes()).hexdigest()))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file under a temporary name, fsync it and rename it: a reader sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def encode(value: Any) -> Any:
-    """Dataclasses as JSON data with camelCase keys, at every depth."""
-    if dataclasses.is_dataclass(value):
-        return {camel(f.name): encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {key: encode(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [encode(item) for item in value]
-    return value
-
-
-def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
-    """JSON data as `kind`: a dataclass, list, dict or optional value of these. Raises ResultError naming `where`."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
-        return data
-    if origin in (types.UnionType, typing.Union):
-        if data is None and type(None) in arguments:
-            return None
-        return decode(next(a for a in arguments if a is not type(None)), data, where)
-    if origin is list:
-        return [decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(_typed(list, data, where))]
-    if origin is dict:
-        return {key: decode(arguments[1], item, f"{where}.{key}") for key, item in _typed(dict, data, where).items()}
-    if dataclasses.is_dataclass(kind):
-        return _decode_record(kind, _typed(dict, data, where), where)
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
-    if kind is float and isinstance(data, float) and not math.isfinite(data):
-        raise ResultError(f"{where} is {data}, and should be a number")
-    return _typed(kind, data, where)
-
-
-def _decode_record(kind: Any, data: dict[str, Any], where: str) -> Any:
-    known, hints = _fields_of(kind)
-    unknown = sorted(set(data) - set(known))
-    if unknown:
-        raise ResultError(f"{where} has unknown keys {', '.join(unknown)}")
-    missing = sorted(k for k, f in known.items() if k not in data and not _has_default(f))
-    if missing:
-        raise ResultError(f"{where} lacks {', '.join(missing)}")
-    return kind(**{known[k].name: decode(hints[known[k].name], v, f"{where}.{k}") for k, v in data.items()})
-
-
-@cache
-def _fields_of(kind: Any) -> tuple[dict[str, dataclasses.Field[Any]], dict[str, Any]]:
-    """Return a dataclass's fields by their camelCase names, and their types, which take long to evaluate."""
-    return {camel(f.name): f for f in dataclasses.fields(kind)}, typing.get_type_hints(kind)
-
-
-def _has_default(entry: dataclasses.Field[Any]) -> bool:
-    return entry.default is not dataclasses.MISSING or entry.default_factory is not dataclasses.MISSING
-
-
-def _typed(kind: Any, data: Any, where: str) -> Any:
-    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise ResultError(f"{where} is {type(data).__name__}, and should be {kind.__name__}")
-    return data

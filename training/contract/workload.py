@@ -1,20 +1,16 @@
 """Defines a workload: the training, and all that the rest of the project has to know of it. Standard library only.
 
-To add one: its name in `WORKLOADS`, and a folder `training/workloads/<name>` whose `workload.py` has a `WORKLOAD`. It
-is found by its name and imported when it is asked for: so code hash and image of one hold nothing of another.
+To add one: its name in `WORKLOADS` (`recipe.py`), and a folder `training/workloads/<name>` whose `workload.py` has a
+`WORKLOAD`. It is found by its name and imported when it is asked for: so code hash and image of one hold nothing of
+another.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from training.contract.recipe import Recipe
-    from training.contract.result import TrainingResult
-
-WORKLOADS = ("cnn", "script")
-"""Names of all workloads; the first is the default."""
+from training.contract.recipe import WORKLOADS, Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +90,7 @@ class Workload:
     """Name of the framework in the control's title: `TensorFlow`."""
     ray: str = "as documented"
     """The way the arm `ray` uses Ray, for its title."""
-    recipe: type["Recipe"]
+    recipe: type[Recipe]
     """Class of its settings: those of every recipe, and its own. Each is a config key, a flag, and a key of the
     results."""
     detail: type[Any]
@@ -152,9 +148,9 @@ class Workload:
     """Returns, from a recipe, the target of its training; None if the scores are the target, or there is none."""
     work_checks: tuple[str, ...] = ("shardsCoverDataSet", "weightsEqual")
     """The checks of a result's `checks` by which arms of several ranks are known to have done the same work."""
-    same_work: "Callable[[Sequence[TrainingResult]], Mapping[str, tuple[bool | None, str]]] | None" = None
-    """Compares the results of a repeat: for each item of the work, whether the arms have it in common, and its
-    description. None if the arms' own descriptions have to be equal."""
+    same_work: Callable[[Sequence[Any]], Mapping[str, tuple[bool | None, str]]] | None = None
+    """Compares the results of a repeat, each a `TrainingResult`: for each item of the work, whether the arms have it in
+    common, and its description. None if the arms' own descriptions have to be equal."""
 
 
 def named(name: str) -> Workload:
@@ -165,6 +161,6 @@ def named(name: str) -> Workload:
     return workload
 
 
-def recipe_of(data: Mapping[str, Any]) -> "Recipe":
+def recipe_of(data: Mapping[str, Any]) -> Recipe:
     """The recipe of a camelCase dict, of the workload that it names. Raises ValueError naming keys that are unknown."""
     return named(data.get("workload", WORKLOADS[0])).recipe.from_dict(data)

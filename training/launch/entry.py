@@ -19,9 +19,9 @@ from training.contract.arms import ARMS
 from training.contract.clock import Phases, Stamp, process_start
 from training.contract.process import Process
 from training.contract.progress import NAME, Progress
-from training.contract.recipe import Recipe, kebab
+from training.contract.recipe import WORKLOADS, Recipe, kebab
 from training.contract.result import MACHINE, TRAINING_WAIT, TrainingResult
-from training.contract.workload import WORKLOADS, Workload
+from training.contract.workload import Workload
 from training.launch import environment
 from training.launch.environment import RAY_JOB
 from training.launch.usage import container_cpu, cpu_seconds

@@ -17,7 +17,16 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 from infra.places.cluster.api import kube, short_job
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.short_job import ShortJobError
-from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size, container, labels, metadata, pod
+from infra.places.cluster.manifests.pod_parts import (
+    UNPACKED_VARIABLES,
+    Manifest,
+    Placement,
+    Size,
+    container,
+    labels,
+    metadata,
+    pod,
+)
 from infra.programs import UserError
 from infra.settings.draft import set_line
 from infra.settings.rules import template_line
@@ -77,7 +86,7 @@ class ImageCheckProvider(ResourceProvider):
 def pod_of(placement: Placement, needs: Mapping[str, Any]) -> Manifest:
     """Return the pod that checks an image: placed and restricted like all other pods."""
     question = json.dumps({"programs": PROGRAMS, "folders": FOLDERS, **needs})
-    variables = placement.modules.variables if placement.modules else {}
+    variables = UNPACKED_VARIABLES if placement.modules else {}
     command = ["python", "-c", CHECK.read_text(encoding="utf-8")]
     main = container(NAME, placement.image, SIZE, command=command, environment={ASKED: question, **variables})
     return {"metadata": metadata(placement, labels(NAME)), "spec": pod(main, replace(placement, modules=None))}

@@ -23,6 +23,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_start import with_cluster_start
 from infra.programs import UserError
 from training.contract import result
+from training.contract.codec import ResultError
 from training.contract.provenance import PROJECT
 from training.launch.pod import log_result
 
@@ -71,7 +72,7 @@ class JobResultProvider(ResourceProvider):
             run_result = with_cluster_start(run_result, props["kubeconfig"], props["namespace"])
             run_result.write(folder / result.NAME)
             summary = result.summarise(folder / result.NAME, PROJECT)
-        except result.ResultError as error:
+        except ResultError as error:
             raise NoResultError(
                 f"{error}\nIts log is kept: {(folder / 'log.txt').relative_to(PROJECT)}\n{_again(props)}"
             ) from None
@@ -83,7 +84,7 @@ def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any
     recipe = json.loads(props["recipe"])
     wrong = [key for key, value in recipe.items() if run_result.recipe.get(key) != value]
     if run_result.arm != props["arm"] or wrong:
-        raise result.ResultError(
+        raise ResultError(
             f"the log holds the result of another run: {run_result.arm}, different in {', '.join(wrong) or 'nothing'};"
             " the image was not made from this project as it is"
         )
@@ -103,7 +104,7 @@ def _refuse_company(props: dict[str, Any]) -> None:
             return
         began, ended = (datetime.fromisoformat(times[name]).timestamp() for name in ("startTime", "completionTime"))
         if names := ray_api.others_between(api, props["namespace"], began, ended):
-            raise result.ResultError(
+            raise ResultError(
                 f"this run does not count: jobs that no measurement submitted ran on the Ray cluster at the same time:"
                 f" {', '.join(names)}. They shared the measured CPUs"
             )

@@ -4,7 +4,6 @@ components."""
 import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +19,7 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
+from infra.places.cluster.traits import Traits
 from infra.plan import RunPlan
 from infra.settings import offline, pod_template
 from infra.settings.checks import Check, is_readable, path_of
@@ -35,17 +35,6 @@ if TYPE_CHECKING:  # they load the providers' packages, which take seconds
 PACKAGES = ("pulumi_kubernetes", "pulumi_command", "kubernetes")
 """Packages of the uv extra `cluster`, which `local` does not need."""
 _RESERVED_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traits:
-    """The properties in which clusters differ, as far as their resources depend on them."""
-
-    owned: bool
-    """Whether the stack creates the cluster: everything in it is deleted with it, and what an interrupted update left
-    is adopted."""
-    pod_range: str | None
-    """The range of pod addresses, which may not use the dashboard's node port. None if it has no node port."""
 
 
 class ClusterPlace(ABC):

@@ -12,7 +12,8 @@ from infra.places.cluster import fit
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.fit import RESERVED
-from infra.places.cluster.place import ClusterPlace, Traits, ask_storage, require_packages, warn_of_silence
+from infra.places.cluster.place import ClusterPlace, ask_storage, require_packages, warn_of_silence
+from infra.places.cluster.traits import Traits
 from infra.places.kubernetes import inspection, kubeconfig
 from infra.places.kubernetes.kubeconfig import NotHereError, Selected
 from infra.settings.checks import Check, path_of

@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.contract import result
+from training.contract.codec import ResultError
 from training.contract.progress import Progress
 from training.contract.provenance import allowed_cpus
-from training.contract.result import MACHINE, NOTICEABLE_CPUS, MachineUse, ResultError
+from training.contract.result import MACHINE, NOTICEABLE_CPUS, MachineUse
 from training.machine import orphans
 from training.machine.cpu_time import CpuTime, Reading, most_of_others
 

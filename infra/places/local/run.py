@@ -28,6 +28,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 from infra.places.local import guard
 from training.contract import progress, result
 from training.contract.arms import ARMS
+from training.contract.codec import ResultError
 from training.contract.printable import printable
 from training.contract.provenance import PROJECT
 from training.contract.workload import recipe_of
@@ -99,7 +100,7 @@ class TrainingRunProvider(ResourceProvider):
             if running.returncode != 0:
                 raise RunFailedError(_cause(running.returncode, props))
             summary = result.summarise(folder / result.NAME, PROJECT)
-        except (RunFailedError, result.ResultError) as error:
+        except (RunFailedError, ResultError) as error:
             raise RunFailedError(_failure(props["name"], str(error), folder / "log.txt")) from None
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
 

@@ -17,8 +17,8 @@ from infra.places.cluster.api.kube import own_folder
 from infra.places.minikube import doctor
 from infra.places.minikube.spec import Cluster, unchangeable
 from infra.programs import ProgramError, run, run_main, say, with_retries
+from training.contract.codec import write_whole
 from training.contract.provenance import PROJECT
-from training.contract.result import write_whole
 
 START_SECONDS = 900.0
 API_SECONDS = 120.0

@@ -31,13 +31,13 @@ from infra.places.cluster.fit import (
 from infra.places.cluster.manifests import dashboard, operator
 from infra.places.cluster.place import (
     ClusterPlace,
-    Traits,
     ask_storage,
     require_packages,
     storage_findings,
     warn_of_silence,
     why_namespace_stays,
 )
+from infra.places.cluster.traits import Traits
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import KUBERNETES, wanted_cluster
 from infra.programs import ProgramError

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 from infra.places.ray import jobs, owner
+from training.contract.codec import ResultError
 from training.contract.progress import ECHO, Progress
 from training.contract.recipe import Recipe
-from training.contract.result import ResultError, TrainingResult
+from training.contract.result import TrainingResult
 from training.contract.workload import recipe_of
 from training.launch.environment import SECRET
 from training.launch.pod import log_result

@@ -19,6 +19,7 @@ from infra.places.kubernetes.pinned_cluster import DestroyCheckProvider, PinnedC
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, serving
 from tests.unit.results import make_result
+from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 from training.launch.pod import log_result
 from training.launch.ray.other_jobs import mark
@@ -33,7 +34,7 @@ PROPS: dict[str, Any] = {
     "stack": "minikube",
     "name": "ray-1",
     "arm": "ray",
-    "recipe": canonical(CnnRecipe().for_arm("ray")),
+    "recipe": canonical(ARMS["ray"].settings(CnnRecipe())),
     "indexed": False,
     "namespace": "ray-system",
     "kubeconfig": "",
@@ -69,7 +70,7 @@ def test_a_log_without_a_result_says_how_to_run_again(project: Path, monkeypatch
 
 def test_the_result_of_another_recipe_is_refused(project: Path) -> None:
     """An image made elsewhere may hold other code."""
-    other = PROPS | {"recipe": canonical(CnnRecipe(epochs=7).for_arm("ray"))}
+    other = PROPS | {"recipe": canonical(ARMS["ray"].settings(CnnRecipe(epochs=7)))}
 
     with pytest.raises(NoResultError, match="epochs"):
         JobResultProvider().create(other)

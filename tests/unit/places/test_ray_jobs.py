@@ -11,8 +11,8 @@ import pytest
 from infra.places.ray import jobs, owner, run_job
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from tests.unit.results import make_result
+from training.contract.codec import ResultError
 from training.contract.recipe import Recipe, canonical
-from training.contract.result import ResultError
 from training.launch.pod import log_result
 from training.launch.ray import job_entry, submit
 from training.launch.ray.other_jobs import mark

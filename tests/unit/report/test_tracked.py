@@ -19,7 +19,8 @@ from report.series import Value
 from report.tracked import describe
 from tests.unit.results import RUN, make_context, make_recipe, make_result
 from tests.unit.settings_machine import machine, parse
-from training.contract.result import Reported, TrainingResult, decode, encode, summarise
+from training.contract.codec import decode, encode
+from training.contract.result import Reported, TrainingResult, summarise
 
 SERVER = "http://mlflow.example.com:5000/"
 

@@ -10,7 +10,7 @@ from infra.settings.draft import InvalidSettingsError
 from infra.settings.key import TARGETS, Target
 from infra.settings.table import keys_of
 from tests.unit.settings_machine import machine, parse
-from training.contract.workload import WORKLOADS
+from training.contract.recipe import WORKLOADS
 
 WRONG = "?? \x00 {"
 """No rule takes it; most of them are tried."""

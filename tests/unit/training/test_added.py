@@ -50,7 +50,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("uv.lock", "pyproject.toml", ".python-version", "Pulumi.yaml"):
         shutil.copy(PROJECT / name, folder / name)
-    workloads, arms = folder / "training/contract/workload.py", folder / "training/contract/arms.py"
+    workloads, arms = folder / "training/contract/recipe.py", folder / "training/contract/arms.py"
     workloads.write_text(workloads.read_text().replace('WORKLOADS = ("cnn",', 'WORKLOADS = ("cnn", "sums",', 1))
     shutil.copytree(FILES, folder / "training/workloads/sums")
     (folder / "training/workloads/sums/__init__.py").write_text('"""Sums."""\n')

@@ -9,7 +9,8 @@ import pytest
 
 from tests.golden import Wording
 from tests.unit.results import changed, make_result
-from training.contract.result import ResultError, TrainingResult
+from training.contract.codec import ResultError
+from training.contract.result import TrainingResult
 from training.launch import rendezvous
 from training.launch.pod import indexed_job, log_result, versions
 from training.workloads.cnn.recipe import CnnRecipe

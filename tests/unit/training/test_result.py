@@ -13,8 +13,9 @@ import pytest
 
 from tests.golden import Wording
 from tests.unit.results import make_result
+from training.contract.codec import ResultError, write_whole
 from training.contract.recipe import canonical
-from training.contract.result import NAME, SCHEMA_VERSION, ResultError, TrainingResult, read, summarise, write_whole
+from training.contract.result import NAME, SCHEMA_VERSION, TrainingResult, read, summarise
 
 PROJECT = Path(__file__).parents[3]
 ARMS = ("baseline", "native", "ray")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.places.cluster.manifests import project_modules
-from infra.places.cluster.manifests.project_modules import KEY, PACKED, UNPACK
+from infra.places.cluster.manifests.pod_parts import PACKED, PACKED_MODULES, UNPACK, UNPACKED_START
 from training.launch.environment import IN_OTHER_IMAGE
 from training.launch.pod import unpacked_modules
 
@@ -25,7 +25,7 @@ sys.exit(7)
 def unpacked(tmp_path: Path) -> Path:
     """The modules as a pod has them: unpacked by its own command, by a Python that has no path of ours."""
     made, there = project_modules.of_workload("script"), tmp_path / "there"
-    (tmp_path / KEY).write_bytes(made.content)
+    (tmp_path / PACKED_MODULES).write_bytes(made.content)
     command = UNPACK.replace(f"{PACKED}/", f"{tmp_path}/").replace(f"'{IN_OTHER_IMAGE}'", f"'{there}'")
     subprocess.run([sys.executable, "-I", "-c", command], cwd="/", check=True)
     return there
@@ -35,7 +35,7 @@ def start(there: Path, folder: Path, *arguments: str) -> "subprocess.Popen[str]"
     """A module of them in a folder that has a `training` of its own, and that the image names in PYTHONPATH."""
     (folder / "training").mkdir(exist_ok=True, parents=True)
     (folder / "training" / "__init__.py").write_text("raise SystemExit('this is the image\\'s')")
-    (script,) = [part.replace(IN_OTHER_IMAGE, str(there)) for part in project_modules.Modules.start[2:]]
+    (script,) = [part.replace(IN_OTHER_IMAGE, str(there)) for part in UNPACKED_START[2:]]
     return subprocess.Popen(
         [sys.executable, "-P", script, *arguments],
         cwd=folder,

@@ -9,8 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from training.contract.codec import ResultError
 from training.contract.recipe import canonical
-from training.contract.result import ResultError, TrainingResult, read
+from training.contract.result import TrainingResult, read
 
 MARKER = "=== result.json ==="
 MOST_BYTES = 4 * 2**20

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from training.contract.arms import ARMS
 from training.contract.clock import process_start
-from training.contract.result import ResultError
+from training.contract.codec import ResultError
 from training.launch import entry, environment
 from training.launch.pod import indexed_job, log_result, versions
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from training.contract.result import write_whole
+from training.contract.codec import write_whole
 from training.launch.storage.run_storage import Storage
 
 MANIFEST = "manifest.json"

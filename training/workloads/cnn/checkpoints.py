@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from training.contract.codec import decode, encode
 from training.contract.process import Checkpoints, Process
 from training.contract.progress import EACH_STEP, NAME, Progress, read_new
-from training.contract.result import decode, encode
 from training.launch.storage.checkpoint_store import InStorage, seal
 from training.launch.storage.run_storage import Storage
 from training.workloads.cnn.detail import WEIGHTS, Epoch

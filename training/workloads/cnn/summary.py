@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from training.contract import provenance
 from training.contract.clock import Stamp
+from training.contract.codec import decode, encode
 from training.contract.result import (
     Amount,
     Point,
@@ -21,8 +22,6 @@ from training.contract.result import (
     StepSeconds,
     TrainingResult,
     Worker,
-    decode,
-    encode,
 )
 from training.launch.environment import bound_cpus
 from training.launch.usage import container_cpu_since, peak_memory_bytes

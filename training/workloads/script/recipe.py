@@ -5,9 +5,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from training.contract.recipe import Recipe, setting
+from training.contract.recipe import WORKLOADS, Recipe, setting
 from training.contract.rules import Rule, choice, number, text, whole
-from training.contract.workload import WORKLOADS
 from training.workloads.script.recognise import KINDS
 
 AUTO = "auto"

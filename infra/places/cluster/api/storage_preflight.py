@@ -8,7 +8,7 @@ import pulumi
 from infra.places.cluster import claim, run_credentials
 from infra.places.cluster.api import kube
 from infra.places.cluster.claim import Refusals
-from infra.places.cluster.manifests import storage_access
+from infra.places.cluster.manifests import network
 from infra.settings.draft import set_line
 from infra.settings.rules import KEY, KEY_ID
 from infra.settings.settings import Settings, Storage
@@ -60,13 +60,13 @@ def ask_from_here(settings: Settings) -> None:
     if storage is None:
         return
     try:
-        storage_access.reached(storage)
+        network.storage_server(storage)
     except OSError as error:
         problem = f"the server of storageEndpoint = {storage.endpoint} is not known here ({error})"
         if not pulumi.runtime.is_dry_run():
             raise pulumi.RunError(f"nothing was changed: {problem}\n  {set_line('storageEndpoint', '…')}") from None
         pulumi.log.warn(f"{problem}, and `up` would be refused")
         return
-    known_here = bool(storage.credentials or storage.role) and not storage_access.is_in_cluster(storage)
+    known_here = bool(storage.credentials or storage.role) and not network.is_in_cluster(storage)
     if known_here and not pulumi.runtime.is_dry_run():
         refuse_unusable(settings)

@@ -14,7 +14,7 @@ import pulumi_kubernetes as k8s
 from infra.image.training_image import Nodes
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
-from infra.places.cluster.place import Traits
+from infra.places.cluster.traits import Traits
 
 NAME = "cluster"
 IDENTIFIER = "the cluster of this stack"

@@ -6,7 +6,7 @@ Their declarations come from the builders in `infra.places.cluster.manifests`; t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -17,12 +17,10 @@ from infra.places.cluster.crds import Crds
 from infra.places.cluster.manifests import dashboard, network, operator, ray_cluster, script_files
 from infra.places.cluster.manifests.network import NetworkSettings
 from infra.places.cluster.manifests.operator import OperatorSettings
+from infra.places.cluster.manifests.project_modules import Modules
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
 from training.contract.workload import Files
-
-if TYPE_CHECKING:  # most stacks have their own image built
-    from infra.places.cluster.manifests.project_modules import Modules
 
 
 class TrainingNamespace(pulumi.ComponentResource):
@@ -158,7 +156,7 @@ class ProjectModules(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        modules: "Modules",
+        modules: Modules,
         access: Access,
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,

@@ -4,12 +4,12 @@ Combines the components; each component's module says what it creates, and from 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
 from infra.image.training_image import TrainingImage
-from infra.places.cluster import chart
+from infra.places.cluster import chart, image_check
 from infra.places.cluster.chart import Source
 from infra.places.cluster.components.access import Access
 from infra.places.cluster.components.foundation import (
@@ -22,18 +22,17 @@ from infra.places.cluster.components.foundation import (
     TrainingNamespace,
 )
 from infra.places.cluster.components.runs import ClusterRuns, WantedRuns
-from infra.places.cluster.manifests.network import NetworkSettings
+from infra.places.cluster.components.training_storage import TrainingStorage, WantedStorage, run_credentials
+from infra.places.cluster.manifests.network import NetworkSettings, storage_server, to_storage
 from infra.places.cluster.manifests.operator import OperatorSettings
 from infra.places.cluster.manifests.pod_parts import Manifest
 from infra.places.cluster.manifests.pods import pods_of
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
+from infra.storage import data_of
 from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 from training.launch.pod import indexed_job
-
-if TYPE_CHECKING:  # most stacks have none
-    from infra.places.cluster.components.training_storage import WantedStorage
 
 
 class ClusterMeasurement(pulumi.ComponentResource):
@@ -100,8 +99,6 @@ class ClusterMeasurement(pulumi.ComponentResource):
         placement = self._pods.placement
         if placement.image != self._settings.of_cluster.image:
             return []
-        from infra.places.cluster import image_check  # most stacks have their own image built
-
         properties = {
             "image": placement.image,
             "pod": canonical(image_check.pod_of(placement, self._pods.asked_of_image)),
@@ -113,7 +110,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
 
     def _modules(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
         """Return the resources with the project's modules, for pods of a prebuilt image."""
-        modules = self._pods.placement.modules
+        modules = self._pods.modules
         return ProjectModules("modules", modules, self._access, after, self._child()).ready if modules else []
 
     def _storage(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
@@ -121,27 +118,20 @@ class ClusterMeasurement(pulumi.ComponentResource):
         wanted = self._wanted_storage()
         if wanted is None:
             return []
-        from infra.places.cluster.components.training_storage import TrainingStorage
-
         return TrainingStorage("storage", wanted, self._access, after, self._child()).ready
 
-    def _wanted_storage(self) -> "WantedStorage | None":
+    def _wanted_storage(self) -> WantedStorage | None:
         storage, pods, minutes = self._settings.storage, self._pods, self._settings.run_timeout_minutes
         if storage is None or pods.storage is None:
             return None
-        from infra.places.cluster.components.training_storage import WantedStorage
-        from infra.storage import data_of
-
         data = data_of(self._settings)
         return WantedStorage(self._settings.stack, storage, pods.storage, pods.placement, minutes, data)
 
-    def _before_run(self) -> "Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None":
+    def _before_run(self) -> Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None:
         """Return the function that creates a run's credentials; None if runs have none of their own."""
         wanted = self._wanted_storage()
         if wanted is None or not wanted.storage.role:
             return None
-        from infra.places.cluster.components.training_storage import run_credentials
-
         return lambda plan, options: run_credentials(plan, self._identity(plan), wanted, self._access, options)
 
     def _identity(self, plan: RunPlan) -> str:
@@ -153,13 +143,11 @@ class ClusterMeasurement(pulumi.ComponentResource):
         """Return the network policy's rules for storage; empty if a preview cannot resolve the server."""
         if self._settings.storage is None:
             return ()
-        from infra.places.cluster.manifests import storage_access
-
         try:
-            where = storage_access.reached(self._settings.storage)
+            server = storage_server(self._settings.storage)
         except OSError:
             return ()
-        return storage_access.egress(where) if where else ()
+        return to_storage(server) if server else ()
 
     def _network(self) -> TrainingNamespace:
         """Create the namespace and its network policies, which must exist before any pod."""

@@ -11,6 +11,7 @@ from infra.places.cluster.components.access import Access
 from infra.places.cluster.job_result import JobResult
 from infra.places.cluster.manifests import jobs
 from infra.places.cluster.manifests.jobs import JobSettings
+from infra.places.cluster.manifests.pod_parts import STORAGE_ANNOTATION
 from infra.plan import RunPlan
 from training.contract.arms import ARMS
 from training.contract.recipe import canonical
@@ -28,7 +29,7 @@ class WantedRuns:
     """Creates what a run needs of its own, together with the run."""
 
 
-OF_MEASUREMENT = (jobs.MEASUREMENT, jobs.STORAGE)
+OF_MEASUREMENT = (jobs.MEASUREMENT, STORAGE_ANNOTATION)
 """Annotations whose change does not replace the Job of a kept baseline."""
 
 
@@ -95,7 +96,7 @@ class ClusterRuns(pulumi.ComponentResource):
             "stack": self._wanted.stack,
             "name": plan.name,
             "arm": plan.arm,
-            "recipe": canonical(plan.recipe.for_arm(plan.arm)),
+            "recipe": canonical(ARMS[plan.arm].settings(plan.recipe)),
             "indexed": ARMS[plan.arm].start == "peers",
             "namespace": self._access.namespace,
             "kubeconfig": self._access.kubeconfig,

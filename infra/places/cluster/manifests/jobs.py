@@ -7,12 +7,21 @@ it.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from infra.places.cluster.manifests import pod_parts, script_files
-from infra.places.cluster.manifests.pod_parts import RUN_LABEL, STACK_ANNOTATION, Manifest, Placement, Size
+from infra.places.cluster.manifests.pod_parts import (
+    JOB_NAME,
+    RUN_LABEL,
+    STACK_ANNOTATION,
+    STORAGE_ANNOTATION,
+    Manifest,
+    Placement,
+    Size,
+)
 from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
 from infra.places.cluster.manifests.script_files import Secret
+from infra.places.cluster.manifests.storage_access import InPods
 from infra.plan import RunPlan, folder_of
 from training.contract import progress, provenance
 from training.contract.arms import ARMS
@@ -20,19 +29,13 @@ from training.contract.recipe import kebab
 from training.contract.workload import Files
 from training.launch.pod import indexed_job, versions
 
-if TYPE_CHECKING:  # most stacks have none
-    from infra.places.cluster.manifests.storage_access import InPods
-
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
 """Annotations of a Job's template with the plan's two hashes: a change of one replaces the Job."""
-STORAGE = "ray-worth-it/storage"
-"""The annotation with the measurement's folder in storage."""
 AWAIT_EXTRA_SECONDS = 300
 """Pulumi waits this much longer than the Job's own deadline, so that it reports the Job's end."""
 SUBMITTER = Size(0.1, "512Mi")
 GRACE_SECONDS = 10
-JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
 NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY, "optional": True}}
 """The token, which exists as long as the RayCluster. Optional: the submitter reports a missing one; a pod that requires
@@ -53,7 +56,7 @@ class JobSettings:
     environment: Mapping[str, Any]
     files: Files | None = None
     """The files that pods need in addition to the image."""
-    storage: "InPods | None" = None
+    storage: InPods | None = None
     """The storage that pods are given; None if nothing outlives them."""
 
     @property
@@ -94,7 +97,7 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
 
 def _storage(plan: RunPlan, settings: JobSettings) -> dict[str, str]:
     """Return the folder in storage as an annotation: it is no part of a command, so that a baseline can be kept."""
-    return {STORAGE: folder_of(settings.storage.address, settings.stack, plan)} if settings.storage else {}
+    return {STORAGE_ANNOTATION: folder_of(settings.storage.address, settings.stack, plan)} if settings.storage else {}
 
 
 def service(plan: RunPlan) -> Manifest | None:

@@ -4,14 +4,17 @@ In a namespace that this stack creates, every pod is denied first. An existing n
 no policy selects those: a selected pod loses all traffic that no policy allows.
 """
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
 
 from infra.places.cluster.manifests.operator import OPERATOR_LABELS
 from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
 from infra.settings.rules import Destination
+from infra.settings.settings import Storage
 
 API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
 """Ports of the Service and of EKS, GKE and AKS; of kubeadm, k3s and OpenShift; of Minikube; of MicroK8s; of IBM
@@ -55,6 +58,11 @@ NODE_DNS = (
 """Addresses where a node's DNS cache answers (NodeLocal DNSCache, AKS LocalDNS): its own, or that of the cluster's DNS
 Service, which no pod selector matches. Link-local, private and shared ranges (RFC 3927, 1918, 6598), and the range that
 GKE gives its Services. IPv4 only: not every network policy agent accepts both kinds together."""
+
+STORAGE_PORTS = {"http": 80, "https": 443}
+IN_CLUSTER = (".svc", ".svc.cluster.local")
+"""The endings of host names inside the cluster."""
+ANYWHERE = ("0.0.0.0/0", "::/0")
 
 
 def namespace(name: str) -> Manifest:
@@ -163,7 +171,7 @@ def _from_submitter() -> Manifest:
 
 
 def _to_outside(destinations: tuple[Destination, ...]) -> Manifest:
-    egress = [{"to": [{"ipBlock": block(each.cidr)}], "ports": _ports(each.port)} for each in destinations]
+    egress = [{"to": [{"ipBlock": _block(each.cidr)}], "ports": _ports(each.port)} for each in destinations]
     return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": egress}
 
 
@@ -171,7 +179,7 @@ def _to_storage(rules: Sequence[Manifest]) -> Manifest:
     return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": list(rules)}
 
 
-def block(cidr: str) -> Manifest:
+def _block(cidr: str) -> Manifest:
     """Return an IP block without the addresses of metadata servers inside a larger range."""
     network = ip_network(cidr)
     within = [
@@ -207,3 +215,50 @@ def _operator() -> Manifest:
         "ingress": [],
         "egress": [*_to_dns(), {"ports": _ports(*API_SERVER_PORTS)}],
     }
+
+
+@dataclass(frozen=True)
+class StorageServer:
+    """The address of a storage server, in terms of a network policy."""
+
+    port: int
+    namespace: str | None = None
+    """The namespace of a server in the cluster itself."""
+    addresses: tuple[str, ...] = ()
+    """Ranges of the server's addresses."""
+
+
+def storage_server(storage: Storage) -> StorageServer | None:
+    """Return the storage server's address; None for storage without a network. Raises OSError for an unknown host name.
+
+    The addresses of a name in the Internet change by the minute, and NetworkPolicy knows no names: so all addresses are
+    opened, on this one port, except the metadata servers. Addresses of a name in a private network are stable.
+    """
+    if not storage.is_remote:
+        return None
+    if storage.endpoint is None:
+        return StorageServer(STORAGE_PORTS["https"], addresses=ANYWHERE)
+    endpoint = urlsplit(storage.endpoint)
+    host, port = endpoint.hostname or "", endpoint.port or STORAGE_PORTS[endpoint.scheme]
+    if is_in_cluster(storage):
+        return StorageServer(port, namespace=host.split(".")[1])
+    if host.endswith((".amazonaws.com", ".googleapis.com")):
+        return StorageServer(port, addresses=ANYWHERE)
+    addresses = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    if addresses != {host} and any(ip_address(address).is_global for address in addresses):
+        return StorageServer(port, addresses=ANYWHERE)
+    ranges = sorted(f"{address}/{128 if ':' in address else 32}" for address in addresses)
+    return StorageServer(port, addresses=tuple(ranges))
+
+
+def is_in_cluster(storage: Storage) -> bool:
+    """Return whether the storage server's name is known only inside the cluster."""
+    return bool(storage.endpoint) and str(urlsplit(storage.endpoint).hostname).endswith(IN_CLUSTER)
+
+
+def to_storage(server: StorageServer) -> list[Manifest]:
+    """Return the rules of a network policy that open the storage server, and nothing else."""
+    to: list[Manifest] = [{"ipBlock": _block(cidr)} for cidr in server.addresses]
+    if server.namespace:
+        to.append({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": server.namespace}}})
+    return [{"to": to, "ports": [{"protocol": "TCP", "port": server.port}]}]

@@ -6,12 +6,10 @@ pod gains what another does not use, which a measurement would show.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from infra.settings.rules import PodTemplate
-
-if TYPE_CHECKING:  # most stacks have their own image built
-    from infra.places.cluster.manifests.project_modules import Modules
+from training.launch.environment import IN_OTHER_IMAGE
 
 Manifest = dict[str, Any]
 
@@ -27,6 +25,24 @@ USER = 1000
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (of the pod)
 RESULTS = "/results"
 """The folder in which `training.launch.pod.run` keeps a run's files."""
+STORAGE_ANNOTATION = "ray-worth-it/storage"
+"""The annotation of a run's pod with its measurement's folder in storage."""
+JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
+PACKED_MODULES = "modules.zip"
+"""The key of the ConfigMap with the project's modules, for an image that lacks them."""
+PACKED = "/modules"
+"""The folder in which an init container finds the packed modules."""
+UNPACK = f"import zipfile; zipfile.ZipFile('{PACKED}/{PACKED_MODULES}').extractall('{IN_OTHER_IMAGE}')"
+UNPACKED_START = ("python", "-P", f"{IN_OTHER_IMAGE}/training/launch/pod/unpacked_modules.py")
+"""The command that starts an unpacked module, named after it."""
+UNPACKED_VARIABLES = {
+    "HOME": "/tmp",  # noqa: S108 (of the pod)
+    "USER": "training",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+"""The variables that our own image sets. In other images user 1000 may have no name, and no writable folder."""
+_OF_MAIN = ("image", "imagePullPolicy", "resources", "securityContext", "terminationMessagePolicy")
 
 
 @dataclass(frozen=True)
@@ -53,12 +69,12 @@ class Placement:
     """The size of /dev/shm; None for the container runtime's default."""
     scratch: str | None = None
     """The size of each writable folder; None for as much as the node has."""
-    modules: "Modules | None" = None
-    """The project's modules, if the image lacks them."""
+    modules: str | None = None
+    """The name of the ConfigMap with the project's modules, if the image lacks them."""
 
     def starts(self, module: str) -> list[str]:
         """Return the command that starts a module of the project with the image's Python."""
-        return [*(self.modules.start if self.modules else ("python", "-m")), module]
+        return [*(UNPACKED_START if self.modules else ("python", "-m")), module]
 
 
 def labels(component: str, **more: str) -> dict[str, str]:
@@ -138,7 +154,7 @@ def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | Non
         **more,
     }
     if placement.modules:
-        spec = placement.modules.mounted_in(spec)
+        spec = _with_modules(spec, placement.modules)
     if not placement.shared_memory:
         return spec
     return mounted(
@@ -148,6 +164,24 @@ def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | Non
         {"emptyDir": {"medium": "Memory", **_limited(placement.shared_memory)}},
         read_only=False,
     )
+
+
+def _with_modules(pod: Manifest, config_map: str) -> Manifest:
+    """Return the pod's spec with the project's modules in its container, unpacked by an init container: so unpacking is
+    in no arm's clock."""
+    (main,) = pod["containers"]
+    unpacks = {
+        "name": "modules",
+        **{key: main[key] for key in _OF_MAIN},
+        "command": ["python", "-P", "-c", UNPACK],
+        "volumeMounts": [
+            {"name": "modules", "mountPath": IN_OTHER_IMAGE},
+            {"name": "packed", "mountPath": PACKED, "readOnly": True},
+        ],
+    }
+    spec = mounted(with_variables(pod, **UNPACKED_VARIABLES), "modules", IN_OTHER_IMAGE, {"emptyDir": {}})
+    packed = {"name": "packed", "configMap": {"name": config_map}}
+    return {**spec, "initContainers": [unpacks], "volumes": [*spec["volumes"], packed]}
 
 
 def _limited(size: str | None) -> Manifest:

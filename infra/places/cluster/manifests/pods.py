@@ -7,24 +7,22 @@ arm is another measurement, whichever setting, file or line of this program it c
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from infra.image import spec as image_spec
 from infra.image.spec import Content
-from infra.places.cluster.manifests import jobs, ray_cluster
+from infra.places.cluster.manifests import jobs, project_modules, ray_cluster
 from infra.places.cluster.manifests.jobs import JobSettings
 from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
+from infra.places.cluster.manifests.project_modules import Modules
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
+from infra.places.cluster.manifests.storage_access import InPods, in_pods
 from infra.plan import RunPlan
 from infra.settings.rules import Destination
 from infra.settings.settings import ClusterSettings, Settings
 from training.contract.arms import ARMS
 from training.contract.workload import named
-
-if TYPE_CHECKING:
-    from infra.places.cluster.manifests.project_modules import Modules
-    from infra.places.cluster.manifests.storage_access import InPods
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,13 @@ class Pods:
     jobs: JobSettings
     egress: tuple[Destination, ...]
     """Destinations outside of the cluster that the pods may call."""
+    modules: Modules | None
+    """The project's modules, if the image lacks them."""
     asked_of_image: Mapping[str, Any]
     """The requirements of a prebuilt image."""
     secret: Secret | None
     """The names of the secret variables; None if there are none."""
-    storage: "InPods | None"
+    storage: InPods | None
     """The storage that pods are given; None if nothing outlives them."""
 
     def of_run(self, plan: RunPlan) -> Manifest:
@@ -65,7 +65,7 @@ def pods_of(settings: Settings) -> Pods:
     cluster, recipe, versions = settings.of_cluster, settings.recipe, image_spec.expected_versions()
     workload = named(recipe.workload)
     files = workload.files(recipe)
-    modules = _modules(workload.name) if cluster.image and files else None
+    modules = project_modules.of_workload(workload.name) if cluster.image and files else None
     in_image = (workload.data(recipe), settings.dataset_path) if not settings.data_in_storage else ("", None)
     content = Content(workload.name, cluster.offline.base_image, *in_image, settings.requirements)
     placement = Placement(
@@ -73,12 +73,13 @@ def pods_of(settings: Settings) -> Pods:
         shared_memory=cluster.shared_memory.text if cluster.shared_memory else None,
         scratch=cluster.scratch.text if cluster.scratch else None,
         template=cluster.pod_template,
-        modules=modules,
+        modules=modules.name if modules else None,
     )
     secret = Secret(tuple(sorted(settings.secret_environment)), settings.secret_digest or "")
     secret_or_none = secret if secret.names else None
     environment = jobs.environment({} if modules else versions, secret_or_none)
-    worker, storage = Size(recipe.worker_cpus, cluster.worker_memory.text), _storage(settings)
+    worker = Size(recipe.worker_cpus, cluster.worker_memory.text)
+    storage = in_pods(settings.storage) if settings.storage else None
     return Pods(
         content=content,
         namespace=cluster.namespace,
@@ -105,18 +106,11 @@ def pods_of(settings: Settings) -> Pods:
             storage=storage,
         ),
         egress=cluster.egress,
+        modules=modules,
         asked_of_image=modules.asked_of_image(recipe) if modules else _needs_of_image(versions, recipe.workload),
         secret=secret_or_none,
         storage=storage,
     )
-
-
-def _storage(settings: Settings) -> "InPods | None":
-    if settings.storage is None:
-        return None
-    from infra.places.cluster.manifests.storage_access import in_pods  # of what most stacks do without
-
-    return in_pods(settings.storage)
 
 
 def _dataset_flags(settings: Settings, content: Content) -> tuple[str, ...]:
@@ -128,12 +122,6 @@ def _needs_of_image(versions: Mapping[str, str], workload: str) -> Mapping[str, 
     """Return the requirements of an image built from this project for one workload: it holds no other workload's
     modules."""
     return {"least": {}, "exact": versions, "modules": {f"training.workloads.{workload}.workload": ""}}
-
-
-def _modules(workload: str) -> "Modules":
-    from infra.places.cluster.manifests import project_modules  # of what most stacks do without
-
-    return project_modules.of_workload(workload)
 
 
 def _image(cluster: ClusterSettings, content: Content) -> str:

@@ -8,13 +8,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from infra.places.cluster.manifests import pod_parts
 from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
-
-if TYPE_CHECKING:  # most stacks have none
-    from infra.places.cluster.manifests.storage_access import InPods
+from infra.places.cluster.manifests.storage_access import InPods
 
 NAME = "ray-training-cluster"
 HEAD_SERVICE = f"{NAME}-head-svc"
@@ -56,7 +54,7 @@ class RayClusterSettings:
     placement: Placement
     environment: Mapping[str, Any]
     """The environment of training processes."""
-    storage: "InPods | None" = None
+    storage: InPods | None = None
     """The storage that pods are given; None if nothing outlives a run."""
 
 

@@ -1,20 +1,21 @@
-"""The pods' access to a stack's storage: mount, variables, identity, their objects, and the policy. Pure: dicts.
+"""The pods' access to a stack's storage: mount, variables, identity, and their objects. Pure: dicts.
 
 The program's credentials, or those created for a run, reach pods as a file in AWS' format: the kubelet updates it in
 pods that keep running, such as Ray's, and S3 clients read it again. No manifest contains a value.
 """
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Any
-from urllib.parse import urlsplit
 
 from infra.places.cluster.manifests import pod_parts
-from infra.places.cluster.manifests.jobs import JOB_NAME, STORAGE
-from infra.places.cluster.manifests.network import block
-from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION, Manifest, Placement, Size
+from infra.places.cluster.manifests.pod_parts import (
+    JOB_NAME,
+    STACK_ANNOTATION,
+    STORAGE_ANNOTATION,
+    Manifest,
+    Placement,
+    Size,
+)
 from infra.settings.rules import KEY, KEY_ID, MOUNTED, SESSION
 from infra.settings.settings import Claim, Storage
 from training.launch.storage.run_storage import CREDENTIALS_FILE
@@ -29,10 +30,6 @@ FOLDER, _, FILE = CREDENTIALS_FILE.rpartition("/")
 FOLDER_VARIABLE, JOB_VARIABLE = "STORAGE", "JOB_NAME"
 """Variables of a run's Job: its measurement's folder in storage, and its own name."""
 PROBE = Size(0.1, "512Mi")
-PORTS = {"http": 80, "https": 443}
-IN_CLUSTER = (".svc", ".svc.cluster.local")
-"""The endings of host names inside the cluster."""
-ANYWHERE = ("0.0.0.0/0", "::/0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +67,7 @@ class InPods:
     def kept(self, pod: Manifest) -> Manifest:
         """Return a run's pod with the variables that its flag refers to."""
         names: Manifest = {
-            FOLDER_VARIABLE: {"fieldRef": {"fieldPath": f"metadata.annotations['{STORAGE}']"}},
+            FOLDER_VARIABLE: {"fieldRef": {"fieldPath": f"metadata.annotations['{STORAGE_ANNOTATION}']"}},
             JOB_VARIABLE: JOB_NAME,
         }
         (main,) = pod["containers"]
@@ -141,49 +138,3 @@ def probe(address: str, way: str, placement: Placement, storage: InPods, data: s
     main = pod_parts.container("storage-probe", placement.image, PROBE, command=command)
     pod = storage.mounted_in(pod_parts.pod(main, placement))
     return {"metadata": pod_parts.metadata(placement, pod_parts.labels("storage-probe")), "spec": pod}
-
-
-@dataclass(frozen=True)
-class Reached:
-    """The address of a storage server, in terms of a network policy."""
-
-    port: int
-    namespace: str | None = None
-    """The namespace of a server in the cluster itself."""
-    addresses: tuple[str, ...] = ()
-    """Ranges of the server's addresses."""
-
-
-def reached(storage: Storage) -> Reached | None:
-    """Return the storage server's address; None for storage without a network. Raises OSError for an unknown host name.
-
-    The addresses of a name in the Internet change by the minute, and NetworkPolicy knows no names: so all addresses are
-    opened, on this one port, except the metadata servers. Addresses of a name in a private network are stable.
-    """
-    if not storage.is_remote:
-        return None
-    if storage.endpoint is None:
-        return Reached(PORTS["https"], addresses=ANYWHERE)
-    server = urlsplit(storage.endpoint)
-    host, port = server.hostname or "", server.port or PORTS[server.scheme]
-    if is_in_cluster(storage):
-        return Reached(port, namespace=host.split(".")[1])
-    if host.endswith((".amazonaws.com", ".googleapis.com")):
-        return Reached(port, addresses=ANYWHERE)
-    addresses = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-    if addresses != {host} and any(ip_address(address).is_global for address in addresses):
-        return Reached(port, addresses=ANYWHERE)
-    return Reached(port, addresses=tuple(sorted(f"{address}/{128 if ':' in address else 32}" for address in addresses)))
-
-
-def is_in_cluster(storage: Storage) -> bool:
-    """Return whether the storage server's name is known only inside the cluster."""
-    return bool(storage.endpoint) and str(urlsplit(storage.endpoint).hostname).endswith(IN_CLUSTER)
-
-
-def egress(where: Reached) -> list[dict[str, Any]]:
-    """Return the rules of a network policy that open the storage server, and nothing else."""
-    to: list[Manifest] = [{"ipBlock": block(cidr)} for cidr in where.addresses]
-    if where.namespace:
-        to.append({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": where.namespace}}})
-    return [{"to": to, "ports": [{"protocol": "TCP", "port": where.port}]}]

@@ -11,8 +11,8 @@ import pytest
 
 from infra.places.cluster import image_check
 from infra.places.cluster.manifests import jobs, project_modules, ray_cluster, storage_access
+from infra.places.cluster.manifests.pod_parts import UNPACKED_START, UNPACKED_VARIABLES
 from infra.places.cluster.manifests.pods import Pods, pods_of
-from infra.places.cluster.manifests.project_modules import Modules
 from infra.settings.settings import Settings
 from policy import rules
 from policy.pod_security import violations
@@ -65,7 +65,7 @@ def test_every_pod_unpacks_them_before_its_own_container_starts(pods: Pods, chos
         (first,), (main,) = spec["initContainers"], spec["containers"]
         assert UNPACKED in main["volumeMounts"], name
         assert (main["image"], main["resources"]) == (first["image"], first["resources"])
-        assert {"name": "packed", "configMap": {"name": pods.placement.modules.name}} in spec["volumes"]
+        assert {"name": "packed", "configMap": {"name": pods.placement.modules}} in spec["volumes"]
         assert [] == violations(spec)
         assert [] == list(rules.requests_are_limits(Declared(rules.JOB, name, {"spec": spec})))
     assert {"baseline", "wide", "native", "ray", "head", "worker"} == found.keys() == {*ARMS, "head", "worker"}
@@ -86,7 +86,7 @@ def test_user_1000_has_a_name_and_a_home_in_every_pod(pods: Pods, chosen: Settin
     """PyTorch asks for both; in an image of others the number has neither. Of versions nothing is expected."""
     for name, spec in templates(pods, chosen):
         told = {one["name"]: one.get("value") for one in spec["containers"][0]["env"]}
-        assert Modules.variables.items() <= told.items(), name
+        assert UNPACKED_VARIABLES.items() <= told.items(), name
         assert told.get(versions.EXPECTED, "{}") == "{}"
 
 
@@ -116,7 +116,7 @@ def test_an_edit_of_the_script_keeps_the_ray_cluster(tmp_path: Path) -> None:
 
 def test_an_edit_of_the_project_makes_all_again(pods: Pods, chosen: Settings) -> None:
     """As a new image of ours would; nothing else does, not even another hour."""
-    other = replace(pods.placement, modules=Modules(b"", "f" * 64))
+    other = replace(pods.placement, modules="project-modules-of-another-day")
     changed = replace(
         pods, ray_cluster=replace(pods.ray_cluster, placement=other), jobs=replace(pods.jobs, placement=other)
     )
@@ -168,7 +168,7 @@ def test_the_pod_that_asks_has_what_the_others_have_but_the_modules(pods: Pods) 
     (main,) = spec["containers"]
 
     assert "initContainers" not in spec
-    assert {"name": "HOME", "value": Modules.variables["HOME"]} in main["env"]
+    assert {"name": "HOME", "value": UNPACKED_VARIABLES["HOME"]} in main["env"]
 
 
 def test_the_pod_that_tries_storage_has_them() -> None:
@@ -178,7 +178,7 @@ def test_the_pod_that_tries_storage_has_them() -> None:
     assert pods.storage
     spec = storage_access.probe("s3://bucket/prefix", "serviceAccount", pods.placement, pods.storage, "")["spec"]
 
-    assert [*Modules.start, "training.launch.storage.probe"] == spec["containers"][0]["command"][:4]
+    assert [*UNPACKED_START, "training.launch.storage.probe"] == spec["containers"][0]["command"][:4]
     assert "initContainers" in spec
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from infra.image import spec as image_spec
 from infra.places.cluster.manifests import jobs, network, storage_access
+from infra.places.cluster.manifests.network import ANYWHERE, StorageServer, storage_server, to_storage
+from infra.places.cluster.manifests.pod_parts import STORAGE_ANNOTATION
 from infra.places.cluster.manifests.pods import Pods, pods_of
-from infra.places.cluster.manifests.storage_access import ANYWHERE, FOLDER, InPods, Reached, egress, in_pods, reached
+from infra.places.cluster.manifests.storage_access import FOLDER, InPods, in_pods
 from infra.settings.rules import MOUNTED
 from infra.settings.settings import Settings, Storage
 from infra.storage import data_of
@@ -94,7 +96,7 @@ def test_each_run_is_told_its_own_folder(way: str) -> None:
         assert "--storage=$(STORAGE)/$(JOB_NAME)" in main["command"]
         assert {"STORAGE", "JOB_NAME"} <= names(template["spec"])
         assert len(main["env"]) == len(names(template["spec"]))
-        kept = template["metadata"]["annotations"][jobs.STORAGE]
+        kept = template["metadata"]["annotations"][STORAGE_ANNOTATION]
         assert f"{root}/{chosen.stack}/{plan.measurement[:12]}" == kept
 
 
@@ -183,18 +185,18 @@ def address(storage: str = S3, endpoint: str | None = None) -> Storage:
     ("storage", "where"),
     [
         (address("/storage"), None),
-        (address(), Reached(443, addresses=ANYWHERE)),
-        (address("gs://bucket/x"), Reached(443, addresses=ANYWHERE)),
-        (address(endpoint="https://s3.eu-central-1.amazonaws.com"), Reached(443, addresses=ANYWHERE)),
-        (address(endpoint="http://minio.store.svc:9000"), Reached(9000, namespace="store")),
-        (address(endpoint="http://minio.store.svc.cluster.local"), Reached(80, namespace="store")),
-        (address(endpoint="http://203.0.113.7:9000"), Reached(9000, addresses=("203.0.113.7/32",))),
-        (address(endpoint="https://[2001:db8::1]"), Reached(443, addresses=("2001:db8::1/128",))),
+        (address(), StorageServer(443, addresses=ANYWHERE)),
+        (address("gs://bucket/x"), StorageServer(443, addresses=ANYWHERE)),
+        (address(endpoint="https://s3.eu-central-1.amazonaws.com"), StorageServer(443, addresses=ANYWHERE)),
+        (address(endpoint="http://minio.store.svc:9000"), StorageServer(9000, namespace="store")),
+        (address(endpoint="http://minio.store.svc.cluster.local"), StorageServer(80, namespace="store")),
+        (address(endpoint="http://203.0.113.7:9000"), StorageServer(9000, addresses=("203.0.113.7/32",))),
+        (address(endpoint="https://[2001:db8::1]"), StorageServer(443, addresses=("2001:db8::1/128",))),
     ],
 )
-def test_where_storage_answers_is_known(storage: Storage, where: Reached | None) -> None:
+def test_where_storage_answers_is_known(storage: Storage, where: StorageServer | None) -> None:
     """Of a cloud's own servers, whose addresses change, the port."""
-    assert where == reached(storage)
+    assert where == storage_server(storage)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_a_name_in_the_internet_has_other_addresses_tomorrow(
     found = [(0, 0, 0, "", (one, 443)) for one in answers]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
 
-    assert Reached(443, addresses=opened) == reached(address(endpoint="https://s3.example.com"))
+    assert StorageServer(443, addresses=opened) == storage_server(address(endpoint="https://s3.example.com"))
 
 
 def test_a_name_of_nobody_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,13 +220,13 @@ def test_a_name_of_nobody_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", nobody)
     with pytest.raises(OSError, match="not known"):
-        reached(address(endpoint="http://nowhere.example.com"))
+        storage_server(address(endpoint="http://nowhere.example.com"))
 
 
-@pytest.mark.parametrize("where", [Reached(443, addresses=ANYWHERE), Reached(9000, namespace="store")])
-def test_nothing_else_is_opened(where: Reached) -> None:
+@pytest.mark.parametrize("where", [StorageServer(443, addresses=ANYWHERE), StorageServer(9000, namespace="store")])
+def test_nothing_else_is_opened(where: StorageServer) -> None:
     """At one port, and never to a metadata server, which gives out a node's credentials."""
-    (rule,) = egress(where)
+    (rule,) = to_storage(where)
 
     assert [{"protocol": "TCP", "port": where.port}] == rule["ports"]
     assert rule["to"]

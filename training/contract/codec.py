@@ -1,0 +1,91 @@
+"""JSON of dataclasses, checked as it is read, and files that are written whole. Standard library only."""
+
+import dataclasses
+import math
+import os
+import types
+import typing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from training.contract.recipe import camel
+
+
+class ResultError(ValueError):
+    """A result file that is absent, damaged or of another version."""
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file under a temporary name, fsync it and rename it: a reader sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def encode(value: Any) -> Any:
+    """Dataclasses as JSON data with camelCase keys, at every depth."""
+    if dataclasses.is_dataclass(value):
+        return {camel(f.name): encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
+    """JSON data as `kind`: a dataclass, list, dict or optional value of these. Raises ResultError naming `where`."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return data
+    if origin in (types.UnionType, typing.Union):
+        if data is None and type(None) in arguments:
+            return None
+        return decode(next(a for a in arguments if a is not type(None)), data, where)
+    if origin is list:
+        return [decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(typed(list, data, where))]
+    if origin is dict:
+        return {key: decode(arguments[1], item, f"{where}.{key}") for key, item in typed(dict, data, where).items()}
+    if dataclasses.is_dataclass(kind):
+        return _decode_record(kind, typed(dict, data, where), where)
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if kind is float and isinstance(data, float) and not math.isfinite(data):
+        raise ResultError(f"{where} is {data}, and should be a number")
+    return typed(kind, data, where)
+
+
+def _decode_record(kind: Any, data: dict[str, Any], where: str) -> Any:
+    known, hints = _fields_of(kind)
+    unknown = sorted(set(data) - set(known))
+    if unknown:
+        raise ResultError(f"{where} has unknown keys {', '.join(unknown)}")
+    missing = sorted(k for k, f in known.items() if k not in data and not _has_default(f))
+    if missing:
+        raise ResultError(f"{where} lacks {', '.join(missing)}")
+    return kind(**{known[k].name: decode(hints[known[k].name], v, f"{where}.{k}") for k, v in data.items()})
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[dict[str, dataclasses.Field[Any]], dict[str, Any]]:
+    """Return a dataclass's fields by their camelCase names, and their types, which take long to evaluate."""
+    return {camel(f.name): f for f in dataclasses.fields(kind)}, typing.get_type_hints(kind)
+
+
+def _has_default(entry: dataclasses.Field[Any]) -> bool:
+    return entry.default is not dataclasses.MISSING or entry.default_factory is not dataclasses.MISSING
+
+
+def typed(kind: Any, data: Any, where: str) -> Any:
+    """Return `data`, which must be of this type. Raises ResultError naming `where`."""
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        raise ResultError(f"{where} is {type(data).__name__}, and should be {kind.__name__}")
+    return data
