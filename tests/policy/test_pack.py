@@ -110,7 +110,11 @@ def test_a_run_of_this_machine_without_a_deadline_is_refused(
     """The rules are not about clusters alone."""
     change(
         project,
-        {"infra/places/local/place.py": {'"timeoutMinutes": settings.run_timeout_minutes': '"timeoutMinutes": 0'}},
+        {
+            "infra/places/local/measurement.py": {
+                '"timeoutMinutes": settings.run_timeout_minutes': '"timeoutMinutes": 0'
+            }
+        },
     )
 
     refused = refusals(preview("local", ok=False))

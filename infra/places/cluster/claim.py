@@ -6,18 +6,18 @@ of another stack is refused, and stays as it is.
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
 from infra.places.cluster.manifests.storage_access import CLAIM, claim_object
 from infra.programs import UserError
+from infra.provider import Provider, changed
 from infra.settings.draft import set_line
 from infra.settings.rules import quantity, template_line
 from infra.settings.settings import Claim
@@ -53,20 +53,14 @@ class TrainingClaim(Resource, module="cluster", name="Claim"):
         super().__init__(ClaimProvider(), name, properties, opts)
 
 
-class ClaimProvider(ResourceProvider):
+class ClaimProvider(Provider):
     """Applies the claim; never deletes it."""
-
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
-        sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Compare size and class. Another namespace gets a claim of its own, and a deleted claim is recreated."""
-        moved = ["namespace"] if news.get("namespace") != olds.get("namespace") or _is_gone(olds) else []
-        changed = [key for key in ("size", "storageClass", "byManyNodes") if news.get(key) != olds.get(key)]
-        return DiffResult(changes=bool(moved or changed), replaces=moved)
+        moved = ["namespace"] if changed(olds, news, "namespace") or _is_gone(olds) else []
+        resized = changed(olds, news, "size", "storageClass", "byManyNodes")
+        return DiffResult(changes=bool(moved or resized), replaces=moved)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Create the claim, or adopt the one that the stack left."""

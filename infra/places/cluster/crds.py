@@ -7,16 +7,16 @@ CRD is refused, and not changed.
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.places.cluster.api.kube import CONNECT_SECONDS, client
 from infra.places.cluster.chart import NAME, Source, crds_digest, find
 from infra.programs import UserError
+from infra.provider import Provider, changed
 
 LABEL = "app.kubernetes.io/managed-by"
 OWNER = "ray-worth-it"
@@ -37,18 +37,12 @@ class Crds(Resource, module="cluster", name="Crds"):
         super().__init__(CrdsProvider(), name, properties, opts)
 
 
-class CrdsProvider(ResourceProvider):
+class CrdsProvider(Provider):
     """Applies the chart's CRDs; never deletes them."""
-
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
-        sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Report a change of the CRDs' content; the chart's source does not matter."""
-        return DiffResult(changes=news.get("digest") != olds.get("digest"))
+        return DiffResult(changes=bool(changed(olds, news, "digest")))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Apply the CRDs."""

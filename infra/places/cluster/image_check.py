@@ -6,13 +6,12 @@ class keep their names for ever.
 """
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+from pulumi.dynamic import CreateResult, DiffResult, Resource
 
 from infra.places.cluster.api import kube, short_job
 from infra.places.cluster.api.kube import KubeError
@@ -28,6 +27,7 @@ from infra.places.cluster.manifests.pod_parts import (
     pod,
 )
 from infra.programs import UserError
+from infra.provider import Provider, changed
 from infra.settings.draft import set_line
 from infra.settings.rules import template_line
 from training.contract.provenance import PROJECT
@@ -57,19 +57,13 @@ class ImageCheck(Resource, module="cluster", name="ImageCheck"):
         super().__init__(ImageCheckProvider(), name, properties | {"found": None}, opts)
 
 
-class ImageCheckProvider(ResourceProvider):
+class ImageCheckProvider(Provider):
     """Checks an image when the resource is created; there is nothing to delete."""
-
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
-        sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace the resource for another image, other pods, or other requirements."""
-        changed = any(olds.get(key) != news.get(key) for key in ("pod", "namespace"))
-        return DiffResult(changes=changed, replaces=["pod"] if changed else [])
+        replaced = bool(changed(olds, news, "pod", "namespace"))
+        return DiffResult(changes=replaced, replaces=["pod"] if replaced else [])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Run the check in the image. Raises BadImageError with what to change."""

@@ -6,7 +6,6 @@ The state holds the provider pickled by reference: this module and its class kee
 """
 
 import json
-import sys
 import time
 import uuid
 from contextlib import suppress
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
-from pulumi.output import Unknown
+from pulumi.dynamic import CreateResult, DiffResult, Resource
 
 from infra.places.cluster.api import kube, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_start import with_cluster_start
 from infra.programs import UserError
+from infra.provider import Provider, changed
 from training.contract import result
 from training.contract.codec import ResultError
 from training.contract.provenance import PROJECT
@@ -46,19 +45,13 @@ class JobResult(Resource, module="cluster", name="JobResult"):
         super().__init__(JobResultProvider(), name, properties | {"result": None}, opts)
 
 
-class JobResultProvider(ResourceProvider):
+class JobResultProvider(Provider):
     """Reads a Job's log when it is created; leaves the files where they are when it is deleted."""
-
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
-        sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace the result if the Job changed, or does not exist yet."""
-        changed = isinstance(news.get("uid"), Unknown) or news.get("uid") != olds.get("uid")
-        return DiffResult(changes=changed, replaces=["uid"] if changed else [])
+        replaces = changed(olds, news, "uid")
+        return DiffResult(changes=bool(replaces), replaces=replaces)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Read the log, write the folder, keep the summary; raises NoResultError."""

@@ -7,7 +7,6 @@ The state holds the provider pickled by reference: this module and its class kee
 """
 
 import base64
-import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from functools import cache
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResult, Resource, ResourceProvider
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
@@ -23,6 +22,7 @@ from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL, RUN
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from infra.places.cluster.manifests.storage_access import FILE, ROLE_SECRET, credentials_file
 from infra.programs import UserError
+from infra.provider import Provider, changed
 from infra.storage_role import Assumed, assumed
 from training.launch.storage.run_storage import UNTIL
 
@@ -38,22 +38,16 @@ class RunCredentials(Resource, module="cluster", name="RunCredentials"):
         super().__init__(RunCredentialsProvider(), name, properties, opts)
 
 
-class RunCredentialsProvider(ResourceProvider):
+class RunCredentialsProvider(Provider):
     """Assumes the role when the run is created; does not keep the credentials."""
-
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
-        sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace the credentials whenever the run is repeated, including after a failure; not if only its Job is
         gone."""
-        changed = [key for key in ("run", "namespace") if news.get(key) != olds.get(key)]
-        if not changed and _ended_well(olds) is False:
-            changed = ["run"]
-        return DiffResult(changes=bool(changed), replaces=changed)
+        replaces = changed(olds, news, "run", "namespace")
+        if not replaces and _ended_well(olds) is False:
+            replaces = ["run"]
+        return DiffResult(changes=bool(replaces), replaces=replaces)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Assume the role, and write its credentials into the Secret. Raises as `make` does.

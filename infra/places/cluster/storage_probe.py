@@ -7,12 +7,11 @@ The state holds the provider pickled by reference: this module and its class kee
 """
 
 import json
-import sys
 from contextlib import suppress
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+from pulumi.dynamic import CreateResult, DiffResult, Resource
 
 from infra.places.cluster import run_credentials
 from infra.places.cluster.api import kube, short_job
@@ -20,6 +19,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.short_job import ShortJobError
 from infra.places.cluster.run_credentials import ForeignSecretError
 from infra.programs import UserError
+from infra.provider import Provider, changed
 
 NAME = "storage-probe"
 SECONDS = 300.0
@@ -40,19 +40,13 @@ class StorageProbe(Resource, module="cluster", name="StorageProbe"):
         super().__init__(StorageProbeProvider(), name, properties | {"known": None}, opts)
 
 
-class StorageProbeProvider(ResourceProvider):
+class StorageProbeProvider(Provider):
     """Tries storage when the resource is created; deletes its credentials with it."""
-
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
-        sys.tracebacklimit = 0
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace the check for other storage, other credentials, or another image."""
-        changed = any(olds.get(key) != news.get(key) for key in ("pod", "role", "namespace"))
-        return DiffResult(changes=changed, replaces=["pod"] if changed else [], delete_before_replace=True)
+        replaced = bool(changed(olds, news, "pod", "role", "namespace"))
+        return DiffResult(changes=replaced, replaces=["pod"] if replaced else [], delete_before_replace=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Try the storage. Raises UnusableStorageError; ProgramError if the role cannot be assumed. Leaves nothing

@@ -6,7 +6,6 @@ from then on, whatever becomes of the user's contexts. Another cluster is refuse
 The state holds the providers pickled by reference: this module and its classes keep their names for ever.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,12 +14,10 @@ import yaml
 from pulumi.dynamic import (
     CheckFailure,
     CheckResult,
-    ConfigureRequest,
     CreateResult,
     DiffResult,
     ReadResult,
     Resource,
-    ResourceProvider,
     UpdateResult,
 )
 from pulumi.output import Unknown
@@ -30,6 +27,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import Selected
 from infra.programs import UserError
+from infra.provider import Provider, changed
 from infra.settings.draft import stack_file
 from training.contract.provenance import PROJECT
 
@@ -58,14 +56,8 @@ class PinnedCluster(Resource, module="cluster", name="Pinned"):
         super().__init__(PinnedClusterProvider(), NAME, properties, opts)
 
 
-class PinnedClusterProvider(ResourceProvider):
+class PinnedClusterProvider(Provider):
     """Writes the stack's own kubeconfig only in `create` and `update`, and only for the recorded cluster."""
-
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
-        sys.tracebacklimit = 0
 
     def check(self, olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
         """Add the identity of the cluster that the context leads to, and refuse one other than the recorded.
@@ -137,18 +129,12 @@ class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
         super().__init__(DestroyCheckProvider(), "destroy-check", {"stack": pinned.stack, **identity}, options)
 
 
-class DestroyCheckProvider(ResourceProvider):
+class DestroyCheckProvider(Provider):
     """Checks the cluster when the resource is deleted; until then it keeps the identity to compare."""
 
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
-        sys.tracebacklimit = 0
-
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Report a change in place. An unknown value (`pulumi.output.Unknown`) differs from everything."""
-        return DiffResult(changes=any(news.get(key) != olds.get(key) for key in _KEPT), replaces=[])
+        """Report a change in place."""
+        return DiffResult(changes=bool(changed(olds, news, *_KEPT)), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Keep the properties; nothing is created."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from compare.measurement import Reserved
+from infra.places.local.measurement import ProcessMeasurement, common
 from infra.places.local.run import TrainingRun
 from infra.plan import RunPlan, storage_of
 from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import Settings
-from training.contract.arms import ARMS, counted
+from training.contract.arms import counted
 from training.contract.recipe import canonical
 from training.contract.workload import Installed, named
 
@@ -76,9 +77,10 @@ class Local:
             refuse_unusable(settings)
         return settings
 
-    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "LocalMeasurement":
+    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> ProcessMeasurement:
         """Declare the runs."""
-        return LocalMeasurement("measurement", settings, runs)
+        properties = {plan.name: _properties(settings, plan) for plan in runs}
+        return ProcessMeasurement("ray-worth-it:local:Measurement", TrainingRun, properties)
 
     def doctor(self, settings: Settings) -> "Iterator[Finding]":
         """Return the findings about this machine."""
@@ -87,60 +89,18 @@ class Local:
         return doctor.findings(settings)
 
 
-class LocalMeasurement(pulumi.ComponentResource):
-    """Declares the planned runs in their order. They never overlap: they share this machine's cores."""
-
-    runs: dict[str, TrainingRun]
-    """The runs by name."""
-
-    def __init__(
-        self, name: str, settings: Settings, plans: Sequence[RunPlan], opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("ray-worth-it:local:Measurement", name, {}, opts)
-        self.runs = {}
-        for plan in plans:
-            self.runs[plan.name] = TrainingRun(
-                plan.name,
-                _properties(settings, plan),
-                pulumi.ResourceOptions(
-                    parent=self,
-                    depends_on=list(self.runs.values())[-1:],  # two at once would measure each other
-                    retain_on_delete=True,  # its files stay, and a moved module cannot break `destroy`
-                ),
-            )
-        self.register_outputs({"runs": list(self.runs)})
-
-    @property
-    def outputs(self) -> dict[str, pulumi.Input[str]]:
-        """Return no outputs in addition to the comparison: this machine has no address to report."""
-        return {}
-
-    @property
-    def results(self) -> dict[str, pulumi.Output[str]]:
-        """The summary of each run's result, canonical JSON, by the run's name."""
-        return {name: run.result for name, run in self.runs.items()}
-
-
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
-    """Return the properties for `TrainingRunProvider`. The recipe is one string, because Pulumi turns numbers into
-    floats."""
+    """Return the properties for `TrainingRunProvider`."""
     secret = pulumi.Output.secret(canonical(dict(settings.secret_environment))) if settings.secret_environment else None
     command = named(plan.recipe.workload).command(plan.recipe, plan.arm, None)
     return {
         **({"command": command} if command else {}),  # read by nobody: a preview shows what is to be run
         **({"secretEnvironment": secret} if secret else {}),
         **_of_storage(settings),
-        "stack": settings.stack,
-        "name": plan.name,
-        "arm": plan.arm,
-        "recipe": canonical(plan.recipe.to_dict()),
+        **common(settings, plan),
         "datasetPath": settings.dataset_path or "",
         "storage": storage_of(settings, plan),
         "rayDashboard": settings.ray_dashboard,
-        "timeoutMinutes": settings.run_timeout_minutes,
-        "keep": settings.keep_baseline and ARMS[plan.arm].role == "reference",
-        "ownKey": plan.own_key,
-        "measurement": plan.measurement,
     }
 
 

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource
 
 from infra.places.local import guard
+from infra.provider import Provider, changed
 from training.contract import progress, result
 from training.contract.arms import ARMS
 from training.contract.codec import ResultError
@@ -63,18 +64,21 @@ class TrainingRun(Resource, module="training", name="Run"):
     result: pulumi.Output[str]
 
     def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(TrainingRunProvider(), name, properties | {"result": None}, opts)
+        super().__init__(self.provider(), name, properties | {"result": None}, opts)
+
+    @staticmethod
+    def provider() -> "TrainingRunProvider":
+        """Return the provider that executes the run."""
+        return TrainingRunProvider()
 
 
-class TrainingRunProvider(ResourceProvider):
+class TrainingRunProvider(Provider):
     """Creates a run by executing it; never updates one; keeps its files when it is deleted."""
 
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
+    def configure(self, req: ConfigureRequest) -> None:
         """Hide tracebacks, and start the heartbeat; called before anything else in the provider's process, and only
         there."""
-        sys.tracebacklimit = 0  # an error is then its message, without Pulumi's frames
+        super().configure(req)
         _start_heartbeat()
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
@@ -84,8 +88,8 @@ class TrainingRunProvider(ResourceProvider):
         unknown value (`pulumi.output.Unknown`) differs from everything.
         """
         decisive = ["ownKey"] if news.get("keep") is True else ["ownKey", "measurement"]
-        changed = [key for key in decisive if news.get(key) != olds.get(key)]
-        return DiffResult(changes=bool(changed), replaces=changed)
+        replaces = changed(olds, news, *decisive)
+        return DiffResult(changes=bool(replaces), replaces=replaces)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Execute the run, and print its progress. Raises RunFailedError."""

@@ -11,6 +11,7 @@ import pulumi
 
 from compare.measurement import Reserved
 from infra.doctor import Finding
+from infra.places.local.measurement import ProcessMeasurement, common
 from infra.places.ray import inspection
 from infra.places.ray.inspection import AskError
 from infra.places.ray.jobs import Jobs
@@ -20,7 +21,6 @@ from infra.settings.checks import Check, in_storage, is_readable_folder, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import ON, RayNodes, Settings
-from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 from training.contract.workload import OfRayCluster, named
 from training.launch.ray.submit import is_readable_on_the_way
@@ -114,9 +114,10 @@ class ExistingRay:
             pulumi.log.warn(f"`up` would be refused: {obstacle}")
         return replace(settings, ray=replace(settings.of_ray, nodes=nodes))
 
-    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "RayMeasurement":
+    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> ProcessMeasurement:
         """Declare the runs."""
-        return RayMeasurement("measurement", settings, runs)
+        properties = {plan.name: _properties(settings, plan) for plan in runs}
+        return ProcessMeasurement("ray-worth-it:ray:Measurement", RayJobRun, properties)
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
         """Yield the same findings about the cluster as a preview."""
@@ -130,37 +131,6 @@ class ExistingRay:
         yield Finding("Ray cluster", description(settings, nodes), needed, True)
         for obstacle in obstacles:
             yield Finding("Ray cluster", "see below", "room for the measurement alone", False, str(obstacle))
-
-
-class RayMeasurement(pulumi.ComponentResource):
-    """Declares the planned runs in their order. They never overlap: they share the nodes' cores."""
-
-    runs: dict[str, RayJobRun]
-    """The runs by name."""
-
-    def __init__(
-        self, name: str, settings: Settings, plans: Sequence[RunPlan], opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("ray-worth-it:ray:Measurement", name, {}, opts)
-        self.runs = {}
-        for plan in plans:
-            options = pulumi.ResourceOptions(
-                parent=self,
-                depends_on=list(self.runs.values())[-1:],
-                retain_on_delete=True,  # its files stay, and a moved module cannot break `destroy`
-            )
-            self.runs[plan.name] = RayJobRun(plan.name, _properties(settings, plan), options)
-        self.register_outputs({"runs": list(self.runs)})
-
-    @property
-    def outputs(self) -> dict[str, pulumi.Input[str]]:
-        """Return no outputs in addition to the comparison: the address is one of the settings."""
-        return {}
-
-    @property
-    def results(self) -> dict[str, pulumi.Output[str]]:
-        """The summary of each run's result, canonical JSON, by the run's name."""
-        return {name: run.result for name, run in self.runs.items()}
 
 
 def readable(address: str) -> str:
@@ -182,7 +152,7 @@ def description(settings: Settings, nodes: RayNodes) -> str:
 
 
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
-    """Return the properties for the provider. The recipe is one string, because Pulumi turns numbers into floats."""
+    """Return the properties for the provider."""
     ray, variables = settings.of_ray, settings.secret_environment
     secret = {"token": ray.ray_token, "secretEnvironment": canonical(dict(variables)) if variables else ""}
     recipe = plan.recipe
@@ -191,14 +161,7 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
         **({"command": command} if command else {}),  # read by nobody: a preview shows what is to be run
         **{name: pulumi.Output.secret(value) for name, value in secret.items() if value},
         "address": ray.ray_address,
-        "stack": settings.stack,
-        "name": plan.name,
-        "arm": plan.arm,
-        "recipe": canonical(recipe.to_dict()),
-        "timeoutMinutes": settings.run_timeout_minutes,
-        "keep": settings.keep_baseline and ARMS[plan.arm].role == "reference",
-        "ownKey": plan.own_key,
-        "measurement": plan.measurement,
+        **common(settings, plan),
     }
 
 

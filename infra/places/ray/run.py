@@ -9,23 +9,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pulumi
-from pulumi.dynamic import Resource
-
-from infra.places.local.run import TrainingRunProvider
+from infra.places.local.run import TrainingRun, TrainingRunProvider
 from training.contract import result
 from training.launch import environment
 from training.launch.environment import SECRET
 from training.launch.ray.submit import TOKEN, is_here
 
 
-class RayJobRun(Resource, module="ray", name="Run"):
-    """One run of one arm. Its output is the summary of its result, canonical JSON."""
+class RayJobRun(TrainingRun, module="ray", name="Run"):
+    """One run of one arm as a job of a Ray cluster."""
 
-    result: pulumi.Output[str]
-
-    def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(RayJobRunProvider(), name, properties | {"result": None}, opts)
+    @staticmethod
+    def provider() -> "RayJobRunProvider":
+        """Return the provider that submits the run."""
+        return RayJobRunProvider()
 
 
 class RayJobRunProvider(TrainingRunProvider):

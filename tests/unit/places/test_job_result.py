@@ -1,7 +1,6 @@
 """A Job's log becomes a run's folder and a summary in the state, once."""
 
 import json
-import pickle
 import re
 from datetime import datetime
 from pathlib import Path
@@ -12,10 +11,7 @@ from pulumi.output import Unknown
 
 from infra.places.cluster import job_result
 from infra.places.cluster.api.ray_api import ForwardedJobs
-from infra.places.cluster.crds import CrdsProvider
-from infra.places.cluster.image_check import ImageCheckProvider
 from infra.places.cluster.job_result import JobResultProvider, NoResultError
-from infra.places.kubernetes.pinned_cluster import DestroyCheckProvider, PinnedClusterProvider
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, serving
 from tests.unit.results import make_result
@@ -82,15 +78,6 @@ def test_another_job_has_another_result(uid: Any, changes: bool) -> None:
     found = JobResultProvider().diff("id", PROPS, PROPS | {"uid": uid, "kubeconfig": "elsewhere", "jobUrn": "moved"})
 
     assert (changes, ["uid"] if changes else []) == (found.changes, found.replaces)
-
-
-@pytest.mark.parametrize(
-    "provider",
-    [JobResultProvider(), CrdsProvider(), PinnedClusterProvider(), DestroyCheckProvider(), ImageCheckProvider()],
-)
-def test_a_provider_in_the_state_is_a_name(provider: Any) -> None:
-    """Code in the state would be this version's for ever."""
-    assert 100 > len(pickle.dumps(provider))
 
 
 BEGAN, ENDED = "2025-03-01T12:00:10Z", "2025-03-01T12:00:50Z"

@@ -1,0 +1,52 @@
+"""A measurement whose runs are processes of this machine, on target local, or follow jobs elsewhere, on target ray."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from infra.places.local.run import TrainingRun
+from infra.plan import RunPlan
+from infra.settings.settings import Settings
+from training.contract.arms import ARMS
+from training.contract.recipe import canonical
+
+
+class ProcessMeasurement(pulumi.ComponentResource):
+    """Declares the planned runs in their order. They never overlap: they would measure each other."""
+
+    runs: dict[str, TrainingRun]
+    """The runs by name."""
+    outputs: Mapping[str, pulumi.Input[str]] = {}
+    """No outputs in addition to the comparison: the address of a Ray cluster is one of the settings."""
+
+    def __init__(self, kind: str, run: type[TrainingRun], properties: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__(kind, "measurement")
+        self.runs = {}
+        for name, values in properties.items():
+            options = pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(self.runs.values())[-1:],
+                retain_on_delete=True,  # its files stay, and a moved module cannot break `destroy`
+            )
+            self.runs[name] = run(name, dict(values), options)
+        self.register_outputs({"runs": list(self.runs)})
+
+    @property
+    def results(self) -> dict[str, pulumi.Output[str]]:
+        """The summary of each run's result, canonical JSON, by the run's name."""
+        return {name: run.result for name, run in self.runs.items()}
+
+
+def common(settings: Settings, plan: RunPlan) -> dict[str, Any]:
+    """Return the properties of every run. The recipe is one string, because Pulumi turns numbers into floats."""
+    return {
+        "stack": settings.stack,
+        "name": plan.name,
+        "arm": plan.arm,
+        "recipe": canonical(plan.recipe.to_dict()),
+        "timeoutMinutes": settings.run_timeout_minutes,
+        "keep": settings.keep_baseline and ARMS[plan.arm].role == "reference",
+        "ownKey": plan.own_key,
+        "measurement": plan.measurement,
+    }
