@@ -11,6 +11,7 @@ import pulumi
 
 from infra.programs import ProgramError
 from infra.settings.settings import Settings, Storage
+from infra.storage_role import assumed
 from training.contract.provenance import PROJECT
 from training.launch import environment
 
@@ -69,8 +70,6 @@ def _variables(storage: Storage, timeout_minutes: float) -> dict[str, str]:
     """Return the environment that runs will have, as far as it concerns storage."""
     credentials = storage.credentials
     if storage.role:
-        from infra.storage_role import assumed
-
         credentials = assumed(storage.role, timeout_minutes, "write-test").variables()
     own = environment.training(os.environ, storage.address)
     return environment.let_in(own, credentials) | storage.variables()

@@ -3,8 +3,6 @@
 from functools import cache
 from typing import Any
 
-import pytest
-
 from tests.unit.test_wiring import record
 
 ROLE = "storageRole=arn:aws:iam::123456789012:role/training"
@@ -44,9 +42,3 @@ def test_a_role_is_assumed_for_each_run_and_for_the_probe() -> None:
     given = recorded["inputs"]["baseline-1-credentials"]
     assert {"__provider", "kubeconfig", "name", "namespace", "role", "run", "stack", "timeoutMinutes"} == set(given)
     assert "NetworkPolicy storage" in recorded["objects"]
-
-
-@pytest.mark.parametrize("stack", ["minikube", "local"])
-def test_without_storage_nothing_of_it_is_loaded(stack: str) -> None:
-    """Most stacks have none."""
-    assert not [file for file in record(stack)["modules"] if "storage" in file]

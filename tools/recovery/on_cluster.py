@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from infra.places.cluster import run_credentials
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import is_ready
@@ -99,8 +100,6 @@ class OnCluster:
         settings = self.ray.place.settings
         if not (settings.storage and settings.storage.role):
             return
-        from infra.places.cluster import run_credentials  # of what most stacks do without
-
         namespace, role = settings.of_cluster.namespace, settings.storage.role
         credentials_properties = {
             "namespace": namespace,

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pulumi
 
 from compare.measurement import Reserved
+from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted
 from infra.doctor import Finding
 from infra.image import requirements
 from infra.image import spec as image_spec
 from infra.places.cluster import fit
-from infra.places.cluster.api import kube
+from infra.places.cluster.api import kube, storage_preflight
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
@@ -25,6 +26,7 @@ from infra.settings import offline, pod_template
 from infra.settings.checks import Check, is_readable, path_of
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
+from infra.settings.script import line_that_pins
 from infra.settings.settings import Settings
 from training.contract.workload import Installed, OfOtherImage
 
@@ -139,26 +141,18 @@ class ClusterPlace(ABC):
 
 
 def _of_others() -> OfOtherImage:
-    from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted  # of what most stacks do without
-
     return OfOtherImage(python=dotted(LEAST_PYTHON), ray=dotted(LEAST_RAY))
 
 
 def ask_storage(settings: Settings) -> None:
     """Refuse storage that cannot be used from this machine. Does nothing without storage. Raises RunError."""
     if settings.storage:
-        from infra.places.cluster.api.storage_preflight import ask_from_here  # of what most stacks do without
-
-        ask_from_here(settings)
+        storage_preflight.ask_from_here(settings)
 
 
 def storage_findings(api: Any, settings: Settings) -> list[tuple[str, tuple[str, ...]]]:
     """Return what the cluster lacks for storage, each with the lines that fix it. Raises KubeError."""
-    if settings.storage is None:
-        return []
-    from infra.places.cluster.api.storage_preflight import findings
-
-    return findings(api, settings)
+    return storage_preflight.findings(api, settings) if settings.storage else []
 
 
 def require_packages(target: str) -> None:
@@ -224,8 +218,6 @@ def _requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
     file = path_of(draft, "requirements")
     if file is None:
         return
-    from infra.settings.script import line_that_pins  # of a workload that is not always there
-
     remove, ways = "pulumi config rm requirements", tuple[str, ...]()
     if draft["image"]:
         why, ways = "image is used as it is: nothing is built into it", (remove, "pulumi config rm image")

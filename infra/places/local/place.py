@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
 from compare.measurement import Reserved
+from infra.doctor import Finding
+from infra.places.local import doctor
 from infra.places.local.measurement import ProcessMeasurement, common
 from infra.places.local.run import TrainingRun
 from infra.plan import RunPlan, storage_of
@@ -14,12 +16,10 @@ from infra.settings.checks import Check
 from infra.settings.draft import Draft, Problem, Unfit, set_line
 from infra.settings.key import Target
 from infra.settings.settings import Settings
+from infra.storage import refuse_unusable
 from training.contract.arms import counted
 from training.contract.recipe import canonical
 from training.contract.workload import Installed, named
-
-if TYPE_CHECKING:
-    from infra.doctor import Finding
 
 
 class Local:
@@ -72,8 +72,6 @@ class Local:
     def prepare(self, settings: Settings) -> Settings:
         """Refuse storage that cannot be used; each run prepares itself. Raises RunError."""
         if settings.storage and not pulumi.runtime.is_dry_run():
-            from infra.storage import refuse_unusable
-
             refuse_unusable(settings)
         return settings
 
@@ -82,10 +80,8 @@ class Local:
         properties = {plan.name: _properties(settings, plan) for plan in runs}
         return ProcessMeasurement("ray-worth-it:local:Measurement", TrainingRun, properties)
 
-    def doctor(self, settings: Settings) -> "Iterator[Finding]":
+    def doctor(self, settings: Settings) -> Iterator[Finding]:
         """Return the findings about this machine."""
-        from infra.places.local import doctor
-
         return doctor.findings(settings)
 
 

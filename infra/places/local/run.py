@@ -26,7 +26,9 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource
 
 from infra.places.local import guard
+from infra.programs import ProgramError
 from infra.provider import Provider, changed
+from infra.storage_role import assumed
 from training.contract import progress, result
 from training.contract.arms import ARMS
 from training.contract.codec import ResultError
@@ -164,9 +166,6 @@ def _credentials(props: dict[str, Any]) -> dict[str, str]:
     if not props.get("storageRole"):
         credentials: dict[str, str] = json.loads(props.get("storageCredentials") or "{}")
         return credentials
-    from infra.programs import ProgramError
-    from infra.storage_role import assumed
-
     try:
         return assumed(props["storageRole"], props["timeoutMinutes"], props["name"]).variables()
     except ProgramError as failure:

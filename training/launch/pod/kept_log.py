@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
+from training.launch.storage.run_storage import Storage
+
 FOLDER = "logs"
 """Folder of the logs, in a run's folder in storage."""
 _CHUNK = 65536
@@ -70,8 +72,6 @@ def _write(target: int, chunk: bytes) -> None:
 def _keep(log: Path, storage: str) -> str:
     """Keep the log in storage; return the reason if that failed, else ""."""
     try:
-        from training.launch.storage.run_storage import Storage
-
         Storage.at(storage).put(log, f"{FOLDER}/{log.name}")
     except (OSError, ImportError) as error:
         return str(error).splitlines()[0]

@@ -19,7 +19,7 @@ from training.contract.arms import ARMS
 from training.contract.clock import process_start
 from training.contract.codec import ResultError
 from training.launch import entry, environment
-from training.launch.pod import indexed_job, log_result, versions
+from training.launch.pod import indexed_job, kept_log, log_result, versions
 
 RESULTS = Path(os.environ.get(environment.RESULTS, "/results")).absolute()
 """A folder that every pod has; a Ray job is told of one."""
@@ -50,8 +50,6 @@ def main(arguments: list[str]) -> None:
 
 def _run_with_kept_log(storage: str, name: str) -> NoReturn:
     """The same command again, as a child."""
-    from training.launch.pod import kept_log  # of what most runs do without
-
     os.environ[LOG_IS_KEPT] = "1"
     sys.exit(kept_log.run([sys.executable, *sys.orig_argv[1:]], storage, name))
 

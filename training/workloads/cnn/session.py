@@ -2,17 +2,15 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from training.contract.clock import Stamp
 from training.contract.process import Process
+from training.launch.usage import Usage
+from training.workloads.cnn.dataset import Data
 from training.workloads.cnn.detail import Epoch
+from training.workloads.cnn.loop import Loop
 from training.workloads.cnn.recipe import CnnRecipe
-
-if TYPE_CHECKING:
-    from training.launch.usage import Usage
-    from training.workloads.cnn.dataset import Data
-    from training.workloads.cnn.loop import Loop
 
 
 @dataclass
@@ -21,11 +19,11 @@ class Session:
 
     recipe: CnnRecipe
     process: Process
-    data: "Data"
+    data: Data
     model: Any
     optimizer: Any
-    loop: "Loop"
-    usage: "Usage"
+    loop: Loop
+    usage: Usage
     compute_threads: int | None
     """Threads of TensorFlow's intra-op pool, as counted."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from training.launch.storage.run_storage import Storage
 from training.workloads.cnn import cifar_pickle
 from training.workloads.cnn.shapes import SIDE
 
@@ -114,8 +115,6 @@ def _read_batch(folder: str, name: str) -> tuple[Bytes, Labels]:
 def _content(folder: str, name: str) -> bytes:
     if "://" not in folder:
         return Path(folder, name).read_bytes()
-    from training.launch.storage.run_storage import Storage  # of what most runs do without
-
     return Storage.at(folder).read(name)
 
 

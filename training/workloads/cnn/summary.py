@@ -24,6 +24,7 @@ from training.contract.result import (
     Worker,
 )
 from training.launch.environment import bound_cpus
+from training.launch.storage.run_storage import Storage
 from training.launch.usage import container_cpu_since, peak_memory_bytes
 from training.machine import topology
 from training.workloads.cnn.detail import CnnDetail, SavedModel
@@ -266,6 +267,4 @@ def _save(session: Session) -> SavedModel | None:
 
 
 def _put(storage: str, path: Path) -> None:
-    from training.launch.storage.run_storage import Storage
-
     Storage.at(storage).put(path, path.name)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +15,8 @@ from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import environment
 from training.launch.usage import Usage, cpu_seconds, pool_threads, threads
-from training.workloads.cnn import dataset, summary
+from training.workloads.cnn import checkpoints, dataset, summary
+from training.workloads.cnn.checkpoints import Keeper
 from training.workloads.cnn.detail import Epoch
 from training.workloads.cnn.loop import Loop
 from training.workloads.cnn.recipe import CnnRecipe
@@ -24,9 +25,6 @@ from training.workloads.cnn.schedule import Schedule
 from training.workloads.cnn.session import Record, Session
 from training.workloads.cnn.shapes import Shape, Share
 from training.workloads.cnn.sources import Labels
-
-if TYPE_CHECKING:
-    from training.workloads.cnn.checkpoints import Keeper
 
 INTER_OP_THREADS = 2
 """One computes while another waits for the other workers' gradients; both on the same CPUs."""
@@ -69,7 +67,7 @@ def set_up(recipe: CnnRecipe, process: Process) -> Session:
     return Session(recipe, process, data, model, optimizer, loop, usage, compute_threads)
 
 
-def fit(session: Session, progress: Progress, keeper: "Keeper | None") -> Record:
+def fit(session: Session, progress: Progress, keeper: Keeper | None) -> Record:
     """All epochs, each followed by validation; only steps after warm-up are timed."""
     recipe, schedule = session.recipe, Schedule(session.recipe)
     record = Record(first_step=Stamp.now())
@@ -90,16 +88,14 @@ def fit(session: Session, progress: Progress, keeper: "Keeper | None") -> Record
     return record
 
 
-def _keeper(session: Session, progress: Progress) -> "Keeper | None":
+def _keeper(session: Session, progress: Progress) -> Keeper | None:
     """Return the keeper of a run that makes checkpoints; None for any other."""
     if not session.recipe.checkpoint_epochs:
         return None
-    from training.workloads.cnn.checkpoints import Keeper
-
     return Keeper(session, progress)
 
 
-def _report(session: Session, record: Record, metrics: dict[str, Any], keeper: "Keeper | None") -> None:
+def _report(session: Session, record: Record, metrics: dict[str, Any], keeper: Keeper | None) -> None:
     """Report the epoch if the arm reports, or keep the checkpoint, which is reported with these metrics."""
     if keeper and keeper.is_due(metrics["epoch"]):
         keeper.keep(record, metrics)
@@ -130,8 +126,6 @@ def _model(recipe: CnnRecipe, classes: int, rank: int) -> tuple[Any, Any]:
     tf.keras.utils.set_random_seed(recipe.seed + 7919 * rank)
     tf.keras.mixed_precision.set_global_policy("mixed_bfloat16" if recipe.precision == "bfloat16" else "float32")
     if recipe.checkpoint_epochs:
-        from training.workloads.cnn import checkpoints
-
         checkpoints.prepare()
     model = MODELS[recipe.model].build(Shape(classes, recipe.sync_batch_norm, recipe.seed, recipe.image_size))
     # Keras' newer Adam runs some ten operations a variable where this one has a fused kernel: docs/performance.md

@@ -23,6 +23,7 @@ from training.launch.foreign_command import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
 from training.workloads.script import commands, left, summary
+from training.workloads.script.artifacts import keep
 from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
 from training.workloads.script.execution_site import Invocation, here
@@ -122,8 +123,6 @@ def _kept(recipe: ScriptRecipe, folder: Path, request: Request) -> list[Artifact
     """Copy the artifacts of the script's own folder to storage."""
     if not recipe.artifacts:
         return []
-    from training.workloads.script.artifacts import keep
-
     kept = keep(folder, patterns(recipe.artifacts), request.storage)
     if not kept:
         text = f"artifacts: nothing that the script left in {{storage}} matches {recipe.artifacts}"

@@ -1,0 +1,79 @@
+"""Files can be read from the ground up: none imports itself over others, and imports stand at the top."""
+
+import ast
+from collections.abc import Iterator
+from fnmatch import fnmatch
+
+from tests.unit.test_imports import FILES, TABLE, imports, module_of
+
+LATE = {
+    ("infra.places.place", "infra.places.*.place"): "the chosen place alone: each has packages of its own",
+    ("infra.places.*.place", "infra.places.cluster.components.*"): "pulumi_kubernetes takes seconds",
+    ("infra.places.kubernetes.place", "infra.places.kubernetes.pinned_cluster"): "pulumi_kubernetes takes seconds",
+    ("infra.places.minikube.place", "infra.places.minikube.cluster"): "pulumi_command, which local stacks lack",
+    ("infra.places.minikube.place", "infra.image.training_image"): "pulumi_command, which local stacks lack",
+    ("training.workloads.cnn.registry", "training.workloads.cnn.*"): "the chosen data set and model: TensorFlow",
+    ("training.launch.ray.driver", "training.launch.ray.recovery"): "ray.train, which a start-up is measured with",
+    ("report.__main__", "report.*"): "the chosen command: matplotlib, pandas or jinja2",
+    ("report.publish", "report.html"): "matplotlib and jinja2, for a page that is not always written",
+    ("tools.*.__main__", "*"): "the chosen command",
+    ("tools.follow.watch", "tools.*"): "runs of the chosen target: pulumi and kubernetes for those of a cluster",
+    ("tools.stack.followed", "*"): "rich, where a terminal shows a screen",
+    ("tools.stack.recovery", "tools.look.update"): "pulumi, after an update that was killed",
+    ("infra.settings.draft", "infra.settings.removed"): "keys that are gone, where one of them is set",
+    ("training.launch.tuned_ray", "training.launch.tuned_trainer"): "Ray Train's private modules",
+}
+"""Which module may import which inside a function, and why."""
+
+
+def module_names() -> set[str]:
+    """Every module of the project but tests."""
+    return {module_of(path) for path in FILES}
+
+
+def circles() -> list[set[str]]:
+    """The modules that import each other in a loop, wherever the imports stand, for a type or in a function."""
+    names = module_names()
+    graph = {module_of(path): {name for name in imports(path) if name in names} for path in FILES}
+    reach = {name: closure(graph, name) for name in graph}
+    loops = {frozenset(other for other in reach[name] if name in reach[other]) for name in graph if name in reach[name]}
+    return [set(loop) for loop in loops]
+
+
+def closure(graph: dict[str, set[str]], start: str) -> set[str]:
+    """What is reached from a node by one arrow or more."""
+    seen: set[str] = set()
+    pending = list(graph[start])
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += graph[name]
+    return seen
+
+
+def late_imports() -> Iterator[tuple[str, str]]:
+    """Modules with the modules of the project that they import inside functions."""
+    tops = {room.partition(".")[0] for room in TABLE}
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for node in {inner for function in functions for inner in ast.walk(function)}:
+            if isinstance(node, ast.Import):
+                yield from ((module_of(path), a.name) for a in node.names if a.name.partition(".")[0] in tops)
+            elif isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in tops:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+                yield from ((module_of(path), name if name in module_names() else node.module) for name in names)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Under TYPE_CHECKING and in functions, too: what knows each other is one thing, or one of them knows too much."""
+    assert [{"infra.settings.checks", "infra.settings.draft", "infra.settings.table"}] == circles()  # the last one
+
+
+def test_imports_stand_in_functions_for_a_listed_reason_alone() -> None:
+    """Packages that take seconds, and what only the chosen one needs."""
+    found = set(late_imports())
+    unlisted = [pair for pair in sorted(found) if not any(fnmatch(pair[0], a) and fnmatch(pair[1], b) for a, b in LATE)]
+
+    assert [] == unlisted

@@ -1,0 +1,65 @@
+"""What is chosen is loaded, and nothing of what is not: places and workloads, with the packages that they need."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.test_imports import PROJECT
+from tests.unit.test_wiring import record
+from training.contract import provenance
+
+LOADS = """
+import json, sys
+from infra.places.place import choose
+from infra.plan import plan_runs
+from infra.settings.settings import machine_facts, parse
+settings = parse(json.loads(sys.argv[1]), machine_facts("ray-worth-it", "local", frozenset()), choose)
+runs = plan_runs(settings, choose("local"))
+print(json.dumps([module for module in sys.modules if module.partition(".")[0] in ("infra", "training")]))
+"""
+
+
+def program(stack: str) -> set[str]:
+    """The files that the program itself loads."""
+    return set(record(stack)["modules"])
+
+
+def started(name: str) -> Iterator[str]:
+    """Modules that a module of `training` names in a string, to start them."""
+    if name.startswith("training."):
+        for path in provenance.modules_of([name]):
+            if path.name == "__init__.py":
+                continue
+            yield str(path.relative_to(PROJECT)).removesuffix(".py").replace("/", ".")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "other"),
+    [({"workload": "cnn"}, "script"), ({"workload": "script", "script": "examples/keras_tf_config.py"}, "cnn")],
+)
+def test_a_workload_loads_nothing_of_the_others(chosen: dict[str, str], other: str) -> None:
+    """Neither its recipe nor its settings: they are found by its name, as places are."""
+    command = [sys.executable, "-c", LOADS, json.dumps(chosen | {"workers": "1"})]
+    loaded = json.loads(subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout)
+
+    assert f"training.workloads.{chosen['workload']}.workload" in loaded
+    of_other = (f"training.workloads.{other}", f"infra.settings.{other}")
+    assert [] == [name for name in loaded if name.startswith(of_other)]
+
+
+def test_a_place_loads_nothing_of_the_others() -> None:
+    """What one needs the others do without, packages included."""
+    local, minikube = program("local"), program("minikube")
+
+    assert {"infra/places/local/place.py", "infra/places/place.py"} <= local
+    others = ("infra/places/cluster", "infra/places/minikube", "infra/places/kubernetes", "infra/image")
+    assert not [file for file in local if file.startswith(others)]
+    assert not [file for file in minikube if file.startswith(("infra/places/local", "infra/places/kubernetes"))]
+
+
+def test_modules_that_a_string_names_are_counted() -> None:
+    """Of a process that another one starts, and of what is loaded by its name."""
+    assert "training.workloads.cnn.fetch" in set(started("training.workloads.cnn.workload"))
