@@ -16,7 +16,7 @@ import pytest
 
 from training.launch import environment
 from training.launch.ray.driver import LOOPBACK
-from training.launch.ray.submit import JobsApi
+from training.launch.ray.jobs_api import JobsApi
 
 PYTHON = os.environ.get("TRY_DASHBOARD_PYTHON", sys.executable)
 """Of an environment with ray[default], which the project's own does without: a run on this machine would start more."""

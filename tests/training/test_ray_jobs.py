@@ -21,10 +21,11 @@ from tools.jobs import __main__ as tool
 from tools.look import cluster, update
 from tools.setup.project import ToolError
 from tools.stack import environment as stack_environment
-from training.launch.ray import submit
+from training.launch.ray import jobs_api, submit
 from training.launch.ray.driver import LOOPBACK
+from training.launch.ray.jobs_api import JobsApi, SubmitError
 from training.launch.ray.other_jobs import is_unfinished, mark
-from training.launch.ray.submit import JobsApi, OthersError, SubmitError, Whose
+from training.launch.ray.submit import OthersError, Whose
 from training.workloads.script import package
 
 pytestmark = [needed, pytest.mark.slow]
@@ -42,8 +43,8 @@ def head() -> Iterator[Head]:
 @pytest.fixture
 def api(head: Head, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobsApi]:
     """The head's, which runs nothing before and after."""
-    monkeypatch.setattr(submit, "POLL_SECONDS", 0.2)
-    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 5.0)
+    monkeypatch.setattr(jobs_api, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(jobs_api, "PATIENCE_SECONDS", 5.0)
     yield head.api()
     for job in filter(is_unfinished, head.api().jobs()):
         head.api().stop(job["submission_id"])
@@ -214,7 +215,7 @@ def test_a_wrong_token_is_refused_by_ray(head: Head, wording: Wording) -> None:
     wrong = head.api("f" * 64)
     for ask in (wrong.jobs, lambda: wrong.upload(b"x")):
         with pytest.raises(SubmitError, match=r"HTTP 40[13]") as refused:
-            submit.patiently(ask, "ask")
+            jobs_api.patiently(ask, "ask")
         wording("ray-jobs", str(refused.value).partition(" (HTTP")[0])
 
 

@@ -32,8 +32,9 @@ from tools.setup.project import CLUSTER_TARGETS, DEFAULT_STACK, ToolError, run_m
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
 from tools.stack.lines import for_make
+from training.launch.ray.jobs_api import JobsApi, SubmitError, explained
 from training.launch.ray.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
-from training.launch.ray.submit import JobsApi, SubmitError, explained, follow
+from training.launch.ray.submit import follow
 
 STOP_SECONDS = 30.0
 """Ray asks a job to end, and kills it after 3 seconds."""

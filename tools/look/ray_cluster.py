@@ -19,7 +19,7 @@ from tools.setup.project import ToolError, capture, last_line, say, stack_file
 from tools.stack import config as stack_config
 from tools.stack import environment
 from tools.stack import settings as stack_settings
-from training.launch.ray.submit import TOKEN, JobsApi, SubmitError, is_readable_on_the_way, patiently
+from training.launch.ray.jobs_api import TOKEN, JobsApi, SubmitError, is_readable_on_the_way, patiently
 
 KEY = "rayToken"
 

@@ -26,8 +26,8 @@ from tools.setup.project import ToolError, say
 from training.contract import progress
 from training.contract.codec import ResultError
 from training.launch.pod import log_result
+from training.launch.ray.jobs_api import JobsApi, SubmitError, patiently
 from training.launch.ray.other_jobs import is_unfinished, job_name, mark, refusal
-from training.launch.ray.submit import JobsApi, SubmitError, patiently
 from training.launch.storage.checkpoint_store import manifests
 from training.launch.storage.run_storage import Storage
 

@@ -24,8 +24,8 @@ from training.contract.printable import printable
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
 from training.launch.ray import node_packages, other_jobs, submit
+from training.launch.ray.jobs_api import JobsApi, SubmitError
 from training.launch.ray.other_jobs import mark
-from training.launch.ray.submit import JobsApi, SubmitError
 
 LOOK = PROJECT / "training" / "launch" / "ray" / "node_packages.py"
 SAID_LINES = 5

@@ -23,7 +23,7 @@ from infra.settings.key import Target
 from infra.settings.settings import ON, RayNodes, Settings
 from training.contract.recipe import canonical
 from training.contract.workload import OfRayCluster, named
-from training.launch.ray.submit import is_readable_on_the_way
+from training.launch.ray.jobs_api import is_readable_on_the_way
 
 ON_ONE_NODE = ("wide", "native")
 """Arms whose processes share a node with the CPUs of all workers."""

@@ -13,7 +13,7 @@ from infra.places.local.run import TrainingRun, TrainingRunProvider
 from training.contract import result
 from training.launch import environment
 from training.launch.environment import SECRET
-from training.launch.ray.submit import TOKEN, is_here
+from training.launch.ray.jobs_api import TOKEN, is_here
 
 
 class RayJobRun(TrainingRun, module="ray", name="Run"):

@@ -20,8 +20,9 @@ from training.contract.workload import recipe_of
 from training.launch.environment import SECRET
 from training.launch.pod import log_result
 from training.launch.ray import submit
+from training.launch.ray.jobs_api import TOKEN, JobsApi, SubmitError, patiently
 from training.launch.ray.other_jobs import mark
-from training.launch.ray.submit import TOKEN, JobsApi, SubmitError, Whose, patiently
+from training.launch.ray.submit import Whose
 
 
 def main() -> None:

@@ -18,9 +18,9 @@ from tests import unreachable
 from tests.golden import Wording
 from tests.unit.fake_ray import MODULES, PYTHON, TOKEN, FakeRay, serving
 from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems
-from training.launch.ray import submit
+from training.launch.ray import jobs_api
+from training.launch.ray.jobs_api import is_here
 from training.launch.ray.other_jobs import mark
-from training.launch.ray.submit import is_here
 
 SCRIPT = {"workload": "script", "script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"}
 FACTS = machine(stack="theirs", secret=frozenset({"rayToken"}))
@@ -38,8 +38,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for level in ("info", "warn"):
         monkeypatch.setattr(pulumi.log, level, lambda text, level=level: lines.append(f"{level}: {text}"))
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    monkeypatch.setattr(submit, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(jobs_api, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(jobs_api, "PATIENCE_SECONDS", 0.1)
     return lines
 
 
@@ -364,8 +364,8 @@ def test_the_secrets_of_a_run_go_by_its_environment() -> None:
     provider = RayJobRunProvider()
 
     given = provider.variables({"token": TOKEN, "secretEnvironment": "{}"})
-    assert {submit.TOKEN: TOKEN, "TRAINING_SECRET_ENVIRONMENT": "{}"}.items() <= given.items()
-    assert not {submit.TOKEN, "TRAINING_SECRET_ENVIRONMENT"} & provider.variables({}).keys()
+    assert {jobs_api.TOKEN: TOKEN, "TRAINING_SECRET_ENVIRONMENT": "{}"}.items() <= given.items()
+    assert not {jobs_api.TOKEN, "TRAINING_SECRET_ENVIRONMENT"} & provider.variables({}).keys()
     assert bundle.LEAST_RAY == (2, 54)
 
 

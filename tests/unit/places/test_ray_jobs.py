@@ -14,9 +14,9 @@ from tests.unit.results import make_result
 from training.contract.codec import ResultError
 from training.contract.recipe import Recipe, canonical
 from training.launch.pod import log_result
-from training.launch.ray import job_entry, submit
+from training.launch.ray import job_entry, jobs_api, submit
+from training.launch.ray.jobs_api import JobsApi
 from training.launch.ray.other_jobs import mark
-from training.launch.ray.submit import JobsApi
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 
@@ -85,7 +85,7 @@ def test_a_run_is_submitted_and_its_result_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Under its folder's name, as the measurement's own; the log is shown without the result."""
-    monkeypatch.setattr(submit, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(jobs_api, "POLL_SECONDS", 0.01)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     folder = _made(tmp_path, "baseline-1-20260101T000000Z-abcdef")
     name = f"theirs-{folder.name}"

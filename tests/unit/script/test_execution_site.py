@@ -19,7 +19,7 @@ from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET_FILE, SECRET_NAMES
 from training.launch.foreign_command import End
 from training.launch.rendezvous import Rendezvous
-from training.workloads.script import execution_site, package
+from training.workloads.script import execution_site, package, rank_exchange
 from training.workloads.script.observe import in_pod, state
 from training.workloads.script.observe.in_pod import STORE
 from training.workloads.script.recipe import ScriptRecipe
@@ -251,24 +251,24 @@ def test_a_rank_that_says_nothing_is_named(
     wording: Wording, pod: Somewhere, monkeypatch: pytest.MonkeyPatch, stranger_says: bytes
 ) -> None:
     """Whatever somebody else says at that port, and however much."""
-    monkeypatch.setattr(execution_site, "WAIT_SECONDS", 0.5)
-    monkeypatch.setattr(execution_site, "MOST_BYTES", 500)
+    monkeypatch.setattr(rank_exchange, "WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(rank_exchange, "MOST_BYTES", 500)
     port = free_port()
     place = execution_site.RankPod(pod.request(), Rendezvous([f"127.0.0.1:{port - 1}", "x:1"], 0))
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(stranger_says)
 
-    with pytest.raises(execution_site.ApartError, match=r"^rank 1 ") as refused:
+    with pytest.raises(rank_exchange.ApartError, match=r"^rank 1 ") as refused:
         place.seen(pod.folder)
     wording("script", str(refused.value))
 
 
 def test_a_rank_that_did_too_much_says_so(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 0 would never take it, and both would wait."""
-    monkeypatch.setattr(execution_site, "MOST_BYTES", 500)
+    monkeypatch.setattr(rank_exchange, "MOST_BYTES", 500)
     (pod.folder / "rank-1-7.json").write_text(json.dumps(did(1, 2)))
 
-    with pytest.raises(execution_site.ApartError, match=r"\brank 1 .* 500$"):  # not prose: a pattern
+    with pytest.raises(rank_exchange.ApartError, match=r"\brank 1 .* 500$"):  # not prose: a pattern
         execution_site.RankPod(pod.request(), Rendezvous(["127.0.0.1:1", "127.0.0.1:2"], 1)).seen(pod.folder)
 
 

@@ -13,8 +13,8 @@ from tools.jobs import __main__ as jobs
 from tools.look import cluster, dashboard, doctor, ray_cluster, status
 from tools.setup.project import STACKS, ToolError
 from tools.stack import config as stack_config
+from training.launch.ray.jobs_api import TOKEN as VARIABLE
 from training.launch.ray.other_jobs import mark
-from training.launch.ray.submit import TOKEN as VARIABLE
 
 
 @pytest.fixture

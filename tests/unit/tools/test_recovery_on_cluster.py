@@ -32,8 +32,8 @@ from tools.stack import settings as stack_settings
 from training.contract import progress
 from training.contract.recipe import canonical
 from training.launch.pod import log_result
+from training.launch.ray.jobs_api import JobsApi
 from training.launch.ray.other_jobs import mark, running_others
-from training.launch.ray.submit import JobsApi
 from training.launch.storage.checkpoint_store import InStorage, seal
 from training.launch.storage.run_storage import Storage
 

@@ -13,7 +13,7 @@ from tools.setup import project
 from training.contract import progress
 from training.contract.printable import printable
 from training.launch.ray import other_jobs, submit
-from training.launch.ray.submit import JobsApi, SubmitError
+from training.launch.ray.jobs_api import JobsApi, SubmitError
 
 EVIL = "a\x1b]52;c;cm0gLXJm\x07b\x1b]0;title\x07\x1b[2J\x9b2J\x08\u202ec\r\ud83d"
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

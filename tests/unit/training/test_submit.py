@@ -17,15 +17,16 @@ from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from training.contract.clock import Stamp
 from training.launch import entry
 from training.launch.environment import FILES
-from training.launch.ray import submit
+from training.launch.ray import jobs_api, submit
+from training.launch.ray.jobs_api import JobsApi, SubmitError
 from training.launch.ray.other_jobs import mark
-from training.launch.ray.submit import JobsApi, OthersError, SubmitError
+from training.launch.ray.submit import OthersError
 
 
 @pytest.fixture(autouse=True)
 def _in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(jobs_api, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(jobs_api, "PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr("signal.signal", lambda *_: None)
 
 
@@ -104,7 +105,7 @@ def test_a_pod_asks_its_cluster_by_no_proxy(monkeypatch: pytest.MonkeyPatch) -> 
     made: list[bool] = []
     monkeypatch.setattr(submit, "JobsApi", lambda *_, direct=False: made.append(direct))
     monkeypatch.setattr(submit, "run", lambda *_: None)
-    monkeypatch.setenv(submit.TOKEN, TOKEN)
+    monkeypatch.setenv(jobs_api.TOKEN, TOKEN)
     flags = ["--address=http://head:8265", "--submission-id=a", "--stack=ci", "--", "--epochs=1"]
     monkeypatch.setattr("sys.argv", ["submit", *flags])
 
@@ -220,7 +221,7 @@ def test_a_job_that_can_t_be_followed_any_more_is_ended(
     heard: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would keep the CPUs of a cluster that others use, too; where the head hears nothing, the line does it."""
-    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(jobs_api, "PATIENCE_SECONDS", 0.05)
     ray = FakeRay(submitted=["RUNNING"])
     answer = ray.answer
 
@@ -239,7 +240,7 @@ def test_a_job_that_can_t_be_followed_any_more_is_ended(
 
 def test_a_package_over_the_limit_is_not_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Ray's dashboard would refuse it after it was sent; bytes and a file alike."""
-    monkeypatch.setattr(submit, "MOST_PACKAGE_BYTES", 2**20)
+    monkeypatch.setattr(jobs_api, "MOST_PACKAGE_BYTES", 2**20)
     large = tmp_path / "large.zip"
     large.write_bytes(b"0" * (2 * 2**20))
     ray = FakeRay()
@@ -306,7 +307,7 @@ def test_a_busy_head_is_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_head_that_is_gone_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a minute the run has failed."""
-    monkeypatch.setattr(submit, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(jobs_api, "PATIENCE_SECONDS", 0.05)
     with serving(FakeRay()) as address:
         pass
 
@@ -319,7 +320,7 @@ def test_without_the_cluster_s_token_it_is_said_that_the_cluster_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the lines that make it again: the token goes with a RayCluster that somebody deletes."""
-    monkeypatch.delenv(submit.TOKEN, raising=False)
+    monkeypatch.delenv(jobs_api.TOKEN, raising=False)
     flags = ["--address=http://127.0.0.1:9", "--submission-id=a", "--stack=ci", "--", "--epochs=1"]
     monkeypatch.setattr("sys.argv", ["submit", *flags])
 

@@ -12,12 +12,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from training.contract.clock import process_start
 from training.contract.provenance import NODE, PROJECT
@@ -31,7 +29,7 @@ from training.launch.pod.unpacked_modules import RAYS_PACKAGES
 from training.launch.rendezvous import Rendezvous
 from training.launch.usage import container_cpu_since
 from training.machine.ports import held_ports
-from training.workloads.script import commands, observations, package, python_environment
+from training.workloads.script import commands, observations, package, python_environment, rank_exchange
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
 from training.workloads.script.observations import Observation
@@ -47,12 +45,6 @@ OVERRIDE = "RAY_OVERRIDE_JOB_RUNTIME_ENV"
 RAYS_OWN = "RAY_"
 """Prefix of Ray's variables, by which a script would join the cluster that runs it as a job."""
 UNHELD = "Ray counts the CPUs that it reserves, and holds no process to them"
-WAIT_SECONDS = 7 * 86_400.0
-"""Time limit for the observations of all ranks, longer than any run: a rank that fails, or the deadline, ends the Job
-and so this pod."""
-ANSWER_SECONDS = 10.0
-MOST_BYTES = 256 * 2**20
-"""Largest observation of a rank that rank 0 accepts; a million steps take about 50 MiB."""
 RAY_SECONDS = 180.0
 """Time limit for Ray's answer after a run: each of its nodes starts a worker, on a part of a CPU."""
 RENDEZVOUS = {
@@ -64,10 +56,6 @@ RENDEZVOUS = {
     "ray-lightgbm": variables.booster,
 }
 """Functions that return the variables of a rank of `native`, by kind of script, from all addresses and its rank."""
-
-
-class ApartError(ValueError):
-    """Ranks did not come together; the message says which."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,9 +192,9 @@ class RankPod(Pod):
         """Return the observations of all ranks in rank 0; None in the others, which send theirs to it."""
         own = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("rank-*.json"))]
         if self._listener is None:
-            _bring(self._meeting, {"rank": self._cluster.rank, "observations": own})
+            rank_exchange.bring(self._meeting, {"rank": self._cluster.rank, "observations": own})
             return None
-        others = _received(self._listener, set(range(1, len(self._cluster.addresses))))
+        others = rank_exchange.received(self._listener, set(range(1, len(self._cluster.addresses))))
         return sorted(map(observations.parse, [*own, *others]), key=lambda observation: observation.rank)
 
 
@@ -338,63 +326,3 @@ def _resolved(address: str) -> str:
     """`host:port` with the host's own address; every rank's name resolves when the first begins."""
     host, _, port = address.rpartition(":")
     return f"{socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]}:{port}"
-
-
-def _bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
-    """Give rank 0 what this rank did. Raises ApartError when it does not take it."""
-    deadline, content = time.monotonic() + WAIT_SECONDS, json.dumps(what).encode()
-    if len(content) > MOST_BYTES:
-        raise ApartError(f"what rank {what['rank']} did takes {len(content)} bytes, more than {MOST_BYTES}")
-    while time.monotonic() < deadline:
-        try:
-            with socket.create_connection(meeting, ANSWER_SECONDS) as connection:
-                connection.sendall(content)
-                connection.shutdown(socket.SHUT_WR)
-                connection.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
-                if connection.recv(1):
-                    return
-        except OSError:
-            pass  # it has ended, or has not started
-        time.sleep(0.5)
-    raise ApartError(f"rank 0 at {meeting[0]} did not take what rank {what['rank']} did")
-
-
-def _received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]]:
-    """Receive the observations of these ranks. Raises ApartError with those that did not send theirs."""
-    observations_of_ranks: list[dict[str, Any]] = []
-    deadline = time.monotonic() + WAIT_SECONDS
-    with listener:
-        while missing:
-            listener.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                connection, _ = listener.accept()
-            except TimeoutError:
-                ranks = ", ".join(map(str, sorted(missing)))
-                raise ApartError(f"rank {ranks} did not send its observations within {WAIT_SECONDS:.0f} s") from None
-            brought = _taken(connection)
-            if brought.get("rank") in missing:
-                missing.remove(brought["rank"])
-                observations_of_ranks += brought["observations"]
-    return observations_of_ranks
-
-
-def _taken(connection: socket.socket) -> dict[str, Any]:
-    """Return what a rank sends; {} from a stranger, or a rank that was cut off and retries."""
-    connection.settimeout(ANSWER_SECONDS)
-    try:
-        with connection, connection.makefile("rb") as stream:
-            brought = json.loads(stream.read(MOST_BYTES))
-            if not _is_of_a_rank(brought):
-                return {}
-            connection.sendall(b"1")
-            return dict(brought)
-    except (OSError, ValueError, RecursionError):
-        return {}
-
-
-def _is_of_a_rank(brought: Any) -> bool:
-    return (
-        isinstance(brought, dict)
-        and isinstance(brought.get("rank"), int)
-        and isinstance(brought.get("observations"), list)
-    )

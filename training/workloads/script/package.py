@@ -1,6 +1,6 @@
 """A folder, or the files of a script, as a package for pods: a zip whose bytes follow from names and contents alone.
 
-Standard library only. Sending it is not its business (`training.launch.ray.submit.JobsApi.upload`).
+Standard library only. Sending it is not its business (`training.launch.ray.jobs_api.JobsApi.upload`).
 """
 
 import io

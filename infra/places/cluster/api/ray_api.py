@@ -12,9 +12,9 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.port_forward import connection
 from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT, HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
-from training.launch.ray import submit
+from training.launch.ray import jobs_api
+from training.launch.ray.jobs_api import JobsApi
 from training.launch.ray.other_jobs import is_of_measurement, is_unfinished, job_name, running_others
-from training.launch.ray.submit import JobsApi
 
 SECONDS = 10
 ATTEMPTS, PAUSE_SECONDS = 3, 5
@@ -73,7 +73,7 @@ class ForwardedJobs(JobsApi):
                 socket.settimeout(SECONDS if content is None else UPLOAD_SECONDS)
                 dashboard = http.client.HTTPConnection("localhost", DASHBOARD_PORT)
                 dashboard.sock = socket
-                dashboard.request(method, path, content, submit.headers(token) | {"Connection": "close"})
+                dashboard.request(method, path, content, jobs_api.headers(token) | {"Connection": "close"})
                 answer = dashboard.getresponse()
                 body = answer.read()
         except (KubeError, ApiException, OSError, http.client.HTTPException) as error:
