@@ -7,6 +7,7 @@ The state holds the provider pickled by reference: this module and its class kee
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pulumi
@@ -125,7 +126,7 @@ def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[
     chosen = next((each for each in classes if each["metadata"]["name"] == name), None)
     if claim is not None:
         whole = [*_foreign(claim, stack, namespace), *_on_its_way(claim, stack)]
-        refusals = [*whole, *_of_another_class(claim, wanted), *_size(claim, wanted, chosen)]
+        refusals = [*whole, *_of_another_class(claim, wanted), *_size(claim, wanted, chosen, namespace)]
         return [*refusals, *_not_shared(claim["spec"]["accessModes"], wanted, namespace)]
     return [*_no_class(chosen, name, classes), *(_single_node(chosen) if wanted.by_many_nodes and chosen else [])]
 
@@ -195,16 +196,24 @@ def _of_another_class(claim: Mapping[str, Any], wanted: Claim) -> Refusals:
     ]
 
 
-def _size(claim: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | None) -> Refusals:
-    read = quantity("0").parse
-    has = claim["spec"]["resources"]["requests"]["storage"]
-    if read(wanted.size).bytes < read(has).bytes:
-        return [(f"the claim {CLAIM} has {has}, and claims cannot shrink", (set_line("storageSize", has),))]
-    if read(wanted.size).bytes > read(has).bytes and not (chosen or {}).get("allowVolumeExpansion"):
-        name = claim["spec"].get("storageClassName")
-        why = f"the claim {CLAIM} has {has}, and its StorageClass {name} does not allow expansion"
-        return [(why, (set_line("storageSize", has),))]
-    return []
+def _size(claim: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | None, namespace: str) -> Refusals:
+    from kubernetes.utils import parse_quantity
+
+    text = claim["spec"]["resources"]["requests"]["storage"]
+    size, wanted_size = parse_quantity(text), parse_quantity(wanted.size)
+    if wanted_size == size or (wanted_size > size and (chosen or {}).get("allowVolumeExpansion")):
+        return []
+    name = claim["spec"].get("storageClassName")
+    why = "claims cannot shrink" if wanted_size < size else f"its StorageClass {name} does not allow expansion"
+    return [(f"the claim {CLAIM} has {text}, and {why}", (_line_that_keeps(text, int(size), namespace),))]
+
+
+def _line_that_keeps(text: str, size_bytes: int, namespace: str) -> str:
+    """Return the line for a claim's own size, in units that `storageSize` has; for another claim if it allows none."""
+    for each in (text, f"{size_bytes / 2**30:.15g}Gi"):
+        with suppress(ValueError):
+            return set_line("storageSize", quantity("1Mi").parse(each).text)
+    return set_line("namespace", f"{namespace}-2")
 
 
 def _not_shared(modes: list[str], wanted: Claim, namespace: str) -> Refusals:

@@ -112,6 +112,24 @@ def test_one_that_can_t_be_had_so_is_refused(
     assert before == str(cluster.api.objects)
 
 
+@pytest.mark.parametrize(
+    ("size", "line"),
+    [
+        ("1e12", "storageSize 931.322574615479Gi"),
+        ("64Ti", "storageSize 64Ti"),
+        ("1Pi", f"namespace {NAMESPACE}-2"),
+        ("2E", f"namespace {NAMESPACE}-2"),
+    ],
+)
+def test_a_size_is_read_as_a_cluster_writes_it(cluster: Cluster, size: str, line: str) -> None:
+    """In units and numbers that no setting has; the line is one that the settings take."""
+    cluster.has(wanted(size))
+
+    ((_, ways),) = cluster.refusals(wanted("10Gi"))
+
+    assert (f"pulumi config set {line}",) == ways
+
+
 def test_one_of_another_stack_stays_as_it_is(cluster: Cluster, wording: Wording) -> None:
     """And is named."""
     cluster.has(wanted(), stack="theirs")
