@@ -21,7 +21,6 @@ LATE = {
     ("tools.stack.followed", "*"): "rich, where a terminal shows a screen",
     ("tools.stack.recovery", "tools.look.update"): "pulumi, after an update that was killed",
     ("infra.settings.draft", "infra.settings.removed"): "keys that are gone, where one of them is set",
-    ("training.launch.tuned_ray", "training.launch.tuned_trainer"): "Ray Train's private modules",
 }
 """Which module may import which inside a function, and why."""
 

@@ -64,7 +64,7 @@ def test_flags_are_those_that_the_entry_point_reads(arm: str) -> None:
 
     assert ("training.launch.pod.run", arm) == (module, own)
     assert DATA == request.dataset_path
-    assert ALL_ARMS[arm].settings(RECIPE) == ALL_ARMS[arm].settings(request.recipe)
+    assert ARMS[arm].settings(RECIPE) == ARMS[arm].settings(request.recipe)
 
 
 def test_the_ray_arm_submits_under_the_job_s_name() -> None:
