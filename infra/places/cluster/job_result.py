@@ -8,7 +8,9 @@ The state holds the provider pickled by reference: this module and its class kee
 import json
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource
 
 from infra.places.cluster.api import kube, ray_api
 from infra.places.cluster.api.kube import KubeError
-from infra.places.cluster.api.ray_start import with_cluster_start
+from infra.places.cluster.manifests import ray_cluster
 from infra.programs import UserError
 from infra.provider import Provider, changed
 from training.contract import result
@@ -30,6 +32,9 @@ INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 LOG_SECONDS = 60.0
 """The time without a byte of a log: the kubelet of a busy node is slow."""
+PROVISIONED = "RayClusterProvisioned"
+"""KubeRay's condition that all pods were ready for the first time; it never changes afterwards."""
+REASON = "rayClusterStartSeconds"
 
 
 class NoResultError(UserError):
@@ -143,3 +148,32 @@ def _again(props: dict[str, Any]) -> str:
         f"To repeat this run:  pulumi up --target-replace '{props['jobUrn']}' --target-dependents\n"
         f"To collect the cluster's state in one archive:  STACK={props['stack']} make diagnose"
     )
+
+
+def with_cluster_start(run_result: result.TrainingResult, kubeconfig: str, namespace: str) -> result.TrainingResult:
+    """Add the cluster's start-up time to the result of a Ray run, or the reason why it is unknown. Fails no run."""
+    if run_result.ray_head is None:
+        return run_result
+    try:
+        path = f"/apis/{ray_cluster.API_VERSION}/namespaces/{namespace}/rayclusters/{ray_cluster.NAME}"
+        seconds = start_seconds(json.loads(kube.read(kube.connect(kubeconfig), path)))
+    except (KubeError, ValueError) as error:
+        return replace(run_result, reasons=run_result.reasons | {REASON: f"the RayCluster could not be read: {error}"})
+    return replace(run_result, ray_head=replace(run_result.ray_head, cluster_start_seconds=seconds))
+
+
+def start_seconds(cluster: Mapping[str, Any]) -> float:
+    """Return the seconds from the creation of a RayCluster to its first readiness, whole ones as Kubernetes keeps them.
+
+    Raises ValueError if its status does not say.
+    """
+    conditions = cluster.get("status", {}).get("conditions", [])
+    ready = [each for each in conditions if each.get("type") == PROVISIONED and each.get("status") == "True"]
+    created = cluster.get("metadata", {}).get("creationTimestamp")
+    if not ready or not created:
+        raise ValueError(f"it has no condition {PROVISIONED}")
+    return (_time(ready[0]["lastTransitionTime"]) - _time(created)).total_seconds()
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from infra.places.cluster.api import ray_start
+from infra.places.cluster import job_result
 from tests.unit.kube_api import NAMESPACE, Api, serving
 from tests.unit.results import make_context, make_result, make_runs, replaced
 from training.contract.result import RayHead, TrainingResult
@@ -34,7 +34,7 @@ def raycluster(**condition: str) -> dict[str, Any]:
 
 def with_start(cluster: tuple[Api, str]) -> TrainingResult:
     """The result of a Ray run after its cluster was asked."""
-    return ray_start.with_cluster_start(FOUND, cluster[1], NAMESPACE)
+    return job_result.with_cluster_start(FOUND, cluster[1], NAMESPACE)
 
 
 def test_the_start_is_from_creation_until_all_pods_were_ready_first(cluster: tuple[Api, str]) -> None:
@@ -45,7 +45,7 @@ def test_the_start_is_from_creation_until_all_pods_were_ready_first(cluster: tup
     assert head is not None
     assert 95.0 == head.cluster_start_seconds
     assert [f"GET /apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters/ray-training-cluster"] == cluster[0].asked
-    assert make_result("native") == ray_start.with_cluster_start(make_result("native"), cluster[1], NAMESPACE)
+    assert make_result("native") == job_result.with_cluster_start(make_result("native"), cluster[1], NAMESPACE)
     assert 1 == len(cluster[0].asked)
 
 

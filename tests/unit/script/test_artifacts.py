@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from training.launch.storage.run_storage import Storage
-from training.workloads.script import artifacts
+from training.workloads.script import left_files
 from training.workloads.script.recipe import patterns
 
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_matches_is_kept_with_its_digest(folder: Path, tmp_path: Path) -> None:
     """Once, though two patterns name it."""
-    kept = artifacts.keep(folder, ["train/checkpoint_*/*.pt", "**/model.pt"], str(tmp_path / "kept"))
+    kept = left_files.keep(folder, ["train/checkpoint_*/*.pt", "**/model.pt"], str(tmp_path / "kept"))
 
     assert ["artifacts/train/checkpoint_1/model.pt", "artifacts/train/checkpoint_2/model.pt"] == [
         one.path for one in kept
@@ -38,7 +38,7 @@ def test_a_file_comes_back_whatever_its_name_ends_in(folder: Path, tmp_path: Pat
     """A download's and an archive's parts, too: what the result names is in storage."""
     (folder / "archive.part").write_text("half")
 
-    kept = artifacts.keep(folder, ["*.part"], str(tmp_path / "kept"))
+    kept = left_files.keep(folder, ["*.part"], str(tmp_path / "kept"))
 
     assert [one.path for one in kept] == list(Storage.at(str(tmp_path / "kept")).names()) == ["artifacts/archive.part"]
 
@@ -49,7 +49,7 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path) 
     (folder / "away.pt").symlink_to(tmp_path / "secret.pt")
     (folder / "best.pt").symlink_to(folder / "train/checkpoint_2/model.pt")
 
-    kept = artifacts.keep(folder, ["*.pt"], str(tmp_path / "kept"))
+    kept = left_files.keep(folder, ["*.pt"], str(tmp_path / "kept"))
 
     assert ["artifacts/best.pt"] == [one.path for one in kept]
     assert "train/checkpoint_2/model.pt" == (tmp_path / "kept/artifacts/best.pt").read_text()

@@ -1,5 +1,10 @@
-"""The CNN of the exercise, in Keras. Building only: no training, no strategy."""
+"""The models, in Keras: the CNN of the exercise, and ResNet-50. Building only: no training, no strategy.
 
+ResNet-50 is as He et al. 2015 (https://arxiv.org/abs/1512.03385) has it, with the stride in a block's 3×3 convolution,
+as is usual since. tf-keras' own can't have batch statistics over all workers, nor a seed for each of its weights.
+"""
+
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -10,6 +15,9 @@ MOMENTUM = 0.9
 """Momentum of batch normalisation's moving averages: Keras' 0.99 needs hundreds of steps before they mean anything."""
 DROPOUT = (0.2, 0.3, 0.4)
 DENSE_DROPOUT = 0.5
+BLOCKS = (3, 4, 6, 3)
+WIDTH = 64
+EXPANSION = 4
 
 
 def build_cnn(width: int, shape: Shape) -> Any:
@@ -39,3 +47,48 @@ def build_cnn(width: int, shape: Shape) -> Any:
     # float32 whatever the compute type: the loss of bfloat16 logits would be too coarse
     outputs = layers.Dense(shape.classes, kernel_initializer=initializer(), dtype="float32")(hidden)
     return tf.keras.Model(inputs, outputs, name="cnn")
+
+
+def build_resnet50(shape: Shape) -> Any:
+    """Input (n, side, side, 3) floats from 0 to 1; output (n, classes) float32 logits. Initial weights: the seed's."""
+    layers, builder = tf.keras.layers, _Builder(shape)
+    inputs = tf.keras.Input((shape.side, shape.side, 3))
+    hidden = layers.ReLU()(builder.convolved(inputs, WIDTH, 7, 2))
+    hidden = layers.MaxPooling2D(3, 2, padding="same")(hidden)
+    for stage, blocks in enumerate(BLOCKS):
+        for block in range(blocks):
+            hidden = builder.block(hidden, WIDTH * 2**stage, 2 if stage and not block else 1)
+    outputs = builder.logits(layers.GlobalAveragePooling2D()(hidden), shape.classes)
+    return tf.keras.Model(inputs, outputs, name="resnet50")
+
+
+class _Builder:
+    """Layers with a seed of their own each."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._synchronized = shape.synchronized
+        self._seeds: Iterator[int] = iter(range(shape.seed * 1000, shape.seed * 1000 + 1000))
+
+    def convolved(self, tensor: Any, width: int, size: int, stride: int = 1, gamma: str = "ones") -> Any:
+        """A convolution, normalised."""
+        layers = tf.keras.layers
+        convolution = layers.Conv2D(
+            width, size, stride, padding="same", use_bias=False,
+            kernel_initializer=tf.keras.initializers.HeNormal(seed=next(self._seeds)),
+        )  # fmt: skip
+        normal = layers.BatchNormalization(momentum=MOMENTUM, gamma_initializer=gamma, synchronized=self._synchronized)
+        return normal(convolution(tensor))
+
+    def block(self, tensor: Any, width: int, stride: int) -> Any:
+        """A bottleneck: 1×1, 3×3 and 1×1, beside what passes by. It begins as that alone: Goyal et al. 2017, 5.1."""
+        relu, out = tf.keras.layers.ReLU, width * EXPANSION
+        beside = tensor if tensor.shape[-1] == out else self.convolved(tensor, out, 1, stride)
+        hidden = relu()(self.convolved(tensor, width, 1))
+        hidden = relu()(self.convolved(hidden, width, 3, stride))
+        hidden = self.convolved(hidden, out, 1, gamma="zeros")
+        return relu()(tf.keras.layers.Add()([hidden, beside]))
+
+    def logits(self, tensor: Any, classes: int) -> Any:
+        """Return float32 logits with any compute type: the loss of bfloat16 logits would be too coarse."""
+        initializer = tf.keras.initializers.GlorotUniform(seed=next(self._seeds))
+        return tf.keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32")(tensor)

@@ -150,6 +150,6 @@ def cnn_double(shape: Shape) -> Any:
 @model("resnet50")
 def resnet50(shape: Shape) -> Any:
     """ResNet-50, 25.6 M parameters with 1000 classes, for images from 64 pixels a side up. Source: He et al. 2015."""
-    from training.workloads.cnn.resnet import build_resnet50
+    from training.workloads.cnn.model import build_resnet50
 
     return build_resnet50(shape)

@@ -22,8 +22,7 @@ from training.launch.environment import secrets_of, short_folder
 from training.launch.foreign_command import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
-from training.workloads.script import commands, left, summary
-from training.workloads.script.artifacts import keep
+from training.workloads.script import commands, left_files, summary
 from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
 from training.workloads.script.execution_site import Invocation, here
@@ -67,7 +66,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         )
         environment = place.variables(invocation)
         printed = _Printed({**place.secret, **secrets_of(os.environ)})
-        usage, killed, before = Usage(), cgroup.memory_kills(), left.look(commands.folder(resolved.script))
+        usage, killed, before = Usage(), cgroup.memory_kills(), left_files.look(commands.folder(resolved.script))
         end = foreign_command.run(
             command.command, str(commands.folder(resolved.script)), environment, place.cpus(command), printed.pass_on
         )
@@ -87,7 +86,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     shutil.rmtree(own, ignore_errors=True)
     if seen is None:
         return None
-    files = tuple(left.since(before, commands.folder(resolved.script)))
+    files = tuple(left_files.since(before, commands.folder(resolved.script)))
     ended_run = summary.EndedRun(
         resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files
     )
@@ -123,7 +122,7 @@ def _kept(recipe: ScriptRecipe, folder: Path, request: Request) -> list[Artifact
     """Copy the artifacts of the script's own folder to storage."""
     if not recipe.artifacts:
         return []
-    kept = keep(folder, patterns(recipe.artifacts), request.storage)
+    kept = left_files.keep(folder, patterns(recipe.artifacts), request.storage)
     if not kept:
         text = f"artifacts: nothing that the script left in {{storage}} matches {recipe.artifacts}"
         Progress(request.result.parent).write("note", text=text)
