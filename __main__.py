@@ -9,7 +9,7 @@ from infra.settings import settings
 config = settings.load(places.choose)
 for warning in config.warnings:
     pulumi.log.warn(warning)
-if config.budget_minutes:
+if config.run.budget_minutes:
     from infra import budget
 
     for warning in budget.warnings(config):

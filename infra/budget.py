@@ -11,7 +11,7 @@ from pathlib import Path
 from compare.intervals import CONFIDENCE, t_quantile
 from infra import run_history
 from infra.estimate import Estimate, Range, Wanted, estimate, wanted
-from infra.settings.draft import set_line
+from infra.settings.problem import set_line
 from infra.settings.settings import Settings
 from training.contract.arms import NATIVE, WIDE
 from training.contract.provenance import PROJECT
@@ -41,7 +41,7 @@ class Change:
 
 def seconds_of(settings: Settings) -> float | None:
     """Return the budget in seconds; None if the settings set none."""
-    return None if settings.budget_minutes is None else 60.0 * settings.budget_minutes
+    return None if settings.run.budget_minutes is None else 60.0 * settings.run.budget_minutes
 
 
 def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
@@ -58,10 +58,10 @@ def advice(settings: Settings, request: Wanted, known: Sequence[Timed], estimate
     """Say that the measurement fits its budget, or what to leave out; the settings have a budget."""
     budget = seconds_of(settings) or math.inf
     if estimated.total.high <= budget:
-        return [f"that is within budgetMinutes {settings.budget_minutes}"]
+        return [f"that is within budgetMinutes {settings.run.budget_minutes}"]
     first = (
         f"a whole measurement will probably take {estimated.total}: more than budgetMinutes"
-        f" {settings.budget_minutes} (runs that have a result are not repeated)"
+        f" {settings.run.budget_minutes} (runs that have a result are not repeated)"
     )
     enough = changes(settings, request, known)
     fits = [change for change in enough if change.total.high <= budget]

@@ -101,7 +101,7 @@ def wanted(settings: Settings) -> Wanted:
     own = settings.recipe.workers
     sides = [Side(arm=arm, workers=own, name=arm) for arm in settings.arms]
     sides += [Side(arm=RAY.name, workers=n, name=f"{RAY.name} with {n}") for n in settings.workers_curve]
-    return Wanted(recipe=settings.recipe, sides=tuple(sides), repeats=settings.repeats)
+    return Wanted(recipe=settings.recipe, sides=tuple(sides), repeats=settings.run.repeats)
 
 
 def runs_of(side: Side, request: Wanted, known: Sequence[Timed]) -> list[Timed]:

@@ -45,14 +45,14 @@ def context_of(settings: Settings, place: RayReserve) -> Context:
     return Context(
         recipe=settings.recipe,
         target=settings.target,
-        repeats=settings.repeats,
+        repeats=settings.run.repeats,
         arms=settings.arms,
         curve=settings.workers_curve,
         absent=settings.absent_arms,
         settings=settings.explicit,
         oversubscription=settings.oversubscription,
-        worker_memory_bytes=settings.worker_memory_bytes,
+        worker_memory_bytes=settings.run.worker_memory.bytes,
         ray_overhead=place.beside_workers(settings),
         idle_ray=place.idle_ray(settings),
-        prices=Prices(cpu_hour=settings.price_cpu_hour, gib_hour=settings.price_gib_hour),
+        prices=Prices(cpu_hour=settings.comparison.price_cpu_hour, gib_hour=settings.comparison.price_gib_hour),
     )

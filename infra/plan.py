@@ -73,7 +73,7 @@ def plan_runs(settings: Settings, place: Surroundings) -> tuple[RunPlan, ...]:
         *((arm, settings.recipe.workers) for arm in settings.arms),
         *((RAY.name, n) for n in settings.workers_curve),
     ]
-    repeats = range(1, settings.repeats + 1)
+    repeats = range(1, settings.run.repeats + 1)
     drafts = [_draft(settings, *side, repeat) for repeat in repeats for side in in_turn(sides, repeat)]
     context, parts = _context(settings, place), _parts(settings, place, drafts)
     measurement = _hash(context | {"arms": parts[: len(sides)]})  # of the first repeat: of all arms, not how often

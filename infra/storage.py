@@ -10,7 +10,8 @@ import sys
 import pulumi
 
 from infra.programs import ProgramError
-from infra.settings.settings import Settings, Storage
+from infra.settings.settings import Settings
+from infra.settings.storage import Storage
 from infra.storage_role import assumed
 from training.contract.provenance import PROJECT
 from training.launch import environment
@@ -23,7 +24,7 @@ def refuse_unusable(settings: Settings) -> None:
     """Refuse storage that cannot be used, with RunError; log its remarks as a warning."""
     assert settings.storage is not None  # noqa: S101 - callers check settings.storage first
     try:
-        known = ask(settings.storage, settings.run_timeout_minutes, data_of(settings))
+        known = ask(settings.storage, settings.run.run_timeout_minutes, data_of(settings))
     except ProgramError as failure:
         raise pulumi.RunError(f"nothing was changed: {failure}") from None
     if known:

@@ -3,15 +3,17 @@ them."""
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from infra.settings.checks import Check, in_storage, is_readable_folder, is_set, lines_for_storage, path_of
-from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.key import CLUSTER, LOCAL, RAY, Key, Target
+from infra.settings.draft import Draft, is_readable_folder
+from infra.settings.key import CLUSTER, LOCAL, RAY, Target, setting
+from infra.settings.problem import Problem, set_line
 from infra.settings.rules import is_in_bucket
 from infra.settings.table import OfWorkload
 from training.contract.rules import boolean, choice, text
+from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.registry import DATASETS
 from training.workloads.cnn.shapes import TEST_FOLDERS, TRAIN_FOLDER
 
@@ -26,42 +28,48 @@ LARGEST_OF_CNN = 128
 A_BUCKET = "s3://my-bucket/training"
 _LEAST_IMAGES = 10
 """The fewest images: with fewer, none is left for validation, which takes every tenth."""
-_KEYS = (
-    Key(
-        name="dataset",
-        rule=choice([AUTO], DATASETS),
-        default=AUTO,
-        help="data set to train on; auto: digits on local and ray without datasetPath, else cifar10",
-    ),
-    Key(
-        name="datasetPath",
-        rule=text("a folder of this machine, or an address in storage"),
+
+
+@dataclass(frozen=True, kw_only=True)
+class CnnSettings:
+    """The keys of the CNN in addition to its recipe."""
+
+    dataset: str = setting(
+        AUTO,
+        choice([AUTO], DATASETS),
+        "data set to train on; auto: digits on local and ray without datasetPath, else cifar10",
+    )
+    dataset_path: str | None = setting(
+        "",
+        text("a folder of this machine, or an address in storage"),
+        "where imagefolder's images are, or CIFAR-10's files if they are not to be downloaded: a folder, s3://…, "
+        "gs://…, or /storage/… of a claim",
         example="data/cifar-10-batches-py",
         derived="none",
-        help="where imagefolder's images are, or CIFAR-10's files if they are not to be downloaded: a folder, s3://…, "
-        "gs://…, or /storage/… of a claim",
-    ),
-    Key(
-        name="rayDashboard",
-        rule=boolean(),
-        default="false",
-        targets=LOCAL,
-        help="start Ray's dashboard on loopback during a ray run",
-    ),
-)
+    )
+    ray_dashboard: bool = setting(
+        "false", boolean(), "start Ray's dashboard on loopback during a ray run", targets=LOCAL
+    )
 
 
-def dataset_of(draft: Draft) -> str:
+@dataclass(frozen=True, kw_only=True)
+class CnnDraft(Draft):
+    """The settings of a stack that trains the CNN, not checked yet."""
+
+    recipe: CnnRecipe
+    own: CnnSettings
+
+
+def dataset_of(draft: CnnDraft) -> str:
     """Return the data set, `auto` resolved."""
-    name = str(draft["dataset"])
-    if name != AUTO:
-        return name
-    return "cifar10" if draft["datasetPath"] else AUTO_DATASETS[draft.target]
+    if draft.own.dataset != AUTO:
+        return draft.own.dataset
+    return "cifar10" if draft.own.dataset_path else AUTO_DATASETS[draft.target]
 
 
-def _images(draft: Draft) -> int:
+def _images(draft: CnnDraft) -> int:
     """Return the number of images before validation is split off; 0 if only the data set's loader knows it."""
-    return int(draft["trainImages"] or DATASETS[dataset_of(draft)].train_images)
+    return draft.recipe.train_images or DATASETS[dataset_of(draft)].train_images
 
 
 def _after_validation(images: int) -> int:
@@ -70,8 +78,8 @@ def _after_validation(images: int) -> int:
     return images - images // 10
 
 
-def _batch_holds_workers(draft: Draft) -> Iterator[Problem]:
-    workers, batch = draft["workers"], draft["globalBatchSize"]
+def _batch_holds_workers(draft: CnnDraft) -> Iterator[Problem]:
+    workers, batch = draft.recipe.workers, draft.recipe.global_batch_size
     if batch < workers:
         yield Problem(
             f"{draft.shown('globalBatchSize')} with {draft.shown('workers')}",
@@ -81,10 +89,10 @@ def _batch_holds_workers(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _images_exist(draft: Draft) -> Iterator[Problem]:
+def _images_exist(draft: CnnDraft) -> Iterator[Problem]:
     name = dataset_of(draft)
     available = DATASETS[name].train_images
-    if available and not DATASETS[name].any_size and draft["trainImages"] > available:
+    if available and not DATASETS[name].any_size and draft.recipe.train_images > available:
         yield Problem(
             draft.shown("trainImages"),
             f"at most {available}, the training images of {name}",
@@ -92,14 +100,14 @@ def _images_exist(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _epoch_has_a_step(draft: Draft) -> Iterator[Problem]:
-    images, batch = _images(draft), draft["globalBatchSize"]
+def _epoch_has_a_step(draft: CnnDraft) -> Iterator[Problem]:
+    images, batch = _images(draft), draft.recipe.global_batch_size
     training = _after_validation(images)
     if not images or (images >= _LEAST_IMAGES and training >= batch):
         return
     enough = _images_for(batch)
     entry = DATASETS[dataset_of(draft)]
-    can_grow = entry.any_size or (draft["trainImages"] and enough <= (entry.train_images or enough))
+    can_grow = entry.any_size or (draft.recipe.train_images and enough <= (entry.train_images or enough))
     more = [set_line("trainImages", enough)] if can_grow else []
     less = [set_line("globalBatchSize", training)] if images >= _LEAST_IMAGES else []
     yield Problem(
@@ -118,11 +126,11 @@ def _images_for(batch: int) -> int:
     return images
 
 
-def _steps_are_timed(draft: Draft) -> Iterator[Problem]:
-    images, warmup = _after_validation(_images(draft)), draft["warmupSteps"]
-    steps = math.ceil(images / draft["globalBatchSize"])
-    total = draft["epochs"] * steps
-    if images < draft["globalBatchSize"] or warmup < total:  # without one full step, another check says so
+def _steps_are_timed(draft: CnnDraft) -> Iterator[Problem]:
+    images, warmup = _after_validation(_images(draft)), draft.recipe.warmup_steps
+    steps = math.ceil(images / draft.recipe.global_batch_size)
+    total = draft.recipe.epochs * steps
+    if images < draft.recipe.global_batch_size or warmup < total:  # without one full step, another check says so
         return
     yield Problem(
         draft.shown("warmupSteps"),
@@ -131,12 +139,12 @@ def _steps_are_timed(draft: Draft) -> Iterator[Problem]:
             set_line("warmupSteps", min(int(draft.keys["warmupSteps"].default), total - 1)),
             set_line("epochs", warmup // steps + 1),
         ),
-        why=f"a run has {total} steps ({draft['epochs']} × {steps}), and only those after the warm-up are timed",
+        why=f"a run has {total} steps ({draft.recipe.epochs} × {steps}), and only those after the warm-up are timed",
     )
 
 
-def _dataset_path_exists(draft: Draft) -> Iterator[Problem]:
-    folder = path_of(draft, "datasetPath")
+def _dataset_path_exists(draft: CnnDraft) -> Iterator[Problem]:
+    folder = draft.path(draft.own.dataset_path)
     if folder and not is_readable_folder(folder):
         yield Problem(
             draft.shown("datasetPath"),
@@ -146,9 +154,9 @@ def _dataset_path_exists(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _data_is_in_its_storage(draft: Draft) -> Iterator[Problem]:
+def _data_is_in_its_storage(draft: CnnDraft) -> Iterator[Problem]:
     """Check that data in storage has the address, the server and the credentials of `storage`."""
-    address, storage = in_storage(draft, "datasetPath"), str(draft["storage"] or "")
+    address, storage = draft.in_storage(draft.own.dataset_path), draft.storage.address or ""
     if not address or draft.target in RAY:
         return
     scheme, is_bucket, _ = address.partition("://")
@@ -159,7 +167,7 @@ def _data_is_in_its_storage(draft: Draft) -> Iterator[Problem]:
             (_without_data(draft),),
         )
     elif is_bucket and not storage.startswith(f"{scheme}://"):
-        let_in = (set_line("storage", A_BUCKET),) if draft.target in LOCAL else lines_for_storage(draft)
+        let_in = (set_line("storage", A_BUCKET),) if draft.target in LOCAL else draft.lines_for_storage()
         lines = let_in if A_BUCKET.startswith(scheme) and not storage else ()
         yield Problem(
             f"{draft.shown('datasetPath')} with {draft.shown('storage')}",
@@ -169,18 +177,18 @@ def _data_is_in_its_storage(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _without_data(draft: Draft) -> str:
+def _without_data(draft: CnnDraft) -> str:
     """Return the line that leaves out `datasetPath`, and the data set that needs it."""
     line = "pulumi config rm datasetPath"
-    return f"{line} && pulumi config rm dataset" if draft["dataset"] == IMAGEFOLDER else line
+    return f"{line} && pulumi config rm dataset" if draft.own.dataset == IMAGEFOLDER else line
 
 
-def _images_are_somewhere(draft: Draft) -> Iterator[Problem]:
+def _images_are_somewhere(draft: CnnDraft) -> Iterator[Problem]:
     """Check that runs can find the images; target ray has a check of its own."""
-    if draft["dataset"] != IMAGEFOLDER or draft.target in RAY:
+    if draft.own.dataset != IMAGEFOLDER or draft.target in RAY:
         return
-    folder = path_of(draft, "datasetPath")
-    if not draft["datasetPath"]:
+    folder = draft.path(draft.own.dataset_path)
+    if not draft.own.dataset_path:
         yield Problem(
             f"{draft.shown('dataset')} with {draft.shown('datasetPath')}",
             "imagefolder with datasetPath",
@@ -196,9 +204,9 @@ def _images_are_somewhere(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _images_are_by_class(draft: Draft) -> Iterator[Problem]:
-    folder = path_of(draft, "datasetPath")
-    if draft["dataset"] != IMAGEFOLDER or folder is None or not is_readable_folder(folder) or draft.target in CLUSTER:
+def _images_are_by_class(draft: CnnDraft) -> Iterator[Problem]:
+    folder = draft.path(draft.own.dataset_path)
+    if draft.own.dataset != IMAGEFOLDER or folder is None or not is_readable_folder(folder) or draft.target in CLUSTER:
         return
     tested = [name for name in TEST_FOLDERS if (folder / name).is_dir()]
     if not (folder / TRAIN_FOLDER).is_dir() or not tested:
@@ -211,9 +219,9 @@ def _images_are_by_class(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _image_size_is_used(draft: Draft) -> Iterator[Problem]:
-    name = dataset_of(draft)
-    if is_set(draft, "imageSize") and not DATASETS[name].any_side:
+def _image_size_is_used(draft: CnnDraft) -> Iterator[Problem]:
+    name, side = dataset_of(draft), draft.recipe.image_size
+    if draft.is_set("imageSize") and not DATASETS[name].any_side:
         sized = [entry.name for entry in DATASETS.values() if entry.any_side]
         yield Problem(
             f"{draft.shown('imageSize')} with dataset {name}",
@@ -221,17 +229,17 @@ def _image_size_is_used(draft: Draft) -> Iterator[Problem]:
             ("pulumi config rm imageSize",),
             why="the images of other data sets have a fixed size",
         )
-    elif draft["imageSize"] > LARGEST_OF_CNN and draft["model"] in CNNS:
+    elif side > LARGEST_OF_CNN and draft.recipe.model in CNNS:
         yield Problem(
             f"{draft.shown('imageSize')} with {draft.shown('model')}",
-            f"at most {LARGEST_OF_CNN} with model {draft['model']}",
+            f"at most {LARGEST_OF_CNN} with model {draft.recipe.model}",
             (set_line("imageSize", LARGEST_OF_CNN), set_line("model", "resnet50")),
             why="its dense layer grows with the square of the size, to billions of weights",
         )
 
 
-def _cifar10_is_whole(draft: Draft) -> Iterator[Problem]:
-    folder = path_of(draft, "datasetPath")
+def _cifar10_is_whole(draft: CnnDraft) -> Iterator[Problem]:
+    folder = draft.path(draft.own.dataset_path)
     if folder is None or not is_readable_folder(folder) or dataset_of(draft) != "cifar10":
         return
     missing = [name for name in CIFAR10_FILES if not (folder / name).is_file()]
@@ -245,28 +253,28 @@ def _cifar10_is_whole(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _models_have_a_place(draft: Draft) -> Iterator[Problem]:
-    if draft["saveModel"] and draft.target not in LOCAL and not draft["storage"]:
+def _models_have_a_place(draft: CnnDraft) -> Iterator[Problem]:
+    if draft.recipe.save_model and draft.target not in LOCAL and not draft.storage.address:
         yield Problem(
             f"{draft.shown('saveModel')} with {draft.shown('storage')}",
             "true with storage, or on target local",
-            (*lines_for_storage(draft), set_line("saveModel", "false")),
+            (*draft.lines_for_storage(), set_line("saveModel", "false")),
             why="the files of a run are deleted with its pod or its job",
         )
 
 
-def _checkpoints_have_a_place(draft: Draft) -> Iterator[Problem]:
-    if draft["checkpointEpochs"] and not draft["storage"]:
+def _checkpoints_have_a_place(draft: CnnDraft) -> Iterator[Problem]:
+    if draft.recipe.checkpoint_epochs and not draft.storage.address:
         yield Problem(
             f"{draft.shown('checkpointEpochs')} with {draft.shown('storage')}",
             "checkpoints only with storage",
-            (*lines_for_storage(draft), set_line("checkpointEpochs", 0)),
+            (*draft.lines_for_storage(), set_line("checkpointEpochs", 0)),
             why="they have to outlive the run that resumes from them",
         )
 
 
-def _checkpoints_are_made(draft: Draft) -> Iterator[Problem]:
-    every, epochs = draft["checkpointEpochs"], draft["epochs"]
+def _checkpoints_are_made(draft: CnnDraft) -> Iterator[Problem]:
+    every, epochs = draft.recipe.checkpoint_epochs, draft.recipe.epochs
     if every > epochs:
         yield Problem(
             f"{draft.shown('checkpointEpochs')} with {draft.shown('epochs')}",
@@ -274,7 +282,7 @@ def _checkpoints_are_made(draft: Draft) -> Iterator[Problem]:
             (set_line("checkpointEpochs", epochs), set_line("epochs", every)),
             why="a run would end before its first checkpoint",
         )
-    if not every and draft["checkpointsKept"] != int(draft.keys["checkpointsKept"].default):
+    if not every and draft.recipe.checkpoints_kept != int(draft.keys["checkpointsKept"].default):
         yield Problem(
             f"{draft.shown('checkpointsKept')} with {draft.shown('checkpointEpochs')}",
             "set only with checkpointEpochs",
@@ -283,34 +291,31 @@ def _checkpoints_are_made(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def derived(draft: Draft) -> Mapping[str, Any]:
+def derived(draft: CnnDraft) -> Mapping[str, Any]:
     """Return the derived values: a gradient computed in bfloat16 has no more digits to send, so workers exchange that
     type."""
-    precision = draft["gradientPrecision"] or draft["precision"]
+    recipe = draft.recipe
+    precision = recipe.gradient_precision if draft.is_set("gradientPrecision") else recipe.precision
     return {"gradientPrecision": precision, "dataset": dataset_of(draft)}
 
 
-_IMAGE_KEYS = ("target", "dataset", "datasetPath", "trainImages", "globalBatchSize")
 OWN = OfWorkload(
-    keys=_KEYS,
-    derived={"trainImages": ("all", 0), "gradientPrecision": ("that of precision", None)},
-    examples={"trainImages": "1024", "gradientPrecision": "float32"},
-    # An epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty
-    defaults={"trainImages": dict.fromkeys(CLUSTER, "2560")},
+    section=CnnSettings,
+    draft=CnnDraft,
     checks=(
-        Check(_batch_holds_workers, ("workers", "globalBatchSize")),
-        Check(_images_exist, ("target", "dataset", "datasetPath", "trainImages")),
-        Check(_epoch_has_a_step, _IMAGE_KEYS),
-        Check(_steps_are_timed, (*_IMAGE_KEYS, "epochs", "warmupSteps")),
-        Check(_dataset_path_exists, ("datasetPath",)),
-        Check(_data_is_in_its_storage, ("target", "dataset", "datasetPath", "storage")),
-        Check(_images_are_somewhere, ("target", "dataset", "datasetPath", "storage")),
-        Check(_images_are_by_class, ("target", "dataset", "datasetPath")),
-        Check(_image_size_is_used, ("target", "dataset", "datasetPath", "imageSize", "model")),
-        Check(_cifar10_is_whole, ("target", "dataset", "datasetPath")),
-        Check(_models_have_a_place, ("target", "saveModel", "storage")),
-        Check(_checkpoints_have_a_place, ("target", "checkpointEpochs", "storage")),
-        Check(_checkpoints_are_made, ("checkpointEpochs", "checkpointsKept", "epochs")),
+        _batch_holds_workers,
+        _images_exist,
+        _epoch_has_a_step,
+        _steps_are_timed,
+        _dataset_path_exists,
+        _data_is_in_its_storage,
+        _images_are_somewhere,
+        _images_are_by_class,
+        _image_size_is_used,
+        _cifar10_is_whole,
+        _models_have_a_place,
+        _checkpoints_have_a_place,
+        _checkpoints_are_made,
     ),
     recipe=derived,
 )

@@ -1,25 +1,34 @@
-"""Reads config values key by key, and explains those that cannot be used. Needs no Pulumi.
+"""What a check of settings reads: the typed sections, the texts as they were set, facts of the stack and the machine.
 
-Not here: the checks between keys (`infra.settings.checks`).
+Not here: how the texts are parsed (`infra.settings.reading`), and the checks (`infra.settings.checks`).
 """
 
-import difflib
+import os
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.settings.key import Key, Target
-from infra.settings.table import keys_of
-from training.contract.arms import counted
-from training.contract.recipe import WORKLOADS
+from infra.settings.cluster import ClusterSettings
+from infra.settings.key import CLUSTER, LOCAL, Key, Target, UnparsedKeyError
+from infra.settings.problem import Problem, set_line
+from infra.settings.rules import CLAIM, MOUNTED
+from infra.settings.sections import (
+    ChoiceSettings,
+    ComparisonSettings,
+    LocalSettings,
+    RaySettings,
+    RunSettings,
+    StorageSettings,
+)
+from training.contract.recipe import Recipe
 
 _LONGEST_SHOWN = 200
-_ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
-"""Keys that providers also have, as in `kubernetes:namespace`: alone they do not indicate a project of that name."""
 _ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
+Check = Callable[[Any], Iterator[Problem]]
+"""Yields what is wrong with a draft; it ends at a field whose text was wrong."""
 
 
 @dataclass(frozen=True)
@@ -53,83 +62,64 @@ class Facts:
     """Keys that the stack's file has twice, bare and with the project's name."""
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Why a setting is refused, and how to fix it. Any one of `fixes` is enough."""
-
-    what: str
-    allowed: str
-    fixes: tuple[str, ...] = ()
-    why: str = ""
-
-    def __str__(self) -> str:
-        lines = [f"  {self.what}", f"    allowed: {self.allowed}"]
-        lines += [f"    why:     {self.why}"] if self.why else []
-        lines += [f"    {'fix' if n == 0 else 'or'}:".ljust(13) + fix for n, fix in enumerate(self.fixes)]
-        return "\n".join(lines)
+@dataclass(frozen=True, kw_only=True)
+class NoSettings:
+    """The settings of a workload that has none but its recipe."""
 
 
-@dataclass(frozen=True)
-class Unfit:
-    """A requirement that the place does not meet, with command lines that each fix it.
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """Settings that are not checked yet. To read a field whose text was wrong raises UnparsedKeyError.
 
-    It concerns a machine and not the settings: a warning at preview, which may run elsewhere, and refused at `up`.
+    A workload's own subclass has the types of its `recipe` and `own`.
     """
 
-    what: str
-    ways: tuple[str, ...]
-    liftable: bool = False
-    """Whether `allowOversubscription` makes it a warning."""
-
-    def __str__(self) -> str:
-        helps = "any of these helps" if len(self.ways) > 1 else "this helps"
-        return "\n  ".join([f"{self.what}; {helps}:", *self.ways])
-
-
-class InvalidSettingsError(ValueError):
-    """Settings that cannot be used; the message lists all problems."""
-
-    def __init__(self, stack: str, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        count = counted(len(self.problems), "problem")
-        text = "\n\n".join(str(problem) for problem in self.problems)
-        super().__init__(f"{count} in the settings of stack {stack}; nothing was changed.\n\n{text}\n")
-
-
-class UnparsedKeyError(KeyError):
-    """A key without a value, because its text is wrong: that is reported already, so dependent checks stop."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """Parsed values by key; a key that could not be parsed is absent."""
-
     facts: Facts
-    target: Target
+    usable_target: Target
+    """The target, or `local` where its text is wrong: its defaults apply."""
+    workload: str
+    """The workload, or the first one where its text is wrong: its keys apply."""
     texts: Mapping[str, str]
     keys: Mapping[str, Key]
-    """The keys of the chosen workload."""
-    values: dict[str, Any] = field(default_factory=dict)
+    """The keys of the workload."""
+    values: Mapping[str, Any]
+    """The parsed values by key, for keys that are named by data; a key that could not be parsed is absent."""
+    choice: ChoiceSettings
+    recipe: Recipe
+    """The recipe as set; `recipe_of` adds the derived values."""
+    own: Any
+    """The workload's settings in addition to its recipe."""
+    run: RunSettings
+    storage: StorageSettings
+    local: LocalSettings
+    comparison: ComparisonSettings
+    cluster: ClusterSettings
+    ray: RaySettings
 
-    def __getitem__(self, key: str) -> Any:
-        """Return a key's value. Raises UnparsedKeyError if its text could not be parsed."""
-        if key in self.keys and key not in self.values:
-            raise UnparsedKeyError(key)
-        return self.values[key]
+    @property
+    def target(self) -> Target:
+        """Return the target. Raises UnparsedKeyError if its text is wrong."""
+        return self.choice.target
 
-    def get(self, key: str) -> Any:
-        """Return a key's value; None also for a key that the workload does not have."""
-        return self.values.get(key)
+    def applies(self, key: str) -> bool:
+        """Return whether a key has an effect on the target."""
+        return self.target in self.keys[key].targets
+
+    def is_set(self, key: str) -> bool:
+        """Return whether a key has a value other than its default; true for a secret, which only an engine decrypts."""
+        if key in self.facts.secret_keys:
+            return True
+        return self.texts.get(key, "").strip() not in ("", self.keys[key].default_for(self.usable_target))
 
     def shown(self, key: str) -> str:
         """Return `key = value` as set, or the default."""
-        default = self.keys[key].default_for(self.target)
+        default = self.keys[key].default_for(self.usable_target)
         text = self.texts.get(key, "").strip() or default
         if key in self.facts.secret_keys:
             return f"{key} = [secret]"
         if not text:
             return f"{key} not set ({self.keys[key].derived})"
-        return f"{key} = {_shown(text)}" + (" (the default)" if text == default else "")
+        return f"{key} = {short(text)}" + (" (the default)" if text == default else "")
 
     def changed(self, *, secret: bool = False) -> dict[str, str]:
         """The texts that are not their key's default, by key; without secrets, also those that an address holds.
@@ -140,153 +130,60 @@ class Draft:
         return {
             key: text
             for key, text in texts.items()
-            if text != self.keys[key].default_for(self.target)
+            if text != self.keys[key].default_for(self.usable_target)
             and (secret or (key not in self.facts.secret_keys and not _ADDRESS_WITH_PASSWORD.search(text)))
         }
 
+    def path(self, text: str | None) -> Path | None:
+        """Return the path on this machine that a setting names, relative to the project's folder; None if it names
+        none."""
+        if not text or self.in_storage(text):
+            return None
+        return self.facts.folder / os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)
 
-def set_line(key: str, value: object) -> str:
-    """Return the command line that sets a key; `--` ends the flags before a value that begins with -."""
-    text = str(value)
-    return f"pulumi config set {key} {'-- ' if text.startswith('-') else ''}{shlex.quote(text)}"
+    def in_storage(self, text: str | None) -> str | None:
+        """Return the address in storage that a setting names: a bucket's, or a path in the pods' claim; None for
+        neither."""
+        address = (text or "").rstrip("/")
+        if "://" in address:
+            return address
+        is_in_claim = address.startswith(f"{MOUNTED}/") and self.target in CLUSTER and self.storage.address == CLAIM
+        return address if is_in_claim else None
+
+    def lines_for_storage(self) -> tuple[str, ...]:
+        """Return the lines that give a stack storage; empty on a target that has none."""
+        if self.target in LOCAL:
+            return (set_line("storage", "kept"),)
+        lines = [set_line(name, self.keys[name].example) for name in ("storage", "storageRole")]
+        return (" && ".join(lines),) if self.applies("storage") else ()
 
 
-def _line_that_works(name: str, key: Key, target: Target) -> str:
-    """Return the line that sets a valid value; if that is the default, it removes the key from the file."""
-    value = key.value_that_works(target)
-    return f"pulumi config rm {name}" if value == key.default_for(target) else set_line(name, value)
+def run_checks(draft: Draft, checks: Iterable[Check]) -> list[Problem]:
+    """Return the problems that the checks find; a check stops at a key that could not be parsed."""
+    problems: list[Problem] = []
+    for check in checks:
+        with suppress(UnparsedKeyError):
+            problems.extend(check(draft))
+    return problems
 
 
-def secret_line(key: str) -> str:
-    """Return the line that prompts for a value, which keeps it out of the shell's history and the stack's file."""
-    return f"pulumi config set --secret {key}"
-
-
-def stack_file(stack: str) -> str:
-    """Return the path of a stack's settings, relative to the project's folder."""
-    return f"stacks/Pulumi.{stack}.yaml"
-
-
-def _shown(text: str) -> str:
+def short(text: str) -> str:
     """Return a value on one line of limited length, with unprintable characters escaped."""
     line = text if text.isprintable() else ascii(text)
     return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}… ({len(text)} characters)"
 
 
-def read(values: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]:
-    """Parse every key by its own rule. A key with an empty text counts as not set: Pulumi.yaml declares it so."""
-    draft = Draft(facts, _target(values), values, keys_of(_workload(values)))
-    others = sorted(set(values) - set(draft.keys))
-    problems = list(_undeclared([key for key in others if key not in facts.declared], draft))
-    problems += [_of_another_workload(key, draft) for key in others if _is_set(key, draft)]
-    problems += [*_of_other_projects(draft), *(_twice(key, facts) for key in facts.set_twice)]
-    unset = {"workload": _workload(values)}
-    for name, key in draft.keys.items():
-        text = values.get(name, "").strip() or key.default_for(draft.target)
-        try:
-            draft.values[name] = key.rule.parse(text) if text else unset.get(name, key.unset)
-        except ValueError:
-            fix = secret_line(name) if key.secret else _line_that_works(name, key, draft.target)
-            problems.append(Problem(draft.shown(name), key.rule.allowed, (fix,)))
-    return draft, problems
-
-
-def _workload(values: Mapping[str, str]) -> str:
-    """Return the workload whose keys apply; a wrong one is reported with the other keys."""
-    name = values.get("workload", "").strip() or ("script" if values.get("script", "").strip() else "")
-    return name if name in WORKLOADS else WORKLOADS[0]
-
-
-def _target(values: Mapping[str, str]) -> Target:
-    """Return the target whose defaults apply; a wrong one is reported with the other keys."""
-    key = keys_of(_workload(values))["target"]
+def is_readable(path: Path | None) -> bool:
+    """Return whether the path is a file or folder that can be read."""
     try:
-        target: Target = key.rule.parse(values.get("target", "").strip() or key.default)
-    except ValueError:
-        return "local"
-    return target
+        return path is not None and path.exists() and os.access(path, os.R_OK)
+    except (OSError, ValueError):  # no permission on the way there, a name too long
+        return False
 
 
-def _is_set(key: str, draft: Draft) -> bool:
-    """Return whether a key that this workload does not have was set to another value than its declared default."""
-    declared = draft.facts.declared
-    return key in declared and draft.texts[key].strip() not in ("", declared[key])
-
-
-def _of_another_workload(key: str, draft: Draft) -> Problem:
-    return Problem(
-        _shown_text(key, draft),
-        f"not with workload {_workload(draft.texts)}",
-        (f"pulumi config rm {key}",),
-        why="it is a setting of another workload, so it would have no effect",
-    )
-
-
-def _of_other_projects(draft: Draft) -> Iterator[Problem]:
-    """Refuse our keys under another project's name, as in stack files after the project was renamed.
-
-    Pulumi keeps them and passes them to nobody, so every default would apply, and something else would be measured.
-    """
-    ours = draft.facts.declared.keys() | draft.keys.keys()
-    keys = {name: _keys_of_namespace(name, draft) & ours for name in {_namespace(key) for key in draft.facts.elsewhere}}
-    for name in sorted(name for name in keys if keys[name] - _ALSO_OF_PROVIDERS):
-        named = [f"{name}:{key}" for key in sorted(keys[name])]
-        yield Problem(
-            f"{', '.join(named)}: set for a project {name}",
-            f"keys of this project, {draft.facts.project}, or keys without a project's name, which are its own",
-            (rf"sed -i.bak 's/^\(  *\){name.replace('.', '[.]')}:/\1/' stacks/Pulumi.*.yaml && rm stacks/*.bak",),
-            why="Pulumi.yaml has another name than these keys, so they would have no effect",
-        )
-
-
-def _twice(key: str, facts: Facts) -> Problem:
-    file = shlex.quote(stack_file(facts.stack))
-    return Problem(
-        f"{key} and {facts.project}:{key} both stand in {file}",
-        "one of them",
-        (f"sed -i.bak '/^  *{key}:/d' {file} && rm {file}.bak",),
-        why="they are the same key, of which Pulumi takes either value, by chance",
-    )
-
-
-def _namespace(key: str) -> str:
-    return key.rpartition(":")[0]
-
-
-def _keys_of_namespace(name: str, draft: Draft) -> set[str]:
-    return {key.rpartition(":")[2] for key in draft.facts.elsewhere if _namespace(key) == name}
-
-
-def _shown_text(key: str, draft: Draft) -> str:
-    """Return `key = value` of a key that has no rule here."""
-    return f"{key} = {'[secret]' if key in draft.facts.secret_keys else _shown(draft.texts[key].strip())}"
-
-
-def _undeclared(keys: list[str], draft: Draft) -> Iterator[Problem]:
-    """Refuse unknown keys, and those of earlier versions with what took their place: one problem for one new key."""
-    if not keys:
-        return
-    from infra.settings.removed import REMOVED, REPLACEMENTS, fixing_line  # a stack of this version has none
-
-    yield from (_unknown(key, draft) for key in keys if key not in REMOVED)
-    for replacement in REPLACEMENTS:
-        texts = {key: draft.texts[key].strip() for key in replacement.keys if key in keys}
-        if texts:
-            shown = ", ".join(_shown_text(key, draft) for key in texts)
-            public = {key: text.strip() for key, text in draft.texts.items() if key not in draft.facts.secret_keys}
-            line = fixing_line(replacement, texts, public, draft.facts.stack)
-            yield Problem(shown, replacement.instead, (line,), why=replacement.why)
-
-
-def _unknown(key: str, draft: Draft) -> Problem:
-    known = {name.lower(): name for name in (*draft.keys, *draft.facts.declared)}
-    close = [known[name] for name in difflib.get_close_matches(key.lower(), known, n=1)]
-    allowed = f"a known key; did you mean {close[0]}?" if close else f"a known key: {', '.join(known.values())}"
-    instead = [set_line(close[0], draft.texts[key])] if close and key not in draft.facts.secret_keys else []
-    remove = f"pulumi config rm {shlex.quote(key)}"
-    return Problem(
-        _shown_text(key, draft),
-        allowed,
-        (" && ".join([remove, *instead]),),
-        why=f"{key} is not known, so it would have no effect",
-    )
+def is_readable_folder(path: Path) -> bool:
+    """Return whether the path is a folder whose files can be listed; false for a broken link, or one in a circle."""
+    try:
+        return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
+    except (OSError, ValueError):  # no permission on the way there, a name too long, a NUL
+        return False

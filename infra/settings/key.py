@@ -1,11 +1,17 @@
-"""The description of one config key, and the targets it applies to. The keys themselves: `infra.settings.table`."""
+"""How a config key is defined: a field of a section, made with `setting`. Sections are frozen dataclasses.
+
+Parsing, the tables of the docs and the declarations of Pulumi.yaml are made from the sections' fields
+(`infra.settings.table`).
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, NoReturn, TypeVar, cast, get_args
 
+from training.contract.recipe import camel
 from training.contract.rules import Rule
 
+S = TypeVar("S")
 Target = Literal["local", "minikube", "kubernetes", "ray"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 CLUSTER: tuple[Target, ...] = ("minikube", "kubernetes")
@@ -15,13 +21,16 @@ OWN_PROCESSES: tuple[Target, ...] = ("local", "minikube", "kubernetes")
 """Targets on which this project determines the environment of a run."""
 RAY: tuple[Target, ...] = ("ray",)
 LOCAL: tuple[Target, ...] = ("local",)
+OF_S3, OF_BUCKETS, OF_CLAIMS = "s3://…", "s3://… or gs://…", "pvc"
+"""Kinds of storage that a key may belong to."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
     """One config key."""
 
-    name: str
+    name: str = ""
+    """Its name; that of its field in camelCase."""
     rule: Rule
     help: str
     default: str = ""
@@ -35,6 +44,8 @@ class Key:
     """The value if there is neither a setting nor a default."""
     targets: tuple[Target, ...] = TARGETS
     """The targets on which the key has an effect."""
+    with_storage: str = ""
+    """The kind of storage without which the key has no effect; empty if it does not depend on storage."""
     secret: bool = False
     """Whether its value is encrypted: it is typed at a prompt, never on a line."""
 
@@ -49,3 +60,50 @@ class Key:
     def value_that_works(self, target: Target) -> str:
         """Return a valid value to show in a message."""
         return self.example or self.default_for(target)
+
+
+def setting(default: str, rule: Rule, help_text: str, **more: Any) -> Any:
+    """Return a section's field for a key; `more` are further attributes of `Key`."""
+    key = Key(default=default, rule=rule, help=help_text, **more)
+    return field(repr=not key.secret, metadata={"key": key})
+
+
+def keys_in(section: type[Any]) -> dict[str, Key]:
+    """Return the keys of a section, by name, in their order."""
+    keys = [replace(key, name=key.name or camel(name)) for name, key in _key_fields(section).items()]
+    return {key.name: key for key in keys}
+
+
+def _key_fields(section: type[Any]) -> dict[str, Key]:
+    """Return the keys of a section by their fields' names, as they are defined."""
+    return {each.name: each.metadata["key"] for each in fields(section) if "key" in each.metadata}
+
+
+class UnparsedKeyError(KeyError):
+    """A key without a value, because its text is wrong: that is reported already, so dependent checks stop."""
+
+
+class _Unparsed:
+    """The field of a section whose text was wrong."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
+        raise UnparsedKeyError(self._name)
+
+
+def section_of(kind: type[S], values: Mapping[str, Any]) -> S:
+    """Return a section from values by key; to read a field without a value raises UnparsedKeyError."""
+    names = {name: key.name or camel(name) for name, key in _key_fields(kind).items()}
+    return with_unparsed(kind, {name: values[key] for name, key in names.items() if key in values}, names)
+
+
+def with_unparsed(kind: type[S], values: Mapping[str, Any], names: Mapping[str, str]) -> S:
+    """Return an object of a frozen dataclass with `values` by field; of `names`, the others raise UnparsedKeyError."""
+    unparsed = {name: _Unparsed(key) for name, key in names.items() if name not in values}
+    if not unparsed:
+        return kind(**values)
+    section: Any = object.__new__(type(kind.__name__, (kind,), unparsed))
+    section.__dict__.update(values)
+    return cast(S, section)

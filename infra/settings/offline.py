@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-from infra.settings.checks import path_of
-from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.rules import Supplies, image, matching
+from infra.settings.draft import Draft
+from infra.settings.problem import Problem, set_line
+from infra.settings.rules import BASE_IMAGE, Supplies, image, matching
 from training.contract.rules import Rule, choice
 
-BASE_IMAGE = "python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7"
 CHART = "kuberay-operator"
 """The chart's name: in KubeRay's repository, and at the beginning of its file's name."""
 SUMS = "SHA256SUMS"
@@ -34,7 +33,7 @@ _CHECKED = (".txt", ".yaml", ".yml")
 
 def folder_of(draft: Draft) -> Path | None:
     """Return the folder; None if the key is not set, or it is none that can be read."""
-    folder = path_of(draft, "offline")
+    folder = draft.path(draft.cluster.offline_folder)
     try:
         if folder:
             list(folder.iterdir())
@@ -47,11 +46,11 @@ def supplies_of(draft: Draft) -> Supplies:
     """Return where the parts of a cluster come from; for a file that cannot be used, as if it was not there."""
     folder = folder_of(draft)
     if folder is None:
-        return Supplies(base_image=BASE_IMAGE)
+        return Supplies()
     archive, manifest = folder / chart_file(draft), folder / MANIFEST
     base_image, network = _values(folder, "base-image.txt"), _values(folder, "network.txt")
-    addons, standard = _values(folder, "addons.txt"), Supplies(base_image=BASE_IMAGE)
-    typed = Path(os.path.expanduser(str(draft["offline"])))  # noqa: PTH111 (Path's raises for an unknown ~user)
+    addons, standard = _values(folder, "addons.txt"), Supplies()
+    typed = Path(os.path.expanduser(draft.cluster.offline_folder or ""))  # noqa: PTH111 (Path's raises for an unknown ~user)
     return Supplies(
         base_image=base_image[0] if base_image else BASE_IMAGE,
         chart=str(typed / archive.name) if archive.is_file() else None,
@@ -65,12 +64,12 @@ def supplies_of(draft: Draft) -> Supplies:
 
 def chart_file(draft: Draft) -> str:
     """Return the name of the chart's archive, as `helm pull` writes it."""
-    return f"{CHART}-{draft['kuberayVersion']}.tgz"
+    return f"{CHART}-{draft.cluster.kuberay_version}.tgz"
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
     """Refuse a folder that is none, and what is wrong in one: a problem a file."""
-    if not draft["offline"]:
+    if not draft.cluster.offline_folder:
         return
     folder = folder_of(draft)
     if folder is None:
@@ -82,7 +81,7 @@ def problems(draft: Draft) -> Iterator[Problem]:
     if (folder / MANIFEST).exists() and (folder / "network.txt").exists():
         yield _problem(draft, MANIFEST, f"{MANIFEST}, or network.txt", "each of them names a pod network")
     yield from _unknown_files(draft, folder)
-    if draft["operator"] == "install":
+    if draft.cluster.operator == "install":
         yield from _another_version(draft, folder)
 
 

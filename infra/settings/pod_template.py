@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from infra.settings.checks import is_set, path_of
-from infra.settings.draft import Draft, Problem, set_line
+from infra.settings.draft import Draft
+from infra.settings.problem import Problem, set_line
 from infra.settings.rules import PodTemplate, is_label_key, is_label_value, is_subdomain
 
 FIELDS = {
@@ -83,7 +83,7 @@ def problems(draft: Draft) -> Iterator[Problem]:
         ]
         what = f"{draft.shown('podTemplate')}{': ' if fields else ''}{', '.join(fields)}"
         yield Problem(what, allowed, ("pulumi config rm podTemplate",), why=why)
-    if template.spec.get("imagePullSecrets") and draft.get("createNamespace"):
+    if template.spec.get("imagePullSecrets") and draft.cluster.create_namespace:
         yield Problem(
             f"{draft.shown('podTemplate')}: spec.imagePullSecrets with {draft.shown('createNamespace')}",
             "pull secrets of a namespace that exists",
@@ -93,7 +93,7 @@ def problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
-    path = path_of(draft, "podTemplate") if is_set(draft, "podTemplate") else None
+    path = draft.path(draft.cluster.template_file)
     if path is None:
         return PodTemplate(), []
     try:

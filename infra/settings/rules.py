@@ -107,11 +107,14 @@ class PodTemplate:
     """Fields of a pod's spec, none of them empty."""
 
 
+BASE_IMAGE = "python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Supplies:
     """Where the parts of a cluster come from: names of what is downloaded, or files of the folder `offline`."""
 
-    base_image: str
+    base_image: str = BASE_IMAGE
     """The image that the training image is built from."""
     chart: str | None = None
     """The path of KubeRay's chart; None if it is fetched from KubeRay's repository."""

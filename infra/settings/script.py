@@ -8,28 +8,59 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 
-from infra.settings.checks import Check, lines_for_storage
-from infra.settings.draft import Draft, Problem, secret_line, set_line
-from infra.settings.key import CLUSTER, Key
+from infra.settings.draft import Check, Draft
+from infra.settings.key import CLUSTER, setting
+from infra.settings.problem import Problem, secret_line, set_line
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
 from training.workloads.script import commands, package, python_environment, resolve, source
-from training.workloads.script.recipe import environment_rule, variables
+from training.workloads.script.recipe import ScriptRecipe, environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
 
-SCRIPT_KEYS = ("script", "scriptArguments", "scriptKind")
 LEFT_OUT = ("ray.rllib", "ray.llm")
 """Parts of Ray that are not in the image."""
 _TAKES_WORKERS = "--num-workers {workers}"
 _UNKNOWN_PLACEHOLDER = re.compile(r"\{(?!(?:" + "|".join(PLACEHOLDERS) + r")\})(\w*)\}")
 
 
-def is_recognised(draft: Draft) -> Iterator[Problem]:
+@dataclass(frozen=True, kw_only=True)
+class ScriptSettings:
+    """The keys of a script in addition to its recipe."""
+
+    requirements: str | None = setting(
+        "",
+        text("a path to a requirements file"),
+        "file of pinned packages for the training image, in addition to Ray, TensorFlow and tf-keras",
+        targets=CLUSTER,
+        derived="none",
+        example="../mine/requirements.txt",
+    )
+    secret_environment: str = setting(
+        "",
+        environment_rule(),
+        "secret environment variables of the script, set with --secret; they are in no log, result or plain state",
+        derived="none",
+        example="HF_TOKEN=hf_x",
+        unset="",
+        secret=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptDraft(Draft):
+    """The settings of a stack that trains a script, not checked yet."""
+
+    recipe: ScriptRecipe
+    own: ScriptSettings
+
+
+def is_recognised(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that the script exists, is Python, and takes its number of workers from outside."""
-    if not draft["script"]:
+    if not draft.recipe.script:
         yield Problem(
             draft.shown("script"), "the file that trains", (set_line("script", draft.keys["script"].example),),
             why="workload script measures a script of your own",
@@ -41,34 +72,34 @@ def is_recognised(draft: Draft) -> Iterator[Problem]:
         yield _not_recognised(draft, error)
 
 
-def _script(draft: Draft) -> Script:
+def _script(draft: ScriptDraft) -> Script:
     """Return the recognised script. Raises ScriptError."""
-    arguments = tuple(shlex.split(draft["scriptArguments"]))
-    return recognise(resolve.path_of(draft["script"]), arguments, draft["scriptKind"])
+    arguments = tuple(shlex.split(draft.recipe.script_arguments))
+    return recognise(resolve.path_of(draft.recipe.script), arguments, draft.recipe.script_kind)
 
 
-def _recognised(draft: Draft) -> Script | None:
+def _recognised(draft: ScriptDraft) -> Script | None:
     """Return the recognised script; None if another check reports why it is not."""
     try:
-        return _script(draft) if draft["script"] else None
+        return _script(draft) if draft.recipe.script else None
     except ScriptError:
         return None
 
 
-def _not_recognised(draft: Draft, error: ScriptError) -> Problem:
+def _not_recognised(draft: ScriptDraft, error: ScriptError) -> Problem:
     if error.about == "kind":  # the key's own rule allows none but those that there are
         raise error
     if error.about == "arguments":
-        arguments: str = _UNKNOWN_PLACEHOLDER.sub(r"\1", draft["scriptArguments"])
+        arguments: str = _UNKNOWN_PLACEHOLDER.sub(r"\1", draft.recipe.script_arguments)
         fix = arguments if "{workers}" in arguments else f"{arguments} {_TAKES_WORKERS}".strip()
         allowed = draft.keys["scriptArguments"].rule.allowed
         return Problem(draft.shown("scriptArguments"), allowed, (set_line("scriptArguments", fix),), why=str(error))
     return Problem(draft.shown("script"), "a Python file that trains in every arm", (), why=str(error))
 
 
-def settings_reach_it(draft: Draft) -> Iterator[Problem]:
+def settings_reach_it(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that `epochs` reaches the script, by its placeholder; without one it has no effect."""
-    if draft["epochs"] != int(draft.keys["epochs"].default) and "{epochs}" not in draft["scriptArguments"]:
+    if draft.recipe.epochs != int(draft.keys["epochs"].default) and "{epochs}" not in draft.recipe.script_arguments:
         yield Problem(
             f"{draft.shown('epochs')} with {draft.shown('scriptArguments')}",
             "another number of epochs where scriptArguments has {epochs}",
@@ -77,9 +108,9 @@ def settings_reach_it(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def has_python(draft: Draft) -> Iterator[Problem]:
+def has_python(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that the interpreter answers, and has Ray and the script's imports, new enough to be observed."""
-    script, python = _recognised(draft), resolve.interpreter(draft["python"])
+    script, python = _recognised(draft), resolve.interpreter(draft.recipe.python)
     try:
         versions = python_environment.checked(python, script)
     except python_environment.PythonError as error:
@@ -96,7 +127,7 @@ def has_python(draft: Draft) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def has_ray_arm(draft: Draft) -> Iterator[Problem]:
+def has_ray_arm(draft: ScriptDraft) -> Iterator[Problem]:
     """Refuse a script of a kind that Ray cannot run here."""
     script = _recognised(draft)
     if script and script.kind == "other" and not script.needs_ray:
@@ -116,11 +147,11 @@ def has_ray_arm(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def folder_is_small(draft: Draft) -> Iterator[Problem]:
+def folder_is_small(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that the script's folder exists, and is small enough to be hashed at every preview."""
-    if not draft["scriptFolder"]:
+    if not draft.recipe.script_folder:
         return
-    folder = resolve.path_of(draft["scriptFolder"])
+    folder = resolve.path_of(draft.recipe.script_folder)
     if not folder.is_dir():
         yield Problem(
             draft.shown("scriptFolder"), "a folder that exists", ("pulumi config rm scriptFolder",),
@@ -135,15 +166,16 @@ def folder_is_small(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def metric_is_named(draft: Draft) -> Iterator[Problem]:
+def metric_is_named(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that a metric's target has a metric, and that the training is not ended early."""
-    for key in ("metricTarget", "metricTolerance"):
-        if draft[key] is not None and not draft["metric"]:
+    recipe = draft.recipe
+    for key, value in {"metricTarget": recipe.metric_target, "metricTolerance": recipe.metric_tolerance}.items():
+        if value is not None and not recipe.metric:
             yield Problem(
                 f"{draft.shown(key)} with {draft.shown('metric')}", "a metric that it belongs to",
                 (set_line("metric", draft.keys["metric"].example), f"pulumi config rm {key}"),
             )  # fmt: skip
-    if draft["metric"] and draft["measureSteps"]:
+    if draft.recipe.metric and draft.recipe.measure_steps:
         yield Problem(
             f"{draft.shown('metric')} with {draft.shown('measureSteps')}", "a metric of a whole training",
             ("pulumi config rm metric", set_line("measureSteps", 0)),
@@ -151,18 +183,18 @@ def metric_is_named(draft: Draft) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def artifacts_have_a_place(draft: Draft) -> Iterator[Problem]:
+def artifacts_have_a_place(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that artifacts have storage, and that the script gets the folder they are collected from."""
-    if not draft["artifacts"]:
+    if not draft.recipe.artifacts:
         return
-    if not draft["storage"]:
+    if not draft.storage.address:
         yield Problem(
             f"{draft.shown('artifacts')} with {draft.shown('storage')}", "artifacts where there is storage",
-            (*lines_for_storage(draft), "pulumi config rm artifacts"),
+            (*draft.lines_for_storage(), "pulumi config rm artifacts"),
             why="they are copied there before the script's own folder goes",
         )  # fmt: skip
-    if "{storage}" not in draft["scriptArguments"]:
-        arguments = f"{draft['scriptArguments']} --storage {{storage}}".strip()
+    if "{storage}" not in draft.recipe.script_arguments:
+        arguments = f"{draft.recipe.script_arguments} --storage {{storage}}".strip()
         yield Problem(
             f"{draft.shown('artifacts')} with {draft.shown('scriptArguments')}",
             "artifacts of a script that has {storage}",
@@ -171,9 +203,9 @@ def artifacts_have_a_place(draft: Draft) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
+def secrets_are_secret(draft: ScriptDraft) -> Iterator[Problem]:
     """Refuse a secret that is unencrypted in the stack's file."""
-    if draft["secretEnvironment"] and "secretEnvironment" not in draft.facts.secret_keys:
+    if draft.own.secret_environment and "secretEnvironment" not in draft.facts.secret_keys:
         yield Problem(
             "secretEnvironment is set without --secret",
             "a value that Pulumi encrypts",
@@ -182,14 +214,14 @@ def secrets_are_secret(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def each_variable_once(draft: Draft) -> Iterator[Problem]:
+def each_variable_once(draft: ScriptDraft) -> Iterator[Problem]:
     """Refuse a variable that is set twice: either value would be a guess."""
-    twice = set(variables(draft["environment"])) & set(variables(draft["secretEnvironment"]))
+    twice = set(variables(draft.recipe.environment)) & set(variables(draft.own.secret_environment))
     if twice:
         name = sorted(twice)[0]
         yield Problem(
             f"environment and secretEnvironment both have {name}", "each variable in one of them",
-            (set_line("environment", _without(draft["environment"], name)),),
+            (set_line("environment", _without(draft.recipe.environment, name)),),
         )  # fmt: skip
 
 
@@ -197,16 +229,16 @@ def _without(environment: str, name: str) -> str:
     return shlex.join(f"{key}={value}" for key, value in variables(environment).items() if key != name)
 
 
-def secrets(draft: Draft) -> Mapping[str, str]:
+def secrets(draft: ScriptDraft) -> Mapping[str, str]:
     """Return the variables of `secretEnvironment`."""
-    return variables(draft["secretEnvironment"])
+    return variables(draft.own.secret_environment)
 
 
-def ranks_have_pods_of_their_own(draft: Draft) -> Iterator[Problem]:
+def ranks_have_pods_of_their_own(draft: ScriptDraft) -> Iterator[Problem]:
     """Refuse workers of several CPUs for ranks of one: Ray packs them into one pod, and other pods stay idle."""
     script = _recognised(draft)
-    if script and script.asks_one_cpu and draft["workerCpus"] > 1:
-        cpus = math.ceil(draft["workerCpus"])
+    if script and script.asks_one_cpu and draft.recipe.worker_cpus > 1:
+        cpus = math.ceil(draft.recipe.worker_cpus)
         yield Problem(
             f"{draft.shown('workerCpus')} with {draft.shown('script')}",
             f"a ScalingConfig with resources_per_worker={{'CPU': {cpus}}}, or workerCpus 1",
@@ -215,16 +247,16 @@ def ranks_have_pods_of_their_own(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def python_is_the_image_s(draft: Draft) -> Iterator[Problem]:
+def python_is_the_image_s(draft: ScriptDraft) -> Iterator[Problem]:
     """Refuse an interpreter of this machine, which exists on no other."""
-    if draft["python"]:
+    if draft.recipe.python:
         yield Problem(
             draft.shown("python"), "not set on a cluster", ("pulumi config rm python",),
             why="pods run the script with the Python of their image, and Ray's nodes with theirs",
         )  # fmt: skip
 
 
-def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem]:
+def image_has_it(installed: Mapping[str, str], draft: ScriptDraft) -> Iterator[Problem]:
     """Check that the image has the frameworks that the script imports at its top level."""
     script = _recognised(draft)
     why = _why_image_lacks(script, installed, draft) if script else ""
@@ -235,8 +267,8 @@ def image_has_it(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem
         )  # fmt: skip
 
 
-def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Draft) -> str:
-    if script.uses(*LEFT_OUT) and not draft["requirements"]:
+def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: ScriptDraft) -> str:
+    if script.uses(*LEFT_OUT) and not draft.own.requirements:
         return (
             f"it imports {' or '.join(LEFT_OUT)}, which the image's Ray lacks: add a line "
             f"ray[rllib]=={installed['ray']}, or the same with ray[llm], to requirements; RLlib needs PyTorch, too"
@@ -253,15 +285,15 @@ def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Draft)
     return ""
 
 
-def _legacy(script: Script, draft: Draft) -> bool:
-    named = {**variables(draft["environment"]), **commands.VARIABLES_OF.get(script.kind, {})}
+def _legacy(script: Script, draft: ScriptDraft) -> bool:
+    named = {**variables(draft.recipe.environment), **commands.VARIABLES_OF.get(script.kind, {})}
     return "TF_USE_LEGACY_KERAS" in named
 
 
-def fits_pods(draft: Draft) -> Iterator[Problem]:
+def fits_pods(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that the script and its files fit into one Kubernetes object."""
     script = _recognised(draft)
-    folder = resolve.path_of(draft["scriptFolder"]) if draft["scriptFolder"] else None
+    folder = resolve.path_of(draft.recipe.script_folder) if draft.recipe.script_folder else None
     if script is None or (folder and not folder.is_dir()):
         return
     try:
@@ -280,18 +312,11 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
     The packages of an existing Ray cluster, or of a prebuilt image, are checked there.
     """
     if installed is None:
-        return (Check(has_python, (*SCRIPT_KEYS, "python")),)
-    elsewhere = (
-        Check(python_is_the_image_s, ("python",)),
-        Check(ranks_have_pods_of_their_own, (*SCRIPT_KEYS, "workerCpus")),
-        Check(fits_pods, (*SCRIPT_KEYS, "scriptFolder")),
-    )
+        return (has_python,)
+    elsewhere = (python_is_the_image_s, ranks_have_pods_of_their_own, fits_pods)
     if isinstance(installed, (OfRayCluster, OfOtherImage)):
         return elsewhere
-    return (
-        *elsewhere,
-        Check(partial(image_has_it, installed), (*SCRIPT_KEYS, "environment", "requirements")),
-    )
+    return (*elsewhere, partial(image_has_it, installed))
 
 
 def line_that_pins(requirements: str) -> str:
@@ -317,60 +342,19 @@ def line_that_pins(requirements: str) -> str:
     )
 
 
-_KEYS = (
-    Key(
-        name="requirements",
-        targets=CLUSTER,
-        rule=text("a path to a requirements file"),
-        derived="none",
-        example="../mine/requirements.txt",
-        help="file of pinned packages for the training image, in addition to Ray, TensorFlow and tf-keras",
-    ),
-    Key(
-        name="secretEnvironment",
-        rule=environment_rule(),
-        derived="none",
-        example="HF_TOKEN=hf_x",
-        unset="",
-        help="secret environment variables of the script, set with --secret; they are in no log, result or plain state",
-        secret=True,
-    ),
-)
 OWN = OfWorkload(
-    keys=_KEYS,
-    derived={
-        "script": ("none", ""),
-        "scriptArguments": ("none", ""),
-        "artifacts": ("none", ""),
-        "scriptFolder": ("the script, and modules beside it that it imports", ""),
-        "python": ("the project's own", ""),
-        "environment": ("none", ""),
-        "metric": ("none", ""),
-        "metricTarget": ("none", None),
-        "metricTolerance": ("none", None),
-    },
-    examples={
-        "script": "../mine/train.py",
-        "scriptArguments": "--epochs 1 --num-workers {workers}",
-        "artifacts": "train/checkpoint_*/*.pt",
-        "scriptFolder": "../mine",
-        "python": "../mine/.venv/bin/python",
-        "metric": "val_accuracy",
-        "metricTarget": "0.9",
-        "metricTolerance": "0.01",
-        "environment": "DATA=/data HF_HOME=/models",
-    },
+    section=ScriptSettings,
+    draft=ScriptDraft,
     checks=(
-        Check(is_recognised, SCRIPT_KEYS),
-        Check(settings_reach_it, ("epochs", "scriptArguments")),
-        Check(has_ray_arm, SCRIPT_KEYS),
-        Check(folder_is_small, ("scriptFolder",)),
-        Check(metric_is_named, ("metric", "metricTarget", "metricTolerance", "measureSteps")),
-        Check(artifacts_have_a_place, ("target", "artifacts", "scriptArguments", "storage")),
-        Check(secrets_are_secret, ("scriptFolder", "secretEnvironment")),
-        Check(each_variable_once, ("environment", "secretEnvironment")),
+        is_recognised,
+        settings_reach_it,
+        has_ray_arm,
+        folder_is_small,
+        metric_is_named,
+        artifacts_have_a_place,
+        secrets_are_secret,
+        each_variable_once,
     ),
     checks_where=checks_where,
-    local_only=("python",),
     secrets=secrets,
 )

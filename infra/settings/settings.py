@@ -7,40 +7,31 @@ A preview reports everything that is wrong in one message. Not here: the values 
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from importlib import import_module
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import psutil
 import pulumi
 import yaml
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
-from infra.settings.checks import (
-    CHECKS,
-    OF_OFFLINE,
-    OF_POD_TEMPLATE,
-    OF_STORAGE,
-    Check,
-    fewer_workers,
-    in_storage,
-    path_of,
-    run_checks,
-)
-from infra.settings.draft import Draft, Facts, InvalidSettingsError, Unfit, read, stack_file
+from infra.settings import offline, pod_template
+from infra.settings.checks import CHECKS, fewer_workers
+from infra.settings.cluster import ClusterSettings
+from infra.settings.draft import Check, Draft, Facts, run_checks
 from infra.settings.key import CLUSTER, RAY, Target
-from infra.settings.rules import Destination, PodTemplate, Quantity, Supplies
+from infra.settings.problem import InvalidSettingsError, Unfit, stack_file
+from infra.settings.reading import read
+from infra.settings.sections import OFF, ON, ComparisonSettings, RaySettings, RunSettings
+from infra.settings.storage import Storage, storage_of
 from infra.settings.table import of_workload
 from training.contract import provenance
 from training.contract.arms import ARMS, Arm
-from training.contract.recipe import Recipe, camel, canonical
+from training.contract.recipe import Recipe, canonical
 from training.contract.workload import Installed, named
 from training.machine import cpu, topology
-
-ON, OFF = "true", "false"
-"""Values of `wideArm`, which `auto` leaves to the place."""
 
 
 class SettingsError(pulumi.RunError):
@@ -68,93 +59,6 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterSettings:
-    """The settings that only a cluster has; fields are named like their keys."""
-
-    worker_memory: Quantity
-    head_cpus: float
-    head_memory: Quantity
-    shared_memory: Quantity | None
-    scratch: Quantity | None
-    egress: tuple[Destination, ...]
-    minikube_profile: str
-    minikube_nodes: int
-    minikube_cpus: int
-    minikube_memory: Quantity
-    operator: str
-    kuberay_version: str
-    offline: Supplies
-    image: str | None
-    image_registry: str | None
-    namespace: str
-    create_namespace: bool
-    kubeconfig: str | None
-    kube_context: str | None
-    pod_template: PodTemplate
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A PersistentVolumeClaim of the stack's own."""
-
-    storage_class: str | None
-    """The StorageClass; None for the cluster's default."""
-    size: str
-    by_many_nodes: bool
-    """Whether pods of several nodes write it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Storage:
-    """The address of storage, and the credentials of runs there."""
-
-    address: str
-    """An absolute folder, or an address of S3 or Google Cloud Storage; without a trailing slash."""
-    endpoint: str | None = None
-    region: str | None = None
-    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
-    role: str | None = None
-    secret: str | None = None
-    service_account: str | None = None
-    claim: Claim | None = None
-
-    @property
-    def is_remote(self) -> bool:
-        """Return whether it is reached over a network, and not a folder."""
-        return "://" in self.address
-
-    def variables(self) -> dict[str, str]:
-        """Return the environment variables of its clients, without credentials."""
-        endpoint = {"AWS_ENDPOINT_URL_S3": self.endpoint} if self.endpoint else {}
-        return endpoint | ({"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region} if self.region else {})
-
-    def identity(self) -> dict[str, Any]:
-        """Return what can change a run: not the credentials, and not the size."""
-        of_claim = {"class": self.claim.storage_class} if self.claim else {}
-        return {"address": self.address, **self.variables(), **of_claim}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RayNodes:
-    """The properties of an existing Ray cluster that are known before anything runs there."""
-
-    version: str
-    cpus: tuple[float, ...]
-    """The CPUs of each node that has any, ascending."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RaySettings:
-    """The settings that only an existing Ray cluster has, named like their keys; and its inspected nodes."""
-
-    ray_address: str
-    ray_token: str = field(repr=False)
-    """The token; "" if the cluster requires none."""
-    nodes: RayNodes | None = None
-    """None if not asked yet, or without an answer."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of a stack: what to measure, and how."""
 
@@ -162,29 +66,21 @@ class Settings:
     target: Target
     recipe: Recipe
     """The recipe with `dataset` resolved."""
-    repeats: int
+    run: RunSettings
+    comparison: ComparisonSettings
     workers_curve: tuple[int, ...]
     """Other numbers of workers, ascending, with which Ray is measured: all below the recipe's."""
     arms: tuple[str, ...]
     """The arms to measure, in the order of presentation."""
     absent_arms: Mapping[str, str]
     """Why an arm is not measured, by its name."""
-    keep_baseline: bool
-    run_timeout_minutes: int
-    budget_minutes: int | None
-    """The minutes that the measurement may take; None without a limit."""
-    allow_oversubscription: bool
     ray_dashboard: bool
-    price_cpu_hour: float | None
-    price_gib_hour: float | None
     dataset_path: str | None
     """An absolute path of an existing folder, or an address in storage."""
     data_in_storage: bool
     """Whether `dataset_path` is an address in storage."""
     storage: Storage | None
     """Where runs keep what outlives them; None if nothing does."""
-    worker_memory_bytes: int
-    """The memory of a worker. Not enforced on `local`."""
     oversubscription: str | None
     """The verdict's sentence about cores that are shared by permission; None if none are."""
     requirements: str | None
@@ -288,21 +184,21 @@ def set_twice(file: Path, project: str) -> tuple[str, ...]:
 def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Judge]) -> Settings:
     """Return settings from config texts by key (no namespace). Raises InvalidSettingsError that lists all problems."""
     draft, problems = read(values, facts)
-    place = choose(draft.target)
-    own = of_workload(draft.get("workload"))
-    problems += run_checks(draft, CHECKS + own.checks + own.checks_where(_installed(draft, place)) + place.checks)
+    place, own = choose(draft.usable_target), of_workload(draft.workload)
+    checks = (*CHECKS, *own.checks, *own.checks_where(_installed(draft, place)), *place.checks)
+    problems += run_checks(draft, checks)
     if problems:
         raise InvalidSettingsError(facts.stack, problems)
     return _settings(draft, place)
 
 
 def _settings(draft: Draft, place: Judge) -> Settings:
-    unfit, allowed, absent = place.unfit(draft), draft["allowOversubscription"], absent_arms(draft, place)
+    unfit, allowed, absent = place.unfit(draft), draft.run.allow_oversubscription, absent_arms(draft, place)
     permitted = [shortage.what for shortage in unfit if shortage.liftable and allowed]
     refused = [str(shortage) for shortage in unfit if not (shortage.liftable and allowed)]
-    stored = in_storage(draft, "datasetPath")
-    dataset_path = stored or path_of(draft, "datasetPath")
-    recipe, secret = recipe_of(draft), of_workload(draft["workload"]).secrets(draft)
+    data, own = draft.values.get("datasetPath"), of_workload(draft.workload)
+    dataset_path = draft.in_storage(data) or draft.path(data)
+    recipe, secret = recipe_of(draft), own.secrets(draft)
     return Settings(
         stack=draft.facts.stack,
         target=draft.target,
@@ -311,48 +207,36 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         secret_digest=secret_digest(secret, draft.facts) if secret else None,
         requirements=_requirements(draft),
         commands=_commands(recipe, absent, _installed(draft, place)),
-        repeats=draft["repeats"],
+        run=draft.run,
+        comparison=draft.comparison,
         workers_curve=fewer_workers(draft),
         arms=tuple(arm for arm in ARMS if arm not in absent),
         absent_arms=absent,
-        keep_baseline=draft["keepBaseline"],
-        run_timeout_minutes=draft["runTimeoutMinutes"],
-        budget_minutes=draft["budgetMinutes"],
-        allow_oversubscription=allowed,
-        ray_dashboard=bool(draft.get("rayDashboard")),
-        price_cpu_hour=draft["priceCpuHour"],
-        price_gib_hour=draft["priceGibHour"],
+        ray_dashboard=bool(draft.values.get("rayDashboard")),
         dataset_path=str(dataset_path) if dataset_path else None,
-        data_in_storage=stored is not None,
-        storage=_storage(draft),
-        worker_memory_bytes=draft["workerMemory"].bytes,
+        data_in_storage=draft.in_storage(data) is not None,
+        storage=storage_of(draft) if draft.storage.address else None,
         oversubscription=permitted[0] if permitted else None,
         explicit=draft.changed(),
         warnings=(*permitted, *place.remarks(draft), *refused),
         refused_at_up=tuple(refused),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
-        ray=RaySettings(ray_address=draft["rayAddress"], ray_token=draft["rayToken"]) if draft.target in RAY else None,
+        ray=draft.ray if draft.target in RAY else None,
     )
 
 
-def _storage(draft: Draft) -> Storage | None:
-    if not draft["storage"]:
-        return None
-    storage: Storage = import_module(OF_STORAGE).storage_of(draft)
-    return storage
-
-
 def _requirements(draft: Draft) -> str | None:
-    path = path_of(draft, "requirements")
+    path = draft.path(draft.values.get("requirements"))
     return str(path) if path else None
 
 
 def _installed(draft: Draft, place: Judge) -> Installed:
     """Return the image's packages, with those of `requirements` if the file can be used: another check reports it."""
+    image = draft.values.get("image")
     try:
-        return place.installed(_requirements(draft), draft.get("image"))
+        return place.installed(_requirements(draft), image)
     except (OSError, ValueError):
-        return place.installed(None, draft.get("image"))
+        return place.installed(None, image)
 
 
 def _commands(recipe: Recipe, absent: Mapping[str, str], installed: Installed) -> tuple[str, ...]:
@@ -385,39 +269,34 @@ def _why_absent(arm: Arm, draft: Draft, place: Judge) -> str:
         return ""
     if arm.all_cpus:
         return _why_not_with_all_cpus(arm, draft, place)
-    return place.why_not(arm.name, draft) or ("" if draft.get(arm.switch) else f"{arm.switch} is off")
+    return place.why_not(arm.name, draft) or ("" if draft.values.get(arm.switch) else f"{arm.switch} is off")
 
 
 def _why_not_with_all_cpus(arm: Arm, draft: Draft, place: Judge) -> str:
-    if draft[arm.switch] == OFF:
+    if draft.values[arm.switch] == OFF:
         return f"{arm.switch} is off"
-    if draft["workers"] == 1:
+    if draft.recipe.workers == 1:
         return "with one worker it is the baseline"
-    return "" if draft[arm.switch] == ON else place.why_not(arm.name, draft)
+    return "" if draft.values[arm.switch] == ON else place.why_not(arm.name, draft)
 
 
 def recipe_of(draft: Draft) -> Recipe:
     """Return the recipe, with every derived value."""
-    kind = named(draft["workload"]).recipe
-    values = {key: draft[key] for key in kind.settings()}
-    return kind.from_dict({**values, **of_workload(draft["workload"]).recipe(draft)})
+    return type(draft.recipe).from_dict({**draft.recipe.to_dict(), **of_workload(draft.workload).recipe(draft)})
 
 
 def cluster_of(draft: Draft) -> ClusterSettings:
     """Return the settings of a cluster, with every derived value."""
-    values = {field.name: draft[camel(field.name)] for field in fields(ClusterSettings)}
-    kubeconfig = path_of(draft, "kubeconfig")
-    return ClusterSettings(
-        **values
-        | {
-            "minikube_profile": profile_of(draft),
-            "kubeconfig": str(kubeconfig) if kubeconfig else None,
-            "offline": import_module(OF_OFFLINE).supplies_of(draft),
-            "pod_template": import_module(OF_POD_TEMPLATE).template_of(draft),
-        }
+    kubeconfig = draft.path(draft.cluster.kubeconfig)
+    return replace(
+        draft.cluster,
+        minikube_profile=profile_of(draft),
+        kubeconfig=str(kubeconfig) if kubeconfig else None,
+        offline=offline.supplies_of(draft),
+        pod_template=pod_template.template_of(draft),
     )
 
 
 def profile_of(draft: Draft) -> str:
     """Return the Minikube profile: as set, or named after project and stack."""
-    return draft["minikubeProfile"] or f"{draft.facts.project}-{draft.facts.stack}"
+    return draft.cluster.minikube_profile or f"{draft.facts.project}-{draft.facts.stack}"

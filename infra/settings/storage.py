@@ -1,16 +1,17 @@
 """The settings of storage: its address, the runs' credentials for it, and the checks between those keys.
 
-Loaded only by stacks that set any of them. Not here: whether storage answers, which `up` asks (`infra.storage`).
+Not here: whether storage answers, which `up` asks (`infra.storage`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from infra.settings import pod_template
-from infra.settings.checks import STORAGE_KEYS, is_set, path_of
-from infra.settings.draft import Draft, Problem, secret_line, set_line
-from infra.settings.key import CLUSTER
+from infra.settings.draft import Draft, run_checks
+from infra.settings.key import CLUSTER, OF_BUCKETS, OF_CLAIMS, OF_S3, Key
+from infra.settings.problem import Problem, secret_line, set_line
 from infra.settings.rules import CLAIM, MOUNTED
-from infra.settings.settings import Claim, Storage
 
 HOSTNAME = "kubernetes.io/hostname"
 """The node label that pins pods to one node."""
@@ -19,88 +20,115 @@ MARGIN_SECONDS = 15 * 60
 """The time by which a role's credentials outlive the deadline of their run."""
 LONGEST_SESSION_SECONDS = 12 * 3600
 """The limit of STS' AssumeRole: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html."""
-_OF_S3 = ("storageEndpoint", "storageRegion", "storageCredentials", "storageRole", "storageSecret")
-_OF_CLAIM = ("storageClass", "storageSize")
 _OF_NAMESPACE = ("storageSecret", "serviceAccount")
-_WAYS_IN = ("storageCredentials", "storageRole", "storageSecret", "serviceAccount")
+_WAYS_IN = ("storageCredentials", "storageRole", *_OF_NAMESPACE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A PersistentVolumeClaim of the stack's own."""
+
+    storage_class: str | None
+    """The StorageClass; None for the cluster's default."""
+    size: str
+    by_many_nodes: bool
+    """Whether pods of several nodes write it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """The address of storage, and the credentials of runs there."""
+
+    address: str
+    """An absolute folder, or an address of S3 or Google Cloud Storage; without a trailing slash."""
+    endpoint: str | None = None
+    region: str | None = None
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    role: str | None = None
+    secret: str | None = None
+    service_account: str | None = None
+    claim: Claim | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether it is reached over a network, and not a folder."""
+        return "://" in self.address
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables of its clients, without credentials."""
+        endpoint = {"AWS_ENDPOINT_URL_S3": self.endpoint} if self.endpoint else {}
+        return endpoint | ({"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region} if self.region else {})
+
+    def identity(self) -> dict[str, Any]:
+        """Return what can change a run: not the credentials, and not the size."""
+        of_claim = {"class": self.claim.storage_class} if self.claim else {}
+        return {"address": self.address, **self.variables(), **of_claim}
 
 
 def storage_of(draft: Draft) -> Storage:
     """Return the storage of settings that passed every check."""
-    address: str = draft["storage"]
+    address = draft.storage.address or ""
     if address == CLAIM:
         return Storage(address=MOUNTED, claim=_claim(draft))
     return Storage(
-        address=address if "://" in address else str(path_of(draft, "storage")),
-        endpoint=draft["storageEndpoint"],
-        region=draft["storageRegion"],
-        credentials=draft["storageCredentials"],
-        role=draft["storageRole"],
-        secret=draft["storageSecret"],
-        service_account=draft["serviceAccount"],
+        address=address if "://" in address else str(draft.path(address)),
+        endpoint=draft.storage.endpoint,
+        region=draft.storage.region,
+        credentials=draft.storage.credentials,
+        role=draft.storage.role,
+        secret=draft.cluster.storage_secret,
+        service_account=draft.cluster.service_account,
     )
 
 
 def _claim(draft: Draft) -> Claim:
     many = not _is_one_node(draft)
-    return Claim(storage_class=draft["storageClass"], size=draft["storageSize"].text, by_many_nodes=many)
+    return Claim(storage_class=draft.cluster.storage_class, size=draft.cluster.storage_size.text, by_many_nodes=many)
 
 
 def _is_one_node(draft: Draft) -> bool:
     """Return whether all pods are known to be on one node."""
     selector = pod_template.template_of(draft).spec.get("nodeSelector", {})
-    return HOSTNAME in selector or (_makes_its_nodes(draft) and draft["minikubeNodes"] == 1)
+    return HOSTNAME in selector or (_makes_its_nodes(draft) and draft.cluster.minikube_nodes == 1)
 
 
 def _makes_its_nodes(draft: Draft) -> bool:
     """Return whether the cluster is the stack's own, and a key sets its number of nodes."""
-    return draft.target in draft.keys["minikubeNodes"].targets
+    return draft.applies("minikubeNodes")
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
     """Yield all conflicts; if a key has no effect, its other checks are skipped."""
     meaningless = list(_meaningless(draft))
     yield from meaningless
-    if meaningless or not draft["storage"]:
-        return
-    for check in (
-        _is_of_the_target,
-        _one_way_in,
-        _pods_are_let_in,
-        _is_secret,
-        _namespace_stays,
-        _role_lasts,
-        _is_shared,
-    ):
-        yield from check(draft)
+    if draft.storage.address and not meaningless:
+        yield from run_checks(draft, _CHECKS)
 
 
 def _meaningless(draft: Draft) -> Iterator[Problem]:
-    for key in STORAGE_KEYS[1:]:
-        if is_set(draft, key) and (why := _why_meaningless(key, draft)):
+    for key in (key for key in draft.keys.values() if key.with_storage and draft.is_set(key.name)):
+        if why := _why_meaningless(key, draft):
             yield Problem(
-                f"{draft.shown(key)} with {draft.shown('storage')}", why, (f"pulumi config rm {key}",),
+                f"{draft.shown(key.name)} with {draft.shown('storage')}", why, (f"pulumi config rm {key.name}",),
                 why="it would have no effect",
             )  # fmt: skip
 
 
-def _why_meaningless(key: str, draft: Draft) -> str:
+def _why_meaningless(key: Key, draft: Draft) -> str:
     """Return the condition under which a key has an effect; empty if it has one."""
-    storage, targets = draft["storage"] or "", draft.keys[key].targets
-    if draft.target not in targets:
-        return f"set on target {' and '.join(targets)} only"
-    if key in _OF_S3:
-        return "" if storage.startswith(S3) else "set with storage s3://… only"
-    if key in _OF_CLAIM:
-        return "" if storage == CLAIM else f"set with storage {CLAIM} only"
-    return "" if "://" in storage else "set with storage s3://… or gs://… only"
+    if draft.target not in key.targets:
+        return f"set on target {' and '.join(key.targets)} only"
+    storage = draft.storage.address or ""
+    has_effect = {OF_S3: storage.startswith(S3), OF_BUCKETS: "://" in storage, OF_CLAIMS: storage == CLAIM}
+    return "" if has_effect[key.with_storage] else f"set with storage {key.with_storage} only"
 
 
 def _is_of_the_target(draft: Draft) -> Iterator[Problem]:
     """Check that the target has such storage: pods cannot see a folder of this machine, and only clusters have
     claims."""
-    storage, is_cluster, targets = draft["storage"], draft.target in CLUSTER, draft.keys["storage"].targets
-    if draft.target not in targets:
+    storage, is_cluster = draft.storage.address or "", draft.target in CLUSTER
+    if not draft.applies("storage"):
+        targets = draft.keys["storage"].targets
         yield Problem(
             draft.shown("storage"), f"set on target {' and '.join(targets)} only", ("pulumi config rm storage",),
             why=f"runs on target {draft.target} keep nothing but their results",
@@ -127,16 +155,16 @@ def _that_holds_claims(draft: Draft) -> list[str]:
 
 def _namespace_goes(draft: Draft) -> bool:
     """Return whether `destroy` deletes the namespace and keeps the cluster."""
-    return draft.target in CLUSTER and not _makes_its_nodes(draft) and bool(draft["createNamespace"])
+    return draft.target in CLUSTER and not _makes_its_nodes(draft) and bool(draft.cluster.create_namespace)
 
 
 def _needs_shared_class(draft: Draft) -> bool:
     """Return whether pods of several nodes would use Minikube's own class, which is a folder of each node."""
-    return _makes_its_nodes(draft) and not draft["storageClass"] and not _is_one_node(draft)
+    return _makes_its_nodes(draft) and not draft.cluster.storage_class and not _is_one_node(draft)
 
 
 def _one_way_in(draft: Draft) -> Iterator[Problem]:
-    ways = [key for key in _WAYS_IN if is_set(draft, key)]
+    ways = [key for key in _WAYS_IN if draft.is_set(key)]
     if len(ways) > 1:
         yield Problem(
             " and ".join(map(draft.shown, ways)), "one of them",
@@ -147,12 +175,12 @@ def _one_way_in(draft: Draft) -> Iterator[Problem]:
 
 def _pods_are_let_in(draft: Draft) -> Iterator[Problem]:
     """Check that pods have credentials: a run on this machine has its caller's, a pod has none by itself."""
-    address = draft["storage"]
-    ways = [key for key in _WAYS_IN if is_set(draft, key)]
+    address = draft.storage.address or ""
+    ways = [key for key in _WAYS_IN if draft.is_set(key)]
     if draft.target not in CLUSTER or "://" not in address or ways:
         return
     of_all = _WAYS_IN if address.startswith(S3) else ("serviceAccount",)
-    possible = [key for key in of_all if draft.target in draft.keys[key].targets]
+    possible = [key for key in of_all if draft.applies(key)]
     if not possible:
         yield Problem(
             draft.shown("storage"), f"s3://… or {CLAIM} on target {draft.target}",
@@ -171,12 +199,12 @@ def _pods_are_let_in(draft: Draft) -> Iterator[Problem]:
 def _line_that_lets_in(key: str, draft: Draft) -> str:
     if draft.keys[key].secret:
         return secret_line(key)
-    beside = [set_line("createNamespace", "false")] if key in _OF_NAMESPACE and draft["createNamespace"] else []
+    beside = [set_line("createNamespace", "false")] if key in _OF_NAMESPACE and draft.cluster.create_namespace else []
     return " && ".join([set_line(key, draft.keys[key].example), *beside])
 
 
 def _is_secret(draft: Draft) -> Iterator[Problem]:
-    if draft["storageCredentials"] and "storageCredentials" not in draft.facts.secret_keys:
+    if draft.storage.credentials and "storageCredentials" not in draft.facts.secret_keys:
         yield Problem(
             "storageCredentials is set without --secret",
             "a value that Pulumi encrypts",
@@ -187,15 +215,16 @@ def _is_secret(draft: Draft) -> Iterator[Problem]:
 
 def _namespace_stays(draft: Draft) -> Iterator[Problem]:
     """Check that the namespace exists before the stack, or outlives it, if its contents have to."""
-    if draft.target not in CLUSTER or not draft["createNamespace"]:
+    if draft.target not in CLUSTER or not draft.cluster.create_namespace:
         return
     create_not = set_line("createNamespace", "false")
-    for key in filter(draft.__getitem__, _OF_NAMESPACE):
+    named = {"storageSecret": draft.cluster.storage_secret, "serviceAccount": draft.cluster.service_account}
+    for key in (key for key, value in named.items() if value):
         yield Problem(
             f"{draft.shown(key)} with {draft.shown('createNamespace')}", "one of a namespace that exists",
             (create_not,), why="a namespace made by this stack holds none",
         )  # fmt: skip
-    if draft["storage"] == CLAIM and _namespace_goes(draft):
+    if draft.storage.address == CLAIM and _namespace_goes(draft):
         yield Problem(
             f"{draft.shown('storage')} with {draft.shown('createNamespace')}", "a claim in a namespace that exists",
             (create_not,), why="`destroy` deletes a namespace made by this stack, and every claim in it",
@@ -204,7 +233,7 @@ def _namespace_stays(draft: Draft) -> Iterator[Problem]:
 
 def _role_lasts(draft: Draft) -> Iterator[Problem]:
     longest = (LONGEST_SESSION_SECONDS - MARGIN_SECONDS) // 60
-    if draft["storageRole"] and draft["runTimeoutMinutes"] > longest:
+    if draft.storage.role and draft.run.run_timeout_minutes > longest:
         yield Problem(
             f"{draft.shown('runTimeoutMinutes')} with {draft.shown('storageRole')}", f"at most {longest} with a role",
             (set_line("runTimeoutMinutes", longest),),
@@ -213,7 +242,7 @@ def _role_lasts(draft: Draft) -> Iterator[Problem]:
 
 
 def _is_shared(draft: Draft) -> Iterator[Problem]:
-    if draft["storage"] == CLAIM and _needs_shared_class(draft):
+    if draft.storage.address == CLAIM and _needs_shared_class(draft):
         yield Problem(
             f"{draft.shown('storage')} with {draft.shown('minikubeNodes')}",
             "one node, or a storageClass whose volumes pods of all nodes write (ReadWriteMany)",

@@ -12,7 +12,7 @@ from infra.places.cluster import claim
 from infra.places.cluster.api import kube, storage_preflight
 from infra.places.cluster.claim import ClaimProvider
 from infra.places.cluster.manifests.storage_access import CLAIM, FILE, ROLE_SECRET
-from infra.settings.settings import Claim
+from infra.settings.storage import Claim
 from tests.apiserver import control_plane
 from tests.unit.settings_machine import settings
 

@@ -20,7 +20,7 @@ import pytest
 from infra.image import command as image
 from infra.image.base import identity
 from infra.programs import ProgramError, succeeds
-from infra.settings.offline import BASE_IMAGE
+from infra.settings.rules import BASE_IMAGE
 from tests.cluster.place import BASE
 from training.contract.provenance import PROJECT
 

@@ -112,7 +112,7 @@ def test_a_run_of_this_machine_without_a_deadline_is_refused(
         project,
         {
             "infra/places/local/measurement.py": {
-                '"timeoutMinutes": settings.run_timeout_minutes': '"timeoutMinutes": 0'
+                '"timeoutMinutes": settings.run.run_timeout_minutes': '"timeoutMinutes": 0'
             }
         },
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from infra.programs import ProgramError
-from infra.settings.settings import Storage
+from infra.settings.storage import Storage
 from infra.storage import ask
 from tests.storage.cloud import PREFIX, Cloud
 from tests.training import images

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from infra.programs import ProgramError
-from infra.settings.settings import Storage
+from infra.settings.storage import Storage
 from infra.storage import ask
 from infra.storage_role import assumed
 from tests.golden import Wording

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from infra import plan
 from infra.places.place import choose
 from infra.plan import RunPlan
 from infra.settings import settings as reader
-from infra.settings.draft import Facts, InvalidSettingsError, Problem
+from infra.settings.draft import Facts
+from infra.settings.problem import InvalidSettingsError, Problem
 from infra.settings.settings import Settings
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -94,6 +96,11 @@ def applied(values: Mapping[str, str], fix: str, folder: Path = ROOT) -> dict[st
             case other:
                 pytest.fail(f"not a line a user can type: {other}")
     return after
+
+
+def with_run(settings: Settings, **changes: Any) -> Settings:
+    """The settings with other values of their section `run`."""
+    return replace(settings, run=replace(settings.run, **changes))
 
 
 def cnn(settings: Settings) -> CnnRecipe:

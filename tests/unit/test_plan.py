@@ -14,7 +14,7 @@ from infra.places.local import place as local
 from infra.places.local.run import TrainingRunProvider
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
-from tests.unit.settings_machine import machine, plan_runs, settings
+from tests.unit.settings_machine import machine, plan_runs, settings, with_run
 from training.contract import provenance
 
 BASE = settings(repeats="2")
@@ -37,7 +37,7 @@ def with_recipe(**changes: object) -> Settings:
 
 def test_arms_take_turns() -> None:
     """So that what drifts on the machine, and what the run before left, meets all arms alike."""
-    plans = plan_runs(replace(BASE, repeats=4))
+    plans = plan_runs(with_run(BASE, repeats=4))
     rounds = [[plan.arm for plan in plans if plan.repeat == repeat] for repeat in range(1, 5)]
 
     assert [1, 2, 3, 4] == sorted({plan.repeat for plan in plans}) == list(dict.fromkeys(plan.repeat for plan in plans))
@@ -53,7 +53,7 @@ def test_the_order_of_a_repeat_is_its_own() -> None:
     """Whatever comes after it: a run that was made is not where another is now planned."""
     names = [plan.name for plan in plan_runs(BASE)]
 
-    assert names == [plan.name for plan in plan_runs(replace(BASE, repeats=4))][: len(names)]
+    assert names == [plan.name for plan in plan_runs(with_run(BASE, repeats=4))][: len(names)]
 
 
 def test_repeats_differ_in_their_seed_alone() -> None:
@@ -70,14 +70,14 @@ def test_a_run_keeps_its_keys_beside_more_or_fewer_runs() -> None:
     before = plan_runs(BASE)
 
     for after in (
-        replace(BASE, repeats=3),
-        replace(BASE, keep_baseline=True),
-        replace(BASE, run_timeout_minutes=99),
-        replace(BASE, allow_oversubscription=True),
+        with_run(BASE, repeats=3),
+        with_run(BASE, keep_baseline=True),
+        with_run(BASE, run_timeout_minutes=99),
+        with_run(BASE, allow_oversubscription=True),
     ):
         common = {plan.name: plan for plan in plan_runs(after)}
         assert all(plan == common.get(plan.name, plan) for plan in before)
-    assert 12 == len(plan_runs(replace(BASE, repeats=3)))
+    assert 12 == len(plan_runs(with_run(BASE, repeats=3)))
 
 
 FEW = {"repeats": "1", "epochs": "3", "wideArm": "false"}
@@ -131,7 +131,7 @@ def test_another_set_of_arms_is_another_measurement(arms: tuple[str, ...]) -> No
 
 def test_a_curve_s_runs_take_turns_with_the_arms() -> None:
     """One more run of Ray a repeat for each number, in another place each time, in the same measurement."""
-    plans = plan_runs(replace(BASE, repeats=5, workers_curve=(1,)))
+    plans = plan_runs(with_run(replace(BASE, workers_curve=(1,)), repeats=5))
     points = {plan.name: plan for plan in plans if plan.name.startswith("ray-w1-")}
     places = [
         [plan.name for plan in plans if plan.repeat == repeat].index(f"ray-w1-{repeat}") for repeat in range(1, 6)

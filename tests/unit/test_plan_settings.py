@@ -24,7 +24,7 @@ from infra.settings.settings import Settings
 from infra.settings.table import every_key
 from tests.stacks import OF_PLACES, ON_KUBERNETES
 from tests.unit.program_recorder import config_of
-from tests.unit.settings_machine import machine, parse, plan_runs
+from tests.unit.settings_machine import machine, parse, plan_runs, with_run
 from tests.unit.test_wiring import record
 from training.contract import provenance
 from training.workloads.cnn.recipe import CnnRecipe
@@ -225,7 +225,7 @@ def settings_of(stack: str, **changes: str) -> Settings:
 
 def processes(settings: Settings) -> list[Any]:
     """All that the pods, or on this machine the processes, of a measurement's first repeat are told."""
-    plans = [replace(plan, own_key="", measurement="") for plan in plan_runs(replace(settings, repeats=1))]
+    plans = [replace(plan, own_key="", measurement="") for plan in plan_runs(with_run(settings, repeats=1))]
     if settings.ray:
         return [ray_jobs.job(plan.arm, plan.recipe, settings.secret_environment, plan.name) for plan in plans]
     if settings.cluster is None:

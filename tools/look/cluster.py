@@ -10,7 +10,8 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.place import ClusterPlace
 from infra.places.place import cluster_of
-from infra.settings.settings import ClusterSettings, Settings
+from infra.settings.cluster import ClusterSettings
+from infra.settings.settings import Settings
 from tools.setup.project import CLUSTER_TARGETS, ROOT, ToolError
 from tools.stack import settings as stack_settings
 

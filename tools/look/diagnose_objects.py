@@ -12,7 +12,7 @@ from typing import Any
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL, RUN_LABEL
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, NAME
-from infra.settings.settings import ClusterSettings
+from infra.settings.cluster import ClusterSettings
 
 _INSTANCE = "app.kubernetes.io/instance"
 _CONDITIONS = [{"type": True, "status": True, "reason": True, "lastTransitionTime": True}]

@@ -14,7 +14,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.short_job import NOT_PULLED
 from infra.places.cluster.job_result import INDEX_LABEL
 from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, RUN_LABEL
-from infra.settings.draft import set_line
+from infra.settings.problem import set_line
 from infra.settings.rules import quantity
 from tools.look import cluster
 from tools.setup.project import ToolError, say

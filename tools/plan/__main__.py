@@ -40,7 +40,7 @@ def main() -> int:
     terminal.write(f"by {basis.words}\n\n{shown(request, estimated)}")
     if settings.target not in LOCAL:
         terminal.write("not in it: what the cluster, its image and its pods take to come up")
-    if settings.budget_minutes:
+    if settings.run.budget_minutes:
         advice = "\n".join(budget.advice(settings, request, basis.runs, estimated))
         terminal.write(f"\n{for_make(advice, stack, overrides)}")
     return 0

@@ -70,7 +70,7 @@ def main() -> int:
             recipe=recipe,
             dataset_path=settings.dataset_path or "",
             storage=storage,
-            minutes=settings.run_timeout_minutes,
+            minutes=settings.run.run_timeout_minutes,
         )
         train = _runs(settings, overrides, wanted, folder)
         terminal.write(

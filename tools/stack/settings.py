@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from infra.places.place import choose
-from infra.settings.draft import InvalidSettingsError
+from infra.settings.problem import InvalidSettingsError
 from infra.settings.settings import Settings, machine_facts, parse
 from report.stored import SWEEP_PREFIX
 from tools.setup.project import DEFAULT_STACK, ToolError, project_name

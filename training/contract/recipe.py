@@ -17,10 +17,26 @@ WORKLOADS = ("cnn", "script")
 """Names of all workloads; the first is the default."""
 
 
-def setting(default: Any, rule: Rule, help_text: str, *, decides: bool = True) -> Any:
-    """A field of a recipe. Not `decides`: something else says whether what it names has changed, or it is only about
-    what a comparison makes of runs; so a change of it alone repeats none."""
-    return field(default=default, metadata={"rule": rule, "help": help_text, "decides": decides})
+def setting(  # noqa: PLR0913 - each is an attribute of a config key
+    default: Any,
+    rule: Rule,
+    help_text: str,
+    *,
+    decides: bool = True,
+    example: str = "",
+    derived: str = "",
+    on_cluster: Any = None,
+    local_only: bool = False,
+) -> Any:
+    """Return a field of a recipe.
+
+    `decides`: False if something else says whether what it names has changed, or it is only about what a comparison
+    makes of runs; so a change of it alone repeats none. `derived`: what applies where the key is not set, in words, if
+    that is not the default. `on_cluster`: the config's default there, if it differs. `local_only`: it has no effect
+    elsewhere.
+    """
+    config = {"example": example, "derived": derived, "on_cluster": on_cluster, "local_only": local_only}
+    return field(default=default, metadata={"rule": rule, "help": help_text, "decides": decides, **config})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,9 @@ from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
 from infra.places.cluster.manifests.storage_access import CLAIM, claim_object
 from infra.programs import UserError
 from infra.provider import Provider, changed
-from infra.settings.draft import set_line
+from infra.settings.problem import set_line
 from infra.settings.rules import quantity, template_line
-from infra.settings.settings import Claim
+from infra.settings.storage import Claim
 
 SINGLE_NODE = {
     "ebs.csi.aws.com": "efs.csi.aws.com",

@@ -11,9 +11,11 @@ from itertools import combinations, count
 
 from infra.doctor import Finding
 from infra.places.cluster.manifests import jobs, operator, pod_parts
-from infra.settings.draft import set_line
-from infra.settings.rules import quantity
-from infra.settings.settings import OFF, ClusterSettings, Settings
+from infra.settings.cluster import ClusterSettings
+from infra.settings.problem import set_line
+from infra.settings.rules import Quantity, quantity
+from infra.settings.sections import OFF
+from infra.settings.settings import Settings
 from training.contract.arms import ARMS, Arm, counted
 from training.contract.recipe import Recipe
 
@@ -90,11 +92,13 @@ class Measurement:
         return [self.wide if arm.all_cpus else self.worker]
 
 
-def measurement_of(recipe: Recipe, cluster: ClusterSettings, arms: tuple[str, ...]) -> Measurement:
+def measurement_of(
+    recipe: Recipe, worker_memory: Quantity, cluster: ClusterSettings, arms: tuple[str, ...]
+) -> Measurement:
     """Return the measurement that the settings ask of a cluster; they may be a draft's, or complete."""
     return Measurement(
         workers=recipe.workers,
-        worker=Size(recipe.worker_cpus, cluster.worker_memory.bytes),
+        worker=Size(recipe.worker_cpus, worker_memory.bytes),
         head=Size(cluster.head_cpus, cluster.head_memory.bytes),
         arms=arms,
     )
@@ -162,7 +166,7 @@ def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequen
 
 def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Finding:
     """Describe how large workers could be: a setting decides it, so that a preview and a pull request show it."""
-    measurement = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
+    measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
     largest = largest_worker(measurement, nodes, kept)
     of = f"{len(nodes)} of at most {max(nodes, key=lambda node: node.cpus)}" if nodes else "none"
     if largest is None:

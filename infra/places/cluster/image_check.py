@@ -28,7 +28,7 @@ from infra.places.cluster.manifests.pod_parts import (
 )
 from infra.programs import UserError
 from infra.provider import Provider, changed
-from infra.settings.draft import set_line
+from infra.settings.problem import set_line
 from infra.settings.rules import template_line
 from training.contract.provenance import PROJECT
 from training.image.check import ASKED

@@ -23,9 +23,9 @@ from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.places.cluster.traits import Traits
 from infra.plan import RunPlan
 from infra.settings import offline, pod_template
-from infra.settings.checks import Check, is_readable, path_of
-from infra.settings.draft import Draft, Problem, Unfit, set_line
+from infra.settings.draft import Check, Draft, is_readable
 from infra.settings.key import Target
+from infra.settings.problem import Problem, Unfit, set_line
 from infra.settings.script import line_that_pins
 from infra.settings.settings import Settings
 from training.contract.workload import Installed, OfOtherImage
@@ -51,10 +51,10 @@ class ClusterPlace(ABC):
     def checks(self) -> tuple[Check, ...]:
         """The checks that apply to every cluster."""
         return (
-            Check(_namespace_is_ours, ("namespace",)),
-            Check(offline.problems, ("offline", "operator", "kuberayVersion")),
-            Check(pod_template.problems, ("podTemplate", "createNamespace")),
-            Check(_requirements_are_pinned, ("requirements", "image")),
+            _namespace_is_ours,
+            offline.problems,
+            pod_template.problems,
+            _requirements_are_pinned,
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
@@ -97,7 +97,7 @@ class ClusterPlace(ABC):
         recipe, head = settings.recipe, settings.of_cluster
         return Reserved(
             cpus=head.head_cpus + recipe.workers * recipe.worker_cpus,
-            memory_bytes=head.head_memory.bytes + recipe.workers * settings.worker_memory_bytes,
+            memory_bytes=head.head_memory.bytes + recipe.workers * settings.run.worker_memory.bytes,
         )
 
     @abstractmethod
@@ -203,7 +203,7 @@ def why_namespace_stays(api: Any, settings: Settings) -> str:
 
 
 def _namespace_is_ours(draft: Draft) -> Iterator[Problem]:
-    if draft["namespace"] in _RESERVED_NAMESPACES:
+    if draft.cluster.namespace in _RESERVED_NAMESPACES:
         yield Problem(
             draft.shown("namespace"),
             f"any namespace but {', '.join(_RESERVED_NAMESPACES)}",
@@ -215,16 +215,16 @@ def _namespace_is_ours(draft: Draft) -> Iterator[Problem]:
 def _requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
     """Check that requirements are pinned: the image's tag is a hash of their text, so an open version would not be
     reproducible."""
-    file = path_of(draft, "requirements")
+    file = draft.path(draft.values.get("requirements"))
     if file is None:
         return
     remove, ways = "pulumi config rm requirements", tuple[str, ...]()
-    if draft["image"]:
+    if draft.cluster.image:
         why, ways = "image is used as it is: nothing is built into it", (remove, "pulumi config rm image")
     elif not is_readable(file):
         why, ways = f"there is no file {file}", (remove,)
     else:
-        why, ways = _why_not_pinned(file), (line_that_pins(draft["requirements"]), remove)
+        why, ways = _why_not_pinned(file), (line_that_pins(draft.values["requirements"]), remove)
     if why:
         yield Problem(draft.shown("requirements"), requirements.ALLOWED, ways, why=why)
 

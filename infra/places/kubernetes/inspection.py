@@ -28,8 +28,9 @@ from infra.places.cluster.manifests.network import API_SERVER_PORTS
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_findings, why_namespace_stays
-from infra.settings.draft import set_line
-from infra.settings.settings import ON, Settings
+from infra.settings.problem import set_line
+from infra.settings.sections import ON
+from infra.settings.settings import Settings
 from training.contract.arms import counted
 from training.launch.ray import other_jobs
 
@@ -212,7 +213,7 @@ def nodes(api: Any, settings: Settings) -> dict[str, Size]:
 def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
     sizes_by_name = nodes(api, settings)
     sizes = list(sizes_by_name.values())
-    measurement = measurement_of(settings.recipe, settings.of_cluster, settings.arms)
+    measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
     kept = [RESERVED] * len(sizes)
     arms = cluster_fit(measurement, sizes, kept)
     if not arms:

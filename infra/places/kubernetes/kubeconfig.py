@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from infra.places.cluster.api.kube import KubeError
-from infra.settings.draft import set_line
+from infra.settings.problem import set_line
 from training.contract.provenance import PROJECT
 
 LONGEST_BYTES = 10 * 2**20

@@ -16,9 +16,10 @@ from infra.places.cluster.place import ClusterPlace, ask_storage, require_packag
 from infra.places.cluster.traits import Traits
 from infra.places.kubernetes import inspection, kubeconfig
 from infra.places.kubernetes.kubeconfig import NotHereError, Selected
-from infra.settings.checks import Check, path_of
-from infra.settings.draft import Draft, Problem, set_line
-from infra.settings.settings import ON, Settings
+from infra.settings.draft import Check, Draft
+from infra.settings.problem import Problem, set_line
+from infra.settings.sections import ON
+from infra.settings.settings import Settings
 
 if TYPE_CHECKING:
     from infra.places.cluster.components.access import Access
@@ -34,8 +35,8 @@ class ExistingCluster(ClusterPlace):
     def checks(self) -> tuple[Check, ...]:
         """The checks of this target, then those of every cluster."""
         own = (
-            Check(_image_is_known, ("image", "imageRegistry")),
-            Check(_context_is_named, ("kubeContext", "kubeconfig")),
+            _image_is_known,
+            _context_is_named,
         )
         return (*own, *super().checks)
 
@@ -81,7 +82,7 @@ class ExistingCluster(ClusterPlace):
         yield Finding("cluster", str(selected), needed, True)
         yield fit.room(settings, list(nodes.values()), [RESERVED] * len(nodes))
         for obstacle in obstacles:
-            lifted = obstacle.liftable and settings.allow_oversubscription
+            lifted = obstacle.liftable and settings.run.allow_oversubscription
             needed = "room for the measurement, without foreign runs"
             yield Finding("cluster", "see below", needed, lifted, str(obstacle))
 
@@ -112,7 +113,7 @@ def _refuse_unusable(settings: Settings) -> None:
             pulumi.log.warn(f"the cluster is not known here, and `up` would be refused: {error}")
             return
         raise pulumi.RunError(f"the cluster could not be asked; nothing was changed.\n{error}") from None
-    lifted = [obstacle for obstacle in obstacles if obstacle.liftable and settings.allow_oversubscription]
+    lifted = [obstacle for obstacle in obstacles if obstacle.liftable and settings.run.allow_oversubscription]
     for obstacle in lifted:
         pulumi.log.warn(obstacle.what)
     refused = [str(obstacle) for obstacle in obstacles if obstacle not in lifted]
@@ -123,7 +124,7 @@ def _refuse_unusable(settings: Settings) -> None:
 
 
 def _image_is_known(draft: Draft) -> Iterator[Problem]:
-    image, registry = draft["image"], draft["imageRegistry"]
+    image, registry = draft.cluster.image, draft.cluster.image_registry
     if bool(image) != bool(registry):
         return
     if image:
@@ -138,8 +139,8 @@ def _image_is_known(draft: Draft) -> Iterator[Problem]:
 
 
 def _context_is_named(draft: Draft) -> Iterator[Problem]:
-    if not draft["kubeContext"]:
-        path = path_of(draft, "kubeconfig")
+    if not draft.cluster.kube_context:
+        path = draft.path(draft.cluster.kubeconfig)
         current = kubeconfig.current_context(str(path) if path else None)
         yield Problem(
             "kubeContext not set",

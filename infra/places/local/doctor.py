@@ -23,7 +23,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     recipe = settings.recipe
     cpus = recipe.workers * recipe.worker_cpus
     yield Finding("CPUs", str(os.cpu_count() or 1), f"{cpus:g} for the workers", True)
-    memory, needed = psutil.virtual_memory().total, recipe.workers * settings.worker_memory_bytes
+    memory, needed = psutil.virtual_memory().total, recipe.workers * settings.run.worker_memory.bytes
     fix = "pulumi config set workers 1    (or a smaller workerMemory, if a run's peak memory shows that it is enough)"
     yield Finding("memory", f"{memory / GIB:.1f} GiB", f"{needed / GIB:.1f} GiB for the workers", memory >= needed, fix)
     yield network()

@@ -45,8 +45,8 @@ def common(settings: Settings, plan: RunPlan) -> dict[str, Any]:
         "name": plan.name,
         "arm": plan.arm,
         "recipe": canonical(plan.recipe.to_dict()),
-        "timeoutMinutes": settings.run_timeout_minutes,
-        "keep": settings.keep_baseline and ARMS[plan.arm].role == "reference",
+        "timeoutMinutes": settings.run.run_timeout_minutes,
+        "keep": settings.run.keep_baseline and ARMS[plan.arm].role == "reference",
         "ownKey": plan.own_key,
         "measurement": plan.measurement,
     }

@@ -12,9 +12,9 @@ from infra.places.local import doctor
 from infra.places.local.measurement import ProcessMeasurement, common
 from infra.places.local.run import TrainingRun
 from infra.plan import RunPlan, storage_of
-from infra.settings.checks import Check
-from infra.settings.draft import Draft, Problem, Unfit, set_line
+from infra.settings.draft import Check, Draft
 from infra.settings.key import Target
+from infra.settings.problem import Problem, Unfit, set_line
 from infra.settings.settings import Settings
 from infra.storage import refuse_unusable
 from training.contract.arms import counted
@@ -33,9 +33,9 @@ class Local:
     def checks(self) -> tuple[Check, ...]:
         """The checks of this target."""
         return (
-            Check(_cpus_are_whole, ("workerCpus",)),
-            Check(_cores_suffice, ("workers", "workerCpus", "allowOversubscription")),
-            Check(_dashboard_can_be_served, ("rayDashboard",)),
+            _cpus_are_whole,
+            _cores_suffice,
+            _dashboard_can_be_served,
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:  # noqa: ARG002
@@ -115,7 +115,7 @@ def _of_storage(settings: Settings) -> dict[str, Any]:
 
 def _open_ports(draft: Draft) -> list[Unfit]:
     """Report ports that other machines reach: a run's own network has no access to a bucket."""
-    if "://" not in (draft["storage"] or "") or draft["allowOpenPorts"]:
+    if "://" not in (draft.storage.address or "") or draft.local.allow_open_ports:
         return []
     what = (
         f"{draft.shown('storage')}: to reach a bucket a run needs this machine's network, and from there its ports are"
@@ -130,14 +130,14 @@ def _open_ports(draft: Draft) -> list[Unfit]:
 def _oversubscription(draft: Draft) -> str:
     """Describe how many CPUs the workers share; empty if each worker has its own CPUs."""
     cpus = _cpus_at_a_time(draft)
-    if draft["workers"] * draft["workerCpus"] <= cpus:
+    if draft.recipe.workers * draft.recipe.worker_cpus <= cpus:
         return ""
     limit = "the CPU quota of its cgroup" if cpus < draft.facts.cpus_allowed else "this machine"
     return f"{_workers(draft)} share the {counted(cpus, 'CPU')} that {limit} allows"
 
 
 def _emulated(draft: Draft) -> str:
-    if draft.get("precision") != "bfloat16" or not draft.facts.lacks_bfloat16:
+    if draft.values.get("precision") != "bfloat16" or not draft.facts.lacks_bfloat16:
         return ""
     return (
         "this CPU has no instructions for bfloat16 (avx512_bf16, amx_bf16): their emulation takes many times as long as"
@@ -150,7 +150,7 @@ def _sharing(draft: Draft) -> str:
 
     Never refused: two virtual CPUs are often one core, and the measurement reports that.
     """
-    wanted, kinds = draft["workers"] * math.ceil(draft["workerCpus"]), draft.facts.cores_by_kind
+    wanted, kinds = draft.recipe.workers * math.ceil(draft.recipe.worker_cpus), draft.facts.cores_by_kind
     if not kinds or wanted <= kinds[0] or wanted > draft.facts.cpus_allowed:
         return ""
     cores, among = sum(kinds), f"of the {draft.facts.cpus_allowed} CPUs that this machine allows"
@@ -166,7 +166,7 @@ def _sharing(draft: Draft) -> str:
 
 
 def _workers(draft: Draft) -> str:
-    return f"{counted(draft['workers'], 'worker')} with workerCpus {draft['workerCpus']:g}"
+    return f"{counted(draft.recipe.workers, 'worker')} with workerCpus {draft.recipe.worker_cpus:g}"
 
 
 def _cpus_at_a_time(draft: Draft) -> float:
@@ -175,7 +175,7 @@ def _cpus_at_a_time(draft: Draft) -> float:
 
 
 def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
-    cpus = draft["workerCpus"]
+    cpus = draft.recipe.worker_cpus
     if cpus != int(cpus):
         yield Problem(
             draft.shown("workerCpus"),
@@ -187,9 +187,9 @@ def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
 
 def _cores_suffice(draft: Draft) -> Iterator[Problem]:
     shared = _oversubscription(draft)
-    if not shared or draft["allowOversubscription"]:
+    if not shared or draft.run.allow_oversubscription:
         return
-    cores, workers, cpus = int(_cpus_at_a_time(draft)), draft["workers"], math.ceil(draft["workerCpus"])
+    cores, workers, cpus = int(_cpus_at_a_time(draft)), draft.recipe.workers, math.ceil(draft.recipe.worker_cpus)
     if cores >= cpus:
         less = [set_line("workers", cores // cpus)]
     else:  # a quota may be less than the CPU of one worker
@@ -203,7 +203,7 @@ def _cores_suffice(draft: Draft) -> Iterator[Problem]:
 
 
 def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
-    if draft["rayDashboard"] and not draft.facts.dashboard_installed:
+    if draft.values.get("rayDashboard") and not draft.facts.dashboard_installed:
         yield Problem(
             draft.shown("rayDashboard"),
             "false, unless the packages of Ray's dashboard are installed",

@@ -41,10 +41,11 @@ from infra.places.cluster.traits import Traits
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import KUBERNETES, wanted_cluster
 from infra.programs import ProgramError
-from infra.settings.checks import Check
-from infra.settings.draft import Draft, Problem, Unfit, set_line
+from infra.settings.draft import Check, Draft
+from infra.settings.problem import Problem, Unfit, set_line
 from infra.settings.rules import CLAIM
-from infra.settings.settings import ON, Settings, absent_arms, cluster_of, profile_of, recipe_of
+from infra.settings.sections import ON
+from infra.settings.settings import Settings, absent_arms, cluster_of, profile_of, recipe_of
 from training.contract.arms import ARMS, NATIVE, WIDE, Arm, counted
 from training.contract.provenance import PROJECT
 from training.launch.ray import other_jobs
@@ -65,14 +66,14 @@ class MinikubePlace(ClusterPlace):
     def checks(self) -> tuple[Check, ...]:
         """The checks of this target, then those of every cluster."""
         own = (
-            Check(_profile_has_a_name, ("minikubeProfile",)),
-            Check(_operator_is_installed, ("operator",)),
+            _profile_has_a_name,
+            _operator_is_installed,
         )
         return (*own, *super().checks)
 
     def unfit(self, draft: Draft) -> list[Unfit]:
         """Return what exceeds the nodes or this machine."""
-        absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft["minikubeNodes"])
+        absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft.cluster.minikube_nodes)
         measurement = _measurement(draft, [arm for arm in ARMS if arm not in absent])
         return [
             *_unfit_nodes(measurement, node, kept),
@@ -82,14 +83,14 @@ class MinikubePlace(ClusterPlace):
 
     def remarks(self, draft: Draft) -> list[str]:
         """Return a remark if the runs' storage is deleted with the cluster."""
-        if draft["storage"] != CLAIM:
+        if draft.storage.address != CLAIM:
             return []
         return ["storage pvc is in the Minikube cluster: `destroy` deletes that, with what was kept there"]
 
     def why_no_node(self, draft: Draft) -> str:
         """Return why the wide arm does not fit, or needs more of this machine than the other arms; empty if it can
         run."""
-        kept, node = _kept(draft["minikubeNodes"]), _node(draft)
+        kept, node = _kept(draft.cluster.minikube_nodes), _node(draft)
         measurement = _measurement(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
         others = measurement.without(WIDE.name)
         if WIDE.name in cluster_fit(measurement, [node] * len(kept), kept):
@@ -262,7 +263,7 @@ def _profile_has_a_name(draft: Draft) -> Iterator[Problem]:
 
 
 def _operator_is_installed(draft: Draft) -> Iterator[Problem]:
-    if draft["operator"] == "existing":
+    if draft.cluster.operator == "existing":
         yield Problem(
             draft.shown("operator"),
             "install, with target minikube",
@@ -273,7 +274,7 @@ def _operator_is_installed(draft: Draft) -> Iterator[Problem]:
 
 
 def _node(draft: Draft) -> Size:
-    return Size(draft["minikubeCpus"], draft["minikubeMemory"].bytes)
+    return Size(draft.cluster.minikube_cpus, draft.cluster.minikube_memory.bytes)
 
 
 def _kept(nodes: int) -> list[Size]:
@@ -282,11 +283,11 @@ def _kept(nodes: int) -> list[Size]:
 
 
 def _measurement(draft: Draft, arms: Iterable[str]) -> Measurement:
-    return measurement_of(recipe_of(draft), cluster_of(draft), tuple(arms))
+    return measurement_of(recipe_of(draft), draft.run.worker_memory, cluster_of(draft), tuple(arms))
 
 
 def _is_on(arm: Arm, draft: Draft) -> bool:
-    return not arm.switch or draft.get(arm.switch) is True
+    return not arm.switch or draft.values.get(arm.switch) is True
 
 
 def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:

@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 
 from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted, needed, zipped
 from infra.places.ray import jobs, owner
-from infra.settings.draft import Unfit, set_line
-from infra.settings.settings import RayNodes, Settings
+from infra.settings.problem import Unfit, set_line
+from infra.settings.sections import RayNodes
+from infra.settings.settings import Settings
 from training.contract.arms import counted
 from training.contract.printable import printable
 from training.contract.provenance import PROJECT

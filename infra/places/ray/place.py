@@ -17,10 +17,11 @@ from infra.places.ray.inspection import AskError
 from infra.places.ray.jobs import Jobs
 from infra.places.ray.run import RayJobRun
 from infra.plan import RunPlan
-from infra.settings.checks import Check, in_storage, is_readable_folder, path_of
-from infra.settings.draft import Draft, Problem, Unfit, set_line
+from infra.settings.draft import Check, Draft, is_readable_folder
 from infra.settings.key import Target
-from infra.settings.settings import ON, RayNodes, Settings
+from infra.settings.problem import Problem, Unfit, set_line
+from infra.settings.sections import ON, RayNodes
+from infra.settings.settings import Settings
 from training.contract.recipe import canonical
 from training.contract.workload import OfRayCluster, named
 from training.launch.ray.jobs_api import is_readable_on_the_way
@@ -42,10 +43,10 @@ class ExistingRay:
     def checks(self) -> tuple[Check, ...]:
         """The checks of this target."""
         return (
-            Check(_address_is_named, ("rayAddress",)),
-            Check(_token_is_secret, ("rayToken",)),
-            Check(_cpus_are_whole, ("workerCpus",)),
-            Check(_data_is_there, ("dataset", "datasetPath")),
+            _address_is_named,
+            _token_is_secret,
+            _cpus_are_whole,
+            _data_is_there,
         )
 
     def installed(self, requirements: str | None, image: str | None) -> OfRayCluster:  # noqa: ARG002
@@ -54,7 +55,7 @@ class ExistingRay:
 
     def why_not(self, arm: str, draft: Draft) -> str:
         """Return why an arm cannot run: a preview asks no node how many CPUs it has."""
-        if arm in ON_ONE_NODE and draft["wideArm"] != ON and draft["workers"] > 1:
+        if arm in ON_ONE_NODE and draft.run.wide_arm != ON and draft.recipe.workers > 1:
             return (
                 "whether a node has the CPUs of all workers is not known at preview; if one does, wide and native are"
                 f" measured with: {set_line('wideArm', ON)}"
@@ -67,8 +68,8 @@ class ExistingRay:
 
     def remarks(self, draft: Draft) -> list[str]:
         """Return a remark if secrets are sent to the cluster unencrypted."""
-        address = draft["rayAddress"]
-        secret = [key for key in ("rayToken", "secretEnvironment") if draft.get(key)]
+        address = draft.ray.ray_address
+        secret = [key for key in ("rayToken", "secretEnvironment") if draft.values.get(key)]
         if not (secret and address and is_readable_on_the_way(address)):
             return []
         return [f"{' and '.join(secret)}: {readable(address)}"]
@@ -166,7 +167,7 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
 
 
 def _address_is_named(draft: Draft) -> Iterator[Problem]:
-    if not draft["rayAddress"]:
+    if not draft.ray.ray_address:
         key = draft.keys["rayAddress"]
         yield Problem(
             draft.shown("rayAddress"), f"{key.rule.allowed}, on target ray", (set_line("rayAddress", key.example),),
@@ -175,7 +176,7 @@ def _address_is_named(draft: Draft) -> Iterator[Problem]:
 
 
 def _token_is_secret(draft: Draft) -> Iterator[Problem]:
-    if draft["rayToken"] and "rayToken" not in draft.facts.secret_keys:
+    if draft.ray.ray_token and "rayToken" not in draft.facts.secret_keys:
         yield Problem(
             "rayToken is set without --secret",
             "a value that Pulumi encrypts",
@@ -185,7 +186,7 @@ def _token_is_secret(draft: Draft) -> Iterator[Problem]:
 
 
 def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
-    cpus = draft["workerCpus"]
+    cpus = draft.recipe.worker_cpus
     if cpus > 1 and cpus != int(cpus):
         yield Problem(
             draft.shown("workerCpus"), "a whole number, or less than 1, on target ray",
@@ -194,13 +195,14 @@ def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
 
 
 def _data_is_there(draft: Draft) -> Iterator[Problem]:
-    path = path_of(draft, "datasetPath")
-    if (path and is_readable_folder(path)) or in_storage(draft, "datasetPath"):
+    data = draft.values.get("datasetPath")
+    path = draft.path(data)
+    if (path and is_readable_folder(path)) or draft.in_storage(data):
         yield Problem(
             draft.shown("datasetPath"), "not set on target ray", ("pulumi config rm datasetPath",),
             why="the nodes of the cluster have no files of this machine",
         )  # fmt: skip
-    elif not draft["datasetPath"] and draft["dataset"] not in ("auto", *DATASETS):
+    elif not data and draft.values.get("dataset", "auto") not in ("auto", *DATASETS):
         yield Problem(
             draft.shown("dataset"), f"{' or '.join(DATASETS)} on target ray", (set_line("dataset", DATASETS[0]),),
             why="a run there downloads nothing",

@@ -12,8 +12,7 @@ from infra.image import base as image_base
 from infra.image.base import built_from, identity, pinned
 from infra.image.spec import Content
 from infra.programs import ProgramError
-from infra.settings.offline import BASE_IMAGE
-from infra.settings.rules import image
+from infra.settings.rules import BASE_IMAGE, image
 from infra.settings.settings import Settings
 from tests.golden import Wording
 from tests.offline import folder

@@ -14,7 +14,7 @@ from infra.image import spec as image_spec
 from infra.image.spec import Content
 from infra.places.cluster.manifests import project_modules
 from infra.places.ray import jobs
-from infra.settings.offline import BASE_IMAGE
+from infra.settings.rules import BASE_IMAGE
 from training.contract.provenance import PROJECT
 
 CONTENT = Content("cnn", "python:3.11-slim", "digits", None)

@@ -10,7 +10,7 @@ from infra.places.cluster import claim
 from infra.places.cluster.api import kube
 from infra.places.cluster.claim import ClaimProvider, ClaimRefusedError
 from infra.places.cluster.manifests.storage_access import CLAIM, claim_object
-from infra.settings.settings import Claim
+from infra.settings.storage import Claim
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, serving
 

@@ -12,7 +12,8 @@ from infra import bundle
 from infra.places.ray import owner
 from infra.places.ray.place import ExistingRay, readable
 from infra.places.ray.run import RayJobRunProvider
-from infra.settings.settings import RayNodes, Settings
+from infra.settings.sections import RayNodes
+from infra.settings.settings import Settings
 from infra.settings.table import every_key
 from tests import unreachable
 from tests.golden import Wording

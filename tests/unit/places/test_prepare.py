@@ -15,7 +15,8 @@ from infra.places.kubernetes.place import ExistingCluster
 from infra.places.minikube import command, place
 from infra.places.minikube.place import MinikubePlace
 from infra.programs import ProgramError
-from infra.settings.settings import ClusterSettings, Settings
+from infra.settings.cluster import ClusterSettings
+from infra.settings.settings import Settings
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, job, node, serving, trust_without_certificate, write_kubeconfig
 from tests.unit.settings_machine import machine, settings

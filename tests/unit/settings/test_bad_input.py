@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings.draft import InvalidSettingsError
 from infra.settings.key import TARGETS
+from infra.settings.problem import InvalidSettingsError
 from tests.unit.settings_machine import ROOT, machine, parse
 from tools.setup import project
 from tools.setup.project import ToolError, checked_stack_name, stack_text

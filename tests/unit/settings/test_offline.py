@@ -8,8 +8,7 @@ import pytest
 
 from infra.places.minikube.place import MinikubePlace
 from infra.places.minikube.spec import wanted_cluster
-from infra.settings.offline import BASE_IMAGE
-from infra.settings.rules import Supplies
+from infra.settings.rules import BASE_IMAGE, Supplies
 from infra.settings.settings import Settings
 from tests.offline import ARCHIVE, archive, folder, with_chart
 from tests.unit.settings_machine import Refusal, applied, only_problem, problems, settings

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from infra.settings import settings as reader
-from infra.settings.draft import InvalidSettingsError, Problem
+from infra.settings.problem import InvalidSettingsError, Problem
 from tests.unit.settings_machine import ROOT, machine, parse
 from tools.setup import project
 from tools.setup.project import ToolError

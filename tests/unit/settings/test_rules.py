@@ -199,7 +199,7 @@ def test_defaults_and_examples_obey_their_rule(key: Key) -> None:
 def test_memory_is_read_as_kubernetes_reads_it() -> None:
     """Binary and decimal units differ."""
     sizes = {
-        text: settings(workerMemory=text).worker_memory_bytes for text in ("1Gi", "1G", "1.5Gi", "1024Mi", "1000M")
+        text: settings(workerMemory=text).run.worker_memory.bytes for text in ("1Gi", "1G", "1.5Gi", "1024Mi", "1000M")
     }
 
     assert sizes == {"1Gi": 2**30, "1G": 10**9, "1.5Gi": 3 * 2**29, "1024Mi": 2**30, "1000M": 10**9}

@@ -1,6 +1,7 @@
 """Settings of a stack as a whole: defaults, types, several problems at once, and what Pulumi hands over."""
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import FrozenInstanceError, fields
 
@@ -10,18 +11,19 @@ import yaml
 
 from infra.places.place import choose
 from infra.settings import settings as module
-from infra.settings.checks import STORAGE_KEYS
-from infra.settings.draft import InvalidSettingsError, read
+from infra.settings.cnn import CnnSettings
 from infra.settings.key import TARGETS, Key
-from infra.settings.settings import ClusterSettings, RaySettings, Settings, SettingsError, load
-from infra.settings.table import every_key, keys_of
+from infra.settings.problem import InvalidSettingsError
+from infra.settings.reading import read
+from infra.settings.script import ScriptSettings
+from infra.settings.settings import SettingsError, load
+from infra.settings.table import SECTIONS, every_key, keys_of
 from tests.golden import Wording
 from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
 from training.contract.arms import ARMS
 from training.contract.recipe import camel
 from training.workloads.cnn.recipe import CnnRecipe
-from training.workloads.script.recipe import ScriptRecipe
 
 
 def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
@@ -30,7 +32,7 @@ def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
 
     assert (found.target, found.stack, found.cluster) == ("local", "local", None)
     assert found.recipe == CnnRecipe(dataset="digits")
-    assert (found.repeats, found.arms, found.keep_baseline) == (4, ("baseline", "wide", "native", "ray"), False)
+    assert (found.run.repeats, found.arms, found.run.keep_baseline) == (4, ("baseline", "wide", "native", "ray"), False)
     assert (found.oversubscription, found.warnings, found.refused_at_up) == (None, (), ())
 
 
@@ -60,22 +62,20 @@ def test_cluster_defaults_fit_the_machine_they_are_made_for() -> None:
     assert found.warnings == ()
 
 
-def test_every_key_is_typed_somewhere() -> None:
-    """No key is accepted and then dropped: each is a field of the settings, of the cluster's, or of the recipe.
+def test_every_key_is_read_somewhere() -> None:
+    """No key is accepted and then dropped: an attribute of this name is read. Switches of arms are read by their name.
 
-    `trackingUri` is read from the published comparison, by which settings it was made.
+    `trackingUri` is also read from the published comparison, by which settings it was made.
     """
-    parts = (Settings, ClusterSettings, RaySettings, CnnRecipe, ScriptRecipe)
-    names = {camel(field.name) for part in parts for field in fields(part)}
-    read_otherwise = {
-        "workerMemory",
-        "trackingUri",
-        "allowOpenPorts",
-        *STORAGE_KEYS,
-        *(arm.switch for arm in ARMS.values()),
-    }
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "infra").rglob("*.py")]
+    sections = (*SECTIONS.values(), CnnSettings, ScriptSettings)
+    switches = {arm.switch for arm in ARMS.values()}
+    names = {field.name for section in sections for field in fields(section) if camel(field.name) not in switches}
+    by_key = {"dataset_path": "datasetPath", "ray_dashboard": "rayDashboard", "requirements": "requirements"}
 
-    assert set(every_key()) - read_otherwise <= names
+    for name in names:
+        read = rf"\.{name}\b|values(\.get\(|\[)\"{by_key.get(name, '-')}\""
+        assert any(re.search(read, source) for source in sources), name
 
 
 def test_every_setting_that_is_not_its_default_is_told() -> None:
@@ -123,7 +123,7 @@ def test_values_arrive_typed() -> None:
 
     assert found.cluster is not None
     assert (found.recipe.workers, found.recipe.worker_cpus, "native" in found.arms) == (3, 0.5, False)
-    assert found.worker_memory_bytes == 2 * 2**30
+    assert found.run.worker_memory.bytes == 2 * 2**30
 
 
 def test_legal_zero_is_kept() -> None:
@@ -136,7 +136,7 @@ def test_legal_zero_is_kept() -> None:
 def test_settings_cannot_be_changed() -> None:
     """Components share one settings object: none can change it for the others."""
     with pytest.raises(FrozenInstanceError):
-        settings().repeats = 2  # type: ignore[misc]
+        settings().run.repeats = 2  # type: ignore[misc]
 
 
 def test_several_problems_are_said_at_once(wording: Wording) -> None:

@@ -5,10 +5,9 @@ from random import Random
 
 import pytest
 
-from infra.settings.checks import STORAGE_KEYS
-from infra.settings.draft import InvalidSettingsError
 from infra.settings.key import TARGETS, Target
-from infra.settings.table import keys_of
+from infra.settings.problem import InvalidSettingsError
+from infra.settings.table import every_key, keys_of
 from tests.unit.settings_machine import machine, parse
 from training.contract.recipe import WORKLOADS
 
@@ -32,6 +31,7 @@ OF_WORKLOAD: dict[str, dict[str, str]] = {
 FACTS = machine(secret=frozenset({"storageCredentials", "secretEnvironment", "rayToken"}))
 PAIRS = {"cnn": 50, "script": 8}
 """Of a target and a base; other ones for each."""
+STORAGE_KEYS = ("storage", *(name for name, key in every_key().items() if key.with_storage))
 BESIDE = (*STORAGE_KEYS, "minikubeNodes", "podTemplate", "createNamespace", "runTimeoutMinutes")
 
 

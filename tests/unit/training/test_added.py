@@ -15,7 +15,7 @@ LOOKS = """
 import json, sys
 from dataclasses import replace
 from compare import measures
-from infra.settings.draft import InvalidSettingsError
+from infra.settings.problem import InvalidSettingsError
 from infra.settings.settings import machine_facts, parse
 from infra.places.place import choose
 from infra.plan import plan_runs

@@ -10,7 +10,7 @@ import pytest
 
 from infra import storage as storage_of
 from infra.places.local import run as local_run
-from infra.settings.settings import Storage
+from infra.settings.storage import Storage
 from training.contract.provenance import PROJECT
 from training.launch import entry, environment, peers
 from training.machine import isolation, machine_lock

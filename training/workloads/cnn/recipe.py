@@ -24,13 +24,24 @@ class CnnRecipe(Recipe):
     learning_rate: float = setting(0.001, number(0, 10, above=True), "Adam's learning rate at a global batch of 128")
     precision: str = setting("float32", choice(["float32", "bfloat16"]), "compute type; bfloat16 keeps float32 weights")
     gradient_precision: str = setting(
-        "float32", choice(["float32", "bfloat16"]), "type in which workers exchange gradients"
+        "float32",
+        choice(["float32", "bfloat16"]),
+        "type in which workers exchange gradients",
+        derived="that of precision",
+        example="float32",
     )
     warmup_steps: int = setting(3, whole(0, 10_000), "first steps of a run that train but are not timed")
     model: str = setting("cnn-half", choice(registry.MODELS), "model to train")
     sync_batch_norm: bool = setting(False, boolean(), "batch statistics over all workers instead of each worker's own")
     dataset: str = setting("digits", choice(registry.DATASETS), "data set to train on")
-    train_images: int = setting(0, whole(0), "use only so many images for training and validation; 0: all")
+    train_images: int = setting(
+        0,
+        whole(0),
+        "use only so many images for training and validation; 0: all",
+        derived="all",
+        example="1024",
+        on_cluster=2560,  # an epoch of all CIFAR-10 takes one core five minutes, and nine runs should take under twenty
+    )
     image_size: int = setting(SIDE, whole(32, 1024), "pixels a side to which imagefolder's images are resized")
     augmentation: str = setting("none", choice(["none", "flip-crop"]), "random flips and crops of training images")
     learning_rate_schedule: str = setting(

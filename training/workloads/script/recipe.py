@@ -73,16 +73,27 @@ class ScriptRecipe(Recipe):
     `inputs`."""
 
     workload: str = setting("script", choice(WORKLOADS), "what is trained")
-    script: str = setting("", text("a Python file"), "your script: it trains, then ends", decides=False)
+    script: str = setting(
+        "",
+        text("a Python file"),
+        "your script: it trains, then ends",
+        decides=False,
+        derived="none",
+        example="../mine/train.py",
+    )
     script_arguments: str = setting(
         "",
         _readable_by(shlex.split, "arguments, quoted as in a shell"),
         "its arguments; {workers}, {seed}, {epochs} and {storage} (a folder that is deleted afterwards) are replaced",
+        derived="none",
+        example="--epochs 1 --num-workers {workers}",
     )
     artifacts: str = setting(
         "",
         _readable_by(patterns, PATTERN_WORDS),
         "files of the folder {storage} that are copied to the key storage when a run has ended",
+        derived="none",
+        example="train/checkpoint_*/*.pt",
     )
     script_kind: str = setting(AUTO, choice([AUTO], KINDS), "kind of script; auto: recognised from its text")
     script_folder: str = setting(
@@ -90,11 +101,25 @@ class ScriptRecipe(Recipe):
         text("a folder"),
         "folder with the script's other files; a change of one that git does not ignore repeats the measurement",
         decides=False,
+        derived="the script, and modules beside it that it imports",
+        example="../mine",
     )
     python: str = setting(
-        "", text("an interpreter, 3.9 or newer"), "interpreter of the script's own environment", decides=False
+        "",
+        text("an interpreter, 3.9 or newer"),
+        "interpreter of the script's own environment",
+        decides=False,
+        derived="the project's own",
+        example="../mine/.venv/bin/python",
+        local_only=True,
     )
-    environment: str = setting("", environment_rule(), "environment variables that the script needs")
+    environment: str = setting(
+        "",
+        environment_rule(),
+        "environment variables that the script needs",
+        derived="none",
+        example="DATA=/data HF_HOME=/models",
+    )
     unit: str = setting(
         "rows",
         _readable_by(_word, "a word, in the plural"),
@@ -102,7 +127,12 @@ class ScriptRecipe(Recipe):
         decides=False,
     )
     metric: str = setting(
-        "", text("a name"), "number that the script reports, by which its training is judged", decides=False
+        "",
+        text("a name"),
+        "number that the script reports, by which its training is judged",
+        decides=False,
+        derived="none",
+        example="val_accuracy",
     )
     metric_mode: str = setting(
         "max", choice(["max", "min"]), "whether more of the metric is better, or less", decides=False
@@ -112,9 +142,16 @@ class ScriptRecipe(Recipe):
         number(-1e18, 1e18),
         "value that the metric has to reach; then the times to reach it are compared",
         decides=False,
+        derived="none",
+        example="0.9",
     )
     metric_tolerance: float | None = setting(
-        None, number(0, 1e18), "how far the arms may differ in the metric at the end", decides=False
+        None,
+        number(0, 1e18),
+        "how far the arms may differ in the metric at the end",
+        decides=False,
+        derived="none",
+        example="0.01",
     )
     measure_steps: int = setting(
         0, whole(0, 10_000_000), "end each rank after so many optimizer steps; 0: when the script ends"

@@ -9,9 +9,10 @@ from infra.places.cluster import claim, run_credentials
 from infra.places.cluster.api import kube
 from infra.places.cluster.claim import Refusals
 from infra.places.cluster.manifests import network
-from infra.settings.draft import set_line
+from infra.settings.problem import set_line
 from infra.settings.rules import KEY, KEY_ID
-from infra.settings.settings import Settings, Storage
+from infra.settings.settings import Settings
+from infra.settings.storage import Storage
 from infra.storage import refuse_unusable
 
 ALSO_WHERE_IT_IS = "--dry-run=client --output=yaml | kubectl apply --filename -"

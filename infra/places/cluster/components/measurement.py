@@ -60,7 +60,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         ray_needs = [*foundation, *images, *self._script_files(namespace)]
         ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, ray_needs, self._child())
         dashboard = Dashboard("dashboard", self._access, [ray.cluster], self._child())
-        wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.keep_baseline, self._before_run())
+        wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.run.keep_baseline, self._before_run())
         self.runs = ClusterRuns("runs", wanted, self._access, [ray.cluster], self._child())
         if self._access.guard:
             self._access.guard([dashboard, self.runs], self)
@@ -121,7 +121,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return TrainingStorage("storage", wanted, self._access, after, self._child()).ready
 
     def _wanted_storage(self) -> WantedStorage | None:
-        storage, pods, minutes = self._settings.storage, self._pods, self._settings.run_timeout_minutes
+        storage, pods, minutes = self._settings.storage, self._pods, self._settings.run.run_timeout_minutes
         if storage is None or pods.storage is None:
             return None
         data = data_of(self._settings)
@@ -136,7 +136,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
 
     def _identity(self, plan: RunPlan) -> str:
         """Return the value that replaces a run's Job when it changes; a kept baseline's excludes the measurement."""
-        kept = self._settings.keep_baseline and ARMS[plan.arm].role == "reference"
+        kept = self._settings.run.keep_baseline and ARMS[plan.arm].role == "reference"
         return plan.own_key if kept else f"{plan.own_key} {plan.measurement}"
 
     def _storage_rules(self) -> Sequence[Manifest]:

@@ -16,7 +16,7 @@ from infra.places.cluster.manifests.storage_access import FILE, SECRET, InPods
 from infra.places.cluster.run_credentials import RunCredentials
 from infra.places.cluster.storage_probe import StorageProbe
 from infra.plan import RunPlan
-from infra.settings.settings import Storage
+from infra.settings.storage import Storage
 from infra.storage import way_of
 from training.contract.recipe import canonical
 

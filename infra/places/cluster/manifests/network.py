@@ -14,7 +14,7 @@ from infra.places.cluster.manifests.operator import OPERATOR_LABELS
 from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
 from infra.settings.rules import Destination
-from infra.settings.settings import Storage
+from infra.settings.storage import Storage
 
 API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
 """Ports of the Service and of EKS, GKE and AKS; of kubeadm, k3s and OpenShift; of Minikube; of MicroK8s; of IBM

@@ -19,8 +19,9 @@ from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
 from infra.places.cluster.manifests.storage_access import InPods, in_pods
 from infra.plan import RunPlan
+from infra.settings.cluster import ClusterSettings
 from infra.settings.rules import Destination
-from infra.settings.settings import ClusterSettings, Settings
+from infra.settings.settings import Settings
 from training.contract.arms import ARMS
 from training.contract.workload import named
 
@@ -78,7 +79,7 @@ def pods_of(settings: Settings) -> Pods:
     secret = Secret(tuple(sorted(settings.secret_environment)), settings.secret_digest or "")
     secret_or_none = secret if secret.names else None
     environment = jobs.environment({} if modules else versions, secret_or_none)
-    worker = Size(recipe.worker_cpus, cluster.worker_memory.text)
+    worker = Size(recipe.worker_cpus, settings.run.worker_memory.text)
     storage = in_pods(settings.storage) if settings.storage else None
     return Pods(
         content=content,
@@ -97,9 +98,9 @@ def pods_of(settings: Settings) -> Pods:
         jobs=JobSettings(
             stack=settings.stack,
             worker=worker,
-            wide=Size(worker.cpus * recipe.workers, str(recipe.workers * cluster.worker_memory.bytes)),
+            wide=Size(worker.cpus * recipe.workers, str(recipe.workers * settings.run.worker_memory.bytes)),
             placement=placement,
-            timeout_minutes=settings.run_timeout_minutes,
+            timeout_minutes=settings.run.run_timeout_minutes,
             dataset_flags=_dataset_flags(settings, content),
             environment=environment,
             files=files,

@@ -17,7 +17,7 @@ from infra.places.cluster.manifests.pod_parts import (
     Size,
 )
 from infra.settings.rules import KEY, KEY_ID, MOUNTED, SESSION
-from infra.settings.settings import Claim, Storage
+from infra.settings.storage import Claim, Storage
 from training.launch.storage.run_storage import CREDENTIALS_FILE
 
 CLAIM = "training-storage"

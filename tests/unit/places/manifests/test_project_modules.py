@@ -19,7 +19,7 @@ from policy.pod_security import violations
 from policy.rules import Declared
 from tests.unit import crd
 from tests.unit.places.manifests.test_ray_cluster import manifest
-from tests.unit.settings_machine import machine, parse, plan_runs
+from tests.unit.settings_machine import machine, parse, plan_runs, with_run
 from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
 from training.launch.pod import versions
@@ -37,7 +37,7 @@ def settings(**more: str) -> Settings:
 
 def templates(pods: Pods, chosen: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every pod's spec, by what it is."""
-    for plan in plan_runs(replace(chosen, repeats=1)):
+    for plan in plan_runs(with_run(chosen, repeats=1)):
         yield plan.arm, jobs.job(plan, pods.jobs)["template"]["spec"]
     cluster = ray_cluster.spec(pods.ray_cluster)
     yield "head", cluster["headGroupSpec"]["template"]["spec"]

@@ -12,7 +12,8 @@ from infra.places.cluster.manifests.pod_parts import STORAGE_ANNOTATION
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.places.cluster.manifests.storage_access import FOLDER, InPods, in_pods
 from infra.settings.rules import MOUNTED
-from infra.settings.settings import Settings, Storage
+from infra.settings.settings import Settings
+from infra.settings.storage import Storage
 from infra.storage import data_of
 from policy import pod_security, rules
 from policy.rules import Declared
