@@ -31,7 +31,8 @@ _NAMES_SET_BY_US = (
 _SECURITY = (".security.beta.kubernetes.io/", ".security.alpha.kubernetes.io/")
 _LONGEST_ANNOTATIONS = 256 * 2**10
 _LONGEST_SHOWN = 160
-_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+_SCHEDULER = re.compile(r"[\w.-]{1,253}", re.ASCII)
+_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -252,6 +253,12 @@ def _name(where: str, value: Any) -> Iterator[Fault]:
         yield Fault(where, "a name: at most 253 small letters, digits, - and .")
 
 
+def _scheduler(where: str, value: Any) -> Iterator[Fault]:
+    """Check the name of a scheduler, of which the API server accepts any text."""
+    if not isinstance(value, str) or not _SCHEDULER.fullmatch(value):
+        yield Fault(where, "a name: at most 253 letters, digits, -, _ and .")
+
+
 def _affinity(where: str, value: Any) -> Iterator[Fault]:
     for name, rules in value.items() if isinstance(value, dict) else ():
         if name != "nodeAffinity":
@@ -342,5 +349,5 @@ _CHECKS = {
     "affinity": _affinity,
     "imagePullSecrets": _pull_secrets,
     "priorityClassName": _name,
-    "schedulerName": _name,
+    "schedulerName": _scheduler,
 }

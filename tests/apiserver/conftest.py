@@ -1,5 +1,6 @@
 """Bare API servers for the tests of this folder, with KubeRay's CRDs and the program's namespace in it."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,7 @@ def crd_properties(kubeconfig: Path) -> dict[str, Any]:
         "digest": crds_digest(chart.crds()),
         "chart": str(chart.path),
         "repository": "",
-        "chartDigest": "",
+        "chartDigest": hashlib.sha256(chart.path.read_bytes()).hexdigest(),
         "version": version and version[1],
         "kubeconfig": str(kubeconfig),
         "takeOver": False,
