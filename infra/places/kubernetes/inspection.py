@@ -59,6 +59,7 @@ def findings(api: Any, settings: Settings) -> list[Finding]:
         *_namespace(api, settings),
         *_jobs(api, settings),
         *_operator(api, settings),
+        *_priority_class(api, settings),
         *_fit(api, settings),
         *(Finding(why, ways) for why, ways in storage_findings(api, settings)),
     ]
@@ -201,6 +202,23 @@ def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) 
                 tag = re.search(r":v?(\d+\.\d+\.\d+[\w.-]*)(?:@|$)", container["image"])
                 versions.append(tag.group(1) if tag else "")
     return sorted(set(versions))
+
+
+def _priority_class(api: Any, settings: Settings) -> Iterator[Finding]:
+    """Find a class that the pods name and the cluster lacks; none of them would be created, and nothing would say so.
+
+    Somebody who may not read it is let through.
+    """
+    name = settings.of_cluster.pod_template.spec.get("priorityClassName")
+    try:
+        if not name or kube.find(api, f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"):
+            return
+    except KubeError as error:
+        if error.status != 403:
+            raise
+        return
+    ways = ("kubectl get priorityclasses", "pulumi config rm podTemplate")
+    yield Finding(f"the cluster has no PriorityClass {name}, which the file of podTemplate names", ways)
 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:

@@ -163,6 +163,18 @@ def test_a_required_node_affinity_is_the_scheduler_s(terms: list[dict[str, Any]]
     assert expected == usable(machine, PodTemplate(spec={"affinity": {"nodeAffinity": required}}))
 
 
+@pytest.mark.parametrize(("status", "count"), [(404, 1), (403, 0), (200, 0)])
+def test_a_priority_class_must_be_there(cluster: tuple[Api, Any], tmp_path: Path, status: int, count: int) -> None:
+    """No pod of one that is not would be created; who may not read it is let through."""
+    api, client = cluster
+    if status == 200:
+        api.put("/apis/scheduling.k8s.io/v1", "priorityclasses", {"metadata": {"name": "low"}})
+    if status == 403:
+        api.forbidden.add("/apis/scheduling.k8s.io/v1/priorityclasses/low")
+
+    assert count == len(found(client, podTemplate=template(tmp_path, priorityClassName="low")))
+
+
 def test_a_namespace_of_somebody_else_is_not_taken_over(cluster: tuple[Api, Any], wording: Wording) -> None:
     """Ours is known by its label; a given one is the user's own choice."""
     api, client = cluster
