@@ -9,35 +9,31 @@ from training.contract.arms import counted
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a setting is refused, and how to fix it. Any one of `fixes` is enough."""
+    """What is in the way of a measurement, and how to fix it. Any one of `fixes` is enough.
+
+    One of the settings has `allowed`, and is refused at preview. Without, it concerns a machine or a cluster: a warning
+    at preview, which may run elsewhere, and refused at `up`.
+    """
 
     what: str
-    allowed: str
+    allowed: str = ""
     fixes: tuple[str, ...] = ()
     why: str = ""
+    liftable: bool = False
+    """Whether `allowOversubscription` makes it a warning."""
 
     def __str__(self) -> str:
+        if not self.allowed:
+            return "\n  ".join([f"{self.what}:" if self.fixes else self.what, *self.fixes])
         lines = [f"  {self.what}", f"    allowed: {self.allowed}"]
         lines += [f"    why:     {self.why}"] if self.why else []
         lines += [f"    {'fix' if n == 0 else 'or'}:".ljust(13) + fix for n, fix in enumerate(self.fixes)]
         return "\n".join(lines)
 
-
-@dataclass(frozen=True)
-class Unfit:
-    """A requirement that the place does not meet, with command lines that each fix it.
-
-    It concerns a machine and not the settings: a warning at preview, which may run elsewhere, and refused at `up`.
-    """
-
-    what: str
-    ways: tuple[str, ...]
-    liftable: bool = False
-    """Whether `allowOversubscription` makes it a warning."""
-
-    def __str__(self) -> str:
-        helps = "any of these helps" if len(self.ways) > 1 else "this helps"
-        return "\n  ".join([f"{self.what}; {helps}:", *self.ways])
+    def advice(self) -> str:
+        """Return it as a sentence that ends before its fixes."""
+        helps = "any of these helps" if len(self.fixes) > 1 else "this helps"
+        return "\n  ".join([f"{self.what}; {helps}:", *self.fixes])
 
 
 class InvalidSettingsError(ValueError):

@@ -22,7 +22,7 @@ from infra.settings.checks import CHECKS, fewer_workers
 from infra.settings.cluster import ClusterSettings
 from infra.settings.draft import Check, Draft, Facts, run_checks
 from infra.settings.key import CLUSTER, RAY, Target
-from infra.settings.problem import InvalidSettingsError, Unfit, stack_file
+from infra.settings.problem import InvalidSettingsError, Problem, stack_file
 from infra.settings.reading import read
 from infra.settings.sections import OFF, ON, ComparisonSettings, RaySettings, RunSettings
 from infra.settings.storage import Storage, storage_of
@@ -51,7 +51,7 @@ class Judge(Protocol):
     def why_not(self, arm: str, draft: Draft) -> str:
         """Return why an arm that is not switched off cannot be measured there; empty if it can."""
 
-    def unfit(self, draft: Draft) -> list[Unfit]:
+    def unfit(self, draft: Draft) -> list[Problem]:
         """Return what does not fit there."""
 
     def remarks(self, draft: Draft) -> list[str]:
@@ -195,7 +195,7 @@ def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Ju
 def _settings(draft: Draft, place: Judge) -> Settings:
     unfit, allowed, absent = place.unfit(draft), draft.run.allow_oversubscription, absent_arms(draft, place)
     permitted = [shortage.what for shortage in unfit if shortage.liftable and allowed]
-    refused = [str(shortage) for shortage in unfit if not (shortage.liftable and allowed)]
+    refused = [shortage.advice() for shortage in unfit if not (shortage.liftable and allowed)]
     data, own = draft.values.get("datasetPath"), of_workload(draft.workload)
     dataset_path = draft.in_storage(data) or draft.path(data)
     recipe, secret = recipe_of(draft), own.secrets(draft)

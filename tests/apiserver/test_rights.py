@@ -121,7 +121,7 @@ def declared() -> dict[str, Manifest]:
 
 def test_the_cluster_can_be_asked_and_pinned(users: str) -> None:
     """All that is looked at before anything is made."""
-    assert [] == [one for one in inspection.findings(kube.connect(users), wanted()) if not one.liftable]  # no node
+    assert [] == [one for one in inspection.problems(kube.connect(users), wanted()) if not one.liftable]  # no node
     asked = {"stack": "s", "kubeconfig": users, "context": "bare"}
     assert PinnedClusterProvider().check({}, asked).inputs["uid"]
 
@@ -132,7 +132,7 @@ def test_each_right_to_ask_is_needed(resource: str, users: str, one_rule_less: A
     one_rule_less(resource)
 
     with pytest.raises(KubeError, match=resource) as refused:
-        inspection.findings(kube.connect(users), wanted())
+        inspection.problems(kube.connect(users), wanted())
     assert 403 == refused.value.status
 
 

@@ -42,8 +42,8 @@ def test_a_claim_is_made_and_taken_up_again(server: Path) -> None:
     assert (CLAIM, "shared") == (there["metadata"]["name"], there["spec"]["storageClassName"])
     assert ["ReadWriteMany"] == there["spec"]["accessModes"]
     assert [] == claim.refusals(api, wanted, "mine", NAMESPACE)
-    ((said, _),) = claim.refusals(api, wanted, "theirs", NAMESPACE)
-    assert "stack mine" in said
+    (problem,) = claim.refusals(api, wanted, "theirs", NAMESPACE)
+    assert "stack mine" in problem.what
 
 
 def test_a_secret_has_what_was_applied_last(server: Path) -> None:
@@ -76,10 +76,10 @@ def test_the_line_that_is_printed_gives_a_secret_what_it_lacks(server: Path, the
         createNamespace="false", storage="s3://bucket/prefix", storageSecret="keys",
     )  # fmt: skip
 
-    ((said, (line,)),) = storage_preflight.findings(api, asked)
+    (problem,) = storage_preflight.problems(api, asked)
 
-    assert all(name in said for name in ("keys", "keeper", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    assert all(name in problem.what for name in ("keys", "keeper", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
     environment = os.environ | {"PATH": search, "KUBECONFIG": str(server)}
-    subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], env=environment, check=True, timeout=60)
-    assert [] == storage_preflight.findings(api, asked)
+    subprocess.run(["bash", "-c", f"set -o pipefail; {problem.fixes[0]}"], env=environment, check=True, timeout=60)
+    assert [] == storage_preflight.problems(api, asked)
     assert {*(there or {}), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} == set(kube.get(api, path)["data"])

@@ -19,7 +19,7 @@ from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
 from infra.places.cluster.manifests.storage_access import CLAIM, claim_object
 from infra.programs import UserError
 from infra.provider import Provider, changed
-from infra.settings.problem import set_line
+from infra.settings.problem import Problem, set_line
 from infra.settings.rules import quantity, template_line
 from infra.settings.storage import Claim
 
@@ -99,8 +99,8 @@ def _apply(props: dict[str, Any]) -> None:
         storage_class=props["storageClass"] or None, size=props["size"], by_many_nodes=bool(props["byManyNodes"])
     )
     api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
-    for why, ways in refusals(api, wanted, props["stack"], namespace):
-        raise ClaimRefusedError("\n  ".join([f"{why}:", *ways]))
+    for problem in refusals(api, wanted, props["stack"], namespace):
+        raise ClaimRefusedError(str(problem))
     claim = claim_object(wanted, props["stack"], namespace)
     if current := existing(api, namespace):  # its class was chosen when it was made, by the cluster or by the setting
         claim["spec"] = {**claim["spec"], "accessModes": current["spec"]["accessModes"]}
@@ -118,7 +118,7 @@ def existing(api: Any, namespace: str) -> dict[str, Any] | None:
     return kube.find(api, path(namespace))
 
 
-def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[str, tuple[str, ...]]]:
+def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[Problem]:
     """Return why the claim is refused, each reason with the lines that fix it; asked before anything is created."""
     claim = existing(api, namespace)
     classes = kube.items(api, "/apis/storage.k8s.io/v1/storageclasses")
@@ -131,7 +131,6 @@ def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[tuple[
     return [*_no_class(chosen, name, classes), *(_single_node(chosen) if wanted.by_many_nodes and chosen else [])]
 
 
-Refusals = list[tuple[str, tuple[str, ...]]]
 _ONE_NODE = template_line({"nodeSelector": {"kubernetes.io/hostname": "NODE"}}, "stacks/one-node.yaml")
 
 
@@ -140,63 +139,63 @@ def _default(classes: list[dict[str, Any]]) -> str:
     return str(marked[0]["metadata"]["name"]) if marked else ""
 
 
-def _no_class(chosen: Mapping[str, Any] | None, name: str, classes: list[dict[str, Any]]) -> Refusals:
+def _no_class(chosen: Mapping[str, Any] | None, name: str, classes: list[dict[str, Any]]) -> list[Problem]:
     if chosen is not None:
         return []
     names = sorted(str(each["metadata"]["name"]) for each in classes)
     what = f"this cluster has no StorageClass {name}" if name else "this cluster has no default StorageClass"
     ways = tuple(set_line("storageClass", each) for each in names) or ("kubectl get storageclasses",)
-    return [(f"{what}, and storage is pvc", ways)]
+    return [Problem(f"{what}, and storage is pvc", fixes=ways)]
 
 
-def _single_node(chosen: Mapping[str, Any]) -> Refusals:
+def _single_node(chosen: Mapping[str, Any]) -> list[Problem]:
     other = SINGLE_NODE.get(chosen["provisioner"])
     if other is None:
         return []
     name = chosen["metadata"]["name"]
     return [
-        (
+        Problem(
             f"volumes of StorageClass {name} ({chosen['provisioner']}) are written by the pods of one node, and yours"
             f" may be on several; a class of {other}, or one node for all pods",
-            (set_line("storageClass", "…"), _ONE_NODE),
+            fixes=(set_line("storageClass", "…"), _ONE_NODE),
         )
     ]
 
 
-def _foreign(claim: Mapping[str, Any], stack: str, namespace: str) -> Refusals:
+def _foreign(claim: Mapping[str, Any], stack: str, namespace: str) -> list[Problem]:
     owner = (claim["metadata"].get("annotations") or {}).get(STACK_ANNOTATION)
     if owner == stack:
         return []
     whose = f"stack {owner}" if owner else "another owner"
     return [
-        (
+        Problem(
             f"the claim {CLAIM} in namespace {namespace} belongs to {whose}, and was not changed",
-            (set_line("namespace", f"{namespace}-2"),),
+            fixes=(set_line("namespace", f"{namespace}-2"),),
         )
     ]
 
 
-def _on_its_way(claim: Mapping[str, Any], stack: str) -> Refusals:
+def _on_its_way(claim: Mapping[str, Any], stack: str) -> list[Problem]:
     """Refuse a claim that is being deleted: it cannot be restored, and goes with the last pod that mounts it."""
     if "deletionTimestamp" not in claim["metadata"]:
         return []
     why = f"the claim {CLAIM} is being deleted: it is gone as soon as no pod mounts it; to start with a new one"
-    return [(why, (f"STACK={stack} make destroy",))]
+    return [Problem(why, fixes=(f"STACK={stack} make destroy",))]
 
 
-def _of_another_class(claim: Mapping[str, Any], wanted: Claim) -> Refusals:
+def _of_another_class(claim: Mapping[str, Any], wanted: Claim) -> list[Problem]:
     name = claim["spec"].get("storageClassName")
     if not wanted.storage_class or name == wanted.storage_class:
         return []
     return [
-        (
+        Problem(
             f"the claim {CLAIM} is of StorageClass {name}, which can't be changed; to keep it",
-            (set_line("storageClass", name),),
+            fixes=(set_line("storageClass", name),),
         )
     ]
 
 
-def _size(claim: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | None, namespace: str) -> Refusals:
+def _size(claim: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | None, namespace: str) -> list[Problem]:
     from kubernetes.utils import parse_quantity
 
     text = claim["spec"]["resources"]["requests"]["storage"]
@@ -205,7 +204,7 @@ def _size(claim: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | N
         return []
     name = claim["spec"].get("storageClassName")
     why = "claims cannot shrink" if wanted_size < size else f"its StorageClass {name} does not allow expansion"
-    return [(f"the claim {CLAIM} has {text}, and {why}", (_line_that_keeps(text, int(size), namespace),))]
+    return [Problem(f"the claim {CLAIM} has {text}, and {why}", fixes=(_line_that_keeps(text, int(size), namespace),))]
 
 
 def _line_that_keeps(text: str, size_bytes: int, namespace: str) -> str:
@@ -216,12 +215,12 @@ def _line_that_keeps(text: str, size_bytes: int, namespace: str) -> str:
     return set_line("namespace", f"{namespace}-2")
 
 
-def _not_shared(modes: list[str], wanted: Claim, namespace: str) -> Refusals:
+def _not_shared(modes: list[str], wanted: Claim, namespace: str) -> list[Problem]:
     if not wanted.by_many_nodes or "ReadWriteMany" in modes:
         return []
     return [
-        (
+        Problem(
             f"the claim {CLAIM} in namespace {namespace} is written by pods of one node, and yours may be on several",
-            (_ONE_NODE,),
+            fixes=(_ONE_NODE,),
         )
     ]

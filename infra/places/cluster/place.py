@@ -25,7 +25,7 @@ from infra.plan import RunPlan
 from infra.settings import offline, pod_template
 from infra.settings.draft import Check, Draft, is_readable
 from infra.settings.key import Target
-from infra.settings.problem import Problem, Unfit, set_line
+from infra.settings.problem import Problem, set_line
 from infra.settings.script import line_that_pins
 from infra.settings.settings import Settings
 from training.contract.workload import Installed, OfOtherImage
@@ -69,7 +69,7 @@ class ClusterPlace(ABC):
     def why_no_node(self, draft: Draft) -> str:
         """Return why no node is known to hold the wide arm's pod; empty if one does."""
 
-    def unfit(self, draft: Draft) -> list[Unfit]:  # noqa: ARG002
+    def unfit(self, draft: Draft) -> list[Problem]:  # noqa: ARG002
         """Return nothing: `up` asks the cluster what it holds."""
         return []
 
@@ -150,9 +150,9 @@ def ask_storage(settings: Settings) -> None:
         storage_preflight.ask_from_here(settings)
 
 
-def storage_findings(api: Any, settings: Settings) -> list[tuple[str, tuple[str, ...]]]:
+def storage_problems(api: Any, settings: Settings) -> list[Problem]:
     """Return what the cluster lacks for storage, each with the lines that fix it. Raises KubeError."""
-    return storage_preflight.findings(api, settings) if settings.storage else []
+    return storage_preflight.problems(api, settings) if settings.storage else []
 
 
 def require_packages(target: str) -> None:

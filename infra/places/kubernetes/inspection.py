@@ -5,7 +5,7 @@ It does not check the settings by themselves, and changes nothing: it only reads
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -27,8 +27,8 @@ from infra.places.cluster.fit import (
 from infra.places.cluster.manifests.network import API_SERVER_PORTS
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
-from infra.places.cluster.place import storage_findings, why_namespace_stays
-from infra.settings.problem import set_line
+from infra.places.cluster.place import storage_problems, why_namespace_stays
+from infra.settings.problem import Problem, set_line
 from infra.settings.sections import ON
 from infra.settings.settings import Settings
 from training.contract.arms import counted
@@ -40,20 +40,7 @@ ENDPOINTS = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 _WATCH = "--watch-namespace="
 
 
-@dataclass(frozen=True)
-class Finding:
-    """An obstacle to a measurement in this cluster, with the lines that fix it."""
-
-    what: str
-    ways: tuple[str, ...] = ()
-    liftable: bool = False
-    """Whether `allowOversubscription` turns it into a warning."""
-
-    def __str__(self) -> str:
-        return "\n  ".join([f"{self.what}:" if self.ways else self.what, *self.ways])
-
-
-def findings(api: Any, settings: Settings) -> list[Finding]:
+def problems(api: Any, settings: Settings) -> list[Problem]:
     """Return every obstacle in this cluster. Raises KubeError if it does not answer."""
     return [
         *_namespace(api, settings),
@@ -61,14 +48,14 @@ def findings(api: Any, settings: Settings) -> list[Finding]:
         *_operator(api, settings),
         *_priority_class(api, settings),
         *_fit(api, settings),
-        *(Finding(why, ways) for why, ways in storage_findings(api, settings)),
+        *storage_problems(api, settings),
     ]
 
 
-def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
+def _namespace(api: Any, settings: Settings) -> Iterator[Problem]:
     reason = why_namespace_stays(api, settings)
     if reason:
-        yield Finding(reason, (set_line("createNamespace", ON),))
+        yield Problem(reason, fixes=(set_line("createNamespace", ON),))
         return
     name, create = settings.of_cluster.namespace, settings.of_cluster.create_namespace
     try:
@@ -78,14 +65,16 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Finding]:
             raise
         if not create:
             make = (f"kubectl create namespace {name}", set_line("createNamespace", "true"))
-            yield Finding(f"the namespace {name} does not exist, and createNamespace is false", make)
+            yield Problem(f"the namespace {name} does not exist, and createNamespace is false", fixes=make)
         return
     if create and (existing["metadata"].get("labels") or {}).get(PROJECT_LABEL) != PROJECT:
         ways = (set_line("namespace", f"{name}-2"), set_line("createNamespace", "false"))
-        yield Finding(f"the namespace {name} exists, and this project did not create it: it was not changed", ways)
+        yield Problem(
+            f"the namespace {name} exists, and this project did not create it: it was not changed", fixes=ways
+        )
 
 
-def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
+def _jobs(api: Any, settings: Settings) -> Iterator[Problem]:
     """Find unfinished runs, which share the cores to be measured: another stack's, or those an interrupted update
     left."""
     namespace, stack = settings.of_cluster.namespace, settings.stack
@@ -94,35 +83,35 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Finding]:
     others = [f"{name} of {f'stack {owner}' if owner else 'an unknown stack'}"
               for name, owner in unfinished.items() if owner != stack]  # fmt: skip
     if others:
-        yield Finding(
+        yield Problem(
             f"in namespace {namespace} a run of another stack is unfinished ({', '.join(others)}). It would share its"
             " cores with yours, and has to end first; to watch it",
-            (f"kubectl get jobs --namespace {namespace} --watch",),
+            fixes=(f"kubectl get jobs --namespace {namespace} --watch",),
         )
     if own:
         # Not deleted: an update of one that Pulumi knows would fail.
         passed = """--type=merge --patch='{"spec": {"activeDeadlineSeconds": 1}}'"""
-        yield Finding(
+        yield Problem(
             f"in namespace {namespace} a run is unfinished ({' '.join(own)}): an interrupted update of this stack left"
             f" it, or another checkout's stack {stack} runs it; if an update left it, end it",
-            tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in own),
+            fixes=tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in own),
         )
     if not unfinished:
         yield from _ray_jobs(api, namespace, stack)
 
 
-def _ray_jobs(api: Any, namespace: str, stack: str) -> Iterator[Finding]:
+def _ray_jobs(api: Any, namespace: str, stack: str) -> Iterator[Problem]:
     try:
         jobs = ray_api.jobs_of_others(api, namespace, stack)
     except RayError as error:
         why, _, way = str(error).partition("\n")
-        yield Finding(why.rstrip(":"), (way.strip(),))
+        yield Problem(why.rstrip(":"), fixes=(way.strip(),))
         return
     if jobs:
-        yield Finding(other_jobs.reason(jobs, stack), tuple(other_jobs.end_line(job, stack) for job in jobs))
+        yield Problem(other_jobs.reason(jobs, stack), fixes=tuple(other_jobs.end_line(job, stack) for job in jobs))
 
 
-def _operator(api: Any, settings: Settings) -> Iterator[Finding]:
+def _operator(api: Any, settings: Settings) -> Iterator[Problem]:
     wanted = settings.of_cluster.kuberay_version
     if settings.of_cluster.operator == "install":
         yield from _foreign_crds(api)
@@ -134,18 +123,18 @@ def _operator(api: Any, settings: Settings) -> Iterator[Finding]:
     install = set_line("operator", "install")
     if any(_is_own(deployment, namespace) for deployment in deployments):
         # Pulumi deletes a release that the program no longer declares.
-        yield Finding(
+        yield Problem(
             f"this project installed the KubeRay operator of namespace {namespace}, and operator is existing:"
             " an update would delete it, and nothing would manage the Ray cluster",
-            (install,),
+            fixes=(install,),
         )
     elif not versions:
         where = f"that watches namespace {namespace}"
-        yield Finding(f"operator is existing, and this cluster has no KubeRay operator {where}", (install,))
+        yield Problem(f"operator is existing, and this cluster has no KubeRay operator {where}", fixes=(install,))
     elif wanted not in versions:
         ways = tuple(set_line("kuberayVersion", version) for version in versions if version)
         listed = ", ".join(version or "of an unknown version" for version in versions)
-        yield Finding(f"this cluster's KubeRay operator is {listed}, and kuberayVersion is {wanted}", ways)
+        yield Problem(f"this cluster's KubeRay operator is {listed}, and kuberayVersion is {wanted}", fixes=ways)
 
 
 def _is_own(deployment: Mapping[str, Any], namespace: str) -> bool:
@@ -154,7 +143,7 @@ def _is_own(deployment: Mapping[str, Any], namespace: str) -> bool:
     return release == RELEASE and metadata.get("namespace") == namespace
 
 
-def _foreign_crds(api: Any) -> Iterator[Finding]:
+def _foreign_crds(api: Any) -> Iterator[Problem]:
     metadata_by_name = {}
     for name in CRD_NAMES:
         try:
@@ -169,10 +158,10 @@ def _foreign_crds(api: Any) -> Iterator[Finding]:
             {name: metadata.get("labels") or {} for name, metadata in metadata_by_name.items()}, CRD_NAMES
         )
     except crds.ForeignCrdsError as error:
-        yield Finding(str(error))
+        yield Problem(str(error))
 
 
-def _api_server(api: Any) -> Iterator[Finding]:
+def _api_server(api: Any) -> Iterator[Problem]:
     """Refuse an API server on other ports: the network policy of an operator that we install opens only the listed
     ones."""
     try:
@@ -184,11 +173,11 @@ def _api_server(api: Any) -> Iterator[Finding]:
     ports = {int(port["port"]) for endpoint_slice in slices for port in endpoint_slice.get("ports") or []}
     others = sorted(ports - set(API_SERVER_PORTS))
     if others:
-        yield Finding(
+        yield Problem(
             f"this cluster's API server answers at port {', '.join(map(str, others))}, which the network policy of an"
             f" operator that is installed here does not open ({', '.join(map(str, API_SERVER_PORTS))}); with a KubeRay"
             " operator that you install elsewhere in the cluster",
-            (set_line("operator", "existing"),),
+            fixes=(set_line("operator", "existing"),),
         )
 
 
@@ -204,7 +193,7 @@ def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) 
     return sorted(set(versions))
 
 
-def _priority_class(api: Any, settings: Settings) -> Iterator[Finding]:
+def _priority_class(api: Any, settings: Settings) -> Iterator[Problem]:
     """Find a class that the pods name and the cluster lacks; none of them would be created, and nothing would say so.
 
     Somebody who may not read it is let through.
@@ -218,7 +207,7 @@ def _priority_class(api: Any, settings: Settings) -> Iterator[Finding]:
             raise
         return
     ways = ("kubectl get priorityclasses", "pulumi config rm podTemplate")
-    yield Finding(f"the cluster has no PriorityClass {name}, which the file of podTemplate names", ways)
+    yield Problem(f"the cluster has no PriorityClass {name}, which the file of podTemplate names", fixes=ways)
 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:
@@ -228,7 +217,7 @@ def nodes(api: Any, settings: Settings) -> dict[str, Size]:
     return {str(node["metadata"]["name"]): allocatable(node) for node in usable_nodes}
 
 
-def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
+def _fit(api: Any, settings: Settings) -> Iterator[Problem]:
     sizes_by_name = nodes(api, settings)
     sizes = list(sizes_by_name.values())
     measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
@@ -243,9 +232,9 @@ def _fit(api: Any, settings: Settings) -> Iterator[Finding]:
     if largest := largest_worker(measurement, sizes, kept):
         ways.append(worker_line(largest.at_most(measurement.worker)))
     ways += [set_line("workers", count) for count in islice(fewer, 1)]
-    yield Finding(
+    yield Problem(
         f"the pods of {', '.join(arms)}, together with a Ray cluster of {counted(workers, 'worker')}, do not fit"
         f" the nodes that they may use ({listed or 'none'}), minus {RESERVED} each for other pods",
-        (*ways, set_line("allowOversubscription", "true")),
+        fixes=(*ways, set_line("allowOversubscription", "true")),
         liftable=True,
     )

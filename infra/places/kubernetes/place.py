@@ -75,7 +75,7 @@ class ExistingCluster(ClusterPlace):
         try:
             selected = _selected(settings)
             api = kube.connect(selected.content)
-            nodes, obstacles = inspection.nodes(api, settings), inspection.findings(api, settings)
+            nodes, obstacles = inspection.nodes(api, settings), inspection.problems(api, settings)
         except KubeError as error:
             yield Finding("cluster", "see below", needed, False, str(error))
             return
@@ -107,7 +107,7 @@ def _refuse_unusable(settings: Settings) -> None:
         if pulumi.runtime.is_dry_run():
             warn_of_silence(settings.stack, selected.content)
             return
-        obstacles = inspection.findings(kube.connect(selected.content), settings)
+        obstacles = inspection.problems(kube.connect(selected.content), settings)
     except KubeError as error:
         if pulumi.runtime.is_dry_run() and isinstance(error, NotHereError):
             pulumi.log.warn(f"the cluster is not known here, and `up` would be refused: {error}")

@@ -14,7 +14,7 @@ from infra.places.local.run import TrainingRun
 from infra.plan import RunPlan, storage_of
 from infra.settings.draft import Check, Draft
 from infra.settings.key import Target
-from infra.settings.problem import Problem, Unfit, set_line
+from infra.settings.problem import Problem, set_line
 from infra.settings.settings import Settings
 from infra.storage import refuse_unusable
 from training.contract.arms import counted
@@ -46,10 +46,10 @@ class Local:
         """Return an empty reason: every arm can be measured here."""
         return ""
 
-    def unfit(self, draft: Draft) -> list[Unfit]:
+    def unfit(self, draft: Draft) -> list[Problem]:
         """Return what is refused unless permitted: too few CPUs, and ports that other machines reach."""
         shared = _oversubscription(draft)
-        return [*([Unfit(shared, (), liftable=True)] if shared else []), *_open_ports(draft)]
+        return [*([Problem(shared, liftable=True)] if shared else []), *_open_ports(draft)]
 
     def remarks(self, draft: Draft) -> list[str]:
         """Return remarks: what workers share although each has CPUs of its own, and what the CPU lacks."""
@@ -113,7 +113,7 @@ def _of_storage(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _open_ports(draft: Draft) -> list[Unfit]:
+def _open_ports(draft: Draft) -> list[Problem]:
     """Report ports that other machines reach: a run's own network has no access to a bucket."""
     if "://" not in (draft.storage.address or "") or draft.local.allow_open_ports:
         return []
@@ -123,7 +123,9 @@ def _open_ports(draft: Draft) -> list[Unfit]:
         " the same process"
     )
     return [
-        Unfit(what, (set_line("storage", "../kept"), f"{set_line('allowOpenPorts', 'true')}    (behind a firewall)"))
+        Problem(
+            what, fixes=(set_line("storage", "../kept"), f"{set_line('allowOpenPorts', 'true')}    (behind a firewall)")
+        )
     ]
 
 

@@ -33,7 +33,7 @@ from infra.places.cluster.place import (
     ClusterPlace,
     ask_storage,
     require_packages,
-    storage_findings,
+    storage_problems,
     warn_of_silence,
     why_namespace_stays,
 )
@@ -42,7 +42,7 @@ from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import KUBERNETES, wanted_cluster
 from infra.programs import ProgramError
 from infra.settings.draft import Check, Draft
-from infra.settings.problem import Problem, Unfit, set_line
+from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CLAIM
 from infra.settings.sections import ON
 from infra.settings.settings import Settings, absent_arms, cluster_of, profile_of, recipe_of
@@ -71,7 +71,7 @@ class MinikubePlace(ClusterPlace):
         )
         return (*own, *super().checks)
 
-    def unfit(self, draft: Draft) -> list[Unfit]:
+    def unfit(self, draft: Draft) -> list[Problem]:
         """Return what exceeds the nodes or this machine."""
         absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft.cluster.minikube_nodes)
         measurement = _measurement(draft, [arm for arm in ARMS if arm not in absent])
@@ -216,8 +216,8 @@ def _refuse_and_clear(settings: Settings) -> None:
         reason = why_namespace_stays(api, settings)
         if reason:
             raise pulumi.RunError(f"{reason}; nothing was changed:\n  {set_line('createNamespace', ON)}")
-        for why, ways in storage_findings(api, settings):
-            raise pulumi.RunError("\n  ".join([f"{why}; nothing was changed:", *ways]))
+        for problem in storage_problems(api, settings):
+            raise pulumi.RunError("\n  ".join([f"{problem.what}; nothing was changed:", *problem.fixes]))
         _keep_others_jobs(api, settings)
         _clear(api, settings.of_cluster.namespace)
     except RayError as error:
@@ -290,7 +290,7 @@ def _is_on(arm: Arm, draft: Draft) -> bool:
     return not arm.switch or draft.values.get(arm.switch) is True
 
 
-def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
+def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Problem]:
     """Yield what the scheduler could not place."""
     nodes = [node] * len(kept)
     arms = cluster_fit(measurement, nodes, kept)
@@ -299,10 +299,10 @@ def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> 
         fewer = arms_to_leave_out(measurement, lambda smaller: not cluster_fit(smaller, nodes, kept))
         largest = largest_worker(measurement, nodes, kept)
         smaller = [worker_line(largest.at_most(measurement.worker))] if largest else []
-        yield Unfit(
+        yield Problem(
             f"the pods of {' and '.join(arms)}, together with a Ray cluster of {_workers(measurement)}, do not fit"
             f" {counted(len(kept), 'node')} of {node}; reserved for the system: {', '.join(map(str, kept))}",
-            (*without_arms_line(fewer), *smaller, larger),
+            fixes=(*without_arms_line(fewer), *smaller, larger),
         )
 
 
@@ -317,21 +317,21 @@ def _size_lines(node: Size, larger: Size) -> str:
     return " && ".join([*cpus, *memory])
 
 
-def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
+def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Problem]:
     """Yield a lack of physical cores, which nodes would share: each node reports all of them as its own."""
     cores = draft.facts.physical_cores
     needed = math.ceil(max(measurement.most(kept).cpus - 1e-9, node.cpus))
     if needed > cores:
         fewer = arms_to_leave_out(measurement, lambda smaller: max(smaller.most(kept).cpus, node.cpus) <= cores)
-        yield Unfit(
+        yield Problem(
             f"{_workers(measurement)} and the other pods need a machine with"
             f" {counted(needed, 'physical core')}, and this one has {cores}",
-            (*without_arms_line(fewer), set_line("allowOversubscription", "true")),
+            fixes=(*without_arms_line(fewer), set_line("allowOversubscription", "true")),
             liftable=True,
         )
 
 
-def _unfit_memory(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Unfit]:
+def _unfit_memory(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Problem]:
     """Yield a lack of memory on this machine, which no setting permits."""
     memory = draft.facts.memory_bytes
     needed = max(measurement.most(kept).memory_bytes, node.memory_bytes)
@@ -339,8 +339,8 @@ def _unfit_memory(draft: Draft, measurement: Measurement, node: Size, kept: Sequ
         fewer = arms_to_leave_out(
             measurement, lambda smaller: max(smaller.most(kept).memory_bytes, node.memory_bytes) <= memory
         )
-        yield Unfit(
+        yield Problem(
             f"{_workers(measurement)} and the other pods need a machine with {math.ceil(needed / GIB)} GiB"
             f" of memory, and this one has {math.floor(memory / GIB)}",
-            (*without_arms_line(fewer), set_line("target", "local")),
+            fixes=(*without_arms_line(fewer), set_line("target", "local")),
         )

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted, needed, zipped
 from infra.places.ray import jobs, owner
-from infra.settings.problem import Unfit, set_line
+from infra.settings.problem import Problem, set_line
 from infra.settings.sections import RayNodes
 from infra.settings.settings import Settings
 from training.contract.arms import counted
@@ -111,75 +111,75 @@ def _no_dashboard(settings: Settings, reason: str) -> str:
     )
 
 
-def obstacles(api: JobsApi, settings: Settings, nodes: RayNodes) -> Iterator[Unfit]:
+def obstacles(api: JobsApi, settings: Settings, nodes: RayNodes) -> Iterator[Problem]:
     """Yield what in the cluster's current state is in the way of the measurement. Raises AskError."""
     if _numbers(nodes.version) < LEAST_RAY:
         least = dotted(LEAST_RAY)
-        yield Unfit(
+        yield Problem(
             f"the cluster has Ray {nodes.version}, and {least} is the oldest without CVE-2026-27482",
-            (f"pip install --upgrade 'ray[default,train]>={least}'    (on its nodes, or in their image)",),
+            fixes=(f"pip install --upgrade 'ray[default,train]>={least}'    (on its nodes, or in their image)",),
         )
     yield from _too_small(settings, nodes.cpus)
     with _asking(settings):
         others = other_jobs.running_others(api.jobs(), owner.known_mark(settings.stack))
     if others:
         lines = tuple(other_jobs.end_line(job, settings.stack) for job in others)
-        yield Unfit(other_jobs.reason(others, settings.stack), lines)
+        yield Problem(other_jobs.reason(others, settings.stack), fixes=lines)
 
 
-def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Unfit]:
+def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Problem]:
     """Yield workers for which there is no room, and arms that need more CPUs on one node."""
     recipe, shown = settings.recipe, ", ".join(f"{each:g}" for each in cpus) or "none"
     room = sum(int(round(each / recipe.worker_cpus, 6)) for each in cpus)
     if room < recipe.workers:
         ways = [set_line("workers", room)] if room else [set_line("workerCpus", f"{max(cpus, default=1):g}")]
-        yield Unfit(
+        yield Problem(
             f"{counted(recipe.workers, 'worker')} with workerCpus {recipe.worker_cpus:g} do not fit:"
-            f" the CPUs of Ray's nodes are {shown}", (*ways,)
+            f" the CPUs of Ray's nodes are {shown}", fixes=(*ways,)
         )  # fmt: skip
         return
     for arm in settings.arms:
         needed = jobs.cpus_of(arm, recipe)
         if needed > max(cpus):
-            yield Unfit(
+            yield Problem(
                 f"the arm {arm} needs a node with {counted(needed, 'CPU')}: those of Ray's nodes are {shown}",
-                (set_line("wideArm", "false"),),
+                fixes=(set_line("wideArm", "false"),),
             )
             return
 
 
-def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Unfit]:
+def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Problem]:
     """Yield the missing or conflicting packages of the nodes, listed by a job of some seconds. Raises AskError."""
     wanted = needed(settings.recipe)
     job, *others = _installed(api, settings, wanted)
     if _numbers(job.versions["python"]) < LEAST_PYTHON:
         image = f"rayproject/ray:{cluster.version}-py{''.join(map(str, LEAST_PYTHON))}"
-        yield Unfit(
+        yield Problem(
             f"{job} is Python {job.versions['python']}, and a measurement needs {dotted(LEAST_PYTHON)} or newer",
-            (f"a cluster with that Python or a newer one, as the image {image} has it",),
+            fixes=(f"a cluster with that Python or a newer one, as the image {image} has it",),
         )
     if "ray" in job.versions and job.versions["ray"] != cluster.version:
-        yield Unfit(
+        yield Problem(
             f"{job} has Ray {job.versions['ray']}, and the cluster is Ray {cluster.version}",
-            ("start Ray with the folder of its own `python` first on PATH",),
+            fixes=("start Ray with the folder of its own `python` first on PATH",),
         )
     lacking = {side.where: sorted({wanted[name] for name in wanted.keys() - side.modules}) for side in (job, *others)}
     for where, packages in lacking.items():
         if packages:
             line = f"python -m pip install {shlex.join(packages)}    (there, or in its image)"
-            yield Unfit(f"{where} lacks {', '.join(packages)}", (line,))
+            yield Problem(f"{where} lacks {', '.join(packages)}", fixes=(line,))
     yield from _different(job, others)
 
 
-def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Unfit]:
+def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Problem]:
     """Yield packages whose versions differ between nodes; with other versions of Python or Ray, Ray refuses to
     start."""
     for other in others:
         names = sorted(job.versions.keys() & other.versions.keys())
         for name in (name for name in names if job.versions[name] != other.versions[name]):
-            yield Unfit(
+            yield Problem(
                 f"{other} has {name} {other.versions[name]}, and {job} {job.versions[name]}: runs would differ by that",
-                ("one environment, or one image, for all nodes",),
+                fixes=("one environment, or one image, for all nodes",),
             )
 
 

@@ -19,7 +19,7 @@ from infra.places.ray.run import RayJobRun
 from infra.plan import RunPlan
 from infra.settings.draft import Check, Draft, is_readable_folder
 from infra.settings.key import Target
-from infra.settings.problem import Problem, Unfit, set_line
+from infra.settings.problem import Problem, set_line
 from infra.settings.sections import ON, RayNodes
 from infra.settings.settings import Settings
 from training.contract.recipe import canonical
@@ -62,7 +62,7 @@ class ExistingRay:
             )
         return ""
 
-    def unfit(self, draft: Draft) -> list[Unfit]:  # noqa: ARG002
+    def unfit(self, draft: Draft) -> list[Problem]:  # noqa: ARG002
         """Return nothing: `up` asks the cluster what it holds."""
         return []
 
@@ -110,9 +110,9 @@ class ExistingRay:
         pulumi.log.info(f"the cluster: {description(settings, nodes)}")
         if refused and not preview:
             words = "This Ray cluster does not meet the requirements below; nothing was changed."
-            raise pulumi.RunError("\n\n".join([words, *map(str, refused)]))
+            raise pulumi.RunError("\n\n".join([words, *(obstacle.advice() for obstacle in refused)]))
         for obstacle in refused:
-            pulumi.log.warn(f"`up` would be refused: {obstacle}")
+            pulumi.log.warn(f"`up` would be refused: {obstacle.advice()}")
         return replace(settings, ray=replace(settings.of_ray, nodes=nodes))
 
     def build(self, settings: Settings, runs: Sequence[RunPlan]) -> ProcessMeasurement:
@@ -131,7 +131,7 @@ class ExistingRay:
             return
         yield Finding("Ray cluster", description(settings, nodes), needed, True)
         for obstacle in obstacles:
-            yield Finding("Ray cluster", "see below", "room for the measurement alone", False, str(obstacle))
+            yield Finding("Ray cluster", "see below", "room for the measurement alone", False, obstacle.advice())
 
 
 def readable(address: str) -> str:

@@ -44,7 +44,8 @@ class Cluster:
 
     def refusals(self, asked: Claim) -> list[tuple[str, tuple[str, ...]]]:
         """Why it can't be had."""
-        return claim.refusals(kube.connect(self.kubeconfig), asked, STACK, NAMESPACE)
+        problems = claim.refusals(kube.connect(self.kubeconfig), asked, STACK, NAMESPACE)
+        return [(problem.what, problem.fixes) for problem in problems]
 
     def properties(self, asked: Claim) -> dict[str, Any]:
         """Of the resource."""

@@ -15,7 +15,8 @@ from infra.places.cluster.crds import LABEL, OWNER
 from infra.places.cluster.manifests.operator import OPERATOR_LABELS
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.kubernetes import inspection
-from infra.places.kubernetes.inspection import Finding, operator_versions
+from infra.places.kubernetes.inspection import operator_versions
+from infra.settings.problem import Problem
 from infra.settings.rules import PodTemplate
 from infra.settings.settings import Settings
 from tests.golden import Wording
@@ -40,9 +41,9 @@ def wanted(**values: str) -> Settings:
     return settings(target="kubernetes", image="registry.example.com/a:1", kubeContext="test", **values)
 
 
-def found(client: Any, **values: str) -> list[Finding]:
+def found(client: Any, **values: str) -> list[Problem]:
     """What stands in the way."""
-    return inspection.findings(client, wanted(**values))
+    return inspection.problems(client, wanted(**values))
 
 
 def operator(image: str, *args: str, namespace: str = "elsewhere") -> dict[str, Any]:
@@ -70,7 +71,7 @@ def test_what_does_not_fit_the_real_nodes_is_refused(cluster: tuple[Api, Any], w
     (finding,) = found(client, workers="6")
 
     assert finding.liftable
-    assert {"pulumi config set workers 2", "pulumi config set allowOversubscription true"} <= set(finding.ways)
+    assert {"pulumi config set workers 2", "pulumi config set allowOversubscription true"} <= set(finding.fixes)
     assert [] == found(client, workers="2")
     assert [] != found(client, workers="3")
     wording("cluster", str(finding))
@@ -181,7 +182,7 @@ def test_a_namespace_of_somebody_else_is_not_taken_over(cluster: tuple[Api, Any]
     api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE}})
 
     (refused,) = found(client)
-    assert "pulumi config set createNamespace false" in refused.ways
+    assert "pulumi config set createNamespace false" in refused.fixes
     wording("cluster", str(refused))
     assert [] == found(client, createNamespace="false")
 
@@ -195,7 +196,7 @@ def test_a_namespace_that_this_project_made_is_not_given_up(cluster: tuple[Api, 
     api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE, "labels": {PROJECT_LABEL: PROJECT}}})
 
     (refused,) = found(client, createNamespace="false")
-    assert ("pulumi config set createNamespace true",) == refused.ways
+    assert ("pulumi config set createNamespace true",) == refused.fixes
     wording("cluster", str(refused))
 
 
@@ -203,7 +204,7 @@ def test_a_given_namespace_must_exist(cluster: tuple[Api, Any]) -> None:
     """Its pull secrets and rights are the user's to make."""
     (refused,) = found(cluster[1], createNamespace="false")
 
-    assert f"kubectl create namespace {NAMESPACE}" in refused.ways
+    assert f"kubectl create namespace {NAMESPACE}" in refused.fixes
 
 
 def test_a_run_that_goes_on_is_refused(cluster: tuple[Api, Any], wording: Wording) -> None:
@@ -215,7 +216,7 @@ def test_a_run_that_goes_on_is_refused(cluster: tuple[Api, Any], wording: Wordin
 
     api.put("/apis/batch/v1", "jobs", job("ray-1-c", "ray-1", stack=wanted().stack, active=1), NAMESPACE)
     (refused,) = found(client)
-    (line,) = refused.ways
+    (line,) = refused.fixes
     assert line.startswith(f"kubectl patch job ray-1-c --namespace {NAMESPACE} --type=merge ")
     wording("cluster", str(refused))
 
@@ -226,14 +227,14 @@ def test_a_run_of_another_stack_is_to_end_by_itself(cluster: tuple[Api, Any], wo
     api.put("/apis/batch/v1", "jobs", job("theirs", "ray-1", stack="of-a-colleague", active=1), NAMESPACE)
     api.put("/apis/batch/v1", "jobs", job("unsaid", "ray-1", active=1), NAMESPACE)
     (refused,) = found(client)
-    assert (f"kubectl get jobs --namespace {NAMESPACE} --watch",) == refused.ways
+    assert (f"kubectl get jobs --namespace {NAMESPACE} --watch",) == refused.fixes
     assert all(name in refused.what for name in ("theirs", "of-a-colleague", "unsaid"))
     wording("cluster", str(refused))
 
     api.put("/apis/batch/v1", "jobs", job("ours", "ray-1", stack=wanted().stack, active=1), NAMESPACE)
     others, own = found(client)
     assert others == refused
-    assert [["kubectl", "patch", "job", "ours"]] == [line.split()[:4] for line in own.ways]
+    assert [["kubectl", "patch", "job", "ours"]] == [line.split()[:4] for line in own.fixes]
     assert not [name for name in ("theirs", "unsaid") if name in str(own)]
 
 
@@ -255,12 +256,12 @@ def test_an_operator_that_exists_has_the_version_that_is_set(cluster: tuple[Api,
     """Both versions are named, and the line that makes them equal."""
     api, client = cluster
     (missing,) = found(client, operator="existing")
-    assert ("pulumi config set operator install",) == missing.ways
+    assert ("pulumi config set operator install",) == missing.fixes
     wording("cluster", str(missing), "no operator that exists")
 
     api.put("/apis/apps/v1", "deployments", operator("quay.io/kuberay/operator:v1.5.1"), "elsewhere")
     (refused,) = found(client, operator="existing")
-    assert ("pulumi config set kuberayVersion 1.5.1",) == refused.ways
+    assert ("pulumi config set kuberayVersion 1.5.1",) == refused.fixes
     wording("cluster", str(refused), "an operator of another version")
     assert [] == found(client, operator="existing", kuberayVersion="1.5.1")
 
@@ -278,7 +279,7 @@ def test_an_operator_that_this_project_installed_is_kept(cluster: tuple[Api, Any
     assert [] == found(client, operator="existing")
     api.put("/apis/apps/v1", "deployments", own, NAMESPACE)
     (refused,) = found(client, operator="existing")
-    assert ("pulumi config set operator install",) == refused.ways
+    assert ("pulumi config set operator install",) == refused.fixes
     assert [] == found(client, operator="install")
     wording("cluster", str(refused))
 
@@ -322,7 +323,7 @@ def test_an_api_server_at_a_port_that_no_policy_opens_is_refused(
     refusals = found(client)
 
     assert refused == bool(refusals)
-    assert all(str(port) in found.what and "pulumi config set operator existing" in found.ways for found in refusals)
+    assert all(str(port) in found.what and "pulumi config set operator existing" in found.fixes for found in refusals)
 
 
 def test_endpoints_that_nobody_may_read_stand_in_nobody_s_way(cluster: tuple[Api, Any]) -> None:

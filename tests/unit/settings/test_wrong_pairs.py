@@ -1,6 +1,6 @@
 """Several wrong values at once are as many problems: none hides behind another's traceback."""
 
-from itertools import product
+from itertools import combinations, product
 from random import Random
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from infra.settings.key import TARGETS, Target
 from infra.settings.problem import InvalidSettingsError
 from infra.settings.table import every_key, keys_of
+from tests.stacks import STACKS, given
 from tests.unit.settings_machine import machine, parse
 from training.contract.recipe import WORKLOADS
 
@@ -31,6 +32,7 @@ OF_WORKLOAD: dict[str, dict[str, str]] = {
 FACTS = machine(secret=frozenset({"storageCredentials", "secretEnvironment", "rayToken"}))
 PAIRS = {"cnn": 50, "script": 8}
 """Of a target and a base; other ones for each."""
+PAIRS_OF_A_STACK = {"cnn": 30, "script": 3}
 STORAGE_KEYS = ("storage", *(name for name, key in every_key().items() if key.with_storage))
 BESIDE = (*STORAGE_KEYS, "minikubeNodes", "podTemplate", "createNamespace", "runTimeoutMinutes")
 
@@ -73,6 +75,21 @@ def test_a_wrong_value_beside_storage_is_said(target: Target, base: str) -> None
     given = {"target": target, **OF_TARGET.get(target, {}), **BASES[base]}
     for first, second in product(set(BESIDE) & set(wrong_keys("cnn")), BESIDE):
         refuses(given | {second: keys[second].value_that_works(target) or "a"} | {first: WRONG}, first)
+
+
+@pytest.mark.parametrize("storage", ["", "s3://bucket/prefix", "pvc"])
+@pytest.mark.parametrize("stack", STACKS)
+def test_two_wrong_values_of_a_stack_are_two_problems(stack: str, storage: str) -> None:
+    """In every stack's file, with storage and without: neither hides the other, and there is no traceback."""
+    values = given(stack) | ({"storage": storage} if storage else {})
+    workload = values.get("workload", "cnn")
+    pairs = list(combinations(wrong_keys(workload), 2))
+    pairs = Random(f"{stack} {storage}").sample(pairs, PAIRS_OF_A_STACK[workload])  # noqa: S311 (it chooses tests)
+    beside_storage = [key for key in wrong_keys(workload) if key in BESIDE]
+
+    for first, second in [*pairs, *(combinations(beside_storage, 2) if workload == "cnn" else ())]:
+        refuses(values | {first: WRONG, second: WRONG}, first)
+        refuses(values | {first: WRONG, second: WRONG}, second)
 
 
 def refuses(values: dict[str, str], key: str) -> None:

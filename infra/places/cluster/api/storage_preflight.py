@@ -7,9 +7,8 @@ import pulumi
 
 from infra.places.cluster import claim, run_credentials
 from infra.places.cluster.api import kube
-from infra.places.cluster.claim import Refusals
 from infra.places.cluster.manifests import network
-from infra.settings.problem import set_line
+from infra.settings.problem import Problem, set_line
 from infra.settings.rules import KEY, KEY_ID
 from infra.settings.settings import Settings
 from infra.settings.storage import Storage
@@ -19,7 +18,7 @@ ALSO_WHERE_IT_IS = "--dry-run=client --output=yaml | kubectl apply --filename -"
 """The end of a `kubectl create` line that also works for an existing Secret with other keys."""
 
 
-def findings(api: Any, settings: Settings) -> Refusals:
+def problems(api: Any, settings: Settings) -> list[Problem]:
     """Return what the cluster lacks for storage, each with the lines that fix it. Raises KubeError."""
     storage, namespace = settings.storage, settings.of_cluster.namespace
     if storage is None:
@@ -28,27 +27,30 @@ def findings(api: Any, settings: Settings) -> Refusals:
     return refusals + (claim.refusals(api, storage.claim, settings.stack, namespace) if storage.claim else [])
 
 
-def _lacking(api: Any, storage: Storage, stack: str, namespace: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _lacking(api: Any, storage: Storage, stack: str, namespace: str) -> Iterator[Problem]:
     if storage.secret:
         secret = kube.find(api, f"/api/v1/namespaces/{namespace}/secrets/{storage.secret}")
         missing = [name for name in (KEY_ID, KEY) if name not in (secret or {}).get("data", {})]
         if missing:
             literals = " ".join(f"--from-literal={name}=…" for name in (KEY_ID, KEY))
-            yield (
+            yield Problem(
                 f"the Secret {storage.secret} in namespace {namespace} has no {' and no '.join(missing)}",
-                (
+                fixes=(
                     f"kubectl --namespace {namespace} create secret generic {storage.secret} {literals}"
                     f" {ALSO_WHERE_IT_IS}",
                 ),
             )
     if storage.role and (whose := run_credentials.of_others(api, stack, namespace)):
-        yield whose, (set_line("namespace", f"{namespace}-2"),)
+        yield Problem(whose, fixes=(set_line("namespace", f"{namespace}-2"),))
     if storage.service_account:
         name = storage.service_account
         if kube.find(api, f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}") is None:
-            yield (
+            yield Problem(
                 f"there is no ServiceAccount {name} in namespace {namespace}",
-                (f"kubectl --namespace {namespace} create serviceaccount {name}", set_line("serviceAccount", "…")),
+                fixes=(
+                    f"kubectl --namespace {namespace} create serviceaccount {name}",
+                    set_line("serviceAccount", "…"),
+                ),
             )
 
 
