@@ -2,28 +2,20 @@
 
 import pulumi
 
-from infra import outputs, plan
+from infra import budget, outputs, plan
 from infra.places import place as places
 from infra.settings import settings
 
-config = settings.load(places.choose)
-for warning in config.warnings:
+draft = settings.load()
+place = places.choose(draft.usable_target)
+config = settings.accepted(draft, place)
+for warning in (*config.warnings, *budget.warnings(config)):
     pulumi.log.warn(warning)
-if config.run.budget_minutes:
-    from infra import budget
-
-    for warning in budget.warnings(config):
-        pulumi.log.warn(warning)
-
 if pulumi.runtime.is_dry_run() and config.commands:
     pulumi.log.info("\n".join(config.commands))
 
-place = places.choose(config.target)
-config = place.prepare(config)
-
-runs = plan.plan_runs(config, place)
-ground = place.build(config, runs)
-
-comparison = outputs.comparison(config, place, runs, ground.results)
-for name, value in {**comparison, **ground.outputs}.items():
+site = place.survey(config)
+runs = plan.plan_runs(config, site)
+ground = place.declare(config, site, runs)
+for name, value in outputs.comparison(config, site, runs, ground).items():
     pulumi.export(name, value)

@@ -46,10 +46,13 @@ def seconds_of(settings: Settings) -> float | None:
 
 def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
     """Return a preview's warning if the measurement will probably exceed its budget; empty if nothing is known."""
-    budget, request = seconds_of(settings), wanted(settings)
+    budget = seconds_of(settings)
+    if budget is None:
+        return []
+    request = wanted(settings)
     basis = run_history.known(settings, request, project)
     estimated = estimate(request, basis.runs)
-    if budget is None or estimated is None or estimated.total.high <= budget:
+    if estimated is None or estimated.total.high <= budget:
         return []
     return ["\n".join(advice(settings, request, basis.runs, estimated))]
 

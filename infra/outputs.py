@@ -9,28 +9,30 @@ import pulumi
 
 from compare import scalars
 from compare.comparison import compare
-from compare.measurement import Context, Prices, Reserved, Run
-from infra.plan import RunPlan
+from compare.measurement import Context, Prices, Run
+from infra.plan import RunPlan, Site
 from infra.settings.settings import Settings
 
 
-class RayReserve(Protocol):
-    """The place's answers that a comparison needs: the resources that Ray holds there and training does not."""
+class Ground(Protocol):
+    """The resources that a place has declared."""
 
-    def beside_workers(self, settings: Settings) -> Reserved:
-        """Return what a Ray run holds in addition to its workers."""
+    @property
+    def results(self) -> Mapping[str, pulumi.Output[str]]:
+        """The summary of each run's result, canonical JSON, by the run's name."""
 
-    def idle_ray(self, settings: Settings) -> Reserved:
-        """Return what Ray holds while other arms run."""
+    @property
+    def outputs(self) -> Mapping[str, pulumi.Input[Any]]:
+        """The stack's outputs in addition to the comparison, by name."""
 
 
 def comparison(
-    settings: Settings, place: RayReserve, plans: Sequence[RunPlan], results: Mapping[str, pulumi.Output[str]]
-) -> dict[str, pulumi.Output[Any]]:
-    """Return the outputs by name. A scalar that was not measured is None, which Pulumi omits from the stack's
+    settings: Settings, site: Site, plans: Sequence[RunPlan], ground: Ground
+) -> dict[str, pulumi.Input[Any]]:
+    """Return the stack's outputs by name. A scalar that was not measured is None, which Pulumi omits from the stack's
     outputs."""
-    measured = pulumi.Output.all(**results).apply(partial(compare_results, context_of(settings, place), plans))
-    return {name: measured[name] for name in (*scalars.names(), "comparison")}
+    measured = pulumi.Output.all(**ground.results).apply(partial(compare_results, context_of(settings, site), plans))
+    return {**{name: measured[name] for name in (*scalars.names(), "comparison")}, **ground.outputs}
 
 
 def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str]) -> dict[str, Any]:
@@ -40,7 +42,7 @@ def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping
     return {**scalars.scalars(compared), "comparison": compared.to_json()}
 
 
-def context_of(settings: Settings, place: RayReserve) -> Context:
+def context_of(settings: Settings, site: Site) -> Context:
     """Return the settings of the measurement that the results do not contain."""
     return Context(
         recipe=settings.recipe,
@@ -52,7 +54,7 @@ def context_of(settings: Settings, place: RayReserve) -> Context:
         settings=settings.explicit,
         oversubscription=settings.oversubscription,
         worker_memory_bytes=settings.run.worker_memory.bytes,
-        ray_overhead=place.beside_workers(settings),
-        idle_ray=place.idle_ray(settings),
+        ray_overhead=site.ray_overhead,
+        idle_ray=site.idle_ray,
         prices=Prices(cpu_hour=settings.comparison.price_cpu_hour, gib_hour=settings.comparison.price_gib_hour),
     )

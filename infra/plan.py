@@ -8,10 +8,11 @@ nothing.
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from compare.measurement import Reserved
 from infra.settings.settings import Settings
 from training.contract import provenance, workload
 from training.contract.arms import ARMS, RAY
@@ -49,25 +50,25 @@ class Declared(Protocol):
         """Return everything in the declaration of a run that can change it."""
 
 
-class Surroundings(Protocol):
-    """The properties of a place that a plan depends on."""
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What a place is, and what it holds, before anything runs there."""
 
-    @property
-    def trains_here(self) -> bool:
-        """Whether runs are processes of this machine."""
+    trains_here: bool = False
+    """Whether runs are processes of this machine."""
+    installed: Installed = None
+    """Versions by package of the pods' image; None if runs are on this machine."""
+    machines: Mapping[str, Any] | None = None
+    """What is known of other machines before they exist; None if there are none."""
+    pods: Declared | None = None
+    """What is declared of the runs; None if the plan alone determines them."""
+    ray_overhead: Reserved = field(default_factory=Reserved)
+    """What a Ray run holds in addition to its workers."""
+    idle_ray: Reserved = field(default_factory=Reserved)
+    """What Ray holds while other arms run."""
 
-    def machines(self, settings: Settings) -> Mapping[str, Any] | None:
-        """Return what is known of other machines before they exist; None if there are none."""
 
-    def installed(self, requirements: str | None, image: str | None) -> Installed:
-        """Return versions by package of the pods' image, built with these or named; None if runs are on this
-        machine."""
-
-    def pods(self, settings: Settings) -> Declared | None:
-        """Return what is declared of the runs; None if the plan alone determines them."""
-
-
-def plan_runs(settings: Settings, place: Surroundings) -> tuple[RunPlan, ...]:
+def plan_runs(settings: Settings, site: Site) -> tuple[RunPlan, ...]:
     """Return the runs in the order of execution: every arm once, then every arm again in another order."""
     sides = [
         *((arm, settings.recipe.workers) for arm in settings.arms),
@@ -75,7 +76,7 @@ def plan_runs(settings: Settings, place: Surroundings) -> tuple[RunPlan, ...]:
     ]
     repeats = range(1, settings.run.repeats + 1)
     drafts = [_draft(settings, *side, repeat) for repeat in repeats for side in in_turn(sides, repeat)]
-    context, parts = _context(settings, place), _parts(settings, place, drafts)
+    context, parts = _context(settings, site), _parts(settings, site, drafts)
     measurement = _hash(context | {"arms": parts[: len(sides)]})  # of the first repeat: of all arms, not how often
     return tuple(
         replace(draft, own_key=_hash(context | own), measurement=measurement)
@@ -113,9 +114,8 @@ def _draft(settings: Settings, arm: str, workers: int, repeat: int) -> RunPlan:
     return RunPlan(name=f"{arm}-{of_curve}{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key="", measurement="")
 
 
-def _parts(settings: Settings, place: Surroundings, drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
+def _parts(settings: Settings, site: Site, drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
     """Return what determines each run in addition to what all runs share."""
-    pods = place.pods(settings)
     code = {arm: provenance.code_hash(arm, settings.recipe.workload) for arm in settings.arms}
     return [
         {
@@ -123,25 +123,24 @@ def _parts(settings: Settings, place: Surroundings, drafts: Sequence[RunPlan]) -
             "recipe": ARMS[draft.arm].settings(draft.recipe),
             "code": code[draft.arm],
             "rayDashboard": settings.ray_dashboard if ARMS[draft.arm].start == "ray" else None,
-            "pods": pods.of_run(draft) if pods else None,
+            "pods": site.pods.of_run(draft) if site.pods else None,
         }
         for draft in drafts
     ]
 
 
-def _context(settings: Settings, place: Surroundings) -> dict[str, Any]:
+def _context(settings: Settings, site: Site) -> dict[str, Any]:
     """Return what all runs share. It has the host only if it trains: elsewhere the program's machine runs nothing."""
     trained = workload.named(settings.recipe.workload)
-    image = settings.cluster.image if settings.cluster else None
     return {
         "dependencies": provenance.dependencies_hash(trained.packages) if trained.packages else None,
-        "inputs": trained.inputs(settings.recipe, place.installed(settings.requirements, image)),
+        "inputs": trained.inputs(settings.recipe, site.installed),
         "secretEnvironment": settings.secret_digest,
-        "host": provenance.host().fingerprint() if place.trains_here else None,
-        "machines": place.machines(settings),
+        "host": provenance.host().fingerprint() if site.trains_here else None,
+        "machines": site.machines,
         "datasetFiles": _data(settings),
         **({"storage": settings.storage.identity()} if settings.storage else {}),
-        "environment": environment.steering(os.environ) if place.trains_here else None,
+        "environment": environment.steering(os.environ) if site.trains_here else None,
     }
 
 

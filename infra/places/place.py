@@ -5,82 +5,79 @@ keys, and a file in `stacks`. No other code depends on which place it is.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import pulumi
-
-from infra.outputs import RayReserve
-from infra.plan import RunPlan, Surroundings
+from infra.doctor import Finding
+from infra.outputs import Ground
+from infra.plan import RunPlan, Site
+from infra.settings.draft import Facts
 from infra.settings.key import Target
-from infra.settings.settings import Judge, Settings
+from infra.settings.reading import read
+from infra.settings.settings import Judge, Settings, checked
 
 if TYPE_CHECKING:
-    from infra.doctor import Finding
     from infra.places.cluster.place import ClusterPlace
 
-
-class Ground(Protocol):
-    """The resources that a place has declared."""
-
-    @property
-    def results(self) -> Mapping[str, pulumi.Output[str]]:
-        """The summary of each run's result, canonical JSON, by the run's name."""
-
-    @property
-    def outputs(self) -> Mapping[str, pulumi.Input[Any]]:
-        """The stack's outputs in addition to the comparison, by name."""
+S = TypeVar("S", bound=Site)
 
 
-class Place(Judge, Surroundings, RayReserve, Protocol):
-    """Where a stack's runs execute. In addition to the three protocols above it offers:"""
+class Place(Judge, Protocol[S]):
+    """Where a stack's runs execute. In addition to its checks of the settings it offers:"""
 
     @property
     def target(self) -> Target:
         """The place's name."""
 
     @property
+    def trains_here(self) -> bool:
+        """Whether runs are processes of this machine."""
+
+    @property
     def holds_machine(self) -> bool:
         """Whether an update needs this machine to itself, because its runs are here and cannot wait for others."""
 
-    def prepare(self, settings: Settings) -> Settings:
+    def site(self, settings: Settings) -> S:
+        """Return what the settings alone say of the place."""
+
+    def survey(self, settings: Settings) -> S:
         """Inspect, clean up and restore what an update needs, before its first resource. Raises RunError if it cannot
         start.
 
-        A preview changes nothing, and continues without an answer. Returns the settings with what was determined.
+        A preview changes nothing, and continues without an answer. Returns the site with what was determined.
         """
 
-    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> Ground:
+    def declare(self, settings: Settings, site: S, runs: Sequence[RunPlan]) -> Ground:
         """Declare the components, and the runs in them."""
 
-    def doctor(self, settings: Settings) -> "Iterator[Finding]":
+    def doctor(self, settings: Settings) -> Iterator[Finding]:
         """Yield the findings about what a stack needs of this machine and the place."""
 
 
-def _local() -> Place:
+def _local() -> Place[Any]:
     from infra.places.local.place import Local
 
     return Local()
 
 
-def _minikube() -> Place:
+def _minikube() -> Place[Any]:
     from infra.places.minikube.place import MinikubePlace
 
     return MinikubePlace()
 
 
-def _kubernetes() -> Place:
+def _kubernetes() -> Place[Any]:
     from infra.places.kubernetes.place import ExistingCluster
 
     return ExistingCluster()
 
 
-def _ray() -> Place:
+def _ray() -> Place[Any]:
     from infra.places.ray.place import ExistingRay
 
     return ExistingRay()
 
 
-PLACES: dict[str, Callable[[], Place]] = {
+PLACES: dict[str, Callable[[], Place[Any]]] = {
     "local": _local,
     "minikube": _minikube,
     "kubernetes": _kubernetes,
@@ -89,9 +86,16 @@ PLACES: dict[str, Callable[[], Place]] = {
 """Imported lazily, so that one target's dependencies are not needed by the others."""
 
 
-def choose(target: str) -> Place:
+def choose(target: str) -> Place[Any]:
     """Return the place of that name."""
     return PLACES[target]()
+
+
+def settings_of(values: Mapping[str, str], facts: Facts) -> Settings:
+    """Return settings from config texts by key, checked by their place. Raises InvalidSettingsError that lists all
+    problems."""
+    draft = read(values, facts)
+    return checked(draft, choose(draft.usable_target))
 
 
 def cluster_of(target: str) -> "ClusterPlace":

@@ -79,6 +79,8 @@ class Draft:
     """The target, or `local` where its text is wrong: its defaults apply."""
     workload: str
     """The workload, or the first one where its text is wrong: its keys apply."""
+    problems: tuple[Problem, ...]
+    """What is wrong with single keys."""
     texts: Mapping[str, str]
     keys: Mapping[str, Key]
     """The keys of the workload."""

@@ -6,6 +6,7 @@ Not here: the checks between keys (`infra.settings.checks`).
 import difflib
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from infra.settings.draft import Draft, Facts, short
@@ -21,7 +22,7 @@ _ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
 """Keys that providers also have, as in `kubernetes:namespace`: alone they do not indicate a project of that name."""
 
 
-def read(texts: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]:
+def read(texts: Mapping[str, str], facts: Facts) -> Draft:
     """Parse every key by its own rule. A key with an empty text counts as not set: Pulumi.yaml declares it so."""
     workload = _workload(texts)
     keys, target = keys_of(workload), _target(texts)
@@ -35,7 +36,8 @@ def read(texts: Mapping[str, str], facts: Facts) -> tuple[Draft, list[Problem]]:
     if values.get("workload", "") is None:
         values["workload"] = workload
     draft = _draft(texts, values, facts, target)
-    return draft, [*_unread(draft), *(_refused(draft, key) for name, key in keys.items() if name not in values)]
+    refused = (_refused(draft, key) for name, key in keys.items() if name not in values)
+    return replace(draft, problems=(*_unread(draft), *refused))
 
 
 def _draft(texts: Mapping[str, str], values: Mapping[str, Any], facts: Facts, target: Target) -> Draft:
@@ -45,6 +47,7 @@ def _draft(texts: Mapping[str, str], values: Mapping[str, Any], facts: Facts, ta
         facts=facts,
         usable_target=target,
         workload=workload,
+        problems=(),
         texts=texts,
         keys=keys_of(workload),
         values=values,

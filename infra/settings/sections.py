@@ -175,17 +175,8 @@ class ComparisonSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RayNodes:
-    """The properties of an existing Ray cluster that are known before anything runs there."""
-
-    version: str
-    cpus: tuple[float, ...]
-    """The CPUs of each node that has any, ascending."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class RaySettings:
-    """What only an existing Ray cluster has; and its inspected nodes."""
+    """What only an existing Ray cluster has."""
 
     ray_address: str = setting(
         "",
@@ -208,5 +199,3 @@ class RaySettings:
         targets=RAY,
         secret=True,
     )
-    nodes: RayNodes | None = None
-    """None if not asked yet, or without an answer."""

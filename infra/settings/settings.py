@@ -6,7 +6,7 @@ A preview reports everything that is wrong in one message. Not here: the values 
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -115,14 +115,19 @@ class Settings:
         return self.ray
 
 
-def load(choose: Callable[[Target], Judge]) -> Settings:
-    """Return the settings of the deployed stack, checked by its place. Raises SettingsError that lists all problems."""
+def load() -> Draft:
+    """Return the settings of the deployed stack, as they are set."""
     config = pulumi.Config()
     prefix = f"{config.name}:"
     set_keys = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
     values = {key: text for key in set_keys if (text := config.get(key)) is not None}
+    return read(values, _facts())
+
+
+def accepted(draft: Draft, place: Judge) -> Settings:
+    """Return settings that a stack can be deployed with. Raises SettingsError that lists all problems."""
     try:
-        settings = parse(values, _facts(), choose)
+        settings = checked(draft, place)
     except InvalidSettingsError as error:
         raise SettingsError(str(error)) from None
     if settings.refused_at_up and not pulumi.runtime.is_dry_run():
@@ -181,14 +186,13 @@ def set_twice(file: Path, project: str) -> tuple[str, ...]:
     return tuple(sorted(key for key in keys if f"{project}:{key}" in keys))
 
 
-def parse(values: Mapping[str, str], facts: Facts, choose: Callable[[Target], Judge]) -> Settings:
-    """Return settings from config texts by key (no namespace). Raises InvalidSettingsError that lists all problems."""
-    draft, problems = read(values, facts)
-    place, own = choose(draft.usable_target), of_workload(draft.workload)
+def checked(draft: Draft, place: Judge) -> Settings:
+    """Return settings that passed every check. Raises InvalidSettingsError that lists all problems."""
+    own = of_workload(draft.workload)
     checks = (*CHECKS, *own.checks, *own.checks_where(_installed(draft, place)), *place.checks)
-    problems += run_checks(draft, checks)
+    problems = [*draft.problems, *run_checks(draft, checks)]
     if problems:
-        raise InvalidSettingsError(facts.stack, problems)
+        raise InvalidSettingsError(draft.facts.stack, problems)
     return _settings(draft, place)
 
 

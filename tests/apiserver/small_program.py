@@ -37,4 +37,5 @@ class Small(pulumi.ComponentResource):
 
 
 if __name__ == "__main__":
-    Small(settings.load(place.choose))
+    draft = settings.load()
+    Small(settings.accepted(draft, place.choose(draft.usable_target)))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infra import plan
-from infra.places.place import choose
+from infra.places.place import choose, settings_of
 from infra.plan import RunPlan
 from infra.settings import settings as reader
 from infra.settings.draft import Facts
@@ -33,12 +33,12 @@ def machine(
 
 def parse(values: Mapping[str, str], facts: Facts) -> Settings:
     """The settings, in the place that they name."""
-    return reader.parse(values, facts, choose)
+    return settings_of(values, facts)
 
 
 def plan_runs(asked: Settings) -> tuple[RunPlan, ...]:
     """The runs of the settings, in the place that they name."""
-    return plan.plan_runs(asked, choose(asked.target))
+    return plan.plan_runs(asked, choose(asked.target).site(asked))
 
 
 def settings(facts: Facts | None = None, /, **values: str) -> Settings:

@@ -143,14 +143,6 @@ def test_a_preview_shows_what_each_arm_of_a_script_runs() -> None:
     assert {"info": [], "warn": []} == record("local")["said"]
 
 
-def test_a_budget_is_thought_of_where_there_is_one() -> None:
-    """Without the key a preview reads no runs, and loads nothing that estimates them."""
-    asked, modules = record("keras", "--preview", "budgetMinutes=15"), record("keras", "--preview")["modules"]
-
-    assert {"infra/budget.py", "infra/run_history.py", "infra/estimate.py"} <= set(asked["modules"])
-    assert not {"infra/budget.py", "infra/run_history.py", "infra/estimate.py"} & set(modules)
-
-
 def test_what_is_permitted_is_a_warning(wording: Wording) -> None:
     """Of the program, before it declares anything."""
     (warning,) = record("local", "--preview", "workers=65", "globalBatchSize=65", "allowOversubscription=true")["said"][

@@ -11,9 +11,9 @@ import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from infra.places.place import choose
+from infra.places.place import settings_of
 from infra.settings.problem import InvalidSettingsError
-from infra.settings.settings import Settings, machine_facts, parse
+from infra.settings.settings import Settings, machine_facts
 from report.stored import SWEEP_PREFIX
 from tools.setup.project import DEFAULT_STACK, ToolError, project_name
 from tools.stack import config as stack_config
@@ -29,7 +29,7 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     secret = {key for key, value in values.items() if isinstance(value, dict)}
     texts = {key: _text(value) for key, value in values.items() if key not in secret}
     try:
-        return parse({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), stack_values), choose)
+        return settings_of({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), stack_values))
     except InvalidSettingsError as error:
         raise ToolError(for_make(str(error), stack, overrides)) from None
 

@@ -4,6 +4,7 @@ components."""
 import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +22,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.places.cluster.traits import Traits
-from infra.plan import RunPlan
+from infra.plan import RunPlan, Site
 from infra.settings import offline, pod_template
 from infra.settings.draft import Check, Draft, is_readable
 from infra.settings.key import Target
@@ -37,6 +38,13 @@ if TYPE_CHECKING:  # they load the providers' packages, which take seconds
 PACKAGES = ("pulumi_kubernetes", "pulumi_command", "kubernetes")
 """Packages of the uv extra `cluster`, which `local` does not need."""
 _RESERVED_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSite(Site):
+    """The site of runs that are Jobs of a cluster."""
+
+    pods: Pods
 
 
 class ClusterPlace(ABC):
@@ -77,38 +85,30 @@ class ClusterPlace(ABC):
         """Return no remarks."""
         return []
 
-    def machines(self, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return nothing: the nodes are unknown before they exist."""
-        return {}
-
-    def pods(self, settings: Settings) -> Pods:
-        """Return the pods that the settings describe."""
-        return pods_of(settings)
-
-    def beside_workers(self, settings: Settings) -> Reserved:
-        """Return what a Ray run holds in addition to its workers: the head, and the pod that submits."""
-        head = settings.of_cluster
-        return Reserved(
-            cpus=head.head_cpus + fit.SUBMITTER.cpus, memory_bytes=head.head_memory.bytes + fit.SUBMITTER.memory_bytes
-        )
-
-    def idle_ray(self, settings: Settings) -> Reserved:
-        """Return what the RayCluster holds while other arms run."""
-        recipe, head = settings.recipe, settings.of_cluster
-        return Reserved(
-            cpus=head.head_cpus + recipe.workers * recipe.worker_cpus,
-            memory_bytes=head.head_memory.bytes + recipe.workers * settings.run.worker_memory.bytes,
+    def site(self, settings: Settings) -> ClusterSite:
+        """Return the site: its nodes are unknown before they exist. Beside its workers a Ray run holds the head, and
+        the pod that submits; while other arms run the RayCluster is idle."""
+        recipe, cluster, worker = settings.recipe, settings.of_cluster, settings.run.worker_memory.bytes
+        cpus, memory = cluster.head_cpus, cluster.head_memory.bytes
+        return ClusterSite(
+            installed=self.installed(settings.requirements, cluster.image),
+            machines={},
+            pods=pods_of(settings),
+            ray_overhead=Reserved(cpus=cpus + fit.SUBMITTER.cpus, memory_bytes=memory + fit.SUBMITTER.memory_bytes),
+            idle_ray=Reserved(
+                cpus=cpus + recipe.workers * recipe.worker_cpus, memory_bytes=memory + recipe.workers * worker
+            ),
         )
 
     @abstractmethod
-    def prepare(self, settings: Settings) -> Settings:
-        """Inspect the cluster, clean up and restore what an update needs; return the settings with what was found."""
+    def survey(self, settings: Settings) -> ClusterSite:
+        """Inspect the cluster, clean up and restore what an update needs; return the site with what was found."""
 
-    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> "ClusterMeasurement":
+    def declare(self, settings: Settings, site: ClusterSite, runs: Sequence[RunPlan]) -> "ClusterMeasurement":
         """Declare the components in the cluster, and the runs."""
         from infra.places.cluster.components.measurement import ClusterMeasurement
 
-        return ClusterMeasurement("measurement", settings, runs, partial(self.reach, settings))
+        return ClusterMeasurement(settings, site.pods, runs, partial(self.reach, settings))
 
     @abstractmethod
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":

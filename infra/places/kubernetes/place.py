@@ -12,7 +12,7 @@ from infra.places.cluster import fit
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.fit import RESERVED
-from infra.places.cluster.place import ClusterPlace, ask_storage, require_packages, warn_of_silence
+from infra.places.cluster.place import ClusterPlace, ClusterSite, ask_storage, require_packages, warn_of_silence
 from infra.places.cluster.traits import Traits
 from infra.places.kubernetes import inspection, kubeconfig
 from infra.places.kubernetes.kubeconfig import NotHereError, Selected
@@ -44,13 +44,13 @@ class ExistingCluster(ClusterPlace):
         """Say that the nodes are unknown: a preview contacts no cluster."""
         return f"whether a node holds it is not known at preview; if one does: {set_line('wideArm', ON)}"
 
-    def prepare(self, settings: Settings) -> Settings:
+    def survey(self, settings: Settings) -> ClusterSite:
         """Name the cluster, and refuse one that cannot hold the measurement; determine the image's base. Raises
         RunError."""
         require_packages(self.target)
         _refuse_unusable(settings)
         ask_storage(settings)
-        return image_base.pinned(settings)
+        return self.site(image_base.pinned(settings))
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
         """Return access through a kubeconfig of the stack's own, written for this cluster and no other."""

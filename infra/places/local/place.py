@@ -6,12 +6,11 @@ from typing import Any
 
 import pulumi
 
-from compare.measurement import Reserved
 from infra.doctor import Finding
 from infra.places.local import doctor
 from infra.places.local.measurement import ProcessMeasurement, common
 from infra.places.local.run import TrainingRun
-from infra.plan import RunPlan, storage_of
+from infra.plan import RunPlan, Site, storage_of
 from infra.settings.draft import Check, Draft
 from infra.settings.key import Target
 from infra.settings.problem import Problem, set_line
@@ -55,27 +54,17 @@ class Local:
         """Return remarks: what workers share although each has CPUs of its own, and what the CPU lacks."""
         return [text for text in [_sharing(draft), _emulated(draft)] if text]
 
-    def machines(self, settings: Settings) -> None:
-        """Return None: there are no other machines."""
+    def site(self, settings: Settings) -> Site:  # noqa: ARG002
+        """Return that runs are here. Ray is embedded in its run: it holds nothing in addition, and is never idle."""
+        return Site(trains_here=True)
 
-    def pods(self, settings: Settings) -> None:
-        """Return None: there are no pods."""
-
-    def beside_workers(self, settings: Settings) -> Reserved:  # noqa: ARG002
-        """Return nothing: Ray is embedded in its run."""
-        return Reserved()
-
-    def idle_ray(self, settings: Settings) -> Reserved:  # noqa: ARG002
-        """Return nothing: no Ray is idle, because it starts and ends with its run."""
-        return Reserved()
-
-    def prepare(self, settings: Settings) -> Settings:
+    def survey(self, settings: Settings) -> Site:
         """Refuse storage that cannot be used; each run prepares itself. Raises RunError."""
         if settings.storage and not pulumi.runtime.is_dry_run():
             refuse_unusable(settings)
-        return settings
+        return self.site(settings)
 
-    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> ProcessMeasurement:
+    def declare(self, settings: Settings, site: Site, runs: Sequence[RunPlan]) -> ProcessMeasurement:  # noqa: ARG002
         """Declare the runs."""
         properties = {plan.name: _properties(settings, plan) for plan in runs}
         return ProcessMeasurement("ray-worth-it:local:Measurement", TrainingRun, properties)

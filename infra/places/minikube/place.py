@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -31,6 +32,7 @@ from infra.places.cluster.fit import (
 from infra.places.cluster.manifests import dashboard, operator
 from infra.places.cluster.place import (
     ClusterPlace,
+    ClusterSite,
     ask_storage,
     require_packages,
     storage_problems,
@@ -41,6 +43,7 @@ from infra.places.cluster.traits import Traits
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import KUBERNETES, wanted_cluster
 from infra.programs import ProgramError
+from infra.settings.cluster import ClusterSettings
 from infra.settings.draft import Check, Draft
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CLAIM
@@ -103,41 +106,33 @@ class MinikubePlace(ClusterPlace):
             return ""
         return f"it needs a machine with {most}, and this one has {cores} cores and {memory // GIB} GiB"
 
-    def machines(self, settings: Settings) -> Mapping[str, Any]:
-        """Return the nodes that the settings describe."""
+    def site(self, settings: Settings) -> ClusterSite:
+        """Return the site with the nodes that the settings describe."""
         cluster = settings.of_cluster
-        return {
+        machines = {
             "nodes": cluster.minikube_nodes,
             "cpus": cluster.minikube_cpus,
             "memory": cluster.minikube_memory.bytes,
             "kubernetes": KUBERNETES,
             "cni": cluster.offline.network_digest or cluster.offline.network,
         }
+        return replace(super().site(settings), machines=machines)
 
-    def prepare(self, settings: Settings) -> Settings:
+    def survey(self, settings: Settings) -> ClusterSite:
         """Refuse a missing or stopped cluster, clean up after a killed `up`, reload images of the nodes. Raises
         RunError."""
         require_packages(self.target)
         ask_storage(settings)
-        if pulumi.runtime.is_dry_run():
+        preview = pulumi.runtime.is_dry_run()
+        if preview:
             warn_of_silence(settings.stack)
-            return image_base.pinned(settings)
-        _have_machine()
-        _refuse_and_clear(settings)
-        settings = image_base.pinned(settings)
-        self._bring_back_images(settings)
-        return settings
-
-    def _bring_back_images(self, settings: Settings) -> None:
-        """Reload images missing from the nodes; pods would stay in ImagePullBackOff until the deadline."""
-        cluster = settings.of_cluster
-        if cluster.image or not command.started(cluster.minikube_profile):
-            return
-        try:
-            images = [self.pods(settings).placement.image, *cluster.offline.images]
-            image_command.bring_back(cluster.minikube_profile, images)
-        except ProgramError as failure:
-            raise pulumi.RunError(str(failure)) from None
+        else:
+            _have_machine()
+            _refuse_and_clear(settings)
+        site = self.site(image_base.pinned(settings))
+        if not preview:
+            _bring_back_images(settings.of_cluster, site.pods.placement.image)
+        return site
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
         """Create the cluster; return access through the kubeconfig that its start command writes."""
@@ -187,6 +182,16 @@ class MinikubePlace(ClusterPlace):
     def log_command(self, settings: Settings) -> Sequence[str]:
         """Return the command that prints the logs of the kubelet, containerd and the control plane."""
         return ("minikube", "--profile", settings.of_cluster.minikube_profile, "logs")
+
+
+def _bring_back_images(cluster: ClusterSettings, image: str) -> None:
+    """Reload images missing from the nodes; pods would stay in ImagePullBackOff until the deadline."""
+    if cluster.image or not command.started(cluster.minikube_profile):
+        return
+    try:
+        image_command.bring_back(cluster.minikube_profile, [image, *cluster.offline.images])
+    except ProgramError as failure:
+        raise pulumi.RunError(str(failure)) from None
 
 
 def _have_machine() -> None:

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted, needed, zipped
 from infra.places.ray import jobs, owner
 from infra.settings.problem import Problem, set_line
-from infra.settings.sections import RayNodes
 from infra.settings.settings import Settings
 from training.contract.arms import counted
 from training.contract.printable import printable
@@ -35,6 +34,15 @@ SAID_LINES = 5
 
 class AskError(OSError):
     """A failure to ask the cluster; the message says why, and what helps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayNodes:
+    """The properties of an existing Ray cluster that are known before anything runs there."""
+
+    version: str
+    cpus: tuple[float, ...]
+    """The CPUs of each node that has any, ascending."""
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,23 @@
 
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
 import pulumi
 
-from compare.measurement import Reserved
 from infra.doctor import Finding
 from infra.places.local.measurement import ProcessMeasurement, common
 from infra.places.ray import inspection
-from infra.places.ray.inspection import AskError
+from infra.places.ray.inspection import AskError, RayNodes
 from infra.places.ray.jobs import Jobs
 from infra.places.ray.run import RayJobRun
-from infra.plan import RunPlan
+from infra.plan import RunPlan, Site
 from infra.settings.draft import Check, Draft, is_readable_folder
 from infra.settings.key import Target
 from infra.settings.problem import Problem, set_line
-from infra.settings.sections import ON, RayNodes
+from infra.settings.sections import ON
 from infra.settings.settings import Settings
 from training.contract.recipe import canonical
 from training.contract.workload import OfRayCluster, named
@@ -74,25 +72,15 @@ class ExistingRay:
             return []
         return [f"{' and '.join(secret)}: {readable(address)}"]
 
-    def machines(self, settings: Settings) -> dict[str, Any]:
-        """Return the cluster's address, and what is known of its nodes."""
-        ray = settings.of_ray
-        nodes = {"version": ray.nodes.version, "cpus": list(ray.nodes.cpus)} if ray.nodes else None
-        return {"address": ray.ray_address, "nodes": nodes}
+    def site(self, settings: Settings, nodes: RayNodes | None = None) -> Site:
+        """Return the site with what is known of the cluster's nodes. Ray's head and the driver reserve nothing, and
+        exist without a measurement."""
+        image = self.installed(settings.requirements, None)
+        known = {"version": nodes.version, "cpus": list(nodes.cpus)} if nodes else None
+        machines = {"address": settings.of_ray.ray_address, "nodes": known}
+        return Site(installed=image, machines=machines, pods=Jobs())
 
-    def pods(self, settings: Settings) -> Jobs:  # noqa: ARG002
-        """Return the jobs."""
-        return Jobs()
-
-    def beside_workers(self, settings: Settings) -> Reserved:  # noqa: ARG002
-        """Return nothing: Ray's head and the driver reserve nothing, and exist without a measurement."""
-        return Reserved()
-
-    def idle_ray(self, settings: Settings) -> Reserved:  # noqa: ARG002
-        """Return nothing: Ray's processes reserve nothing while no job of Ray's workers runs."""
-        return Reserved()
-
-    def prepare(self, settings: Settings) -> Settings:
+    def survey(self, settings: Settings) -> Site:
         """Describe the cluster, and refuse one that cannot hold the measurement. A preview changes nothing. Raises
         RunError."""
         preview = pulumi.runtime.is_dry_run()
@@ -106,16 +94,16 @@ class ExistingRay:
             if not preview:
                 raise pulumi.RunError(f"the Ray cluster could not be asked; nothing was changed.\n{error}") from None
             pulumi.log.warn(f"{error}\nThis preview shows every run as one to repeat.")
-            return settings
+            return self.site(settings)
         pulumi.log.info(f"the cluster: {description(settings, nodes)}")
         if refused and not preview:
             words = "This Ray cluster does not meet the requirements below; nothing was changed."
             raise pulumi.RunError("\n\n".join([words, *(obstacle.advice() for obstacle in refused)]))
         for obstacle in refused:
             pulumi.log.warn(f"`up` would be refused: {obstacle.advice()}")
-        return replace(settings, ray=replace(settings.of_ray, nodes=nodes))
+        return self.site(settings, nodes)
 
-    def build(self, settings: Settings, runs: Sequence[RunPlan]) -> ProcessMeasurement:
+    def declare(self, settings: Settings, site: Site, runs: Sequence[RunPlan]) -> ProcessMeasurement:  # noqa: ARG002
         """Declare the runs."""
         properties = {plan.name: _properties(settings, plan) for plan in runs}
         return ProcessMeasurement("ray-worth-it:ray:Measurement", RayJobRun, properties)

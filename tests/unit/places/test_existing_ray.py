@@ -2,23 +2,23 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pulumi
 import pytest
 
-from infra import bundle
+from infra import bundle, plan
 from infra.places.ray import owner
+from infra.places.ray.inspection import RayNodes
 from infra.places.ray.place import ExistingRay, readable
 from infra.places.ray.run import RayJobRunProvider
-from infra.settings.sections import RayNodes
+from infra.plan import RunPlan
 from infra.settings.settings import Settings
 from infra.settings.table import every_key
 from tests import unreachable
 from tests.golden import Wording
 from tests.unit.fake_ray import MODULES, PYTHON, TOKEN, FakeRay, serving
-from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems
+from tests.unit.settings_machine import machine, only_problem, parse, problems
 from training.launch.ray import jobs_api
 from training.launch.ray.jobs_api import is_here
 from training.launch.ray.other_jobs import mark
@@ -72,7 +72,7 @@ def python(**versions: str) -> dict[str, Any]:
 def refused(settings: Settings) -> str:
     """What an update says that it can't be made."""
     with pytest.raises(pulumi.RunError) as error:
-        ExistingRay().prepare(settings)
+        ExistingRay().survey(settings)
     return str(error.value)
 
 
@@ -209,9 +209,9 @@ def test_with_a_node_for_all_workers_there_are_four_arms() -> None:
 
 def test_what_is_there_is_said_and_kept(ray: FakeRay, address: str, said: list[str], wording: Wording) -> None:
     """Ray's version and the nodes' CPUs; one job told what is installed, and its leftovers are the project's own."""
-    prepared = ExistingRay().prepare(settings_of(address))
+    site = ExistingRay().survey(settings_of(address))
 
-    assert RayNodes(version="2.60.0", cpus=(2.0, 4.0)) == prepared.of_ray.nodes
+    assert site.machines == {"address": address, "nodes": {"version": "2.60.0", "cpus": [2.0, 4.0]}}
     (line,) = said
     assert line.startswith("info: ")
     wording("ray-cluster", line.replace(address, "ADDRESS"))
@@ -225,7 +225,7 @@ def test_another_cluster_is_another_measurement(ray: FakeRay, address: str, said
     first, later = "2.60.0", "2.61.0"
     for cpus, version in (((4.0, 2.0), first), ((2.0, 4.0), first), ((2.0, 8.0), first), ((2.0, 4.0), later)):
         ray.cpus, ray.version, ray.job = cpus, version, python(ray=version)
-        plans = plan_runs(ExistingRay().prepare(settings_of(address)))
+        plans = planned_at(address)
         hashes.append(plans[0].measurement)
 
     assert hashes[0] == hashes[1]
@@ -235,26 +235,28 @@ def test_another_cluster_is_another_measurement(ray: FakeRay, address: str, said
 
 def test_a_preview_changes_nothing(ray: FakeRay, address: str, preview: list[str], wording: Wording) -> None:
     """It plans what `up` makes, and says of what is in the way that it would be refused."""
-    planned = plan_runs(ExistingRay().prepare(settings_of(address)))
+    planned = planned_at(address)
     assert [] == changed(ray)
     ray.cpus = (1.0,)
-    ExistingRay().prepare(settings_of(address))
+    ExistingRay().survey(settings_of(address))
 
-    assert planned == plan_runs(replace(settings_of(address), ray=_with_nodes(settings_of(address))))
+    nodes = RayNodes(version="2.60.0", cpus=(2.0, 4.0))
+    assert planned == plan.plan_runs(settings_of(address), ExistingRay().site(settings_of(address), nodes))
     assert preview[-1].startswith("warn: ")
     assert "pulumi config set workers 1" in preview[-1]
     wording("ray-cluster", preview[-1])
     assert [] == changed(ray)
 
 
-def _with_nodes(settings: Settings) -> Any:
-    return replace(settings.of_ray, nodes=RayNodes(version="2.60.0", cpus=(2.0, 4.0)))
+def planned_at(address: str) -> tuple[RunPlan, ...]:
+    """The runs of the cluster as it is now."""
+    return plan.plan_runs(settings_of(address), ExistingRay().survey(settings_of(address)))
 
 
 def test_a_preview_of_a_silent_cluster_is_a_warning(preview: list[str], wording: Wording) -> None:
     """An update is refused."""
     with unreachable.address("refused") as silent:
-        ExistingRay().prepare(settings_of(silent))
+        ExistingRay().survey(settings_of(silent))
         (line,) = preview
 
     assert line.startswith("warn: ")

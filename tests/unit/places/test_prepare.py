@@ -56,7 +56,7 @@ def existing(**values: str) -> Settings:
 
 def test_the_cluster_is_named_before_it_is_touched(api: Api, said: list[str], wording: Wording) -> None:
     """With context and address: the kubeconfig's current context may have changed since yesterday."""
-    ExistingCluster().prepare(existing())
+    ExistingCluster().survey(existing())
 
     (line,) = said
     assert line.startswith("info: ")
@@ -69,7 +69,7 @@ def test_a_preview_asks_only_whether_the_cluster_answers(
 ) -> None:
     """It names it all the same; what does not fit is for `up` to refuse."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    ExistingCluster().prepare(existing(workers="50", globalBatchSize="50"))
+    ExistingCluster().survey(existing(workers="50", globalBatchSize="50"))
 
     assert ["GET /version"] == api.asked
     (line,) = said
@@ -83,12 +83,12 @@ def test_a_preview_says_that_the_stack_s_minikube_does_not_answer(
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     for module in (place, kube):
         monkeypatch.setattr(module, "PROJECT", tmp_path)
-    MinikubePlace().prepare(minikube())
+    MinikubePlace().survey(minikube())
     assert [] == said
     own = tmp_path / kube.own_path(minikube().stack)
     own.parent.mkdir(parents=True)
     write_kubeconfig(own, "http://127.0.0.1:9")
-    MinikubePlace().prepare(minikube())
+    MinikubePlace().survey(minikube())
 
     (line,) = said
     assert line.startswith("warn: http://127.0.0.1:9 ")
@@ -102,10 +102,10 @@ def test_a_preview_needs_no_kubeconfig(
     """A pull request's runner has none; an update fails without, and says so."""
     nowhere = replace(existing(), cluster=replace(cluster_of(existing()), kubeconfig=f"{tmp_path}/none"))
     with pytest.raises(pulumi.RunError, match=rf"(?s){tmp_path}/none.*pulumi config set") as error:
-        ExistingCluster().prepare(nowhere)
+        ExistingCluster().survey(nowhere)
     wording("cluster", str(error.value), "an update without its kubeconfig")
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    ExistingCluster().prepare(nowhere)
+    ExistingCluster().survey(nowhere)
 
     (line,) = said
     assert line.startswith("warn: ")
@@ -120,9 +120,9 @@ def test_a_kubeconfig_that_is_broken_is_refused_at_preview(
     monkeypatch.setenv("KUBECONFIG", str(path))
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     with pytest.raises(pulumi.RunError, match="https://") as error:
-        ExistingCluster().prepare(existing())
+        ExistingCluster().survey(existing())
     wording("cluster", str(error.value))
-    ExistingCluster().prepare(replace(existing(), cluster=replace(cluster_of(existing()), kube_context="none")))
+    ExistingCluster().survey(replace(existing(), cluster=replace(cluster_of(existing()), kube_context="none")))
 
     assert ["warn"] == [line.partition(":")[0] for line in said]
 
@@ -138,7 +138,7 @@ def test_what_stands_in_the_way_is_refused_all_at_once(said: list[str], wording:
     """Before anything is made."""
     wanted = existing(workers="50", globalBatchSize="50", operator="existing")
     with pytest.raises(pulumi.RunError, match="set operator install") as error:
-        ExistingCluster().prepare(wanted)
+        ExistingCluster().survey(wanted)
     assert "pulumi config set allowOversubscription true" in str(error.value)
     wording("cluster", str(error.value))
 
@@ -147,24 +147,24 @@ def test_what_stands_in_the_way_is_refused_all_at_once(said: list[str], wording:
 def test_workers_that_are_too_large_are_refused_with_the_largest_that_fit(said: list[str]) -> None:
     """As a line that is accepted; and never more memory than was asked for."""
     with pytest.raises(pulumi.RunError) as refused:
-        ExistingCluster().prepare(existing(workerCpus="40", workerMemory="1Gi"))
+        ExistingCluster().survey(existing(workerCpus="40", workerMemory="1Gi"))
     (line,) = [line.strip() for line in str(refused.value).splitlines() if "workerCpus" in line]
 
     assert line.endswith("&& pulumi config set workerMemory 1Gi")
     values = {words[3]: words[4] for words in map(str.split, line.split(" && "))}
-    ExistingCluster().prepare(existing(**values))
+    ExistingCluster().survey(existing(**values))
     assert said[-1].startswith("info: the cluster")
 
 
 @pytest.mark.usefixtures("api")
 def test_permission_makes_a_warning_of_what_does_not_fit(said: list[str]) -> None:
     """It is an estimate: what else runs there is not known. What is not there stays refused."""
-    ExistingCluster().prepare(existing(workers="50", globalBatchSize="50", allowOversubscription="true"))
+    ExistingCluster().survey(existing(workers="50", globalBatchSize="50", allowOversubscription="true"))
 
     assert said[1].startswith("warn: ")
     assert "baseline, native, ray" in said[1]
     with pytest.raises(pulumi.RunError, match="set operator install"):
-        ExistingCluster().prepare(existing(allowOversubscription="true", operator="existing"))
+        ExistingCluster().survey(existing(allowOversubscription="true", operator="existing"))
 
 
 def minikube(**values: str) -> Settings:
@@ -176,16 +176,16 @@ def test_a_minikube_in_trouble_is_refused(said: list[str], monkeypatch: pytest.M
     """Gone, stopped, or not to be asked: a message and no traceback. A preview does not look."""
     monkeypatch.setattr(command, "trouble", lambda profile: f"{profile} is gone")
     with pytest.raises(pulumi.RunError, match="ray-worth-it-ci is gone"):
-        MinikubePlace().prepare(minikube())
+        MinikubePlace().survey(minikube())
 
     def fail(_: str) -> str:
         raise ProgramError("no daemon")
 
     monkeypatch.setattr(command, "trouble", fail)
     with pytest.raises(pulumi.RunError, match="no daemon"):
-        MinikubePlace().prepare(minikube())
+        MinikubePlace().survey(minikube())
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    MinikubePlace().prepare(minikube())
+    MinikubePlace().survey(minikube())
 
     assert [] == said
 
@@ -197,12 +197,12 @@ def test_a_minikube_update_has_the_machine_to_itself_and_a_preview_asks_for_noth
     monkeypatch.setattr(command, "trouble", lambda _: "")
     monkeypatch.setattr(place, "PROJECT", tmp_path)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    MinikubePlace().prepare(minikube())
+    MinikubePlace().survey(minikube())
     free = machine_lock.take_name(machine_lock.NAME)
     assert not isinstance(free, machine_lock.Holder)
     free.close()
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    MinikubePlace().prepare(minikube())
+    MinikubePlace().survey(minikube())
 
     assert isinstance(machine_lock.take_name(machine_lock.NAME), machine_lock.Holder)
 
@@ -211,7 +211,7 @@ def test_a_minikube_update_has_the_machine_to_itself_and_a_preview_asks_for_noth
 
     monkeypatch.setattr(machine_lock, "take", refuse)
     with pytest.raises(pulumi.RunError, match="a folder"):
-        MinikubePlace().prepare(minikube())
+        MinikubePlace().survey(minikube())
 
 
 def test_what_a_killed_update_left_is_cleared(
@@ -228,12 +228,12 @@ def test_what_a_killed_update_left_is_cleared(
     monkeypatch.setattr(place, "PROJECT", tmp_path)
     monkeypatch.setattr("infra.places.cluster.api.kube.PROJECT", tmp_path)
     monkeypatch.setattr(helm_release, "mark_failed", mark)
-    MinikubePlace().prepare(minikube(minikubeProfile="test"))
+    MinikubePlace().survey(minikube(minikubeProfile="test"))
     path = tmp_path / kube.own_path("ci")
     path.parent.mkdir(parents=True)
     path.write_bytes((tmp_path / "kubeconfig").read_bytes())
     api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", active=1), NAMESPACE)
-    MinikubePlace().prepare(minikube(minikubeProfile="test"))
+    MinikubePlace().survey(minikube(minikubeProfile="test"))
 
     assert [(NAMESPACE, operator.RELEASE)] == marked
     assert ["info", "info"] == [line.partition(":")[0] for line in said]
@@ -254,10 +254,10 @@ def test_a_namespace_that_the_stack_made_is_not_given_up_on_minikube_either(
     api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE, "labels": {PROJECT_LABEL: PROJECT}}})
 
     with pytest.raises(pulumi.RunError, match="set createNamespace true") as error:
-        MinikubePlace().prepare(wanted)
+        MinikubePlace().survey(wanted)
     wording("minikube", str(error.value))
     api.objects[f"/api/v1/namespaces/{NAMESPACE}"]["metadata"]["labels"] = {}
-    assert wanted == MinikubePlace().prepare(wanted)
+    assert MinikubePlace().site(wanted) == MinikubePlace().survey(wanted)
 
     assert not [line for line in api.asked if not line.startswith("GET")]
     assert [] == said
@@ -279,9 +279,9 @@ def test_a_minikube_that_does_not_answer(
 
     if refused:
         with pytest.raises(pulumi.RunError, match=r"127\.0\.0\.1:9"):
-            MinikubePlace().prepare(wanted)
+            MinikubePlace().survey(wanted)
     else:
-        MinikubePlace().prepare(wanted)
+        MinikubePlace().survey(wanted)
         assert ["debug"] == [line.partition(":")[0] for line in said]
 
 
@@ -302,7 +302,7 @@ def test_an_update_beside_somebody_s_ray_job_is_refused_on_minikube(
     api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", active=1), NAMESPACE)
 
     with pytest.raises(pulumi.RunError, match="STACK=ci make stop JOB=train-1") as error:
-        MinikubePlace().prepare(minikube(minikubeProfile="test"))
+        MinikubePlace().survey(minikube(minikubeProfile="test"))
     wording("minikube", str(error.value))
 
     assert not [line for line in api.asked if not line.startswith("GET")]
@@ -321,11 +321,11 @@ def test_a_namespace_that_an_update_leaves_may_have_somebody_s_ray_job(
     own.parent.mkdir(parents=True)
     own.write_bytes((tmp_path / "kubeconfig").read_bytes())
     wanted = minikube(minikubeProfile="test")
-    assert wanted == MinikubePlace().prepare(wanted)
+    assert MinikubePlace().site(wanted) == MinikubePlace().survey(wanted)
 
     api.put("/api/v1", "pods", {**HEAD, "metadata": {**HEAD["metadata"], "namespace": "before"}}, "before")
     with pytest.raises(pulumi.RunError, match="STACK=ci make stop JOB=train-1") as error:
-        MinikubePlace().prepare(wanted)
+        MinikubePlace().survey(wanted)
     assert "pulumi config set namespace before" in str(error.value)
 
 
@@ -361,5 +361,5 @@ def test_an_update_beside_somebody_s_ray_job_is_refused_elsewhere(
     monkeypatch.setattr(ray_api, "jobs_of_others", lambda *_: THEIRS)
 
     with pytest.raises(pulumi.RunError, match="make stop JOB=train-1") as error:
-        ExistingCluster().prepare(existing())
+        ExistingCluster().survey(existing())
     wording("cluster", str(error.value))

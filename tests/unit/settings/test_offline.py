@@ -61,19 +61,25 @@ def test_a_folder_is_named_from_the_project_or_home(tmp_path: Path, monkeypatch:
     assert str(tmp_path / "kept" / ARCHIVE) == supplies("~/kept").chart
 
 
+def _network(found: Settings) -> str:
+    machines = MinikubePlace().site(found).machines
+    assert machines is not None
+    return str(machines["cni"])
+
+
 def test_a_manifest_of_the_pod_network_counts_by_its_content(tmp_path: Path) -> None:
     """Minikube gets its path, and the measurement its digest."""
 
     def told(text: str) -> tuple[str, str]:
         (tmp_path / "network.yaml").write_text(text, encoding="utf-8")
         found: Settings = settings(**MINIKUBE, offline=folder(tmp_path))
-        return wanted_cluster(found).cni, MinikubePlace().machines(found)["cni"]
+        return wanted_cluster(found).cni, _network(found)
 
     first, second = told("kind: A"), told("kind: B")
 
     assert str(tmp_path / "network.yaml") == first[0] == second[0]
     assert first[1] != second[1]
-    assert "calico" == MinikubePlace().machines(settings(**MINIKUBE))["cni"]
+    assert "calico" == _network(settings(**MINIKUBE))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from infra.settings.key import TARGETS, Key
 from infra.settings.problem import InvalidSettingsError
 from infra.settings.reading import read
 from infra.settings.script import ScriptSettings
-from infra.settings.settings import SettingsError, load
+from infra.settings.settings import Settings, SettingsError, accepted, load
 from infra.settings.table import SECTIONS, every_key, keys_of
 from tests.golden import Wording
 from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
@@ -83,8 +83,8 @@ def test_every_setting_that_is_not_its_default_is_told() -> None:
     for name, key in every_key().items():
         beside = {} if name in keys_of("cnn") else {"workload": "script"}
         text = _another(key)
-        assert read(beside | {name: text}, machine())[0].changed() == beside | {name: text}
-        assert read(beside | {name: key.default_for("local")}, machine())[0].changed() == beside
+        assert read(beside | {name: text}, machine()).changed() == beside | {name: text}
+        assert read(beside | {name: key.default_for("local")}, machine()).changed() == beside
 
 
 def _another(key: Key) -> str:
@@ -244,6 +244,12 @@ def _pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
 _config = pulumi.Config
 
 
+def loaded() -> Settings:
+    """The settings that the engine hands over, as the program takes them."""
+    draft = load()
+    return accepted(draft, choose(draft.usable_target))
+
+
 def _given(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     texts = {f"ray-worth-it:{key}": value for key, value in values.items()}
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps(texts | {"pulumi:disable-default-providers": '["kubernetes"]'}))
@@ -254,7 +260,7 @@ def test_load_reads_this_project_s_keys(monkeypatch: pytest.MonkeyPatch) -> None
     """Keys of other namespaces, such as Pulumi's own, are not ours."""
     _given(monkeypatch, workers="3")
 
-    assert load(choose).recipe.workers == 3
+    assert loaded().recipe.workers == 3
 
 
 @pytest.mark.usefixtures("_pulumi")
@@ -263,7 +269,7 @@ def test_load_sees_unknown_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     _given(monkeypatch, wrokers="3")
 
     with pytest.raises(SettingsError, match="pulumi config set workers 3") as caught:
-        load(choose)
+        loaded()
     assert isinstance(caught.value, pulumi.RunError)
 
 
@@ -272,12 +278,12 @@ def test_what_does_not_fit_is_a_warning_at_preview_and_an_error_at_up(monkeypatc
     """A preview may run on another machine than the update; an update must not start what can't work."""
     _given(monkeypatch, target="minikube", workers="3")
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    warnings = load(choose).warnings
+    warnings = loaded().warnings
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
 
     assert any("pulumi config set nativeArm false" in warning for warning in warnings)
     with pytest.raises(SettingsError, match="pulumi config set nativeArm false"):
-        load(choose)
+        loaded()
 
 
 def test_facts_are_this_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,25 +16,26 @@ import json, sys
 from dataclasses import replace
 from compare import measures
 from infra.settings.problem import InvalidSettingsError
-from infra.settings.settings import machine_facts, parse
-from infra.places.place import choose
+from infra.settings.settings import machine_facts
+from infra.places.place import choose, settings_of
 from infra.plan import plan_runs
 from training.contract import provenance
 facts = machine_facts("ray-worth-it", "local", frozenset())
+site = choose("local").site
 lifted = {"workload": "sums", "numbers": "7", "workers": "1", "repeats": "1"}
-settings = parse(lifted, facts, choose)
+settings = settings_of(lifted, facts)
 try:
-    parse(lifted | {"dataset": "synthetic"}, facts, choose)
+    settings_of(lifted | {"dataset": "synthetic"}, facts)
     refused = ""
 except InvalidSettingsError as error:
     refused = str(error)
 files = {name: [str(path) for path in provenance.modules_of_run("native", name)] for name in ("cnn", "sums")}
 print(json.dumps({
     "recipe": settings.recipe.to_dict(),
-    "runs": [run.name for run in plan_runs(settings, choose("local"))],
+    "runs": [run.name for run in plan_runs(settings, site(settings))],
     "absent": settings.absent_arms,
-    "asked": [run.name for run in plan_runs(replace(settings, arms=(*settings.arms, "trio")), choose("local"))],
-    "flags": plan_runs(settings, choose("local"))[0].recipe.flags(),
+    "asked": [run.name for run in plan_runs(replace(settings, arms=(*settings.arms, "trio")), site(settings))],
+    "flags": plan_runs(settings, site(settings))[0].recipe.flags(),
     "refused": refused,
     "measures": [each.name for each in measures.measures_of("sums")],
     "modules": files,

@@ -26,7 +26,7 @@ from infra.places.cluster.components.training_storage import TrainingStorage, Wa
 from infra.places.cluster.manifests.network import NetworkSettings, storage_server, to_storage
 from infra.places.cluster.manifests.operator import OperatorSettings
 from infra.places.cluster.manifests.pod_parts import Manifest
-from infra.places.cluster.manifests.pods import pods_of
+from infra.places.cluster.manifests.pods import Pods
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
 from infra.storage import data_of
@@ -43,15 +43,10 @@ class ClusterMeasurement(pulumi.ComponentResource):
     """The stack's outputs in addition to the comparison, by name."""
 
     def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        plans: Sequence[RunPlan],
-        reach: Callable[[pulumi.Resource], Access],
-        opts: pulumi.ResourceOptions | None = None,
+        self, settings: Settings, pods: Pods, plans: Sequence[RunPlan], reach: Callable[[pulumi.Resource], Access]
     ) -> None:
-        super().__init__("ray-worth-it:cluster:Measurement", name, {}, opts)
-        self._settings, self._pods, self._access = settings, pods_of(settings), reach(self)
+        super().__init__("ray-worth-it:cluster:Measurement", "measurement")
+        self._settings, self._pods, self._access = settings, pods, reach(self)
         images, network = self._image(), self._network()
         namespace = network.ready
         image_checked = [*namespace, *self._image_check(namespace)]
