@@ -68,6 +68,7 @@ PLAIN = frozenset(
             "grep",
             "head",
             "helm",
+            "sha256sum",
             "ls",
             "mkdir",
             "nproc",
