@@ -1,20 +1,78 @@
-"""The answer, by one rule over whole clocks: is Ray worth it, against everything that one would do instead? Pure.
+"""What may be said of Ray, and what is said: the claim, Ray's clock against each alternative's, and the answer. Pure.
 
-R(E) is an alternative's whole clock at E epochs divided by Ray's, within a repeat, with the 95 % t interval of its
-logarithms. *Worth it*: R(epochs) lies above 1 for each alternative. *Worth it from E epochs on*: so does R of an epoch
-alone, and from E on every R stays above 1. *Not worth it here*: R(epochs) lies below 1.05 for one of them. Else it is
-not decided. The control is no alternative: Ray contains it, and could never win.
+A claim is derived from what was observed of the arms. A, *same work*: every item of a finite list is known to be alike;
+everything may be said. B, *same result*: a named score reached its target in every run; the time to it is compared. C,
+*same script*: steps are known, but not that they are the same work; throughput is compared, and nothing is decided. D,
+*it finished*: start and end alone are known. Arms that are known to have done other work have no claim.
+
+The answer goes by one rule over whole clocks. R(E) is an alternative's whole clock at E epochs divided by Ray's, within
+a repeat, with the 95 % t interval of its logarithms. *Worth it*: R(epochs) lies above 1 for each alternative. *Worth it
+from E epochs on*: so does R of an epoch alone, and from E on every R stays above 1. *Not worth it here*: R(epochs) lies
+below 1.05 for one of them. Else it is not decided. The control is no alternative: Ray contains it, and could never win.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
-from compare.clock import break_even, ratios_at, ratios_per_epoch, seconds_to_target
-from compare.intervals import MARGIN
-from compare.measurement import Measurement
-from compare.ratios import clock_pairs, estimate
+from compare.fairness import Fairness
+from compare.intervals import MARGIN, Interval, estimate, ratio_interval
+from compare.measurement import Measurement, seconds_to_target
+from compare.run_numbers import Clock, clock_of
 from compare.schema import Answer, BreakEven, Claim, Estimate
+from compare.value import Check, Missing
+from compare.words import sides
 from training.contract.arms import ARMS
+
+MOST_EPOCHS = 10_000
+"""What the setting `epochs` allows: a break-even beyond it is none."""
+
+ONE_EPOCH = "what follows the steps of an epoch was not seen often enough: train at least two whole epochs"
+NOT_SAID: dict[Claim | None, str] = {
+    "same work": "the arms did the same work, so the speedup says it",
+    "same result": "the claim is `same result`: the time to that is compared",
+    "same script": "it is not known whether the arms did the same work: the claim is `same script`",
+    "it finished": "it is not known whether the arms did the same work: the claim is `it finished`",
+}
+"""Why a ratio is not said under a claim."""
+CLAIM_WORDS: dict[Claim, str] = {
+    "same result": "It is only known that every arm reached the same result",
+    "same script": "The runs do not show all of it",
+    "it finished": "Only start and end of the runs are known",
+}
+"""How the verdict qualifies what it says under each claim but the strongest."""
+DECIDES: tuple[Claim, ...] = ("same work", "same result")
+"""Claims under which anything is decided."""
+UNKNOWN = Check(None, "")
+
+Pair = tuple[Clock, Clock]
+"""Of two arms' runs in one repeat."""
+
+
+def claim_of(measurement: Measurement, fairness: Fairness) -> tuple[Claim | None, str]:
+    """The claim, and what it lacks of *same work* ("" if nothing); no claim where a check failed. One worker shares
+    nothing that has to be checked."""
+    checks = fairness.checks
+    if fairness.failed:
+        return None, f"not comparable: {', '.join(fairness.failed)} failed"
+    if not all(run.result.steps.per_epoch and run.result.epochs_completed for run in measurement.runs):
+        return "it finished", "some run counted no step"
+    needed = ("sameWork", *(measurement.workload.work_checks if measurement.recipe.workers > 1 else ()))
+    unknown = [name for name in needed if checks.get(name, UNKNOWN).passed is None]
+    claim = strongest(steps=True, same_work=None if unknown else True, same_result=measurement.is_target_reached)
+    why = checks.get("sameWork", UNKNOWN).why
+    lacks = f"not verified: {', '.join(unknown)}" + (f" ({why})" if why and "sameWork" in unknown else "")
+    return claim, lacks if unknown else ""
+
+
+def strongest(*, steps: bool, same_work: bool | None, same_result: bool | None = None) -> Claim | None:
+    """The most that may be said: `steps` were counted in every run; the others are None where that is not known."""
+    if same_work is False and not same_result:
+        return None
+    if not steps:
+        return "it finished"
+    return "same work" if same_work else "same result" if same_result else "same script"
 
 
 @dataclass(frozen=True)
@@ -23,11 +81,11 @@ class Contest:
 
     against: str
     """The alternative, in words."""
-    now: Estimate | None
+    now: Estimate | Missing
     """R at the epochs that were trained."""
-    per_epoch: Estimate | None
-    """R of an epoch alone; None where no step was timed."""
-    meets: BreakEven | None
+    per_epoch: Estimate | Missing
+    """R of an epoch alone."""
+    meets: BreakEven | Missing
 
     @property
     def is_won(self) -> bool:
@@ -37,19 +95,30 @@ class Contest:
     @property
     def is_lost(self) -> bool:
         """Whether Ray gains less than what would matter, with 95 % confidence."""
-        return self.now is not None and self.now.upper is not None and self.now.upper < MARGIN
+        return _upper(self.now) < MARGIN
 
     @property
-    def epochs_to_win(self) -> int | None:
-        """The epochs from which on Ray takes less, with 95 % confidence; None if there are none, or if not known."""
-        if _lower(self.per_epoch) <= 1 or self.meets is None:
-            return None
-        return self.meets.surely
+    def epochs_to_win(self) -> int | Missing:
+        """The epochs from which on Ray takes less, with 95 % confidence."""
+        if isinstance(self.per_epoch, Missing):
+            return self.per_epoch
+        if self.per_epoch.lower is None:
+            return Missing("one repeat has no interval")
+        if self.per_epoch.lower > 1 and isinstance(self.meets, BreakEven) and self.meets.surely is not None:
+            return self.meets.surely
+        text = f"without start-up, one epoch of Ray {sides([(self.per_epoch, self.against)])}"
+        if self.per_epoch.lower > 1:
+            why = f": too little to make up for its start within {MOST_EPOCHS:,} epochs, with 95 % confidence"
+        elif _upper(self.per_epoch) < 1:
+            why = ", so no number of epochs makes up for the start-up"
+        else:
+            why = ": it is not proven faster, so no number of epochs can be given"
+        return Missing(text + why)
 
     @property
     def longer_cannot_win(self) -> bool:
         """Whether an epoch alone gains less than what would matter, too, with 95 % confidence."""
-        return self.per_epoch is not None and self.per_epoch.upper is not None and self.per_epoch.upper < MARGIN
+        return _upper(self.per_epoch) < MARGIN
 
 
 def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, Contest]:
@@ -58,64 +127,121 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
     Where only the result is known to be the same, by the time until it was reached; where less is known, by the whole
     clocks as they are, which decide nothing.
     """
-    if measurement.subject is None:
-        return {}
-    by_alternative = {}
-    for name in measurement.alternatives:
-        against, per_epoch, meets = ARMS[name].words(measurement.recipe), None, None
+    subject, contests = measurement.subject, {}
+    for name in measurement.alternatives if subject else ():
+        runs = [(repeat[name].result, repeat[subject or ""].result) for repeat in measurement.repeats]
+        of_other_work = Missing(f"the claim is `{claim}`: epochs are compared of the same work alone")
+        per_epoch: Estimate | Missing = of_other_work
+        meets: BreakEven | Missing = of_other_work
         if claim == "same result":
-            now: Estimate | None = estimate(_to_target(measurement, name, measurement.subject))
+            times = [[seconds_to_target(result, measurement.target) or 0.0 for result in pair] for pair in runs]
+            now: Estimate | Missing = estimate([above / below for above, below in times])
         else:
-            pairs = clock_pairs(measurement, name, measurement.subject)
-            ratios = ratios_at(pairs, measurement.epochs_trained[0])
-            now = estimate(ratios) if ratios else None
+            pairs = [(clock_of(above), clock_of(below)) for above, below in runs]
+            now = _estimated(ratios_at(pairs, measurement.epochs_trained[0]), "no time was measured")
             if claim == "same work":
-                of_epoch, meets = ratios_per_epoch(pairs), break_even(pairs)
-                per_epoch = estimate(of_epoch) if of_epoch else None
-            elif now:
+                per_epoch, meets = _estimated(ratios_per_epoch(pairs), ONE_EPOCH), break_even(pairs)
+            elif isinstance(now, Estimate):
                 now = replace(now, decision="", repeats_to_decide=None)
-        by_alternative[name] = Contest(against=against, now=now, per_epoch=per_epoch, meets=meets)
-    return by_alternative
+        words = ARMS[name].words(measurement.recipe)
+        contests[name] = Contest(against=words, now=now, per_epoch=per_epoch, meets=meets)
+    return contests
 
 
-def _to_target(measurement: Measurement, above: str, below: str) -> list[float]:
-    """Ratios of the seconds until the target, of runs that all reached it."""
-    pairs = [
-        [seconds_to_target(repeat[arm].result, measurement.target) or 0.0 for arm in (above, below)]
-        for repeat in measurement.repeats
-    ]
-    return [first / second for first, second in pairs]
+def _estimated(ratios: Sequence[float], otherwise: str) -> Estimate | Missing:
+    return estimate(ratios) if ratios else Missing(otherwise)
 
 
-DECIDES: tuple[Claim, ...] = ("same work", "same result")
-"""Claims under which anything is decided."""
+def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
+    """The first clock by the second at so many epochs; none unless every pair has both, above 0.
+
+    A ratio of the pairs that are left would have the interval of another measurement.
+    """
+    both = [(above.at(epochs), below.at(epochs)) for above, below in pairs]
+    ratios = [above / below for above, below in both if above and below and above > 0 and below > 0]
+    return ratios if len(ratios) == len(pairs) else []
+
+
+def ratios_per_epoch(pairs: Sequence[Pair]) -> list[float]:
+    """Return the limit of that ratio for many epochs, per repeat; empty if one lacks it."""
+    ratios = [above.per_epoch / below.per_epoch for above, below in pairs if above.per_epoch and below.per_epoch]
+    return ratios if len(ratios) == len(pairs) else []
+
+
+def break_even(pairs: Sequence[Pair]) -> BreakEven | Missing:
+    """Return from which epoch on the second clock stays below the first."""
+    if not ratios_per_epoch(pairs):
+        return Missing(ONE_EPOCH)
+
+    @cache  # the three are looked for at mostly the same numbers of epochs
+    def at(epochs: int) -> tuple[list[float], Interval | None]:
+        ratios = ratios_at(pairs, epochs)
+        return ratios, ratio_interval(ratios)
+
+    def stays_from(end: Callable[[Interval], float]) -> int | None:
+        def is_ahead(epochs: int) -> bool:
+            ratios, interval = at(epochs)
+            return (end(interval) if interval else ratios[0] if end is _centre and ratios else 0.0) > 1
+
+        return _first_that_stays(is_ahead)
+
+    return BreakEven(
+        probably=stays_from(_centre),
+        possibly=stays_from(lambda interval: interval.upper),
+        surely=stays_from(lambda interval: interval.lower),
+    )
+
+
+def _centre(interval: Interval) -> float:
+    return interval.centre
+
+
+def _first_that_stays(is_ahead: Callable[[int], bool]) -> int | None:
+    """The least number of epochs from which it is true up to `MOST_EPOCHS`, looking every 5 %; None: not even there."""
+    ahead, behind = MOST_EPOCHS, 0
+    if not is_ahead(ahead):
+        return None
+    while ahead > 1 and not behind:
+        before = max(1, min(ahead - 1, int(ahead / 1.05)))
+        ahead, behind = (before, 0) if is_ahead(before) else (ahead, before)
+    while ahead - behind > 1 and behind:
+        middle = (ahead + behind) // 2
+        ahead, behind = (middle, behind) if is_ahead(middle) else (ahead, middle)
+    return ahead
 
 
 def answer(contests: Sequence[Contest], claim: Claim | None) -> Answer:
     """Return the answer for runs that may be compared. *Not decided* if a clock was not measured, or if the arms are
     not known to have done the same."""
-    if not contests or claim not in DECIDES or any(each.now is None for each in contests):
+    if not contests or claim not in DECIDES or any(isinstance(each.now, Missing) for each in contests):
         return "Not decided"
     if all(each.is_won for each in contests):
         return "Worth it"
-    if epochs_to_win(contests) is not None:
+    if not isinstance(epochs_to_win(contests), Missing):
         return "Worth it from"
     return "Not worth it here" if any(each.is_lost for each in contests) else "Not decided"
 
 
-def epochs_to_win(contests: Sequence[Contest]) -> int | None:
-    """Return the epochs from which on Ray takes less than each alternative; None if never, or if not known."""
-    epochs = [each.epochs_to_win for each in contests]
-    known = [number for number in epochs if number is not None]
-    return max(known) if known and len(known) == len(epochs) else None
+def epochs_to_win(contests: Sequence[Contest]) -> int | Missing:
+    """Return the epochs from which on Ray takes less than each alternative, with 95 % confidence."""
+    each_alone = [contest.epochs_to_win for contest in contests]
+    reasons = [epochs.reason for epochs in each_alone if isinstance(epochs, Missing)]
+    if reasons or not contests:
+        return Missing("; ".join(dict.fromkeys(reasons)))
+    return max(epochs for epochs in each_alone if not isinstance(epochs, Missing))
 
 
 def repeats_to_decide(contests: Sequence[Contest]) -> int | None:
     """Return the repeats that would probably decide what is open; None if more than 100 were needed."""
-    numbers = [each.now.repeats_to_decide for each in contests if each.now and not (each.is_won or each.is_lost)]
+    open_contests = [each for each in contests if not (each.is_won or each.is_lost)]
+    numbers = [each.now.repeats_to_decide for each in open_contests if isinstance(each.now, Estimate)]
     known = [number for number in numbers if number is not None]
     return max(known) if known and len(known) == len(numbers) else None
 
 
-def _lower(value: Estimate | None) -> float:
-    return value.lower if value and value.lower is not None else 0.0
+def _lower(value: Estimate | Missing) -> float:
+    return value.lower if isinstance(value, Estimate) and value.lower is not None else 0.0
+
+
+def _upper(value: Estimate | Missing) -> float:
+    return value.upper if isinstance(value, Estimate) and value.upper is not None else math.inf

@@ -4,165 +4,122 @@ Pure: the same runs give the same JSON. It reads no file, and does not run or pr
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
-from compare import fairness, measures
-from compare.answer import Contest, answer, compare_clocks, epochs_to_win
-from compare.claims import as_claimed, claim_of
-from compare.clock import MOST_EPOCHS, counted_alike
-from compare.compared import sides
-from compare.cost import reserved
-from compare.curve import at, curve, split, workers_of
-from compare.idle import idle_ray_cpus
-from compare.measurement import CompareError, Context, Measurement, Repeat, Run, why_absent
+from compare import fairness, measures, quiet
+from compare.answer import NOT_SAID, answer, claim_of, compare_clocks, epochs_to_win
+from compare.curve import Curve, curve
+from compare.intervals import difference, estimate, spread
+from compare.measurement import NO_REPEAT, Context, Measurement, Run, measure
+from compare.measures import Ratio
 from compare.projection import project
 from compare.qualifiers import qualifiers
-from compare.ratios import link, measures_of, ratios_of, spread
-from compare.schema import SCHEMA_VERSION, ArmSummary, Comparison, Estimate
-from compare.verdict import Findings, details, first_words, verdict
-from training.contract.arms import ARMS
+from compare.run_numbers import link, reserved
+from compare.schema import (
+    SCHEMA_VERSION,
+    ArmSummary,
+    Claim,
+    Comparison,
+    Estimate,
+    Spread,
+    WorkersCurve,
+)
+from compare.value import Missing, Summary, Value
+from compare.verdict import Findings, MeasuredArm, details, first_words, verdict
+from training.contract.arms import ARMS, RAY
 
-NO_REPEAT = "no repeat has a run of every arm"
-ONE_EPOCH = "what follows the steps of an epoch was not seen often enough: train at least two whole epochs"
+T = TypeVar("T")
+OF_RAY = ("cpuHours", "cost")
+"""Measures of the Ray arm that are outputs of the stack; those of the others are in the comparison."""
+OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
+"""Of the workers' curve, where one was measured."""
 
 
 def compare(runs: Sequence[Run], context: Context) -> Comparison:
-    """Compare finished runs.
+    """Compare finished runs. Raises CompareError, naming the field, when some were not trained with the others' recipe.
 
-    Repeats that lack an arm are left out, with a reason. Raises CompareError, naming the field, when a run was not
-    trained with the recipe of the others.
+    Repeats that lack an arm are left out, with a reason.
     """
-    runs = _counted_alike([run for run in runs if run.arm in context.arms])
-    wanted, of_curve = split(runs, context)
-    fairness.refuse_different_recipes(wanted, context)
-    for workers in context.curve:
-        fairness.refuse_different_recipes([run for run in of_curve if workers_of(run) == workers], at(context, workers))
-    absent = {name: why_absent(name, context) for name in ARMS if name not in context.arms}
-    repeats, reasons = _complete_repeats(wanted, context)
-    measurement, reasons = Measurement(context, repeats, of_curve), reasons | absent
-    checks = fairness.verify(measurement) if repeats else {}
-    reasons |= {f"checks.{name}": why for name, (passed, why) in checks.items() if passed is not True}
-    items = fairness.work_items(measurement.workload, repeats)
-    reasons |= {f"work.{name}": why for name, (known, why) in items.items() if known is not True}
-    findings = _findings(measurement, checks, reasons)
-    reasons |= {f"verdict.{name}": text for name, text in {**findings.qualifiers, **details(findings)}.items()}
-    crossings = {name: contest.meets for name, contest in findings.contests.items()}
+    findings = find(measure(runs, context))
+    measurement, contests, points = findings.measurement, findings.contests, findings.workers_curve
     return Comparison(
         schema_version=SCHEMA_VERSION,
-        answer=first_words(findings.answer, list(findings.contests.values()), measurement),
+        answer=first_words(findings.answer, list(contests.values()), measurement),
         verdict=verdict(findings),
         claim=findings.claim,
-        arms=findings.arms,
-        absent=absent,
-        ratios=findings.ratios,
-        break_even=crossings if findings.claim == "same work" else {},
-        break_even_epochs=_break_even_epochs(findings, reasons),
-        idle_ray_cpus=findings.idle_ray_cpus,
+        arms={name: arm.summary for name, arm in findings.arms.items()},
+        absent=dict(measurement.absent),
+        ratios={name: known(ratio.value) for name, ratio in findings.ratios.items()},
+        break_even={name: known(each.meets) for name, each in contests.items() if findings.claim == "same work"},
+        break_even_epochs=known(findings.break_even_epochs),
+        idle_ray_cpus=known(findings.idle_ray_cpus.value),
         workload=context.recipe.workload,
         recipe=context.recipe.to_dict(),
         settings=dict(context.settings),
-        checks={name: passed for name, (passed, _) in checks.items()},
-        reasons=reasons,
-        projection=findings.projection,
-        workers_curve=findings.workers_curve,
+        checks={name: check.passed for name, check in findings.fairness.checks.items()},
+        reasons=_reasons(findings),
+        projection=known(findings.projection),
+        workers_curve=None if isinstance(points, Missing) else _curve(points),
         passes=measurement.passes(measurement.epochs_trained[0]) if measurement.runs else "",
     )
 
 
-def _counted_alike(runs: Sequence[Run]) -> list[Run]:
-    results = counted_alike([run.result for run in runs])
-    return [replace(run, result=result) for run, result in zip(runs, results, strict=True)]
+def known(value: T | Missing) -> T | None:
+    """Return what is there; None, as JSON has it, where it is missing."""
+    return None if isinstance(value, Missing) else value
 
 
-def _findings(measurement: Measurement, checks: Mapping[str, fairness.Check], reasons: dict[str, str]) -> Findings:
-    """Collect what the verdict is made of. After a failed check there is no ratio: unlike things can't be compared."""
-    failed = [name for name, (passed, _) in checks.items() if passed is False]
-    claim, lacks = claim_of(measurement, checks)
-    contests: dict[str, Contest] = {}
-    ratios: dict[str, Estimate | None] = {each.name: None for each in measures.ratios_of(measurement.recipe.workload)}
-    gaps: list[float] = []
-    projection = workers_curve = None
-    if failed or not measurement.repeats:
-        why = f"not comparable: {', '.join(failed)} failed" if failed else NO_REPEAT
-        of_all = (*ratios, "breakEvenEpochs", "idleRayCpus", "workersCurve", "projection")
-        reasons |= dict.fromkeys((*of_all, "claim") if claim is None else of_all, why)
+def find(measurement: Measurement) -> Findings:
+    """Return all that is compared. After a failed check there is no ratio: unlike things can't be compared."""
+    others = quiet.observe(measurement)
+    fair = fairness.verify(measurement, others.check)
+    claim, lacks = claim_of(measurement, fair)
+    why_nothing = lacks if fair.failed else "" if measurement.repeats else NO_REPEAT
+    arms = {name: _arm(name, measurement) for name in measurement.arms}
+    catalogue = measures.ratios_of(measurement.recipe.workload)
+    if why_nothing:
+        nothing = Missing(why_nothing)
+        ratios = {each.name: Summary[Estimate](nothing) for each in catalogue}
+        contests, others = {}, replace(others, idle_ray_cpus=Summary(nothing))
     else:
+        ratios = {each.name: _ratio(each, measurement, claim) for each in catalogue}
         contests = compare_clocks(measurement, claim)
-        ratios = as_claimed(ratios_of(measurement, reasons), claim, reasons)
-        gaps = idle_ray_cpus(measurement, reasons)
-        if claim == "same work":
-            projection = project(measurement, reasons)
-            workers_curve = curve(measurement, projection, reasons)
-        else:
-            reasons |= dict.fromkeys(("projection", "workersCurve"), f"the claim is `{claim}`: {lacks}")
-    idle = spread(gaps) if gaps else None
+    why_no_model = why_nothing or ("" if claim == "same work" else f"the claim is `{claim}`: {lacks}")
+    projection = Missing(why_no_model) if why_no_model else project(measurement)
+    estimates = {name: ratio.value for name, ratio in ratios.items() if isinstance(ratio.value, Estimate)}
     return Findings(
         measurement=measurement,
-        answer="Not comparable" if failed else answer(list(contests.values()), claim),
+        fairness=fair,
         claim=claim,
         claim_lacks=lacks,
+        answer="Not comparable" if fair.failed else answer(list(contests.values()), claim),
         contests=contests,
+        break_even_epochs=Missing(why_nothing) if why_nothing else epochs_to_win(list(contests.values())),
+        arms=arms,
         ratios=ratios,
-        arms={name: _arm_summary(name, measurement, reasons) for name in measurement.arms},
-        checks=checks,
-        qualifiers=qualifiers(measurement, ratios, idle, checks),
-        idle_ray_cpus=idle,
+        idle_ray_cpus=others.idle_ray_cpus,
         projection=projection,
-        workers_curve=workers_curve,
+        workers_curve=Missing(why_no_model) if why_no_model else curve(measurement, projection),
+        qualifiers=qualifiers(measurement, estimates, others, fair.checks),
     )
 
 
-def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repeat], dict[str, str]]:
-    """The repeats that have every arm, in order, and why the others are left out."""
-    repeats: dict[int, Repeat] = {number: {} for number in range(1, context.repeats + 1)}
-    for run in sorted(runs, key=lambda run: (run.repeat, context.arms.index(run.arm))):
-        present = repeats.setdefault(run.repeat, {}).setdefault(run.arm, run)
-        if present is not run:
-            raise CompareError(f"repeat {run.repeat} has two runs of {run.arm}: {present.name} and {run.name}")
-    lacking = {number: [arm for arm in context.arms if arm not in repeats[number]] for number in sorted(repeats)}
-    reasons = {f"repeats.{n}": f"left out: no run of {' and '.join(arms)}" for n, arms in lacking.items() if arms}
-    if len(reasons) == len(lacking):
-        reasons |= dict.fromkeys(context.arms, NO_REPEAT)
-    return [repeats[number] for number, arms in lacking.items() if not arms], reasons
-
-
-def _break_even_epochs(findings: Findings, reasons: dict[str, str]) -> int | None:
-    """Return from how many epochs on Ray takes less than each alternative, with 95 % confidence; else None, and why."""
-    contests = findings.contests
-    epochs = epochs_to_win(list(contests.values()))
-    if findings.claim != "same work" and contests:
-        reasons["breakEvenEpochs"] = f"the claim is `{findings.claim}`: epochs are compared of the same work alone"
-    elif epochs is None and contests:
-        behind = [each for each in contests.values() if each.epochs_to_win is None]
-        reasons["breakEvenEpochs"] = "; ".join(dict.fromkeys(_why_no_break_even(each) for each in behind))
-    return epochs
-
-
-def _why_no_break_even(contest: Contest) -> str:
-    if contest.per_epoch is None:
-        return ONE_EPOCH
-    if contest.per_epoch.lower is None:
-        return "one repeat has no interval"
-    text = f"without start-up, one epoch of Ray {sides([(contest.per_epoch, contest.against)])}"
-    if contest.per_epoch.lower > 1:
-        return f"{text}: too little to make up for its start within {MOST_EPOCHS:,} epochs, with 95 % confidence"
-    if contest.per_epoch.upper is not None and contest.per_epoch.upper < 1:
-        return f"{text}, so no number of epochs makes up for the start-up"
-    return f"{text}: it is not proven faster, so no number of epochs can be given"
-
-
-def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -> ArmSummary:
+def _arm(name: str, measurement: Measurement) -> MeasuredArm:
     arm, runs = ARMS[name], measurement.of(name)
-    first = runs[0].result
-    if first.ray is None:
-        reasons[f"{name}.ray"] = first.reasons.get("ray", "this arm runs without Ray")
-    if first.workers[0].compute_threads is None:
-        reasons[f"{name}.computeThreads"] = first.reasons.get("workers.computeThreads", "not counted")
-    return ArmSummary(
+    first, catalogue = runs[0].result, measures.measures_of(measurement.recipe.workload)
+    spreads = {each.name: _spread(each.values(runs, measurement)) for each in catalogue}
+    parts: dict[str, object] = {
+        **spreads,
+        "ray": first.ray or Missing(first.reasons.get("ray", "this arm runs without Ray")),
+        "computeThreads": first.workers[0].compute_threads
+        or Missing(first.reasons.get("workers.computeThreads", "not counted")),
+    }
+    summary = ArmSummary(
         role=arm.role,
         title=arm.words(measurement.recipe),
-        measures=measures_of(name, measurement, reasons),
+        measures={measure: known(value) for measure, value in spreads.items()},
         startup_phases=_median_phases(runs),
         world_size=first.world_size,
         compute_threads=first.workers[0].compute_threads,
@@ -173,6 +130,24 @@ def _arm_summary(name: str, measurement: Measurement, reasons: dict[str, str]) -
         ray=first.ray,
         runs=[link(run) for run in runs],
     )
+    return MeasuredArm(summary, {part: value for part, value in parts.items() if isinstance(value, Missing)})
+
+
+def _spread(values: Sequence[Value]) -> Spread | Missing:
+    numbers = [value for value in values if not isinstance(value, Missing)]
+    return spread(numbers) if numbers else next(value for value in values if isinstance(value, Missing))
+
+
+def _ratio(each: Ratio, measurement: Measurement, claim: Claim | None) -> Summary[Estimate]:
+    """Within the repeats that have it; nothing where the claim does not allow it."""
+    values = each.values(measurement)
+    numbers = [value for value in values if not isinstance(value, Missing)]
+    reason = next((value.reason for value in values if isinstance(value, Missing)), "")
+    if not numbers:
+        return Summary(Missing(reason))
+    if claim not in each.claims:
+        return Summary(Missing(NOT_SAID.get(claim, "the claim does not allow it")))
+    return Summary(difference(numbers) if each.kind == "difference" else estimate(numbers, each.words), reason)
 
 
 def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
@@ -181,3 +156,57 @@ def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
         for name, seconds in run.result.seconds.phases.items():
             phases.setdefault(name, []).append(seconds)
     return {name: float(statistics.median(seconds)) for name, seconds in phases.items()}
+
+
+def _curve(points: Curve) -> WorkersCurve:
+    stops, dearer = known(points.stops_paying_at), known(points.costs_more_from)
+    return WorkersCurve(points=points.points, stops_paying_at=stops, costs_more_from=dearer)
+
+
+def _reasons(findings: Findings) -> dict[str, str]:
+    """Why what is null is null, a check not true or a repeat left out; and what stands in or below the verdict."""
+    measurement, points = findings.measurement, findings.workers_curve
+    values: dict[str, object] = {
+        "breakEvenEpochs": findings.break_even_epochs,
+        "projection": findings.projection,
+        "workersCurve": points,
+    }
+    if not isinstance(points, Missing):
+        values |= {"stopsPayingAt": points.stops_paying_at, "costsMoreFrom": points.costs_more_from}
+    for name, arm in findings.arms.items():
+        values |= {f"{name}.{part}": missing for part, missing in arm.missing.items()}
+    summaries: dict[str, Summary[Estimate] | Summary[Spread]] = {
+        **findings.ratios,
+        "idleRayCpus": findings.idle_ray_cpus,
+    }
+    values |= {name: summary.value for name, summary in summaries.items()}
+    reasons = {
+        **measurement.left_out,
+        **measurement.absent,
+        **{f"checks.{name}": check.why for name, check in findings.fairness.checks.items() if check.passed is not True},
+        **{f"work.{name}": check.why for name, check in findings.fairness.work.items() if check.passed is not True},
+        **{name: summary.warning for name, summary in summaries.items()},
+        **{name: value.reason for name, value in values.items() if isinstance(value, Missing)},
+        "claim": findings.claim_lacks if findings.claim is None else "",
+    }
+    texts = {**findings.qualifiers, **details(findings)}
+    return {key: why for key, why in reasons.items() if why} | {f"verdict.{name}": text for name, text in texts.items()}
+
+
+def scalar_names() -> list[str]:
+    """The names of the stack's scalar outputs, in the order in which they are shown."""
+    return ["answer", "verdict", *(each.name for each in measures.RATIOS), "breakEvenEpochs", *OF_CURVE, *OF_RAY]
+
+
+def scalars(comparison: Comparison) -> dict[str, float | str | None]:
+    """Medians over the repeats and the answer, by output name; None for what was not measured."""
+    ray = comparison.arms.get(RAY.name)
+    ratios = comparison.ratios.items()
+    values: dict[str, float | str | None] = dict.fromkeys(scalar_names())
+    values |= {name: value.median if value else None for name, value in ratios if name in values}
+    values |= {name: ray.median(name) if ray else None for name in OF_RAY}
+    values |= {"answer": comparison.answer, "verdict": comparison.verdict}
+    curve = comparison.workers_curve
+    values |= {"stopsPayingAt": curve.stops_paying_at if curve else None}
+    values |= {"costsMoreFrom": curve.costs_more_from if curve else None}
+    return values | {"breakEvenEpochs": comparison.break_even_epochs}

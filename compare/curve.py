@@ -5,14 +5,16 @@ What they say of each other is decided as everywhere: ratios within a repeat, th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from compare import cost, fairness
-from compare.clock import clock_of, step_seconds, whole_seconds
-from compare.measurement import Context, Measurement, Run
-from compare.ratios import ZERO, estimate, link, spread
-from compare.schema import CurvePoint, Estimate, Projection, Spread, WorkersCurve
+from compare import fairness, quiet
+from compare.intervals import estimate, spread
+from compare.measurement import Context, Measurement, Run, of_repeats, workers_of
+from compare.measures import ZERO
+from compare.run_numbers import clock_of, cost, cpu_hours, link, step_seconds, whole_seconds
+from compare.schema import CurvePoint, Estimate, Projection, Spread
+from compare.value import Missing
 from training.contract.arms import BASELINE, NATIVE, RAY, counted
 
 NOT_ASKED = "workersCurve is none"
@@ -21,35 +23,28 @@ Repeat = Mapping[int, Run]
 """Ray's runs of one repeat by their number of workers, none missing."""
 
 
-def split(runs: Sequence[Run], context: Context) -> tuple[list[Run], list[Run]]:
-    """The runs of the measurement itself, and those of its curve: Ray's with another number of workers."""
-    of_curve = [run for run in runs if run.arm == RAY.name and run.result.recipe.get("workers") in context.curve]
-    return [run for run in runs if run not in of_curve], of_curve
+@dataclass(frozen=True)
+class Curve:
+    """The points that were measured, and what they say."""
+
+    points: list[CurvePoint]
+    """Ascending."""
+    stops_paying_at: int | Missing
+    costs_more_from: int | Missing
 
 
-def workers_of(run: Run) -> int:
-    """Return the number of workers in the run's recipe."""
-    return int(run.result.recipe["workers"])
-
-
-def curve(measurement: Measurement, projection: Projection | None, reasons: dict[str, str]) -> WorkersCurve | None:
-    """Return the workers' curve of the complete repeats; None, with the reason in `reasons`, if there is none."""
+def curve(measurement: Measurement, projection: Projection | Missing) -> Curve | Missing:
+    """Return the workers' curve of the complete repeats."""
     if not measurement.context.curve:
-        reasons["workersCurve"] = NOT_ASKED
-        return None
+        return Missing(NOT_ASKED)
     repeats = _complete(measurement)
     problem = _problem(measurement, repeats) if repeats else "no repeat has a run of every number of workers"
     if problem:
-        reasons["workersCurve"] = problem
-        return None
+        return Missing(problem)
     numbers = sorted(repeats[0])
     before = [None, *numbers[:-1]]
     points = [_point(measurement, repeats, *each, projection) for each in zip(before, numbers, strict=True)]
-    return WorkersCurve(
-        points=points,
-        stops_paying_at=_stops_paying_at(points, reasons),
-        costs_more_from=_costs_more_from(points, reasons),
-    )
+    return Curve(points, _stops_paying_at(points), _costs_more_from(points))
 
 
 def _complete(measurement: Measurement) -> list[Repeat]:
@@ -66,16 +61,14 @@ def _complete(measurement: Measurement) -> list[Repeat]:
 def _problem(measurement: Measurement, repeats: Sequence[Repeat]) -> str:
     """Return why the points can't be compared with each other; "" if they can."""
     for number in measurement.context.curve:
-        recipe = replace(measurement.recipe, workers=number)
-        runs = [{RAY.name: repeat[number]} for repeat in repeats]
-        point = Measurement(replace(measurement.context, recipe=recipe, arms=(RAY.name,)), runs)
-        for name, (passed, why) in fairness.verify(point).items():
-            if passed is False:
-                return f"not comparable: {name} failed with {counted(number, 'worker')}: {why}"
-    checks = fairness.verify_points(
-        measurement.workload, [{str(number): run for number, run in repeat.items()} for repeat in repeats]
-    )
-    return next((f"not comparable: {name} failed: {why}" for name, (passed, why) in checks.items() if not passed), "")
+        context = replace(measurement.context.at(number), arms=(RAY.name,))
+        point = of_repeats([{RAY.name: repeat[number]} for repeat in repeats], context)
+        for name, check in fairness.verify(point, quiet.observe(point).check).checks.items():
+            if check.passed is False:
+                return f"not comparable: {name} failed with {counted(number, 'worker')}: {check.why}"
+    by_workers = [{str(number): run for number, run in repeat.items()} for repeat in repeats]
+    checks = fairness.verify_points(measurement.workload, by_workers).checks.items()
+    return next((f"not comparable: {name} failed: {why}" for name, (passed, why) in checks if not passed), "")
 
 
 def _point(
@@ -83,9 +76,9 @@ def _point(
     repeats: Sequence[Repeat],
     before: int | None,
     number: int,
-    projection: Projection | None,
+    projection: Projection | Missing,
 ) -> CurvePoint:
-    context, runs = at(measurement.context, number), [repeat[number] for repeat in repeats]
+    context, runs = measurement.context.at(number), [repeat[number] for repeat in repeats]
     baselines = {run.repeat: run for run in measurement.of(BASELINE.name)}
     speedup = _ratio([(_step(baselines[run.repeat]), _step(run)) for run in runs])
     gain = cost_ratio = None
@@ -99,8 +92,8 @@ def _point(
         workers=number,
         step_seconds=_spread([_step(run) for run in runs]),
         wall_seconds=spread([whole_seconds(run.result) for run in runs]),
-        cpu_hours=spread([cost.cpu_hours(run, context) for run in runs]),
-        cost=_spread([cost.cost(run, context) for run in runs]),
+        cpu_hours=spread([cpu_hours(run, context) for run in runs]),
+        cost=_spread([cost(run, context) for run in runs]),
         speedup=speedup,
         gain=gain,
         cost_ratio=cost_ratio,
@@ -110,19 +103,14 @@ def _point(
     )
 
 
-def at(context: Context, workers: int) -> Context:
-    """Return the context with another number of workers, by which their reservations are computed."""
-    return replace(context, recipe=replace(context.recipe, workers=workers))
-
-
 def _step(run: Run) -> float | None:
     return step_seconds(run.result)
 
 
 def _price(run: Run, context: Context) -> float | None:
     """Return a run's cost: in money if prices are set, else in CPU hours."""
-    own = at(context, workers_of(run))
-    return cost.cost(run, own) if context.prices.known else cost.cpu_hours(run, own)
+    own = context.at(workers_of(run))
+    return cost(run, own) if context.prices.known else cpu_hours(run, own)
 
 
 def _spread(values: Sequence[float | None]) -> Spread | None:
@@ -136,38 +124,30 @@ def _ratio(pairs: Sequence[Sequence[float | None]], words: tuple[str, str] = ("s
     return estimate(ratios, words) if ratios and len(ratios) == len(pairs) else None
 
 
-def _projected(number: int, projection: Projection | None, measurement: Measurement) -> float | None:
+def _projected(number: int, projection: Projection | Missing, measurement: Measurement) -> float | None:
     """The model's speedup on the link that was probed, less what Ray costs over native with all workers."""
-    if projection is None:
+    if isinstance(projection, Missing):
         return None
     steps = [(_step(repeat[RAY.name]), _step(repeat[NATIVE.name])) for repeat in measurement.repeats]
     overhead = _ratio(steps)
     return projection.links[0].speedup[str(number)] / overhead.median if overhead else None
 
 
-def _stops_paying_at(points: Sequence[CurvePoint], reasons: dict[str, str]) -> int | None:
+def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
     """The first whose gain over the one before is not above 1 with 95 % confidence."""
     for point in points[1:]:
         if point.gain is None or point.gain.lower is None:
-            reasons["stopsPayingAt"] = ONE_REPEAT if point.gain else "no time was measured"
-            return None
+            return Missing(ONE_REPEAT if point.gain else "no time was measured")
         if point.gain.lower <= 1:
             return point.workers
-    reasons["stopsPayingAt"] = (
-        "each number of workers is faster from start to result than the one before, with 95 % confidence"
-    )
-    return None
+    return Missing("each number of workers is faster from start to result than the one before, with 95 % confidence")
 
 
-def _costs_more_from(points: Sequence[CurvePoint], reasons: dict[str, str]) -> int | None:
+def _costs_more_from(points: Sequence[CurvePoint]) -> int | Missing:
     """The first after which a run costs more, with 95 % confidence."""
     for before, point in pairwise(points):
         if point.cost_ratio is None or point.cost_ratio.lower is None:
-            reasons["costsMoreFrom"] = ONE_REPEAT if point.cost_ratio else ZERO
-            return None
+            return Missing(ONE_REPEAT if point.cost_ratio else ZERO)
         if point.cost_ratio.lower > 1:
             return before.workers
-    reasons["costsMoreFrom"] = (
-        "with no number of workers a run costs more than with the number before, with 95 % confidence"
-    )
-    return None
+    return Missing("with no number of workers a run costs more than with the number before, with 95 % confidence")

@@ -1,77 +1,90 @@
-"""Decides whether runs may be compared: refuses different recipes, and verifies the fairness rules on the results.
+"""Decides whether runs may be compared: verifies the fairness rules on their results. Pure.
 
 It judges what the results say and measures nothing itself. The rules are the design's "Fair by construction".
 Standard library only.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from compare import quiet
-from compare.clock import seconds_to_target
-from compare.measurement import CompareError, Context, Measurement, Repeat, Run
+from compare.measurement import Measurement, Repeat, Run
+from compare.value import Check
 from training.contract.arms import ARMS, counted
 from training.contract.recipe import Recipe
 from training.contract.result import WORKERS, Software, Worker
 from training.contract.workload import Workload
 
-Check = tuple[bool | None, str]
-"""What was found, and why where that is not True."""
-
 THREADS = "OMP_NUM_THREADS"
-_TRUE: Check = (True, "")
+_TRUE = Check(True, "")
 
 CPUS_DISJOINT, CPUS_AS_ASKED = "cpusDisjoint", "cpusAsAsked"
 OF_CPUS = (CPUS_DISJOINT, CPUS_AS_ASKED)
 """The one is asked of ranks that are bound one by one, the other of arms that have their CPUs as a whole."""
 
 
-def refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
-    """Raise CompareError naming the first field in which a run was not trained as the stack asks.
+class Wanted(NamedTuple):
+    """What a run of an arm was asked for."""
 
-    `seed` must be that of the run's repeat; what an arm ignores may be absent or different.
-    """
-    for run in runs:
-        recipe = context.recipe.to_dict()
-        wanted = recipe | {"seed": context.recipe.seed + run.repeat - 1}
-        run_recipe = run.result.recipe
-        free = {key for key, field in context.recipe.settings().items() if not field.metadata["decides"]}
-        for key in sorted((set(wanted) | set(run_recipe)) - free - set(ARMS[run.arm].ignores)):
-            if run_recipe.get(key) != wanted.get(key):
-                raise CompareError(
-                    f"recipes differ in `{key}`: {run.name} was trained with {run_recipe.get(key)!r} and the "
-                    f"comparison needs {wanted.get(key)!r}; run `make up` to measure all arms with one recipe"
-                )
+    processes: int
+    threads: int
+    """Of each of them."""
 
 
-def verify(measurement: Measurement) -> dict[str, Check]:
-    """Return every check by name, over complete repeats. Recipes and seeds are equal, or nothing is compared."""
-    runs, repeats, recipe = measurement.runs, measurement.repeats, measurement.recipe
+@dataclass(frozen=True)
+class Fairness:
+    """What was verified of the runs, by name."""
+
+    checks: Mapping[str, Check]
+    work: Mapping[str, Check]
+    """The items that make the work the same; empty where a workload has none."""
+
+    @property
+    def failed(self) -> list[str]:
+        """The checks for which the arms are not comparable."""
+        return [name for name, check in self.checks.items() if check.passed is False]
+
+
+def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
+    """Verify complete repeats. Recipes and seeds are equal, or there is no measurement."""
+    runs = measurement.runs
+    if not runs:
+        return Fairness(checks={}, work={})
+    wanted = wanted_of(measurement.recipe)
+    work = _work_items(measurement.workload, measurement.repeats)
     names = sorted({name for run in runs for name in run.result.checks} | set(measurement.workload.work_checks))
     reported = {name: _reported(name, runs) for name in names}
     checks: dict[str, Check] = {
         **_never_retried(runs),
-        "replicasAsAsked": _replicas(runs, recipe),
-        "threadsAsAsked": _threads(runs, recipe),
-        **_of_cpus(measurement.workload, runs, recipe),
-        "sameWork": _same_work_or_result(measurement),
-        "hashesEqual": _hashes(repeats, runs),
-        "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),
-        "platformsEqual": _equal(runs, "platform", lambda _, software: {"platform": software.platform}),
-        "environmentEqual": _equal(runs, "environment", partial(_framework_variables, recipe)),
-        "machineQuiet": quiet.check(repeats, measurement.subject),
+        "replicasAsAsked": _replicas(runs, wanted),
+        "threadsAsAsked": _threads(runs, wanted),
+        **_of_cpus(measurement.workload, runs, wanted),
+        "sameWork": _same_work_or_result(measurement, work),
+        **_same_made_with(measurement.repeats),
+        "environmentEqual": _equal(runs, "environment", partial(_framework_variables, wanted)),
+        "machineQuiet": machine_quiet,
     }
-    return checks | {name: check for name, check in reported.items() if name not in checks or check[0] is False}
+    checks |= {name: check for name, check in reported.items() if name not in checks or check.passed is False}
+    return Fairness(checks, work)
 
 
-def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Check]:
-    """Check that runs of one arm, by any key, which differ only in their number of workers, did the same work."""
+def wanted_of(recipe: Recipe) -> dict[str, Wanted]:
+    """Return what the runs of each arm are asked for."""
+    return {name: Wanted(arm.processes(recipe), arm.compute_threads(recipe)) for name, arm in ARMS.items()}
+
+
+def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> Fairness:
+    """Verify that runs of one arm, by any key, which differ only in their number of workers, did the same work."""
+    work = _work_items(workload, repeats)
+    return Fairness({"sameWork": _same_work_of(workload, repeats, work), **_same_made_with(repeats)}, work)
+
+
+def _same_made_with(repeats: Sequence[Repeat]) -> dict[str, Check]:
     runs = [run for repeat in repeats for run in repeat.values()]
     return {
-        "sameWork": _same_work_of(workload, repeats),
         "hashesEqual": _hashes(repeats, runs),
         "versionsEqual": _equal(runs, "versions", lambda _, software: software.versions),
         "platformsEqual": _equal(runs, "platform", lambda _, software: {"platform": software.platform}),
@@ -79,7 +92,7 @@ def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Ch
 
 
 def _first_broken(subjects: Iterable[Any], problem: Callable[[Any], str]) -> Check:
-    return next(((False, text) for text in map(problem, subjects) if text), _TRUE)
+    return next((Check(False, text) for text in map(problem, subjects) if text), _TRUE)
 
 
 def _never_retried(runs: Sequence[Run]) -> dict[str, Check]:
@@ -98,15 +111,14 @@ def _retried(run: Run) -> str:
     )
 
 
-def _replicas(runs: Sequence[Run], recipe: Recipe) -> Check:
+def _replicas(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
     unseen = [run.name for run in runs if run.result.world_size is None]
     if unseen:
-        return None, f"how many processes trained in {', '.join(unseen)} is not known"
-    return _first_broken(runs, lambda run: _wrong_replicas(run, recipe))
+        return Check(None, f"how many processes trained in {', '.join(unseen)} is not known")
+    return _first_broken(runs, lambda run: _wrong_replicas(run, wanted[run.arm].processes))
 
 
-def _wrong_replicas(run: Run, recipe: Recipe) -> str:
-    wanted = ARMS[run.arm].processes(recipe)
+def _wrong_replicas(run: Run, wanted: int) -> str:
     saw, reported = run.result.world_size, len(run.result.workers)
     if saw != wanted:
         return f"{run.name} trained with {counted(saw or 0, 'replica')} where {wanted} were expected"
@@ -115,49 +127,54 @@ def _wrong_replicas(run: Run, recipe: Recipe) -> str:
     return ""
 
 
-def _threads(runs: Sequence[Run], recipe: Recipe) -> Check:
+def _threads(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
     """Check that every rank whose threads could be counted computed with as many threads as it has CPUs."""
     uncounted = ""
     for run, worker in _workers(runs):
-        threads, wanted = worker.compute_threads, ARMS[run.arm].compute_threads(recipe)
+        threads, wanted_threads = worker.compute_threads, wanted[run.arm].threads
         if threads is None:
             uncounted = f"the threads of {run.name} could not be counted"
-        elif threads != wanted:
-            return False, f"rank {worker.rank} of {run.name} had {threads} compute threads, not {wanted}"
-    return (None, uncounted) if uncounted else _TRUE
+        elif threads != wanted_threads:
+            return Check(False, f"rank {worker.rank} of {run.name} had {threads} compute threads, not {wanted_threads}")
+    return Check(None, uncounted) if uncounted else _TRUE
 
 
-def _of_cpus(workload: Workload, runs: Sequence[Run], recipe: Recipe) -> dict[str, Check]:
+def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> dict[str, Check]:
     if workload.binds_ranks:
-        return {CPUS_DISJOINT: _cpus_disjoint(runs, recipe)}
-    return {CPUS_AS_ASKED: _cpus_as_asked(runs, recipe)}
+        return {CPUS_DISJOINT: _cpus_disjoint(runs, wanted)}
+    return {CPUS_AS_ASKED: _cpus_as_asked(runs, wanted)}
 
 
-def _cpus_as_asked(runs: Sequence[Run], recipe: Recipe) -> Check:
+def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
     """The ranks of every run had the CPUs of their arm together, with room for each, and every run had the same ones:
     those of the baseline are among those of the others."""
     for run in runs:
         pods = [worker.pod for worker in run.result.workers if worker.pod]
         if shared := sorted({pod for pod in pods if pods.count(pod) > 1}):
-            return False, (
+            return Check(
+                False,
                 f"ranks of {run.name} shared the pod {shared[0]}, which has the CPUs of one worker:"
-                " ScalingConfig(resources_per_worker={'CPU': …}) has to ask for all of them"
+                " ScalingConfig(resources_per_worker={'CPU': …}) has to ask for all of them",
             )
     for run, worker in _workers(runs):
         if worker.pod:
-            return None, f"in pods, as those of {run.name}, a limit holds ranks to their CPUs, and nothing binds them"
+            return Check(
+                None, f"in pods, as those of {run.name}, a limit holds ranks to their CPUs, and nothing binds them"
+            )
         if worker.affinity is None:
-            return None, run.result.reasons.get("workers.affinity", f"the system of {run.name} has no CPU affinity")
-    cpu_counts_check = _first_broken(runs, lambda run: _wrong_cpus(run, recipe))
-    if cpu_counts_check[0] is False:
+            return Check(
+                None, run.result.reasons.get("workers.affinity", f"the system of {run.name} has no CPU affinity")
+            )
+    cpu_counts_check = _first_broken(runs, lambda run: _wrong_cpus(run, wanted[run.arm]))
+    if cpu_counts_check.passed is False:
         return cpu_counts_check
     most = max(runs, key=lambda run: len(_cpus_of(run)))
     return _first_broken(runs, lambda run: _other_cpus(run, most))
 
 
-def _wrong_cpus(run: Run, recipe: Recipe) -> str:
-    threads, had = ARMS[run.arm].compute_threads(recipe), _cpus_of(run)
-    wanted_cpus, allowed = threads * ARMS[run.arm].processes(recipe), run.result.provenance.cpus_allowed
+def _wrong_cpus(run: Run, wanted: Wanted) -> str:
+    threads, had = wanted.threads, _cpus_of(run)
+    wanted_cpus, allowed = threads * wanted.processes, run.result.provenance.cpus_allowed
     if len(had) != min(wanted_cpus, allowed):
         cpus_had = f"{counted(len(had), 'CPU')} ({_numbers(had)})"
         return f"the ranks of {run.name} had {cpus_had}, not {min(wanted_cpus, allowed)}"
@@ -182,25 +199,25 @@ def _numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))
 
 
-def _cpus_disjoint(runs: Sequence[Run], recipe: Recipe) -> Check:
+def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
     """Check that every rank was bound to as many CPUs as it computes with, none of them another rank's of its run.
 
     If there are more ranks than CPUs they must share evenly, and that is not disjoint: null.
     """
     for run, worker in _workers(runs):
         if not worker.bound:
-            return None, f"nothing bound the processes of {run.name} to CPUs"
-        bound, wanted = len(worker.affinity or ()), ARMS[run.arm].compute_threads(recipe)
-        if bound != min(wanted, run.result.provenance.cpus_allowed):
-            return False, f"rank {worker.rank} of {run.name} was bound to {bound} CPUs, not {wanted}"
+            return Check(None, f"nothing bound the processes of {run.name} to CPUs")
+        bound, threads = len(worker.affinity or ()), wanted[run.arm].threads
+        if bound != min(threads, run.result.provenance.cpus_allowed):
+            return Check(False, f"rank {worker.rank} of {run.name} was bound to {bound} CPUs, not {threads}")
     if all(len(run.result.workers) < 2 for run in runs):
-        return None, "one worker has no other to share a CPU with"
-    shared = [_sharing(run, ARMS[run.arm].compute_threads(recipe)) for run in runs]
+        return Check(None, "one worker has no other to share a CPU with")
+    shared = [_sharing(run, wanted[run.arm].threads) for run in runs]
     uneven = next((text for is_uneven, text in shared if is_uneven), "")
     if uneven:
-        return False, uneven
+        return Check(False, uneven)
     turns = next((text for _, text in shared if text), "")
-    return (None, turns) if turns else _TRUE
+    return Check(None, turns) if turns else _TRUE
 
 
 def _sharing(run: Run, wanted: int) -> tuple[bool, str]:
@@ -238,54 +255,48 @@ def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[
         for key in sorted(wanted.keys() | rank_values.keys()):
             if wanted.get(key) != rank_values.get(key):
                 name = "" if key == what else f" {key}"
-                return False, (
+                return Check(
+                    False,
                     f"rank {first.rank} of {first_run.name} and rank {worker.rank} of {run.name} differ in"
-                    f" {what}{name}: {wanted.get(key, 'none')} and {rank_values.get(key, 'none')}"
+                    f" {what}{name}: {wanted.get(key, 'none')} and {rank_values.get(key, 'none')}",
                 )
     return _TRUE
 
 
-def _framework_variables(recipe: Recipe, run: Run, software: Software) -> dict[str, str]:
+def _framework_variables(wanted: Mapping[str, Wanted], run: Run, software: Software) -> dict[str, str]:
     """Return the variables without Ray's own, which other arms don't use. Threads equal to an arm's CPUs are equal."""
     variables = {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
-    if variables.get(THREADS) == str(ARMS[run.arm].compute_threads(recipe)):
+    if variables.get(THREADS) == str(wanted[run.arm].threads):
         variables[THREADS] = "one a CPU"
     return variables
 
 
-def _same_work_or_result(measurement: Measurement) -> Check:
+def _same_work_or_result(measurement: Measurement, work: Mapping[str, Check]) -> Check:
     """Arms that did other work may still be compared by the time in which each reached one result."""
-    same, why = _same_work_of(measurement.workload, measurement.repeats)
-    return (None, why) if same is False and reached_target(measurement) else (same, why)
+    same, why = _same_work_of(measurement.workload, measurement.repeats, work)
+    return Check(None if same is False and measurement.is_target_reached else same, why)
 
 
-def reached_target(measurement: Measurement) -> bool:
-    """Return whether every run reached the value of the setting metricTarget."""
-    runs = measurement.runs
-    return bool(runs) and all(seconds_to_target(run.result, measurement.target) is not None for run in runs)
-
-
-def _same_work_of(workload: Workload, repeats: Sequence[Repeat]) -> Check:
+def _same_work_of(workload: Workload, repeats: Sequence[Repeat], items: Mapping[str, Check]) -> Check:
     """Judge by the workload's own check of its results, if it has one; else what they report has to be equal."""
     if workload.same_work is None:
         return _first_broken(repeats, _same_work)
-    items = work_items(workload, repeats)
     for value in (False, None):
-        words = [text for known, text in items.values() if known is value]
+        words = [item.why for item in items.values() if item.passed is value]
         if words:
-            return value, "; ".join(dict.fromkeys(words))
-    return (True, "") if items else (None, "nothing was observed of the work")
+            return Check(value, "; ".join(dict.fromkeys(words)))
+    return _TRUE if items else Check(None, "nothing was observed of the work")
 
 
-def work_items(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Check]:
+def _work_items(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Check]:
     """Return the worst check of the repeats for each item that makes the work the same; empty without such items."""
     if workload.same_work is None:
         return {}
     worst: dict[str, Check] = {}
     for repeat in repeats:
         for item, check in workload.same_work([run.result for run in repeat.values()]).items():
-            before = worst.setdefault(item, check)
-            worst[item] = min(before, check, key=lambda each: {False: 0, None: 1, True: 2}[each[0]])
+            before = worst.setdefault(item, Check(*check))
+            worst[item] = min(before, Check(*check), key=lambda each: {False: 0, None: 1, True: 2}[each.passed])
     return worst
 
 
@@ -325,10 +336,10 @@ def _hashes(repeats: Sequence[Repeat], runs: Sequence[Run]) -> Check:
         hash_of = attrgetter(f"result.provenance.{field}")
         for run in group[1:]:
             if hash_of(run) != hash_of(group[0]):
-                return False, f"{group[0].name} and {run.name} differ in {name}"
+                return Check(False, f"{group[0].name} and {run.name} differ in {name}")
     for run, worker in _workers(runs):
         if worker.software.code_hash != run.result.provenance.code_hash:
-            return False, f"rank {worker.rank} of {run.name} ran other code than rank 0"
+            return Check(False, f"rank {worker.rank} of {run.name} ran other code than rank 0")
     return _TRUE
 
 
@@ -337,12 +348,12 @@ def _reported(name: str, runs: Sequence[Run]) -> Check:
     failed = [run.name for run in runs if run.result.checks.get(name) is False]
     if failed:
         first = next(run for run in runs if run.name == failed[0])
-        return False, f"failed in {', '.join(failed)}" + _because(first, name)
+        return Check(False, f"failed in {', '.join(failed)}" + _because(first, name))
     silent = [run for run in runs if run.result.checks.get(name) is None and len(run.result.workers) > 1]
     if not silent and any(run.result.checks.get(name) for run in runs):
         return _TRUE
     silent = silent or list(runs)
-    return None, f"not verified in {', '.join(run.name for run in silent)}" + _because(silent[0], name)
+    return Check(None, f"not verified in {', '.join(run.name for run in silent)}" + _because(silent[0], name))
 
 
 def _because(run: Run, name: str) -> str:

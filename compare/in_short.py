@@ -3,13 +3,13 @@
 Ray is compared with the fastest of what one would use instead. What decides is in `compare.answer`; this repeats it.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from compare.intervals import MARGIN
 from compare.schema import ArmSummary, Comparison, Estimate
+from compare.words import reciprocal, shown_seconds, shown_times
 from training.contract.arms import RAY
 
 Kind = Literal["clocks", "to target", "as written", "not comparable", "nothing"]
@@ -110,11 +110,6 @@ def _inverse(ratio: Estimate) -> tuple[float, float | None, float | None]:
     return reciprocal(ratio.median), reciprocal(ratio.upper), reciprocal(ratio.lower)
 
 
-def reciprocal(value: float) -> float:
-    """Return 1 / value; infinity for 0, which an interval of runs that differed a lot comes to."""
-    return 1 / value if value else math.inf
-
-
 def _sentence(comparison: Comparison, kind: Kind, other: ArmSummary, ratio: Estimate | None) -> str:
     ray, clock = comparison.arms[RAY.name], CLOCKS[kind]
     alternative_seconds, ray_seconds = (shown_seconds(arm.median(clock)) for arm in (other, ray))
@@ -147,11 +142,6 @@ def _how_much(ratio: Estimate | None) -> str:
     return f"{text} ({shown_times(low)} to {shown_times(high)}, with 95 % confidence)"
 
 
-def shown_times(value: float) -> str:
-    """`1.41`, `4.1` or `23`."""
-    return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
-
-
 def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
     """Return what the times alone do not say."""
     if comparison.claim in ("same script", "it finished"):
@@ -170,12 +160,3 @@ def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
 def _cluster_start(ray: ArmSummary) -> str:
     seconds = ray.median("rayClusterStartSeconds")
     return f"Ray's cluster itself takes {shown_seconds(seconds)} to start, once." if seconds else ""
-
-
-def shown_seconds(seconds: float | None) -> str:
-    """`8.3 s`, `5.2 min` or `3.1 h`."""
-    if seconds is None:
-        return "an unknown time"
-    units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
-    unit, name = next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
-    return f"{seconds / unit:.1f} {name}"

@@ -1,4 +1,4 @@
-"""The confidence of a ratio: t intervals of logarithms, what they decide, and how many repeats would decide. Pure.
+"""Values over the repeats, and their confidence: t intervals, what they decide, how many repeats would decide. Pure.
 
 Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013: a process is fast or slow for as long as it
 lives, so the repeats are the observations, and steps or epochs within a run are not. Ratios are taken within a repeat;
@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
+
+from compare.schema import Estimate, Spread
 
 CONFIDENCE = 0.95
 MARGIN = 1.05
@@ -101,6 +103,41 @@ def repeats_to_decide(ratios: Sequence[float]) -> int | None:
         if quantiles * deviation / math.sqrt(repeats) <= room:
             return repeats
     return None
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Median and range over repeats; at least one value."""
+    return Spread(
+        median=float(statistics.median(values)),
+        low=float(min(values)),
+        high=float(max(values)),
+        n=len(values),
+        values=[float(value) for value in values],
+    )
+
+
+def estimate(values: Sequence[float], words: tuple[str, str] | None = ("slower", "faster")) -> Estimate:
+    """Estimate from one or more positive ratios: the interval of their logarithms, and its decision in these words."""
+    interval = ratio_interval(values)
+    decision = decide(interval)
+    is_open = decision == "not decided" and words is not None
+    decision_word = {"below": words[0], "above": words[1]}.get(decision, decision) if words else ""
+    return _estimate(values, interval, decision_word, repeats_to_decide(values) if is_open else None)
+
+
+def difference(values: Sequence[float]) -> Estimate:
+    """Estimate from differences; they have no 1 to lie above or below, so nothing is decided."""
+    return _estimate(values, mean_interval(values), "", None)
+
+
+def _estimate(values: Sequence[float], interval: Interval | None, decision: str, repeats: int | None) -> Estimate:
+    return Estimate(
+        **vars(spread(values)),
+        lower=interval.lower if interval else None,
+        upper=interval.upper if interval else None,
+        decision=decision,
+        repeats_to_decide=repeats,
+    )
 
 
 @cache

@@ -1,16 +1,20 @@
-"""The data that is compared: runs, the repeats that they form, and the settings. It computes next to nothing."""
+"""The data that is compared: finished runs, sorted into the repeats that they form, with the settings. Pure.
+
+`measure` sorts them, and refuses what was not trained alike; what is known of them as a whole is in the `Measurement`.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
-from training.contract.arms import ARMS, counted, with_role
+from training.contract.arms import ARMS, RAY, counted
 from training.contract.codec import ResultError
 from training.contract.recipe import Recipe
-from training.contract.result import Summary, TrainingResult
+from training.contract.result import Steps, Summary, TrainingResult
 from training.contract.workload import Target, Workload, named
+
+NO_REPEAT = "no repeat has a run of every arm"
 
 
 class CompareError(ValueError):
@@ -107,71 +111,53 @@ class Context:
     """What Ray's pods reserve while the other arms run."""
     prices: Prices = field(default_factory=Prices)
 
+    def at(self, workers: int) -> "Context":
+        """Return the context with another number of workers, by which their reservations are computed."""
+        return replace(self, recipe=replace(self.recipe, workers=workers))
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """The repeats that have every arm, and what they were asked for."""
+    """The repeats that have every arm, and what is known of their runs as a whole."""
 
     context: Context
+    recipe: Recipe
+    """The stack's, of repeat 1."""
+    workload: Workload
     repeats: Sequence[Repeat]
-    of_curve: Sequence[Run] = ()
+    left_out: Mapping[str, str]
+    """Why repeats are left out, by `repeats.N`; where all are, also by arm."""
+    of_curve: Sequence[Run]
     """The subject's runs with other numbers of workers, which are made in turns with the others and are no arm's."""
-
-    @property
-    def recipe(self) -> Recipe:
-        """The stack's, of repeat 1."""
-        return self.context.recipe
-
-    @property
-    def workload(self) -> Workload:
-        """The workload that was trained."""
-        return named(self.recipe.workload)
-
-    @cached_property
-    def runs(self) -> list[Run]:
-        """All runs that are compared."""
-        return [run for repeat in self.repeats for run in repeat.values()]
-
-    @property
-    def arms(self) -> list[str]:
-        """The arms that were measured, in the order in which they are shown."""
-        return [name for name in ARMS if self.repeats and name in self.repeats[0]]
-
-    def of(self, arm: str) -> list[Run]:
-        """The runs of an arm, by repeat; none if it was not measured."""
-        return [repeat[arm] for repeat in self.repeats if arm in repeat]
-
-    @property
-    def subject(self) -> str | None:
-        """The arm that the question is about, where it was measured."""
-        return next((arm.name for arm in with_role("subject") if arm.name in self.arms), None)
-
-    @property
-    def alternatives(self) -> list[str]:
-        """The measured arms that one would use instead of the subject."""
-        return [arm.name for arm in with_role("reference", "alternative") if arm.name in self.arms]
-
-    @cached_property
-    def common_score(self) -> float | None:
-        """The score that every run reached, to which time to accuracy is measured; None if one has none."""
-        reached = [best_score(run.result) for run in self.runs]
-        present = [value for value in reached if value is not None]
-        return min(present) if present and len(present) == len(reached) else None
-
-    @property
-    def target(self) -> Target | None:
-        """The metric's target of a script's training, if any."""
-        return self.workload.target(self.recipe)
+    absent: Mapping[str, str]
+    """Why the arms that are not here were not measured, by name."""
+    runs: Sequence[Run]
+    """All runs that are compared."""
+    arms: Sequence[str]
+    """The arms that were measured, in the order in which they are shown."""
+    subject: str | None
+    """The arm that the question is about, where it was measured."""
+    alternatives: Sequence[str]
+    """The measured arms that one would use instead of the subject."""
+    epochs_trained: Sequence[int]
+    """The numbers of epochs that runs ended with, ascending: several where some stopped early."""
+    has_whole_epochs: bool
+    """Whether runs count epochs; else each run as a whole counts as one."""
+    common_score: float | None
+    """The score that every run reached, to which time to accuracy is measured; None if one has none."""
+    target: Target | None
+    """The metric's target of a script's training, if any."""
+    is_target_reached: bool
+    """Whether every run reached the value of the setting metricTarget."""
 
     @property
     def unit(self) -> str:
         """The unit of work, in the plural: from the settings, else from the workload."""
         return str(getattr(self.recipe, "unit", "") or self.workload.unit)
 
-    @property
-    def has_whole_epochs(self) -> bool:
-        """Whether runs count epochs; else each run as a whole counts as one."""
-        return all(run.result.steps.whole_epochs for run in self.runs)
+    def of(self, arm: str | None) -> list[Run]:
+        """The runs of an arm, by repeat; none if it was not measured."""
+        return [repeat[arm] for repeat in self.repeats if arm in repeat]
 
     def passes(self, number: int) -> str:
         """Return a number of epochs, or of whole runs, in words."""
@@ -179,10 +165,101 @@ class Measurement:
             return counted(number, "epoch")
         return "the whole run" if number <= 1 else f"{number} times as many steps"
 
-    @cached_property
-    def epochs_trained(self) -> list[int]:
-        """The numbers of epochs that runs ended with, ascending: several where some stopped early."""
-        return sorted({run.result.epochs_completed for run in self.runs})
+
+def measure(runs: Sequence[Run], context: Context) -> Measurement:
+    """Sort finished runs into repeats and the points of the curve.
+
+    Repeats that lack an arm are left out, with a reason. Raises CompareError, naming the field, when a run was not
+    trained with the recipe of the others.
+    """
+    runs = _counted_alike([run for run in runs if run.arm in context.arms])
+    of_curve = [run for run in runs if run.arm == RAY.name and run.result.recipe.get("workers") in context.curve]
+    wanted = [run for run in runs if run not in of_curve]
+    _refuse_different_recipes(wanted, context)
+    for workers in context.curve:
+        _refuse_different_recipes([run for run in of_curve if workers_of(run) == workers], context.at(workers))
+    repeats, left_out = _complete_repeats(wanted, context)
+    return of_repeats(repeats, context, left_out, of_curve)
+
+
+def of_repeats(
+    repeats: Sequence[Repeat], context: Context, left_out: Mapping[str, str] | None = None, of_curve: Sequence[Run] = ()
+) -> Measurement:
+    """Return the measurement of repeats that have the same arms."""
+    runs = [run for repeat in repeats for run in repeat.values()]
+    arms = [arm for name, arm in ARMS.items() if repeats and name in repeats[0]]
+    workload = named(context.recipe.workload)
+    target = workload.target(context.recipe)
+    scores = [score for run in runs if (score := best_score(run.result)) is not None]
+    reached = [seconds_to_target(run.result, target) is not None for run in runs]
+    return Measurement(
+        context=context,
+        recipe=context.recipe,
+        workload=workload,
+        repeats=repeats,
+        left_out=left_out or {},
+        of_curve=of_curve,
+        absent={name: _why_absent(name, context) for name in ARMS if name not in context.arms},
+        runs=runs,
+        arms=[arm.name for arm in arms],
+        subject=next((arm.name for arm in arms if arm.role == "subject"), None),
+        alternatives=[arm.name for arm in arms if arm.role in ("reference", "alternative")],
+        epochs_trained=sorted({run.result.epochs_completed for run in runs}),
+        has_whole_epochs=all(run.result.steps.whole_epochs for run in runs),
+        common_score=min(scores) if scores and len(scores) == len(runs) else None,
+        target=target,
+        is_target_reached=bool(reached) and all(reached),
+    )
+
+
+def _counted_alike(runs: Sequence[Run]) -> list[Run]:
+    """Count alike: if any run lacks epoch boundaries, treat each run as one epoch."""
+    if all(run.result.steps.whole_epochs for run in runs):
+        return list(runs)
+    return [replace(run, result=_as_one(run.result)) for run in runs]
+
+
+def _as_one(result: TrainingResult) -> TrainingResult:
+    steps = result.steps.per_epoch * result.epochs_completed
+    as_one: Steps = replace(result.steps, per_epoch=steps, whole_epochs=False, gaps=0)
+    return replace(result, epochs_completed=min(1, result.epochs_completed), steps=as_one)
+
+
+def _refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
+    """Raise CompareError naming the first field in which a run was not trained as the stack asks.
+
+    `seed` must be that of the run's repeat; what an arm ignores may be absent or different.
+    """
+    recipe = context.recipe.to_dict()
+    free = {key for key, setting in context.recipe.settings().items() if not setting.metadata["decides"]}
+    for run in runs:
+        wanted = recipe | {"seed": context.recipe.seed + run.repeat - 1}
+        run_recipe = run.result.recipe
+        for key in sorted((set(wanted) | set(run_recipe)) - free - set(ARMS[run.arm].ignores)):
+            if run_recipe.get(key) != wanted.get(key):
+                raise CompareError(
+                    f"recipes differ in `{key}`: {run.name} was trained with {run_recipe.get(key)!r} and the "
+                    f"comparison needs {wanted.get(key)!r}; run `make up` to measure all arms with one recipe"
+                )
+
+
+def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repeat], dict[str, str]]:
+    """The repeats that have every arm, in order, and why the others are left out."""
+    repeats: dict[int, Repeat] = {number: {} for number in range(1, context.repeats + 1)}
+    for run in sorted(runs, key=lambda run: (run.repeat, context.arms.index(run.arm))):
+        present = repeats.setdefault(run.repeat, {}).setdefault(run.arm, run)
+        if present is not run:
+            raise CompareError(f"repeat {run.repeat} has two runs of {run.arm}: {present.name} and {run.name}")
+    lacking = {number: [arm for arm in context.arms if arm not in repeats[number]] for number in sorted(repeats)}
+    reasons = {f"repeats.{n}": f"left out: no run of {' and '.join(arms)}" for n, arms in lacking.items() if arms}
+    if len(reasons) == len(lacking):
+        reasons |= dict.fromkeys(context.arms, NO_REPEAT)
+    return [repeats[number] for number, arms in lacking.items() if not arms], reasons
+
+
+def workers_of(run: Run) -> int:
+    """Return the number of workers in the run's recipe."""
+    return int(run.result.recipe["workers"])
 
 
 def best_score(result: TrainingResult) -> float | None:
@@ -190,6 +267,16 @@ def best_score(result: TrainingResult) -> float | None:
     return max((point.score for point in result.curve), default=None)
 
 
-def why_absent(name: str, context: Context) -> str:
-    """Return why an arm was not measured."""
+def seconds_to_score(result: TrainingResult, score: float) -> float | None:
+    """Training seconds until the score that training follows was first at least `score`; None if it never was."""
+    return next((point.seconds for point in result.curve if point.score >= score), None)
+
+
+def seconds_to_target(result: TrainingResult, target: Target | None) -> float | None:
+    """Seconds from the start of a run until it first reported what has to be reached; None if it never did."""
+    points = result.reported.get(target.name, []) if target else []
+    return next((point.seconds for point in points if target and target.is_reached(point.value)), None)
+
+
+def _why_absent(name: str, context: Context) -> str:
     return context.absent.get(name) or f"{ARMS[name].switch or name} is off"

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from compare import cost, quiet
-from compare.clock import clock_of, epoch_seconds, seconds_to_score, seconds_to_target, whole_seconds
+from compare import run_numbers
 from compare.measurement import Measurement, Run, best_score
+from compare.run_numbers import Number
 from compare.schema import Claim
+from compare.value import Missing, Value
 from training.contract.recipe import WORKLOADS
-from training.contract.result import MACHINE, NOTICEABLE_CPUS, TRAINING_WAIT, StepSeconds, Worker
+from training.contract.result import MACHINE, NOTICEABLE_CPUS, TRAINING_WAIT
 from training.contract.workload import Score, Workload, named
 
 NOT_MEASURED = "no repeat measured it"
@@ -24,8 +25,7 @@ NOT_ASKED = (NO_PRICE, NO_METRIC, NO_TARGET)
 """Why something is missing that no setting asked for."""
 NO_CLUSTER = "no Ray cluster exists before this arm's runs start"
 Better = Literal["lower", "higher", ""]
-Value = Callable[[Run, Measurement], float | None]
-"""A number of a run; None where it was not measured."""
+ZERO = "it is 0 in some run, and nothing can be divided by it"
 
 
 def _every(_: Workload) -> bool:
@@ -48,7 +48,7 @@ class Measure:
     name: str
     title: str
     meaning: str
-    of: Value
+    of: Number
     unit: str = ""
     digits: int = 2
     factor: float = 1
@@ -70,6 +70,14 @@ class Measure:
     only: Callable[[Workload], bool] = _every
     """Whether a workload has it."""
 
+    def values(self, runs: Sequence[Run], measurement: Measurement) -> list[Value]:
+        """Return it of each of these runs."""
+        numbers = [(run, self.of(run, measurement)) for run in runs]
+        return [self._missing(run) if number is None else number for run, number in numbers]
+
+    def _missing(self, run: Run) -> Missing:
+        return Missing(run.result.reasons.get(self.because or self.name) or self.otherwise)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
@@ -80,7 +88,7 @@ class Ratio:
     above: str
     """Name of an arm."""
     below: str
-    of: Value
+    of: Number
     meaning: str
     kind: Literal["quotient", "difference"] = "quotient"
     unit: str = "×"
@@ -100,43 +108,37 @@ class Ratio:
     claims: tuple[Claim, ...] = ("same work",)
     """Under which it may be said."""
 
-    def value(self, above: Run, below: Run, measurement: Measurement) -> float | None:
-        """Return the ratio of two runs of one repeat; None if it can't be computed."""
-        first, second = self.of(above, measurement), self.of(below, measurement)
-        if first is None or second is None:
-            return None
+    def values(self, measurement: Measurement) -> list[Value]:
+        """Return it within each repeat; why there is none, where an arm was not measured or a run has no such number.
+
+        The reason is that of all runs that lack it.
+        """
+        absent = [name for name in (self.above, self.below) if name not in measurement.arms]
+        if absent:
+            return [Missing(measurement.absent[absent[0]])] * len(measurement.repeats)
+        above, below = (
+            [(run, self.of(run, measurement)) for run in measurement.of(arm)] for arm in (self.above, self.below)
+        )
+        lacking = self._lacking([run for run, number in (*above, *below) if number is None])
+        sides = zip(above, below, strict=True)
+        return [
+            lacking if first is None or second is None else self._of(first, second, lacking, measurement.recipe.workers)
+            for (_, first), (_, second) in sides
+        ]
+
+    def _of(self, above: float, below: float, lacking: Missing, workers: int) -> Value:
         if self.kind == "difference":
-            return self.factor * (first - second)
-        share = measurement.recipe.workers if self.per_worker else 1
-        return self.factor * first / second / share if first > 0 and second > 0 else None
+            return self.factor * (above - below)
+        share = workers if self.per_worker else 1
+        return self.factor * above / below / share if above > 0 and below > 0 else lacking
 
-
-def _steps(part: Callable[[StepSeconds], float]) -> Value:
-    return lambda run, _: part(run.result.steps.seconds) if run.result.steps.seconds else None
-
-
-def _of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[float]], float]) -> Value:
-    """One number for the workers of a run; None unless all of them measured it."""
-
-    def value(run: Run, _: Measurement) -> float | None:
-        values = [part(worker) for worker in run.result.workers]
-        present = [value for value in values if value is not None]
-        return join(present) if present and len(present) == len(values) else None
-
-    return value
-
-
-def _score_seconds(run: Run, measurement: Measurement) -> float | None:
-    score = measurement.common_score
-    return None if score is None else seconds_to_score(run.result, score)
-
-
-def _metric(run: Run, measurement: Measurement) -> float | None:
-    return run.result.scores.get(measurement.target.name) if measurement.target else None
-
-
-def _to_target(run: Run, measurement: Measurement) -> float | None:
-    return seconds_to_target(run.result, measurement.target)
+    def _lacking(self, runs: Sequence[Run]) -> Missing:
+        if not runs and self.kind == "quotient":
+            return Missing(ZERO)
+        reasons = [
+            f"{run.name} has no {self.because}: {why}" for run in runs if (why := run.result.reasons.get(self.because))
+        ]
+        return Missing("; ".join(reasons) or self.otherwise)
 
 
 def _throughput(workload: Workload, unit: str) -> Measure:
@@ -164,7 +166,7 @@ PACE = (
     ),
     Measure(
         name="secondsPerEpoch", title="Steps of an epoch", unit="s", better="lower", because="seconds.train",
-        of=lambda run, _: epoch_seconds(run.result), meaning="mean timed step × steps an epoch",
+        of=lambda run, _: run_numbers.epoch_seconds(run.result), meaning="mean timed step × steps an epoch",
     ),
 )  # fmt: skip
 CLOCKS = (
@@ -194,7 +196,7 @@ CLOCKS = (
     ),
     Measure(
         name="wallSeconds", title="End to end", unit="s", digits=1, better="lower", column="end-to-end s",
-        in_changes=True, of=lambda run, _: whole_seconds(run.result),
+        in_changes=True, of=lambda run, _: run_numbers.whole_seconds(run.result),
         meaning="start of the process or container to the result, without our own probes",
     ),
     Measure(
@@ -213,18 +215,19 @@ CLOCKS = (
         name="timeToAccuracySeconds", title="Time to accuracy", unit="s", better="lower", because="seconds.train",
         only=_has_scores,
         in_sweeps="s to acc.",
-        of=_score_seconds, meaning="training seconds until the validation accuracy that every compared run reached",
+        of=run_numbers.score_seconds,
+        meaning="training seconds until the validation accuracy that every compared run reached",
     ),
 )  # fmt: skip
 MORE = (
     Measure(
         name="metric", title="Metric", digits=4, only=_reports_metrics, column="metric", otherwise=NO_METRIC,
-        of=_metric,
+        of=run_numbers.metric,
         meaning="last value of the metric that the key `metric` names",
     ),
     Measure(
         name="secondsToTarget", title="Time to the target", unit="s", digits=1, better="lower", only=_reports_metrics,
-        otherwise=NO_TARGET, of=_to_target,
+        otherwise=NO_TARGET, of=run_numbers.to_target,
         meaning="start of the script until it first reported a metric as good as `metricTarget`",
     ),
     Measure(
@@ -238,60 +241,63 @@ MORE = (
     ),
     Measure(
         name="stepSecondsMean", title="Step, mean", unit="ms", digits=1, factor=1000, better="lower", on_page=False,
-        because="steps.seconds", of=_steps(lambda steps: steps.mean), meaning="mean timed step of rank 0",
+        because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.mean), meaning="mean timed step of rank 0",
     ),
     Measure(
         name="stepSecondsP50", title="Step, median", unit="ms", digits=1, factor=1000, better="lower",
-        because="steps.seconds", of=_steps(lambda steps: steps.p50), meaning="median timed step of rank 0",
+        because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.p50),
+        meaning="median timed step of rank 0",
     ),
     Measure(
         name="stepSecondsP95", title="Step, 95th percentile", unit="ms", digits=1, factor=1000, better="lower",
-        because="steps.seconds", of=_steps(lambda steps: steps.p95),
+        because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.p95),
         meaning="95th percentile of rank 0's timed steps",
     ),
     Measure(
         name="stepSecondsMax", title="Step, slowest", unit="ms", digits=1, factor=1000, better="lower", on_page=False,
-        because="steps.seconds", of=_steps(lambda steps: steps.max), meaning="slowest timed step of rank 0",
+        because="steps.seconds", of=run_numbers.of_steps(lambda steps: steps.max),
+        meaning="slowest timed step of rank 0",
     ),
     Measure(
         name="peakMemoryBytes", title="Peak memory of a worker", unit="MiB", digits=0, factor=1 / 2**20,
-        better="lower", column="peak MiB", of=_of_workers(lambda worker: worker.peak_memory_bytes, max),
+        better="lower", column="peak MiB", of=run_numbers.of_workers(lambda worker: worker.peak_memory_bytes, max),
         meaning="of the arm's largest worker",
     ),
     Measure(
-        name="meanCpus", title="CPUs in use of a worker", of=_of_workers(lambda w: w.mean_cpus, statistics.fmean),
+        name="meanCpus", title="CPUs in use of a worker",
+        of=run_numbers.of_workers(lambda w: w.mean_cpus, statistics.fmean),
         meaning="CPU seconds a second of a worker, mean over the workers",
     ),
     Measure(
         name="throttledSeconds", title="Held back by the quota", unit="s", digits=1, better="lower",
-        of=_of_workers(lambda worker: worker.throttled_seconds, max),
+        of=run_numbers.of_workers(lambda worker: worker.throttled_seconds, max),
         meaning="time that the cgroup held the arm's most throttled worker back",
     ),
     Measure(
         name="otherCpus", title="CPUs that other programs took", better="lower",
-        because=MACHINE, least=NOTICEABLE_CPUS, of=lambda run, _: quiet.other_cpus(run),
+        because=MACHINE, least=NOTICEABLE_CPUS, of=lambda run, _: run_numbers.other_cpus(run),
         meaning="of this machine during a run, without the run's own processes and Pulumi",
     ),
     Measure(
         name="waitedShare", title="Waited for a CPU", unit="%", digits=1, factor=100, better="lower",
-        because=TRAINING_WAIT, of=lambda run, _: quiet.waited_share(run),
+        because=TRAINING_WAIT, of=lambda run, _: run_numbers.waited_share(run),
         meaning="of all ranks, over the training: seconds that they waited for a CPU / that they had one; other "
         "programs or ranks had it",
     ),
     Measure(
         name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower", in_sweeps="CPU-h",
-        of=lambda run, measurement: cost.cpu_hours(run, measurement.context),
+        of=lambda run, measurement: run_numbers.cpu_hours(run, measurement.context),
         meaning="reserved CPUs × hours from start to result; Ray's head and submitter count as Ray's",
     ),
     Measure(
         name="idleRayCpuHours", title="CPU hours that idle Ray pods reserved meanwhile", unit="h", digits=4,
         better="lower", otherwise="no Ray pods run beside this arm",
-        of=lambda run, measurement: cost.idle_ray_cpu_hours(run, measurement.context),
+        of=lambda run, measurement: run_numbers.idle_ray_cpu_hours(run, measurement.context),
         meaning="on a cluster, of Ray's pods while this arm ran; in no arm's cpuHours",
     ),
     Measure(
         name="cost", title="Cost of a run", digits=4, better="lower", otherwise=NO_PRICE,
-        of=lambda run, measurement: cost.cost(run, measurement.context),
+        of=lambda run, measurement: run_numbers.cost(run, measurement.context),
         meaning="cpuHours × priceCpuHour + reserved GiB × hours × priceGibHour, in the currency of the prices",
     ),
 )  # fmt: skip
@@ -312,73 +318,54 @@ def ratios_of(workload: str) -> tuple[Ratio, ...]:
     return tuple(each for each in RATIOS if each.only(named(workload)))
 
 
-def _main_score(run: Run, measurement: Measurement) -> float | None:
-    scores = measurement.workload.scores
-    return run.result.scores.get(scores[0].name) if scores else None
-
-
-def _epoch(run: Run, _: Measurement) -> float | None:
-    """Return the seconds of an epoch, which has the same rows in all arms, even if their steps have not."""
-    return epoch_seconds(run.result)
-
-
-def _whole(run: Run, measurement: Measurement) -> float | None:
-    """Return the whole clock; if runs stopped at different epochs, at as many as every run trained."""
-    return clock_of(run.result).at(measurement.epochs_trained[0])
-
-
-def _cost(run: Run, measurement: Measurement) -> float | None:
-    return cost.cost(run, measurement.context)
-
-
 RATIOS = (
     Ratio(
-        name="speedup", title="Speedup", above="baseline", below="ray", of=_epoch, in_changes=True,
+        name="speedup", title="Speedup", above="baseline", below="ray", of=run_numbers.epoch, in_changes=True,
         in_sweeps="speedup", meaning="baseline / ray, steady state",
         detail="seconds of optimizer steps after warm-up, in the same repeat",
     ),
     Ratio(
-        name="wideSpeedup", title="Speedup over all CPUs", above="wide", below="ray", of=_epoch,
+        name="wideSpeedup", title="Speedup over all CPUs", above="wide", below="ray", of=run_numbers.epoch,
         meaning="wide / ray, steady state",
         detail="one process with the CPUs of all workers",
     ),
     Ratio(
-        name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=_whole,
+        name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=run_numbers.whole,
         because="seconds.wall", in_changes=True, in_sweeps="end to end", meaning="baseline / ray, start to result",
         detail="from the start of the process or container to its result; if runs stopped early, over the epochs "
         "that all trained",
     ),
     Ratio(
-        name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray", of=_whole,
-        because="seconds.wall", meaning="wide / ray, start to result",
+        name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray",
+        of=run_numbers.whole, because="seconds.wall", meaning="wide / ray, start to result",
         detail="one process with the CPUs of all workers",
     ),
     Ratio(
-        name="efficiency", title="Efficiency", above="baseline", below="ray", of=_epoch, per_worker=True, unit="",
-        words=None, in_sweeps="efficiency", meaning="speedup / workers",
+        name="efficiency", title="Efficiency", above="baseline", below="ray", per_worker=True, unit="",
+        of=run_numbers.epoch, words=None, in_sweeps="efficiency", meaning="speedup / workers",
         detail="the baseline has the machine's turbo to itself, the workers share it",
     ),
     Ratio(
-        name="rayOverhead", title="Ray overhead", above="ray", below="native", of=_epoch, words=("faster", "slower"),
-        in_changes=True, meaning="ray / native, steady state",
+        name="rayOverhead", title="Ray overhead", above="ray", below="native", words=("faster", "slower"),
+        of=run_numbers.epoch, in_changes=True, meaning="ray / native, steady state",
         detail="the framework's own distribution with the same workers; 1.0: Ray costs nothing",
     ),
     Ratio(
         name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
-        factor=100, of=_main_score, only=_has_scores, because="scores.testAccuracy", words=None,
+        factor=100, of=run_numbers.main_score, only=_has_scores, because="scores.testAccuracy", words=None,
         claims=get_args(Claim),
         in_changes=True, meaning="baseline - ray test accuracy",
         detail="in percentage points; positive: Ray is worse",
     ),
     Ratio(
-        name="timeToTargetSpeedup", title="Speedup to the target", above="baseline", below="ray", of=_to_target,
-        only=_reports_metrics, claims=("same work", "same result"),
+        name="timeToTargetSpeedup", title="Speedup to the target", above="baseline", below="ray",
+        of=run_numbers.to_target, only=_reports_metrics, claims=("same work", "same result"),
         otherwise=NO_TARGET, meaning="baseline / ray, start to the target",
         detail="of a script with metricTarget: until it first reported a metric as good as that",
     ),
     Ratio(
-        name="metricGap", title="Metric gap", above="baseline", below="ray", kind="difference", unit="", of=_metric,
-        only=_reports_metrics, claims=get_args(Claim),
+        name="metricGap", title="Metric gap", above="baseline", below="ray", kind="difference", unit="",
+        of=run_numbers.metric, only=_reports_metrics, claims=get_args(Claim),
         otherwise=NO_METRIC, words=None, meaning="baseline - ray last metric",
         detail="of a script with the key `metric`",
     ),
@@ -395,7 +382,8 @@ RATIOS = (
         )
     ),
     Ratio(
-        name="costRatio", title="Cost ratio", above="ray", below="baseline", of=_cost, otherwise=NO_PRICE,
+        name="costRatio", title="Cost ratio", above="ray", below="baseline", otherwise=NO_PRICE,
+        of=lambda run, measurement: run_numbers.cost(run, measurement.context),
         words=("cheaper", "dearer"), meaning="ray / baseline cost of a run",
         detail="where prices are set",
     ),

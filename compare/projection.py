@@ -18,12 +18,13 @@ What is assumed and not measured stands in the output beside the prediction. Sta
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compare.clock import step_seconds
-from compare.measurement import Context, Measurement, Repeat, why_absent
+from compare.measurement import NO_REPEAT, Context, Measurement, Repeat
+from compare.run_numbers import step_seconds
 from compare.schema import Link, Projection
+from compare.value import Missing
 from training.contract.arms import BASELINE, NATIVE
 from training.contract.recipe import Recipe, batch_split
 
@@ -87,13 +88,12 @@ class Model:
         return self.baseline_step_seconds / self.step_seconds(workers, ring)
 
 
-def project(measurement: Measurement, reasons: dict[str, str]) -> Projection | None:
-    """The projection of complete repeats; None, and why in `reasons`, without a native arm, workers or a probe."""
+def project(measurement: Measurement) -> Projection | Missing:
+    """The projection of complete repeats; missing without a native arm, workers or a probe."""
     repeats, recipe = measurement.repeats, measurement.recipe
-    missing = _missing(measurement)
-    if missing:
-        reasons["projection"] = missing
-        return None
+    reason = _why_missing(measurement)
+    if reason:
+        return Missing(reason)
     ring = fit_ring(_median_probe(repeats), recipe.workers)
     model, native_step = fit(repeats, recipe, ring)
     return Projection(
@@ -108,13 +108,6 @@ def project(measurement: Measurement, reasons: dict[str, str]) -> Projection | N
         links=[_predict(model, *link, measurement.context) for link in _links(ring)],
         assumptions=_assumptions(ring, repeats[0][NATIVE.name].result.amount.unit),
     )
-
-
-def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:
-    """Return why a projection may be far off: its runs were, or may have been, disturbed; "" if they were not."""
-    if {"otherPrograms", "stolen"} & qualifiers.keys():
-        return "from runs that other programs disturbed, so it may be far off"
-    return "" if machine_quiet else "from runs of a machine that may not have been quiet, so it may be far off"
 
 
 def fit_ring(probe: dict[str, float], workers: int) -> Ring:
@@ -137,12 +130,12 @@ def fit(repeats: Sequence[Repeat], recipe: Recipe, ring: Ring) -> tuple[Model, f
     return Model(batch, baseline_step, without.spread_seconds, size, exposed), native_step
 
 
-def _missing(measurement: Measurement) -> str:  # noqa: PLR0911 (one return a reason)
+def _why_missing(measurement: Measurement) -> str:  # noqa: PLR0911 (one return a reason)
     repeats = measurement.repeats
     if not repeats:
-        return "no repeat has a run of every arm"
+        return NO_REPEAT
     if NATIVE.name not in repeats[0]:
-        return f"{why_absent(NATIVE.name, measurement.context)}, and the model needs the runs of native"
+        return f"{measurement.absent[NATIVE.name]}, and the model needs the runs of native"
     if measurement.recipe.workers < 2:
         return "one worker exchanges nothing that a model could be fitted to"
     baseline, native = (repeats[0][arm.name].result for arm in (BASELINE, NATIVE))

@@ -1,16 +1,23 @@
-"""Qualifications of the numbers: each a sentence without its full stop. Pure: runs in, words out."""
+"""Qualifications of the numbers and of where runs were: each a sentence without its full stop. Pure.
+
+It judges nothing: none of this makes runs incomparable.
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
-from compare import placement, quiet
-from compare.clock import seconds_to_score
-from compare.fairness import OF_CPUS, Check
-from compare.measurement import Measurement, Repeat, Run
-from compare.ratios import spread
+from compare.fairness import OF_CPUS
+from compare.intervals import spread
+from compare.measurement import Measurement, Repeat, Run, seconds_to_score
+from compare.quiet import Quiet
 from compare.schema import Estimate, Spread
-from training.contract.arms import ARMS, NATIVE
+from compare.value import Check, Missing
+from training.contract.arms import ARMS, NATIVE, counted
+from training.machine.topology import Cpu
+
+T = TypeVar("T")
 
 ACCURACY_POINTS = 2.0
 """A larger gap in test accuracy qualifies the verdict: the arms then did not learn the same."""
@@ -26,9 +33,9 @@ TOGETHER_SECONDS = 180.0
 
 
 def qualifiers(
-    measurement: Measurement, ratios: Mapping[str, Estimate | None], idle: Spread | None, checks: Mapping[str, Check]
+    measurement: Measurement, ratios: Mapping[str, Estimate], quiet: Quiet, checks: Mapping[str, Check]
 ) -> dict[str, str]:
-    """Return the qualifiers that apply, by name."""
+    """Return the qualifiers that apply, by name. `ratios`: those that are known."""
     if not measurement.runs:
         return {}
     runs, repeats, context = measurement.runs, measurement.repeats, measurement.context
@@ -36,21 +43,21 @@ def qualifiers(
         "accuracy": _accuracy_gap(ratios.get("accuracyGap")),
         "metric": _metric(measurement, ratios.get("metricGap")),
         "throttling": _throttling(runs),
-        **quiet.remarks(measurement.runs),
-        "idleRay": f"The idle Ray pods took {idle.median:.2f} CPUs while the other arms ran" if idle else "",
+        **quiet.remarks,
+        "idleRay": _idle_ray(quiet.idle_ray_cpus.value),
         "rayCluster": _cluster_start(measurement),
         "rayInOthers": _ray_in_others(measurement),
         "leftFiles": _left_files(runs),
         "observer": _observer(runs),
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
         "affinity": _no_affinity(measurement),
-        "sharedCores": placement.shared_cores(runs),
-        "kindsOfCore": placement.kinds_of_core(runs),
-        "numaNodes": placement.numa_nodes(runs),
+        "sharedCores": _shared_cores(runs),
+        "kindsOfCore": _kinds_of_core(runs),
+        "numaNodes": _numa_nodes(runs),
         "apart": _apart(measurement),
         "epochs": _different_epochs(measurement),
         "hosts": _different_hosts(runs),
-        "systems": placement.different_systems(runs),
+        "systems": _different_systems(runs),
         "repeats": _fewer_repeats(len(repeats), context.repeats),
         "order": _order(measurement),
         "checks": _unverified(measurement, checks),
@@ -58,6 +65,12 @@ def qualifiers(
         **measurement.workload.remarks(measurement.recipe),
     }
     return {name: text for name, text in texts.items() if text}
+
+
+def _idle_ray(cpus: Spread | Missing) -> str:
+    return (
+        "" if isinstance(cpus, Missing) else f"The idle Ray pods took {cpus.median:.2f} CPUs while the other arms ran"
+    )
 
 
 def _accuracy_gap(gap: Estimate | None) -> str:
@@ -86,7 +99,7 @@ def _metric(measurement: Measurement, gap: Estimate | None) -> str:
 
 
 def _cluster_start(measurement: Measurement) -> str:
-    heads = [run.result.ray_head for run in measurement.of(measurement.subject or "")]
+    heads = [run.result.ray_head for run in measurement.of(measurement.subject)]
     seconds = [head.cluster_start_seconds for head in heads if head and head.cluster_start_seconds is not None]
     return f"Ray's cluster itself took {max(seconds):.0f} s to start, once, which is in no run" if seconds else ""
 
@@ -296,5 +309,62 @@ def _equal_weights(measurement: Measurement) -> str:
 def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
     """One worker has nobody to be compared with; in pods a quota holds processes to CPUs, and nothing binds them."""
     expected = () if measurement.context.target == "local" else OF_CPUS
-    unverified = [name for name, (passed, _) in checks.items() if passed is None and name not in expected]
+    unverified = [name for name, check in checks.items() if check.passed is None and name not in expected]
     return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""
+
+
+def _shared_cores(runs: Sequence[Run]) -> str:
+    """CPUs of a run that are threads of one core: two of them compute less than two cores."""
+    arms: dict[tuple[int, int], list[str]] = {}
+    for run in runs:
+        cpus, cores = len(_of_nodes(run, lambda place: place.cpu)), len(_of_nodes(run, lambda place: place.core))
+        if cores < cpus:
+            arms.setdefault((cpus, cores), []).append(run.arm)
+    shared = [
+        f"the {counted(cpus, 'CPU')} of {_names(names)} are threads of {counted(cores, 'physical core')}"
+        for (cpus, cores), names in arms.items()
+    ]
+    return f"Shared cores: {'; '.join(shared)}, so they compute less than {_cores(arms)} would" if shared else ""
+
+
+def _kinds_of_core(runs: Sequence[Run]) -> str:
+    """Ranks on slower cores than others: synchronous workers go at the pace of the slowest."""
+    arms = [run.arm for run in runs if len({place.kind for place in _places(run)}) > 1]
+    return f"Different kinds of core: the workers of {_names(arms)} go at the slowest one's pace" if arms else ""
+
+
+def _numa_nodes(runs: Sequence[Run]) -> str:
+    """Ranks of one machine on several of its NUMA nodes."""
+    nodes = {run.arm: sorted({node for _, node in _of_nodes(run, lambda p: p.numa_node) if node is not None})
+             for run in runs}  # fmt: skip
+    arms = [arm for arm, numbers in nodes.items() if len(numbers) > 1]
+    if not arms:
+        return ""
+    return f"The workers of {_names(arms)} are on NUMA nodes {_names(map(str, nodes[arms[0]]))} of their machine"
+
+
+def _different_systems(runs: Sequence[Run]) -> str:
+    """Kernels and numbers of CPUs: the models are told by themselves, and C libraries must be equal."""
+    kernels = {worker.software.kernel for run in runs for worker in run.result.workers}
+    cpus = {str(run.result.provenance.cpus_allowed) for run in runs}
+    kinds = (("kernels", kernels), ("CPUs", cpus))
+    differences = [f"{what} {_names(values)}" for what, values in kinds if len(values) > 1]
+    return f"The runs saw different systems: {'; '.join(differences)}" if differences else ""
+
+
+def _places(run: Run) -> list[Cpu]:
+    return [place for worker in run.result.workers for place in worker.cpus or ()]
+
+
+def _of_nodes(run: Run, read: Callable[[Cpu], T]) -> set[tuple[str, T]]:
+    """Return `read` of each CPU of a run's ranks, with the CPU's machine."""
+    return {(worker.node, read(place)) for worker in run.result.workers for place in worker.cpus or ()}
+
+
+def _cores(arms: Iterable[tuple[int, int]]) -> str:
+    return f"{max(cpus for cpus, _ in arms)} cores"
+
+
+def _names(names: Iterable[str]) -> str:
+    *first, last = sorted(set(names))
+    return f"{', '.join(first)} and {last}" if first else last

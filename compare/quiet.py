@@ -1,4 +1,4 @@
-"""Finds what other programs and a virtual machine's host took from the runs. Pure.
+"""Finds what others took while runs went on: other programs, a virtual machine's host, idle Ray pods. Pure.
 
 A load beside a measurement is no noise: it meets the arms that need all CPUs more than those that need one. Nothing is
 corrected by it, and no run is dropped: it is said, and the check `machineQuiet` is *not known* then. The rule, and why
@@ -8,10 +8,17 @@ a rank's own waiting is no proof of others: docs/adr/0005-fairness.md.
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
 
-from compare.intervals import ratio_interval
-from compare.measurement import Run
-from training.contract.result import MACHINE, NOTICEABLE_CPUS, TRAINING_WAIT, CpuWait, MachineUse, Worker
+from compare.intervals import ratio_interval, spread
+from compare.measurement import Measurement, Run
+from compare.run_numbers import kept_from
+from compare.schema import Spread
+from compare.value import Check, Missing, Summary
+from training.contract.arms import ARMS
+from training.contract.result import NOTICEABLE_CPUS, MachineUse
 
 MOST_WAITED = 0.05
 """Of a run's CPU time: the margin of *no measurable difference*."""
@@ -20,82 +27,57 @@ LEAST_DIFFERENCE = 0.01
 MOST_UNEVEN = 0.2
 """Runs of one arm have the same work to do: the CPUs that they had differ by less, or something else had them."""
 
-NOT_SAID = "its result does not say it"
+BETWEEN_SECONDS = 30.0
+"""Most that an arm takes in a measurement beside its wall seconds: its pod, and reading its result."""
+CLOCKS_SECONDS = 2.0
+"""How far the clocks of a cluster's nodes may be apart; a run's start is kept in whole seconds."""
+
+NO_RAY_PODS = "no Ray pods run beside the other arms"
+ONE_RAY_RUN = "it is read between two Ray runs: set repeats 2"
+"""Why there is none on this machine, and with one repeat: nothing that a reader has to be told."""
 
 
-def check(repeats: Sequence[Mapping[str, Run]], subject: str | None) -> tuple[bool | None, str]:
+@dataclass(frozen=True)
+class Quiet:
+    """What others took of the machines while the runs went on."""
+
+    check: Check
     """`machineQuiet`: never false, since nothing says what the runs would have been without."""
-    runs = [run for repeat in repeats for run in repeat.values()]
-    kept = {run.name: kept_from(run) for run in runs}
-    unknown = next((run for run in runs if kept[run.name] is None), None)
+    remarks: Mapping[str, str]
+    """Of the verdict, by name; "" if one does not apply."""
+    idle_ray_cpus: Summary[Spread]
+    """CPUs that all Ray pods together took between two Ray runs, while the other arms ran; each value is a gap's."""
+
+
+def observe(measurement: Measurement) -> Quiet:
+    """Return what the runs' own readings say of it."""
+    runs = measurement.runs
+    return Quiet(
+        check=_check(measurement.repeats, measurement.subject),
+        remarks={
+            "otherPrograms": _taken(runs, "Other programs took", lambda use: use.other_cpus),
+            "stolen": _taken(runs, "The host of this virtual machine took", lambda use: use.stolen_cpus),
+            "unevenCpus": _uneven(runs),
+        },
+        idle_ray_cpus=_idle_ray_cpus(measurement),
+    )
+
+
+def _check(repeats: Sequence[Mapping[str, Run]], subject: str | None) -> Check:
+    if not repeats:
+        return Check(None, "nothing ran")
+    kept = [(run, kept_from(run)) for repeat in repeats for run in repeat.values()]
+    unknown = next((share.reason for _, share in kept if isinstance(share, Missing)), "")
     if unknown:
-        return None, _why_unknown(unknown)
-    worst = max(runs, key=lambda run: kept[run.name] or 0.0)
-    if (share := kept[worst.name] or 0.0) > MOST_WAITED:
+        return Check(None, unknown)
+    share, worst = max(((share, run) for run, share in kept if not isinstance(share, Missing)), key=itemgetter(0))
+    if share > MOST_WAITED:
         waited = f"{worst.name} waited {share:.2f} s for a CPU for each second that it had one"
-        return None, waited + _while(worst.result.machine)
-    others = [arm for arm in (repeats[0] if repeats else ()) if arm != subject]
-    different = [text for arm in others if subject and (text := _different(repeats, arm, subject))]
-    return (None, different[0]) if different else (True, "")
-
-
-def remarks(runs: Sequence[Run]) -> dict[str, str]:
-    """Return the remarks of the verdict, by name; "" if one does not apply."""
-    return {
-        "otherPrograms": _taken(runs, "Other programs took", lambda use: use.other_cpus),
-        "stolen": _taken(runs, "The host of this virtual machine took", lambda use: use.stolen_cpus),
-        "unevenCpus": _uneven(runs),
-    }
-
-
-def other_cpus(run: Run) -> float | None:
-    """CPUs that other programs took while it ran."""
-    return run.result.machine.other_cpus if run.result.machine else None
-
-
-def waited_share(run: Run) -> float | None:
-    """Seconds of waiting for a CPU for each second with one, over the training and all ranks: for whomever."""
-    waits = _waits(run)
-    had = sum(wait.cpu_seconds for wait in waits or ())
-    return sum(wait.waited_seconds for wait in waits or ()) / had if had > 0 else None
-
-
-def kept_from(run: Run) -> float | None:
-    """CPU seconds that others may have kept from its ranks, for each that these had; None where that is not known.
-
-    A rank waits for its siblings, too: for others at most as long as they had the CPUs. In a pod nobody tells what
-    others had: there it is all waiting but for the pod's own quota, where anything of the pod waited at all.
-    """
-    waits, use = _waits(run), run.result.machine
-    had = sum(wait.cpu_seconds for wait in waits or ())
-    if not waits or had <= 0:
-        return None
-    if use is None:
-        if not all(worker.pod for worker in run.result.workers):
-            return None
-        return sum(_in_pod(wait, worker) for wait, worker in zip(waits, run.result.workers, strict=True)) / had
-    seconds = max(wait.seconds for wait in waits)
-    for_others = min(sum(wait.waited_seconds for wait in waits), use.other_cpus * seconds)
-    return (for_others + use.stolen_cpus * seconds) / had
-
-
-def _waits(run: Run) -> list[CpuWait] | None:
-    """Return the CPU waits of all ranks during training; None if one is not known."""
-    waits = [worker.training_wait for worker in run.result.workers]
-    known = [wait for wait in waits if wait]
-    return known if known and len(known) == len(waits) else None
-
-
-def _in_pod(wait: CpuWait, worker: Worker) -> float:
-    most = wait.waited_seconds if wait.pressure_seconds is None else min(wait.waited_seconds, wait.pressure_seconds)
-    return max(0.0, most - (worker.throttled_seconds or 0.0))
-
-
-def _why_unknown(run: Run) -> str:
-    known = run.result.reasons
-    if _waits(run) is None:
-        return f"how long {run.name} waited for a CPU is not known: {known.get(TRAINING_WAIT, NOT_SAID)}"
-    return f"what others took while {run.name} ran is not known: {known.get(MACHINE, NOT_SAID)}"
+        return Check(None, waited + _while(worst.result.machine))
+    shares = {run.name: share for run, share in kept if not isinstance(share, Missing)}
+    others = [arm for arm in repeats[0] if arm != subject]
+    different = [text for arm in others if subject and (text := _different(repeats, arm, subject, shares))]
+    return Check(None, different[0]) if different else Check(True, "")
 
 
 def _while(use: MachineUse | None) -> str:
@@ -106,7 +88,7 @@ def _while(use: MachineUse | None) -> str:
     return f" while the host took {use.stolen_cpus:.1f} of {use.cpus} CPUs"
 
 
-def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str) -> str:
+def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kept: Mapping[str, float]) -> str:
     """Return a remark if others took more from one of two arms, by more than the width of their ratio's interval.
 
     Where others are known to have had something: an arm that waits for its own siblings differs by itself.
@@ -115,7 +97,7 @@ def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str) -> 
     uses = [run.result.machine for runs in pairs for run in runs]
     if not any(use and use.other_cpus + use.stolen_cpus > NOTICEABLE_CPUS for use in uses):
         return ""
-    means = [statistics.fmean(kept_from(run) or 0.0 for run in runs) for runs in zip(*pairs, strict=True)]
+    means = [statistics.fmean(kept[run.name] for run in runs) for runs in zip(*pairs, strict=True)]
     seconds = [(first.result.seconds.train, second.result.seconds.train) for first, second in pairs]
     interval = ratio_interval([first / second for first, second in seconds if first and second])
     if interval is None:
@@ -156,3 +138,44 @@ def _uneven(runs: Sequence[Run]) -> str:
         if max(cpus) - min(cpus) > MOST_UNEVEN * max(cpus)
     ]
     return f"Runs of one arm differ in the CPUs that a rank used: {', '.join(ranges)}" if ranges else ""
+
+
+def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
+    """From the last reading of a Ray run to the first of the next; the warning says why a gap gives no value."""
+    rays = measurement.of(measurement.subject)
+    if measurement.context.target == "local" or not rays:
+        return Summary(Missing(NO_RAY_PODS))
+    others = [run for run in measurement.runs if ARMS[run.arm].start != "ray"]
+    rates = [rate for before, after in pairwise(rays) if (rate := _idle_rate(before, after, others)) is not None]
+    warning = ""
+    if not all(_readings(run, last=True) for run in rays):
+        warning = "the CPU time of the Ray pods could not be read"
+    elif len(rays) == 1:
+        warning = ONE_RAY_RUN
+    elif len(rates) < len(rays) - 1:
+        warning = "between two Ray runs more than the other arms ran, or the Ray pods were replaced"
+    return Summary(spread(rates), warning) if rates else Summary(Missing(warning))
+
+
+def _idle_rate(before: Run, after: Run, others: Sequence[Run]) -> float | None:
+    """CPUs of all Ray pods from one Ray run to the next; None where more than other arms' runs was between."""
+    ends, starts = _readings(before, last=True), _readings(after, last=False)
+    if not ends or ends.keys() != starts.keys():
+        return None
+    ended, began = max(at for at, _ in ends.values()), max(at for at, _ in starts.values())
+    between = [run for run in others if ended - CLOCKS_SECONDS <= run.started <= began]
+    most = sum(run.result.seconds.wall + BETWEEN_SECONDS for run in between)
+    used = {pod: starts[pod][1] - seconds for pod, (_, seconds) in ends.items()}
+    if began - ended > most or min(used.values()) < 0:
+        return None  # a run that was given up, or a pause; a container that began again
+    return sum(seconds / (starts[pod][0] - ends[pod][0]) for pod, seconds in used.items())
+
+
+def _readings(ray: Run, *, last: bool) -> dict[str, tuple[float, float]]:
+    """Return when each Ray pod's CPU time was read, and the seconds; empty if one is not known."""
+    head, workers = ray.result.ray_head, ray.result.workers
+    read = {worker.pod or "": worker.container_cpu for worker in workers}
+    if head is None or not all(read.values()):
+        return {}
+    read[head.pod] = head.container_cpu
+    return {pod: (both[-1 if last else 0][0], both[-1 if last else 0][1]) for pod, both in read.items() if both}

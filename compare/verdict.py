@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compare.answer import DECIDES, Contest, epochs_to_win, repeats_to_decide
-from compare.claims import WORDS
-from compare.compared import inverse, sides
-from compare.fairness import Check
+from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide
+from compare.curve import Curve
+from compare.fairness import Fairness
 from compare.intervals import ENOUGH_TO_ESTIMATE
-from compare.measurement import Measurement, why_absent
-from compare.projection import doubt_of
+from compare.measurement import NO_REPEAT, Measurement
 from compare.qualifiers import ACCURACY_POINTS
-from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread, WorkersCurve
+from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread
+from compare.value import Missing, Summary
+from compare.words import factor, inverse, sides
 from training.contract.arms import ARMS, NATIVE, WIDE
 
 DETAILS = (
@@ -29,38 +29,59 @@ WORTH_SAYING = 1.1
 """A predicted speedup is said where it is so many times what the model gives for today's workers."""
 
 
+@dataclass(frozen=True)
+class MeasuredArm:
+    """What the runs of one arm say."""
+
+    summary: ArmSummary
+    missing: Mapping[str, Missing]
+    """Why parts of it are null, by name."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """The findings that a verdict is made of."""
+    """What was found of a measurement; what could not be found says why."""
 
     measurement: Measurement
-    answer: Answer
+    fairness: Fairness
     claim: Claim | None
     """None if the arms are not comparable."""
     claim_lacks: str
+    answer: Answer
     contests: Mapping[str, Contest]
     """By the arm of the alternative."""
-    ratios: dict[str, Estimate | None]
-    arms: dict[str, ArmSummary]
-    checks: Mapping[str, Check]
+    break_even_epochs: int | Missing
+    arms: Mapping[str, MeasuredArm]
+    ratios: Mapping[str, Summary[Estimate]]
+    idle_ray_cpus: Summary[Spread]
+    projection: Projection | Missing
+    workers_curve: Curve | Missing
     qualifiers: Mapping[str, str]
-    idle_ray_cpus: Spread | None
-    projection: Projection | None
-    workers_curve: WorkersCurve | None
+
+    def ratio(self, name: str) -> Estimate | None:
+        """Return the ratio of this name, where it is known."""
+        value = self.ratios[name].value if name in self.ratios else None
+        return value if isinstance(value, Estimate) else None
+
+    def median(self, arm: str, measure: str) -> float | None:
+        """Return the median of an arm's measure, where it is known."""
+        return self.arms[arm].summary.median(measure) if arm in self.arms else None
 
 
 def first_words(answer: Answer, contests: Sequence[Contest], measurement: Measurement) -> str:
     """Return the answer in words: `Worth it from 12 epochs on`."""
-    return f"{answer} {measurement.passes(epochs_to_win(contests) or 0)} on" if answer == "Worth it from" else answer
+    epochs = epochs_to_win(contests)
+    if answer != "Worth it from" or isinstance(epochs, Missing):
+        return answer
+    return f"{answer} {measurement.passes(epochs)} on"
 
 
 def verdict(findings: Findings) -> str:
     """The text that is read first: a paragraph of some eight lines where nothing is unusual."""
     first = first_words(findings.answer, list(findings.contests.values()), findings.measurement)
     if findings.answer == "Not comparable":
-        failed = "; ".join(
-            f"{name} failed: {why}" for name, (passed, why) in findings.checks.items() if passed is False
-        )
+        checks = findings.fairness.checks
+        failed = "; ".join(f"{name} failed: {checks[name].why}" for name in findings.fairness.failed)
         return f"{first}: {failed}. No ratio is given, because the arms did not do the same work."
     qualifiers = [f"{text}." for name, text in findings.qualifiers.items() if name not in DETAILS]
     parts = [f"{first}: {_reason(findings)}.", _claim(findings), _whats_next(findings), _time(findings), *qualifiers]
@@ -76,25 +97,18 @@ def details(findings: Findings) -> dict[str, str]:
         "native": _over_native(findings),
         "curve": _curve(findings.workers_curve),
         "model": _model(findings),
-        "accuracyGap": _accuracy(findings.ratios.get("accuracyGap")),
+        "accuracyGap": _accuracy(findings.ratio("accuracyGap")),
         "wide": _not_measured(findings),
     }
     return {name: text for name, text in texts.items() if text}
 
 
-def factor(value: Estimate, label: str = "") -> str:
-    """A ratio with its interval, where it has one: 1.87× (1.85× to 1.90×)."""
-    if value.lower is None or value.upper is None:
-        return f"{value.median:.2f}×"
-    return f"{value.median:.2f}× ({label}{value.lower:.2f}× to {value.upper:.2f}×)"
-
-
 def _reason(findings: Findings) -> str:
     """Return what was compared, over how many epochs, and with what confidence."""
     measurement = findings.measurement
-    known = [(each.now, each.against) for each in findings.contests.values() if each.now]
+    known = [(each.now, each.against) for each in findings.contests.values() if isinstance(each.now, Estimate)]
     if not measurement.repeats or not known:
-        return "no repeat has a run of every arm" if not measurement.repeats else "no time was measured"
+        return NO_REPEAT if not measurement.repeats else "no time was measured"
     if findings.claim not in DECIDES:
         return _as_written(findings)
     if findings.claim == "same result" and measurement.target:
@@ -109,7 +123,7 @@ def _as_written(findings: Findings) -> str:
     """Return the time and the throughput of runs that are not known to have done the same."""
     measurement = findings.measurement
     arms = [measurement.subject or "", *findings.contests]
-    seconds = {name: findings.arms[name].median("wallSeconds") for name in arms}
+    seconds = {name: findings.median(name, "wallSeconds") for name in arms}
     took = " and ".join(
         f"{ARMS[name].words(measurement.recipe)} takes {value:.1f} s"
         for name, value in seconds.items()
@@ -118,7 +132,7 @@ def _as_written(findings: Findings) -> str:
     rates = [
         f"{factor(ratio)} as many {measurement.unit} a second as {findings.contests[name].against}"
         for name, key in (("baseline", "throughputRatio"), ("wide", "wideThroughputRatio"))
-        if name in findings.contests and (ratio := findings.ratios.get(key))
+        if name in findings.contests and (ratio := findings.ratio(key))
     ]
     text = f"it is not known whether the arms did the same work. Whatever they did, from start to result {took}"
     text += _in_repeats(measurement)
@@ -149,17 +163,17 @@ def _subject(measurement: Measurement) -> str:
 def _claim(findings: Findings) -> str:
     if findings.claim is None or findings.claim == "same work":
         return ""
-    return f"{WORDS[findings.claim]}: {findings.claim_lacks}."
+    return f"{CLAIM_WORDS[findings.claim]}: {findings.claim_lacks}."
 
 
 def _an_epoch(findings: Findings) -> str:
-    known = [(each.per_epoch, each.against) for each in findings.contests.values() if each.per_epoch]
+    contests = findings.contests
+    known = [(each.per_epoch, each.against) for each in contests.values() if isinstance(each.per_epoch, Estimate)]
     if known:
         return f"Without start-up, one epoch of Ray {sides(known)}"
     # What follows an epoch's steps was not seen.
     steps = {"baseline": "speedup", "wide": "wideSpeedup"}
-    contests = findings.contests.items()
-    ratios = [(findings.ratios.get(steps.get(name, "")), contest.against) for name, contest in contests]
+    ratios = [(findings.ratio(steps.get(name, "")), contest.against) for name, contest in contests.items()]
     known = [(ratio, against) for ratio, against in ratios if ratio]
     return f"Without start-up, a step of Ray {sides(known)}" if known else ""
 
@@ -169,7 +183,7 @@ def _whats_next(findings: Findings) -> str:
     if findings.answer != "Not worth it here":
         return ""
     slower = [(each.per_epoch, each.against) for each in findings.contests.values() if each.longer_cannot_win]
-    slower_epochs = [(per_epoch, against) for per_epoch, against in slower if per_epoch]
+    slower_epochs = [(per_epoch, against) for per_epoch, against in slower if isinstance(per_epoch, Estimate)]
     if slower_epochs:
         return f"Longer training does not change that: without start-up, one epoch of Ray {sides(slower_epochs)}."
     epochs = getattr(findings.measurement.recipe, "epochs", 0)
@@ -180,28 +194,28 @@ def _whats_next(findings: Findings) -> str:
 
 def _time(findings: Findings) -> str:
     """Return how much of the subject's time is start-up, and how much of each alternative's."""
-    ray = findings.arms.get(findings.measurement.subject or "")
-    whole, start = (ray.median(name) if ray else None for name in ("wallSeconds", "startupSeconds"))
+    subject = findings.measurement.subject or ""
+    whole, start = (findings.median(subject, name) for name in ("wallSeconds", "startupSeconds"))
     if whole is None or start is None:
         return ""
     others = []
     for name, contest in findings.contests.items():
-        before, total = (findings.arms[name].median(key) or 0.0 for key in ("startupSeconds", "wallSeconds"))
+        before, total = (findings.median(name, key) or 0.0 for key in ("startupSeconds", "wallSeconds"))
         others.append(f"{contest.against} {before:.1f} of {total:.1f}")
     return f"Ray spends {start:.1f} of its {whole:.1f} s starting" + "".join(f", {text}" for text in others) + "."
 
 
 def _over_native(findings: Findings) -> str:
-    overhead = findings.ratios.get("rayOverhead")
+    overhead = findings.ratio("rayOverhead")
     if overhead is None:
         return ""
     native = NATIVE.words(findings.measurement.recipe)
     return f"Without start-up, a step of Ray {sides([(inverse(overhead), native)])}"
 
 
-def _curve(curve: WorkersCurve | None) -> str:
+def _curve(curve: Curve | Missing) -> str:
     """Return the measured gains of more workers, and from how many on they do not pay."""
-    if curve is None:
+    if isinstance(curve, Missing):
         return ""
     gains = [
         f"{point.workers} workers are {factor(point.gain)} as fast as {before.workers}"
@@ -209,21 +223,21 @@ def _curve(curve: WorkersCurve | None) -> str:
         if point.gain
     ]
     text = f"From start to result, {' and '.join(gains)}" if gains else ""
-    if text and curve.stops_paying_at is not None:
+    if text and not isinstance(curve.stops_paying_at, Missing):
         text += f", so the gain of {curve.stops_paying_at} is not certain any more"
     number = curve.costs_more_from
-    dearer = f"Beyond {number}, one more costs more than it saves, with 95 % confidence" if number else ""
-    return ". ".join(part for part in (text, dearer) if part)
+    dearer = f"Beyond {number}, one more costs more than it saves, with 95 % confidence"
+    return ". ".join(part for part in (text, "" if isinstance(number, Missing) else dearer) if part)
 
 
 def _model(findings: Findings) -> str:
     """Return the projection for more workers, if it adds to what was measured."""
     model = findings.projection
-    if model is None:
+    if isinstance(model, Missing):
         return ""
     link = model.links[0]
     today = link.speedup.get(str(model.workers), 1.0)
-    doubt = doubt_of(findings.checks.get("machineQuiet", (None, ""))[0], findings.qualifiers)
+    doubt = doubt_of(findings.fairness.checks["machineQuiet"].passed, findings.qualifiers)
     estimate = f"Estimate, {doubt}" if doubt else "Estimate, not measured"
     if link.best_workers <= model.workers or link.best_speedup < WORTH_SAYING * today:
         return f"{estimate}: more than {model.workers} workers would gain less than 10 % here"
@@ -231,6 +245,13 @@ def _model(findings: Findings) -> str:
         f"{estimate}: {link.best_workers} workers, each with CPUs of its own, would train "
         f"{link.best_speedup:.1f} times as fast as one process, before what Ray adds"
     )
+
+
+def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:
+    """Return why a projection may be far off: its runs were, or may have been, disturbed; "" if they were not."""
+    if {"otherPrograms", "stolen"} & qualifiers.keys():
+        return "from runs that other programs disturbed, so it may be far off"
+    return "" if machine_quiet else "from runs of a machine that may not have been quiet, so it may be far off"
 
 
 def _accuracy(gap: Estimate | None) -> str:
@@ -244,5 +265,5 @@ def _not_measured(findings: Findings) -> str:
     measurement = findings.measurement
     if WIDE.name in measurement.arms or not measurement.repeats or measurement.recipe.workers == 1:
         return ""
-    why = why_absent(WIDE.name, measurement.context)
+    why = measurement.absent[WIDE.name]
     return f"A bigger single process ({WIDE.words(measurement.recipe)}) was not measured: {why}"

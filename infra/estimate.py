@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from compare.duration import duration
+from compare.words import duration
 from infra.settings.settings import Settings
 from training.contract.arms import RAY
 from training.contract.recipe import Recipe

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import pulumi
 
-from compare import scalars
-from compare.comparison import compare
+from compare.comparison import compare, scalar_names, scalars
 from compare.measurement import Context, Prices, Run
 from infra.plan import RunPlan, Site
 from infra.settings.settings import Settings
@@ -32,14 +31,14 @@ def comparison(
     """Return the stack's outputs by name. A scalar that was not measured is None, which Pulumi omits from the stack's
     outputs."""
     measured = pulumi.Output.all(**ground.results).apply(partial(compare_results, context_of(settings, site), plans))
-    return {**{name: measured[name] for name in (*scalars.names(), "comparison")}, **ground.outputs}
+    return {**{name: measured[name] for name in (*scalar_names(), "comparison")}, **ground.outputs}
 
 
 def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str]) -> dict[str, Any]:
     """Return every output's value; `results` are the runs' summaries as JSON, by run name."""
     runs = [Run.from_summary(plan.name, plan.repeat, json.loads(results[plan.name])) for plan in plans]
     compared = compare(runs, context)
-    return {**scalars.scalars(compared), "comparison": compared.to_json()}
+    return {**scalars(compared), "comparison": compared.to_json()}
 
 
 def context_of(settings: Settings, site: Site) -> Context:

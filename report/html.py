@@ -12,9 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from compare import measures
-from compare.compared import compared
 from compare.in_short import RATIOS, in_short, machine_in_short
 from compare.schema import Comparison
+from compare.words import compared
 from report import curve, words
 from report.commands import settings_text
 from report.figures import figure, is_shown

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from compare import measures
-from compare.clock import seconds_to_score
-from compare.measurement import CompareError, best_score
-from compare.ratios import spread
+from compare.intervals import spread
+from compare.measurement import CompareError, best_score, seconds_to_score
 from compare.schema import Comparison, Estimate, Spread
 from report.errors import PublishError
 from report.figures import MISSING, figure, unit

@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Sequence
 
 from compare import measures
+from compare.comparison import OF_CURVE
 from compare.curve import NOT_ASKED
-from compare.idle import NO_RAY_PODS, ONE_RAY_RUN
-from compare.scalars import OF_CURVE
+from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
 from report import curve, words
 from report.figures import MISSING, figure, is_shown

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from compare.clock import whole_seconds
+from compare.run_numbers import whole_seconds
 from compare.schema import Comparison, Estimate, RunLink
 from report import links
 from report.mlflow_client import Tracked, TrackedRun

@@ -1,9 +1,8 @@
 """The words that the table and the page share: break-even, the projection, the verdict's details. Pure."""
 
-from compare.clock import MOST_EPOCHS
-from compare.projection import doubt_of
+from compare.answer import MOST_EPOCHS
 from compare.schema import BreakEven, Comparison, Link
-from compare.verdict import DETAILS
+from compare.verdict import DETAILS, doubt_of
 from training.contract.arms import counted
 
 NOT_KNOWN = "not known"

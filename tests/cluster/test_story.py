@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compare.idle import ONE_RAY_RUN
+from compare.quiet import ONE_RAY_RUN
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.manifests.network import OURS

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from compare import quiet
-from compare.measurement import Run
+from compare.measurement import Run, of_repeats
+from compare.run_numbers import other_cpus
+from tests.unit.results import make_context
 from training.contract import provenance, result
 from training.contract.progress import read_new
 
@@ -56,6 +58,11 @@ def measured(folder: Path, how: str) -> Run:
     return Run("baseline-1", 1, result.read(path))
 
 
+def observed(run: Run) -> quiet.Quiet:
+    """What others took while it went on."""
+    return quiet.observe(of_repeats([{"baseline": run}], make_context(arms=("baseline",))))
+
+
 def test_a_program_that_takes_the_run_s_cpu_is_named(tmp_path: Path) -> None:
     """While it goes on, in its result, in the verdict, and by a check that does not pass."""
     cpus = provenance.allowed_cpus()
@@ -66,13 +73,14 @@ def test_a_program_that_takes_the_run_s_cpu_is_named(tmp_path: Path) -> None:
         for spinner in spinners:
             spinner.kill()
             spinner.wait()
-    passed, why = quiet.check([{"baseline": run}], None)
+    others = observed(run)
+    passed, why = others.check
     said = [event["text"] for event in read_new(tmp_path / "progress.jsonl", 0)[0] if event["event"] == "note"]
 
     assert None is passed
     assert "baseline-1" in why
-    assert "baseline-1" in quiet.remarks([run])["otherPrograms"]
-    assert (quiet.other_cpus(run) or 0.0) > 0.2 * len(cpus)
+    assert "baseline-1" in others.remarks["otherPrograms"]
+    assert (other_cpus(run) or 0.0) > 0.2 * len(cpus)
     assert any("other programs take" in text for text in said)
 
 
@@ -81,8 +89,9 @@ def test_a_run_that_had_the_machine_to_itself_passes(tmp_path: Path) -> None:
     run = measured(tmp_path, "quiet")
     (wait,) = [worker.training_wait for worker in run.result.workers]
 
-    assert (True, "") == quiet.check([{"baseline": run}], None)
-    assert {""} == set(quiet.remarks([run]).values())
+    others = observed(run)
+    assert (True, "") == others.check
+    assert {""} == set(others.remarks.values())
     assert run.result.machine is not None
     assert run.result.machine.other_cpu_seconds == pytest.approx(0, abs=1e-9)
     assert wait is not None

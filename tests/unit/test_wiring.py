@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from compare import scalars
+from compare.comparison import scalar_names
 from tests.golden import Wording
 from tests.stacks import OF_BUCKETS, STACKS, environment_of, given
 from tests.unit.program_recorder import SERVE
@@ -100,7 +100,7 @@ def test_local_exports_the_comparison_and_its_numbers() -> None:
     """Nothing else: the dashboard's and the kubeconfig's outputs are a cluster's."""
     exports = record("local")["exports"]
 
-    assert {*scalars.names(), "comparison"} == set(exports)
+    assert {*scalar_names(), "comparison"} == set(exports)
     speedup = json.loads(exports["comparison"])["ratios"]["speedup"]
     assert speedup["median"] == exports["speedup"]
     assert 4 == speedup["n"]

@@ -10,7 +10,8 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from compare import measures, scalars, schema
+from compare import measures, schema
+from compare.comparison import OF_CURVE, OF_RAY
 from compare.measures import Measure, Ratio
 from training.contract.arms import ARMS
 from training.contract.codec import write_whole
@@ -34,8 +35,8 @@ accuracies are fractions, and gaps are percentage points. [The glossary](glossar
 """
 _ANSWERS = ("answer", "verdict", "claim", "break_even_epochs")
 _MORE = f"""\
-| {", ".join(f"`{name}`" for name in scalars.OF_CURVE)} | of a [workers' curve](#workerscurve) |
-| {", ".join(f"`{name}`" for name in scalars.OF_RAY)} | of a Ray run |
+| {", ".join(f"`{name}`" for name in OF_CURVE)} | of a [workers' curve](#workerscurve) |
+| {", ".join(f"`{name}`" for name in OF_RAY)} | of a Ray run |
 | `dashboardUrl`, `dashboardTokenCommand`, `kubeconfigPath` | of a stack on a cluster: how to reach it |
 """
 _TITLES: tuple[tuple[str, type], ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from compare.duration import duration
+from compare.words import duration
 from tools.stack.update import Update, side_of
 
 BETWEEN_SECONDS = 2.0

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compare import claims
-from compare.duration import duration
+from compare.answer import CLAIM_WORDS, strongest
 from compare.schema import Claim
+from compare.words import duration
 from report.text_table import columns
 from tools.tryout.run_arm import Outcome
 from training.workloads.script import same_work
@@ -84,7 +84,7 @@ def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
     wrong += [words for value, words in known if value is False]
     unknown = [words for value, words in known if value is None]
     seen = complete and bool(facts)
-    claim = claims.strongest(steps=seen, same_work=False if wrong else None if unknown or not seen else True)
+    claim = strongest(steps=seen, same_work=False if wrong else None if unknown or not seen else True)
     return Verdict(claim, tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(unknown)))
 
 
@@ -119,7 +119,7 @@ def claim(reached: Verdict) -> str:
         return f"{line}: everything may be said, with efficiency and a verdict"
     needed = "B needs a metric that reaches a target in every arm"
     raised = "; ".join(reached.unknown) or "not every arm trained"
-    return f"{line}. {claims.WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}\n{needed}"
+    return f"{line}. {CLAIM_WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}\n{needed}"
 
 
 def no_claim(failed: Sequence[str], outcomes: Mapping[str, Outcome]) -> str:

@@ -2,8 +2,11 @@
 
 import pytest
 
-from compare.clock import MOST_EPOCHS, Clock, break_even, clock_of, ratios_at, ratios_per_epoch
+from compare.answer import MOST_EPOCHS, ONE_EPOCH, Pair, break_even, ratios_at, ratios_per_epoch
 from compare.intervals import ratio_interval
+from compare.run_numbers import Clock, clock_of
+from compare.schema import BreakEven
+from compare.value import Missing
 from tests.unit.results import make_recipe, make_result
 from training.contract.result import TrainingResult
 
@@ -13,12 +16,19 @@ def clocks(*parts: tuple[float, float]) -> list[Clock]:
     return [Clock(8, fixed + 8 * per_epoch, per_epoch) for fixed, per_epoch in parts]
 
 
+def known_break_even(pairs: list[Pair]) -> BreakEven:
+    """Where clocks meet of which an epoch was timed."""
+    meets = break_even(pairs)
+    assert isinstance(meets, BreakEven)
+    return meets
+
+
 def test_a_clock_has_the_runs_own_phases() -> None:
     """20 steps of 0.053 s, 0.2 s of validation and a third of the reports an epoch; the rest is fixed."""
     clock = clock_of(make_result("ray"))
 
     assert clock.per_epoch == pytest.approx(20 * 0.053 + 0.2 + 0.05 / 3)
-    assert clock.fixed == pytest.approx(make_result("ray").seconds.wall - 3 * (clock.per_epoch or 0))
+    assert clock.at(4) == pytest.approx(make_result("ray").seconds.wall + (clock.per_epoch or 0))
     assert clock.at(3) == make_result("ray").seconds.wall
 
 
@@ -28,15 +38,14 @@ def test_without_timed_steps_only_what_was_trained_is_known() -> None:
 
     assert clock.at(3) == make_result("ray").seconds.wall
     assert clock.at(4) is None
-    assert break_even([(clock, clock)]) is None
+    assert break_even([(clock, clock)]) == Missing(ONE_EPOCH)
 
 
 def test_clocks_meet_where_the_saved_seconds_have_paid_for_the_start() -> None:
     """10 s more at the start and 0.4 s saved an epoch: ahead from the 26th on, in every repeat."""
     pairs = list(zip(clocks((5, 2.0), (5, 2.0)), clocks((15, 1.6), (15, 1.6)), strict=True))
-    meets = break_even(pairs)
+    meets = known_break_even(pairs)
 
-    assert meets is not None
     assert (meets.possibly, meets.probably, meets.surely) == (26, 26, 26)
     assert ratios_at(pairs, 25) == pytest.approx([1.0, 1.0])
 
@@ -44,9 +53,8 @@ def test_clocks_meet_where_the_saved_seconds_have_paid_for_the_start() -> None:
 def test_surely_is_by_the_lower_end_and_possibly_by_the_upper() -> None:
     """Repeats that differ widen it: the interval of R lies above 1 from `surely` on, and not one epoch before."""
     pairs = list(zip(clocks((5, 2.0), (5, 2.1), (6, 2.0), (5, 1.95)), clocks((15, 1.6), (14, 1.5)) * 2, strict=True))
-    meets = break_even(pairs)
+    meets = known_break_even(pairs)
 
-    assert meets is not None
     assert meets.possibly is not None
     assert meets.probably is not None
     assert meets.surely is not None
@@ -62,18 +70,16 @@ def test_surely_is_by_the_lower_end_and_possibly_by_the_upper() -> None:
 )
 def test_who_is_ahead_at_first_or_never(subject: tuple[float, float], expected: int | None) -> None:
     """Slower an epoch never stays ahead, whoever starts sooner; 100,000 epochs are none that anybody trains."""
-    meets = break_even(list(zip(clocks((5, 2.0), (5, 2.0)), clocks(subject, subject), strict=True)))
+    meets = known_break_even(list(zip(clocks((5, 2.0), (5, 2.0)), clocks(subject, subject), strict=True)))
 
-    assert meets is not None
     assert meets.surely == expected
     assert MOST_EPOCHS == 10_000
 
 
 def test_one_repeat_is_only_probable() -> None:
     """It has no interval."""
-    meets = break_even([(clocks((5, 2.0))[0], clocks((15, 1.6))[0])])
+    meets = known_break_even([(clocks((5, 2.0))[0], clocks((15, 1.6))[0])])
 
-    assert meets is not None
     assert (meets.possibly, meets.probably, meets.surely) == (None, 26, None)
     assert ratios_per_epoch([(clocks((5, 2.0))[0], clocks((15, 1.6))[0])]) == pytest.approx([1.25])
 
@@ -128,9 +134,8 @@ def test_where_clocks_meet_does_not_depend_on_how_long_was_trained(trained: int,
     one = [script_like(trained, 10.0, of_one, 4.0 * each) for each in noise]
     ray = [script_like(trained, 6.0, of_ray, 20.0, each) for each in noise]
     generated = [((4.0 * n, 10.0 + of_one), (n * 20.0, n * (6.0 + of_ray))) for n in noise]
-    meets = break_even([(clock_of(first), clock_of(second)) for first, second in zip(one, ray, strict=True)])
+    meets = known_break_even([(clock_of(first), clock_of(second)) for first, second in zip(one, ray, strict=True)])
 
-    assert meets is not None
     assert by_brute_force(generated, 600) == meets.surely
 
 
@@ -141,4 +146,4 @@ def test_one_epoch_says_nothing_of_what_follows_its_steps() -> None:
     assert clock_of(ray).per_epoch is None
     assert clock_of(ray).at(1) == ray.seconds.wall
     assert clock_of(ray).at(2) is None
-    assert break_even([(clock_of(one), clock_of(ray))]) is None
+    assert break_even([(clock_of(one), clock_of(ray))]) == Missing(ONE_EPOCH)

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from compare.clock import clock_of
-from compare.comparison import compare
+from compare.comparison import compare, scalars
 from compare.measurement import CompareError, Context, Prices, Reserved, Run
-from compare.scalars import scalars
+from compare.run_numbers import clock_of
 from compare.schema import Comparison
 from tests.golden import Wording
 from tests.unit.results import (

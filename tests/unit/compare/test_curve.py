@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from compare.curve import curve, split
-from compare.measurement import CompareError, Measurement, Prices, Reserved, Run
+from compare.curve import curve
+from compare.measurement import CompareError, Prices, Reserved, Run, measure
 from compare.schema import Comparison, WorkersCurve
+from compare.value import Missing
 from tests.golden import Wording
 from tests.unit.results import FIRST_START, make_context, make_recipe, make_run, make_runs, replaced
 
@@ -220,10 +221,8 @@ def test_equal_numbers_of_workers_are_seldom_said_to_gain() -> None:
             replaced(run, wall_seconds=seconds[run.result.world_size or 0] * math.exp(rng.gauss(0, 0.05)))
             for run in points
         ]
-        wanted, of_curve = split([*runs, *noisy], context)
-        repeats = [{run.arm: run for run in wanted if run.repeat == repeat} for repeat in range(1, REPEATS + 1)]
-        found = curve(Measurement(context, repeats, of_curve), None, {})
-        return found is not None and found.stops_paying_at is None
+        found = curve(measure([*runs, *noisy], context), Missing("no projection"))
+        return not isinstance(found, Missing) and isinstance(found.stops_paying_at, Missing)
 
     assert sum(says_it_gains({1: 60.0, 4: 60.0}) for _ in range(200)) <= 0.05 * 200
     assert sum(says_it_gains({1: 60.0, 4: 40.0}) for _ in range(50)) >= 0.9 * 50

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from compare.in_short import in_short, machine_in_short, shown_seconds
+from compare.in_short import in_short, machine_in_short
 from compare.schema import ArmSummary, Comparison, Estimate, Spread
+from compare.words import shown_seconds
 from tests.golden import Wording
 from tests.unit.results import make_context, make_recipe, make_run, make_runs
 

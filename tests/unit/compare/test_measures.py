@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from compare import measures
-from compare.comparison import compare
+from compare.comparison import compare, scalar_names, scalars
 from compare.measures import Measure, Ratio
-from compare.scalars import names, scalars
 from compare.schema import Comparison
 from report import html, table
 from report.change import changes
@@ -61,7 +60,7 @@ def test_a_ratio_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     assert value is not None
     assert (value.median, value.decision) == (3.0, "later")
     assert scalars(extended)["startupRatio"] == 3.0
-    assert "startupRatio" in names()
+    assert "startupRatio" in scalar_names()
     (row,) = [line for line in table.render(extended).splitlines() if line.startswith("startupRatio ")]
     assert ["startupRatio", "3.00×", "3.00", "to", "3.00", *GAIN.meaning.split()] == row.split()
     assert "Start-up ratio" in html.render(extended, "local", tmp_path)

@@ -10,8 +10,9 @@ import pytest
 
 from compare.answer import Contest, answer
 from compare.comparison import compare
-from compare.measurement import Measurement, Run
+from compare.measurement import Run, of_repeats
 from compare.schema import BreakEven, Claim, Comparison, Estimate
+from compare.value import Missing
 from compare.verdict import DETAILS, first_words
 from tests.golden import Wording
 from tests.unit.results import (
@@ -56,7 +57,7 @@ def held(now: tuple[float, float] | None, per_epoch: tuple[float, float] | None,
     return Contest(
         against="another",
         now=estimated(*now) if now else estimated(None, None),
-        per_epoch=estimated(*per_epoch) if per_epoch else None,
+        per_epoch=estimated(*per_epoch) if per_epoch else Missing("no step was timed"),
         meets=BreakEven(probably=surely, possibly=surely, surely=surely),
     )
 
@@ -66,7 +67,7 @@ LATER = held((0.6, 0.7), (1.5, 1.7), 12)
 LATER_STILL = held((0.4, 0.5), (1.1, 1.2), 61)
 LOST = held((0.4, 0.5), (0.9, 1.0))
 OPEN = held((0.9, 1.4), (0.95, 1.6))
-UNTIMED = replace(OPEN, now=None, meets=BreakEven(probably=23, possibly=23, surely=23))
+UNTIMED = replace(OPEN, now=Missing("no time was measured"), meets=BreakEven(probably=23, possibly=23, surely=23))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ UNTIMED = replace(OPEN, now=None, meets=BreakEven(probably=23, possibly=23, sure
 )  # fmt: skip
 def test_the_first_words(against: list[Contest], claim: Claim, expected: str) -> None:
     """One rule: surely faster than each alternative now, or from some epoch on; surely not by 5 % than one; or open."""
-    counting_epochs = Measurement(make_context(), [])
+    counting_epochs = of_repeats([], make_context())
 
     assert first_words(answer(against, claim), against, counting_epochs) == expected
 

@@ -17,7 +17,7 @@ NAME = rf"""["'](?:{"|".join(name for name in PLACES if name != "ray")})["']"""
 COMPARED = re.compile(rf"""(?:[=!]=|\bin) ?\(?{NAME}|{NAME} ?[=!]=|target ?[=!]= ?["']ray["']""")
 """A place's name in a comparison; `ray` is an arm's name, and a way to start, too."""
 ALLOWED = {
-    "compare/idle.py": 1,  # the comparison is of runs that were made anywhere: it knows their place by name alone
+    "compare/quiet.py": 1,  # the comparison is of runs that were made anywhere: it knows their place by name alone
     "compare/qualifiers.py": 2,
 }
 

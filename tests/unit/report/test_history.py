@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
+from compare.intervals import spread
 from compare.measures import measure, ratio
-from compare.ratios import spread
 from compare.schema import Comparison, Spread
 from report import source
 from report.__main__ import main

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compare import claims
+from compare.answer import strongest
 from tests.golden import Wording
 from tools.setup import project
 from tools.tryout import __main__ as tryout
@@ -461,12 +461,12 @@ def test_what_is_not_known_is_null_and_never_true() -> None:
 
 def test_the_claim_has_one_definition() -> None:
     """From the strongest to the weakest; what is unknown raises nothing."""
-    assert "same work" == claims.strongest(steps=True, same_work=True, same_result=True)
-    assert "same result" == claims.strongest(steps=True, same_work=None, same_result=True)
-    assert "same script" == claims.strongest(steps=True, same_work=None)
-    assert "same result" == claims.strongest(steps=True, same_work=False, same_result=True)
-    assert claims.strongest(steps=True, same_work=False) is None
-    assert "it finished" == claims.strongest(steps=False, same_work=True)
+    assert "same work" == strongest(steps=True, same_work=True, same_result=True)
+    assert "same result" == strongest(steps=True, same_work=None, same_result=True)
+    assert "same script" == strongest(steps=True, same_work=None)
+    assert "same result" == strongest(steps=True, same_work=False, same_result=True)
+    assert strongest(steps=True, same_work=False) is None
+    assert "it finished" == strongest(steps=False, same_work=True)
 
 
 def test_an_arm_that_did_not_train_leaves_the_weakest_claim() -> None:

@@ -1,9 +1,9 @@
-"""A ratio of two times in the words that people use: how many times as long, or as fast. Pure."""
+"""Numbers in words: durations, and how many times as long or as fast something is. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compare.in_short import reciprocal, shown_times
 from compare.schema import Estimate
 
 WIDE = 2.0
@@ -77,3 +77,38 @@ def inverse(ratio: Estimate) -> Estimate:
         decision="",
         repeats_to_decide=None,
     )
+
+
+def factor(value: Estimate, label: str = "") -> str:
+    """A ratio with its interval, where it has one: 1.87× (1.85× to 1.90×)."""
+    if value.lower is None or value.upper is None:
+        return f"{value.median:.2f}×"
+    return f"{value.median:.2f}× ({label}{value.lower:.2f}× to {value.upper:.2f}×)"
+
+
+def shown_times(value: float) -> str:
+    """`1.41`, `4.1` or `23`."""
+    return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def shown_seconds(seconds: float | None) -> str:
+    """`8.3 s`, `5.2 min` or `3.1 h`."""
+    if seconds is None:
+        return "an unknown time"
+    units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
+    unit, name = next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
+    return f"{seconds / unit:.1f} {name}"
+
+
+def reciprocal(value: float) -> float:
+    """Return 1 / value; infinity for 0, which an interval of runs that differed a lot comes to."""
+    return 1 / value if value else math.inf
+
+
+def duration(low: float, high: float | None = None) -> str:
+    """Return seconds, or a range of them, in the unit that fits: `40 s`, `14 to 17 min`, `2.0 h`."""
+    is_range, high = high is not None, low if high is None else high
+    longest_in_seconds = 180 if is_range else 90  # both ends in whole minutes would be too coarse
+    unit, name, digits = (1, "s", 0) if high < longest_in_seconds else (60, "min", 0) if high < 5400 else (3600, "h", 1)
+    first, last = (f"{value / unit:.{digits}f}" for value in (low, high))
+    return f"{first} {name}" if first == last else f"{first} to {last} {name}"

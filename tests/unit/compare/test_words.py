@@ -1,9 +1,9 @@
-"""Ratios of times in words: the slower side is named, and an interval turns round with it."""
+"""Numbers in words: the slower side is named, an interval turns round with it, a duration has the unit that fits."""
 
 import pytest
 
-from compare.compared import compared, inverse, sides
 from compare.schema import Estimate
+from compare.words import compared, duration, inverse, sides
 
 
 def ratio(median: float, lower: float | None = None, upper: float | None = None) -> Estimate:
@@ -50,3 +50,21 @@ def test_the_inverse_of_a_ratio_decides_nothing() -> None:
     assert (turned.median, turned.lower, turned.upper) == (0.5, 0.4, 0.625)
     assert (turned.decision, turned.repeats_to_decide) == ("", None)
     assert inverse(ratio(2.0)).lower is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ((40,), "40 s"),
+        ((89,), "89 s"),
+        ((90,), "2 min"),
+        ((5399,), "90 min"),
+        ((7200,), "2.0 h"),
+        ((100, 150), "100 to 150 s"),
+        ((830, 1030), "14 to 17 min"),
+        ((830, 840), "14 min"),
+    ],
+)
+def test_a_duration_is_in_the_unit_that_fits(seconds: tuple[float, ...], expected: str) -> None:
+    """A range by its end, in seconds as long as minutes would be too coarse."""
+    assert duration(*seconds) == expected

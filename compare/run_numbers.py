@@ -1,0 +1,205 @@
+"""Every number of one run: seconds, its clock, scores, waiting for CPUs, CPU hours, cost. Pure.
+
+None is a number that the run's result has not; its reason is in the result, or in the catalogue (`compare.measures`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from compare.measurement import Context, Measurement, Reserved, Run, seconds_to_score, seconds_to_target
+from compare.schema import RunLink
+from compare.value import Missing, Value
+from training.contract.arms import ARMS
+from training.contract.result import MACHINE, TRAINING_WAIT, CpuWait, StepSeconds, TrainingResult, Worker
+
+HOUR = 3600.0
+NOT_SAID = "its result does not say it"
+Number = Callable[[Run, Measurement], float | None]
+"""Reads a number of a run."""
+
+
+def step_seconds(result: TrainingResult) -> float | None:
+    """Mean timed step in seconds; None when every step was warm-up."""
+    if not result.seconds.train or not result.steps.timed:
+        return None
+    return result.seconds.train / result.steps.timed
+
+
+def epoch_seconds(result: TrainingResult) -> float | None:
+    """Steady-state seconds of an epoch's steps: warm-up steps, which are not timed, count as the mean timed step."""
+    mean = step_seconds(result)
+    return None if mean is None else mean * result.steps.per_epoch
+
+
+def whole_seconds(result: TrainingResult) -> float:
+    """Start of the process or container to the result, without what only our own probes took."""
+    return result.seconds.wall - result.seconds.probe
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A run's whole clock: what an epoch takes, and what is paid once, as start, warm-up beyond its steps and test."""
+
+    epochs: int
+    whole: float
+    per_epoch: float | None
+    """Steps, validation, reports and checkpoints of an epoch; None when no step was timed, or nothing that follows the
+    steps of an epoch was: what lies between epochs is seen in one epoch fewer than were trained."""
+
+    def at(self, epochs: int) -> float | None:
+        """Seconds from start to result of so many epochs: measured where they were trained, else by the two parts."""
+        if epochs == self.epochs:
+            return self.whole
+        if self.per_epoch is None:
+            return None
+        fixed = self.whole - self.epochs * self.per_epoch
+        return fixed + epochs * self.per_epoch
+
+
+def clock_of(result: TrainingResult) -> Clock:
+    """The whole clock of a run, from its own phases."""
+    epochs, steps = result.epochs_completed, epoch_seconds(result)
+    gaps = epochs if result.steps.gaps is None else result.steps.gaps
+    if steps is None or not gaps:
+        return Clock(epochs, whole_seconds(result), None)
+    parts = (result.seconds.validation, result.seconds.report, result.seconds.checkpoint)
+    return Clock(epochs, whole_seconds(result), steps + sum(seconds or 0.0 for seconds in parts) / gaps)
+
+
+def of_steps(part: Callable[[StepSeconds], float]) -> Number:
+    """One number of the timed steps."""
+    return lambda run, _: part(run.result.steps.seconds) if run.result.steps.seconds else None
+
+
+def of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[float]], float]) -> Number:
+    """One number for the workers of a run; None unless all of them measured it."""
+
+    def value(run: Run, _: Measurement) -> float | None:
+        values = [part(worker) for worker in run.result.workers]
+        present = [value for value in values if value is not None]
+        return join(present) if present and len(present) == len(values) else None
+
+    return value
+
+
+def score_seconds(run: Run, measurement: Measurement) -> float | None:
+    """Training seconds until the score that every run reached."""
+    score = measurement.common_score
+    return None if score is None else seconds_to_score(run.result, score)
+
+
+def metric(run: Run, measurement: Measurement) -> float | None:
+    """Return the last value of the metric that a setting names."""
+    return run.result.scores.get(measurement.target.name) if measurement.target else None
+
+
+def to_target(run: Run, measurement: Measurement) -> float | None:
+    """Seconds until that metric reached its target."""
+    return seconds_to_target(run.result, measurement.target)
+
+
+def main_score(run: Run, measurement: Measurement) -> float | None:
+    """Return the score whose gap between the arms is shown."""
+    scores = measurement.workload.scores
+    return run.result.scores.get(scores[0].name) if scores else None
+
+
+def epoch(run: Run, _: Measurement) -> float | None:
+    """Return the seconds of an epoch, which has the same rows in all arms, even if their steps have not."""
+    return epoch_seconds(run.result)
+
+
+def whole(run: Run, measurement: Measurement) -> float | None:
+    """Return the whole clock; if runs stopped at different epochs, at as many as every run trained."""
+    return clock_of(run.result).at(measurement.epochs_trained[0])
+
+
+def other_cpus(run: Run) -> float | None:
+    """CPUs that other programs took while it ran."""
+    return run.result.machine.other_cpus if run.result.machine else None
+
+
+def waited_share(run: Run) -> float | None:
+    """Seconds of waiting for a CPU for each second with one, over the training and all ranks: for whomever."""
+    waits = _cpu_waits(run)
+    had = sum(wait.cpu_seconds for wait in waits or ())
+    return sum(wait.waited_seconds for wait in waits or ()) / had if had > 0 else None
+
+
+def kept_from(run: Run) -> Value:
+    """CPU seconds that others may have kept from its ranks, for each that these had.
+
+    A rank waits for its siblings, too: for others at most as long as they had the CPUs. In a pod nobody tells what
+    others had: there it is all waiting but for the pod's own quota, where anything of the pod waited at all.
+    """
+    waits, use, reasons = _cpu_waits(run), run.result.machine, run.result.reasons
+    if not waits:
+        reason = f"how long {run.name} waited for a CPU is not known: {reasons.get(TRAINING_WAIT, NOT_SAID)}"
+        return Missing(reason)
+    had = sum(wait.cpu_seconds for wait in waits)
+    if had <= 0 or (use is None and not all(worker.pod for worker in run.result.workers)):
+        return Missing(f"what others took while {run.name} ran is not known: {reasons.get(MACHINE, NOT_SAID)}")
+    if use is None:
+        return sum(_in_pod(wait, worker) for wait, worker in zip(waits, run.result.workers, strict=True)) / had
+    seconds = max(wait.seconds for wait in waits)
+    for_others = min(sum(wait.waited_seconds for wait in waits), use.other_cpus * seconds)
+    return (for_others + use.stolen_cpus * seconds) / had
+
+
+def _cpu_waits(run: Run) -> list[CpuWait] | None:
+    """Return the CPU waits of all ranks during training; None if one is not known."""
+    waits = [worker.training_wait for worker in run.result.workers]
+    known = [wait for wait in waits if wait]
+    return known if known and len(known) == len(waits) else None
+
+
+def _in_pod(wait: CpuWait, worker: Worker) -> float:
+    most = wait.waited_seconds if wait.pressure_seconds is None else min(wait.waited_seconds, wait.pressure_seconds)
+    return max(0.0, most - (worker.throttled_seconds or 0.0))
+
+
+def reserved(arm: str, context: Context) -> Reserved:
+    """CPUs and memory that a run of an arm holds: its processes', and on a cluster what Ray has beside its workers."""
+    its_arm, recipe = ARMS[arm], context.recipe
+    extra = context.ray_overhead if its_arm.start == "ray" else Reserved()
+    processes = its_arm.processes(recipe)
+    workers_memory = context.worker_memory_bytes * (recipe.workers if its_arm.all_cpus else processes)
+    return Reserved(
+        cpus=processes * its_arm.process_cpus(recipe) + extra.cpus,
+        memory_bytes=workers_memory + extra.memory_bytes,
+    )
+
+
+def cpu_hours(run: Run, context: Context) -> float:
+    """CPUs reserved × hours from start to result."""
+    return reserved(run.arm, context).cpus * whole_seconds(run.result) / HOUR
+
+
+def idle_ray_cpu_hours(run: Run, context: Context) -> float | None:
+    """CPUs that idle Ray pods reserved meanwhile × hours; None for Ray's own runs and where there are none."""
+    if ARMS[run.arm].start == "ray" or not context.idle_ray.cpus:
+        return None
+    return context.idle_ray.cpus * whole_seconds(run.result) / HOUR
+
+
+def cost(run: Run, context: Context) -> float | None:
+    """Return a run's cost in the currency of the prices; None if none is set."""
+    if not context.prices.known:
+        return None
+    reserved_size, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
+    return hours * (
+        reserved_size.cpus * (prices.cpu_hour or 0.0) + reserved_size.memory_bytes / 2**30 * (prices.gib_hour or 0.0)
+    )
+
+
+def link(run: Run) -> RunLink:
+    """Return the link to a run that was compared."""
+    return RunLink(
+        name=run.name,
+        repeat=run.repeat,
+        seed=run.result.recipe["seed"],
+        path=run.path,
+        sha256=run.sha256,
+        started_at=run.result.started_at,
+        wall_seconds=run.result.seconds.wall,
+    )
