@@ -31,17 +31,11 @@ endif
 
 ##@ Measure
 
-up: ## measure what is missing, and print the answer [STACK SET]
+up: ## measure what is missing, print the answer; STACK=smoke: a test [STACK SET]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack up
 
-preview: ## what `up` would do; changes nothing [STACK SET]
+preview: ## what `up` would do, and how long it takes; changes nothing [STACK SET]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack preview
-
-plan: ## how long `up` will probably take [STACK SET]
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.plan
-
-smoke: ## the smallest comparison, to see that all works [SET]
-	@$(BOOTSTRAP) --stack=smoke && $(IN_VENV) tools.stack smoke
 
 sweep: ## the same under several settings: WORKERS="1 2 3" [STACK SET KEEP=1 *]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.sweep
@@ -63,14 +57,15 @@ watch: ## follow a running `up` from another terminal [STACK SET]
 outputs: ## print the comparison again [STACK JSON=1]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
 
-report: ## open the report of a result [STACK SET RESULT=latest PRINT=1]
+report: ## open the report of a result, or its curves in TensorBoard [STACK SET RESULT=latest PRINT=1 TENSORBOARD=1 LIVE=1]
+ifneq ($(TENSORBOARD),1)
 	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
+else
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
+endif
 
 history: ## list the results, or two side by side [STACK COMPARE="1 latest"]
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
-
-tensorboard: ## show a result's curves in TensorBoard [STACK SET RESULT=latest PRINT=1 LIVE=1]
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
 
 fetch: ## bring back what a run kept in storage [STACK SET RUN=ray-1 TO=folder]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.fetch
@@ -83,14 +78,8 @@ try: ## about 20 steps of a script of yours in every arm [STACK SCRIPT=../my/tra
 submit: ## run a script on the stack's Ray cluster [STACK SET SCRIPT=train.py ARGS="--epochs 1" FOLDER=. ENV="A=1" PIP=requirements.txt DETACH=1]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs submit
 
-jobs: ## list the jobs of that Ray cluster [STACK SET]
+jobs: ## list that Ray cluster's jobs; follow the log of one, or end it [STACK SET JOB=train-1 STOP=1]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs jobs
-
-logs: ## follow the log of one of them [STACK SET JOB=train-1]
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs logs
-
-stop: ## end one of them [STACK SET JOB=train-1]
-	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs stop
 
 ##@ Cluster
 
@@ -117,12 +106,13 @@ bench: ## compare the arms with this machine's limit [QUICK=1 ONLY=bfloat16 JSON
 check: ## lint, format and types
 	@$(BOOTSTRAP) --dev --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
 
-test: ## the tests that this machine can run [SLOW=1 TRY_*]
+test: ## the tests that this machine can run; on a Minikube: CLUSTER=1 [SLOW=1 TRY_* CLUSTER=1 CLUSTER_ENV=file]
+ifneq ($(CLUSTER),1)
 	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(SLOW),,--without-slow) --junitxml=.state/test-results.xml tests
-
-test-cluster: ## the full story on a real Minikube cluster [CLUSTER_ENV=file]
+else
 	@$(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
 		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest --durations=0 tests/cluster'
+endif
 
 template: ## cut a template for `pulumi new` [TO=../my-template]
 	@$(PYTHON) -m tools.template

@@ -43,7 +43,7 @@ def _report_line(page: Path) -> str:
 
 
 def smoke(comparison: Comparison) -> str:
-    """Return the result of `make smoke`: that everything runs. It is too small for an answer."""
+    """Return the result of `make up STACK=smoke`: that everything runs. It is too small for an answer."""
     known = [passed for passed in comparison.checks.values() if passed is not None]
     return (
         f"smoke: all {len(comparison.arms)} arms ran, {sum(known)} of {len(known)} checks passed."

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.offline import ARCHIVE, with_chart
 
 ASKED = "TEST_CLUSTER"
-"""Set by `make test-cluster`: bringing up a cluster is not what somebody expects of `make test`."""
+"""Set by `make test CLUSTER=1`: bringing up a cluster is not what somebody expects of `make test`."""
 PROGRAMS = ("docker", "minikube")
 PLUGINS = ("command", "kubernetes")
 OFFLINE = "OFFLINE_CLUSTER_CACHE"
@@ -27,11 +27,11 @@ RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq 
 def lacking() -> str:
     """Why no cluster can be made here; empty when one can."""
     if not os.environ.get(ASKED):
-        return "a cluster is brought up by `make test-cluster` alone (CLUSTER_ENV=file: sourced first)"
+        return "a cluster is brought up by `make test CLUSTER=1` alone (CLUSTER_ENV=file: sourced first)"
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
         return (
-            f"not on PATH: {', '.join(missing)}; CLUSTER_ENV=file make test-cluster sources a file that puts it there"
+            f"not on PATH: {', '.join(missing)}; CLUSTER_ENV=file make test CLUSTER=1 sources a file that puts it there"
         )
     without = [name for name in PLUGINS if not _has_plugin(name)]
     if without:

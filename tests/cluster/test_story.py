@@ -141,7 +141,7 @@ def test_a_script_from_outside_runs_on_the_ray_cluster(
 
     jobs.submit("sleep-1", ["sleep", "600"], {})
     refused = project.up(ok=False)
-    assert f"STACK={STACK} make stop JOB=sleep-1" in refused
+    assert f"STACK={STACK} make jobs STOP=1 JOB=sleep-1" in refused
     assert "nothing was changed" in refused
     assert is_unfinished(jobs.job("sleep-1"))
     jobs.stop("sleep-1")

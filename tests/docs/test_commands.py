@@ -73,7 +73,7 @@ def test_a_block_that_is_not_run_says_why(document: str) -> None:
         ("pulumi previw", "pulumi previw is no command"),
         ("pulumi stack outputs", "pulumi stack has no command 'outputs'"),
         ('eval "$(make -s envv)"', "make has no target envv"),
-        ("make stop SCRIPT=train.py", "make knows no variable SCRIPT"),
+        ("make history SCRIPT=train.py", "make knows no variable SCRIPT"),
         ("make up && make watchh", "make has no target watchh"),
         ("JSON=1 make -s outputs | jsonq .speedup", "jsonq is no program"),
         ("python -m training.bassline --result /tmp/x.json", "there is no module training.bassline to run"),

@@ -15,7 +15,7 @@ from tests.program.engine import Project
 
 NOT_RUN = {
     r"make test\b": "it would start itself",
-    r"make test-cluster\b": "it needs docker and minikube; tests/cluster is what it runs",
+    r"make test CLUSTER=1\b": "it needs docker and minikube; tests/cluster is what it runs",
     r"make check\b": "it looks at the project itself, not at a copy, and is run on its own",
     r"make (doctor|dashboard|status|diagnose)\b": "it looks at this machine or at a cluster",
     r"make (bench|watch|tensorboard)\b": "it trains for minutes, or shows something until Ctrl-C",

@@ -91,9 +91,17 @@ def load(_stack, _overrides):
 """
 
 EXPECTED = """
-def seconds_of_arms(_stack, _overrides):
+class Expected:
     '''Nothing is known of what sleeps.'''
-    return {}
+
+    def __init__(self, _settings):
+        pass
+
+    def seconds_of_arms(self):
+        return {}
+
+    def text(self):
+        return "expected: unknown"
 """
 
 REPORT = """

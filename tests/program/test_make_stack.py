@@ -188,6 +188,7 @@ def test_up_and_preview_say_in_words_what_they_are_about(story: Story) -> None:
     assert "all 2 runs" in again.stdout
     assert "2 runs repeated" in with_set.stdout
     assert "results/local" in with_set.stdout
+    assert "expected: unknown" not in preview  # nothing will be run
     assert preview.index("all 2 runs") < preview.index("Previewing update (local)")
 
 
@@ -212,8 +213,8 @@ def test_destroy_leaves_nothing_and_clean_waits_for_it(story: Story) -> None:
 
 def test_smoke_is_gone_afterwards_and_leaves_the_local_stack_alone(project: Project) -> None:
     """The smallest comparison runs in a stack of its own, with local's settings and its own values."""
-    _succeeded(project.make("preview"))
-    shown = _succeeded(project.make("smoke"))
+    assert "expected: unknown" in _succeeded(project.make("preview")).stdout
+    shown = _succeeded(project.make("up", STACK="smoke"))
     stacks = _succeeded(project.shell(f"{RECIPE_ENV}; pulumi stack ls --json"))
 
     assert "report publish --stack smoke" in shown.stdout  # not prose: a command

@@ -175,14 +175,14 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi, word
     wait_for(lambda: state(api, "theirs") == "RUNNING")
     begin(api, "left", mark("ci"))
     begin(api, "measured-elsewhere", mark("another"))
-    with pytest.raises(OthersError, match=r"(?s)theirs \(sleep 600\).*STACK=ci make stop JOB=theirs"):
+    with pytest.raises(OthersError, match=r"(?s)theirs \(sleep 600\).*STACK=ci make jobs STOP=1 JOB=theirs"):
         submit.run(api, "measured", [], {}, "ci")
     assert ("RUNNING", "RUNNING") == (state(api, "theirs"), state(api, "left"))
     assert "measured" not in {job["submission_id"] for job in api.jobs()}
 
     api.stop("theirs")
     wait_for(lambda: state(api, "theirs") == "STOPPED")
-    with pytest.raises(OthersError, match="STACK=ci make stop JOB=measured-elsewhere") as refused:
+    with pytest.raises(OthersError, match="STACK=ci make jobs STOP=1 JOB=measured-elsewhere") as refused:
         submit.stop_unfinished(api, CI)
     wording("ray-jobs", str(refused.value))
     assert ("RUNNING", "RUNNING") == (state(api, "measured-elsewhere"), state(api, "left"))
@@ -243,7 +243,7 @@ def kubernetes(head: Head, api: JobsApi, tmp_path: Path, monkeypatch: pytest.Mon
 def make(monkeypatch: pytest.MonkeyPatch, verb: str, **variables: str) -> int:
     """`make` with these variables."""
     monkeypatch.setattr("sys.argv", ["jobs", verb])
-    for name, value in variables.items():
+    for name, value in ({"JOB": "", "STOP": ""} | variables).items():
         monkeypatch.setenv(name, value)
     return tool.main()
 
@@ -275,15 +275,15 @@ def test_the_commands_from_a_script_to_its_end(
     whose, command = re.split("  +", listed["my-look-1"])[-2:]
     assert "submitted" == whose
     assert "python 'my look.py' --num-workers 2" == command  # not prose: a command
-    assert 0 == make(monkeypatch, "stop", JOB="my-look-2")
+    assert 0 == make(monkeypatch, "jobs", STOP="1", JOB="my-look-2")
     wording("ray-jobs", capsys.readouterr().err, "stopped")
     assert "STOPPED" == state(api, "my-look-2")
-    assert 0 == make(monkeypatch, "stop", JOB="my-look-2")
+    assert 0 == make(monkeypatch, "jobs", STOP="1", JOB="my-look-2")
     wording("ray-jobs", capsys.readouterr().err, "stopped twice")
-    assert 0 == make(monkeypatch, "logs", JOB="my-look-1")
+    assert 0 == make(monkeypatch, "jobs", JOB="my-look-1")
     assert seen == seen_in(capsys.readouterr().out)
-    with pytest.raises(ToolError, match=r"JOB=x: .*my-look-1.* STACK=ci make logs JOB="):
-        make(monkeypatch, "logs", JOB="x")
+    with pytest.raises(ToolError, match=r"JOB=x: .*my-look-1.* STACK=ci make jobs JOB="):
+        make(monkeypatch, "jobs", JOB="x")
 
 
 @pytest.mark.usefixtures("kubernetes")
@@ -296,20 +296,20 @@ def test_ctrl_c_leaves_the_job_running(
     assert ["stays"] == [job["submission_id"] for job in seen]
     with pytest.raises(ToolError) as refused:
         update.refuse_to_end_others("ci", NAMESPACE, "ci")
-    assert str(refused.value).endswith("\n  STACK=ci make stop JOB=stays")
+    assert str(refused.value).endswith("\n  STACK=ci make jobs STOP=1 JOB=stays")
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("time.sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        make(monkeypatch, "logs", JOB="stays")
+        make(monkeypatch, "jobs", JOB="stays")
     monkeypatch.undo()
     said = capsys.readouterr()
 
     assert "begun\n" in said.out
-    assert "  STACK=ci make logs JOB=stays\n" in said.err
-    assert said.err.endswith("  STACK=ci make stop JOB=stays\n")
+    assert "  STACK=ci make jobs JOB=stays\n" in said.err
+    assert said.err.endswith("  STACK=ci make jobs STOP=1 JOB=stays\n")
     wording("ray-jobs", str(refused.value), "destroy")
     wording("ray-jobs", said.err, "Ctrl-C")
     assert "RUNNING" == state(api, "stays")
@@ -321,10 +321,10 @@ def test_nothing_is_submitted_beside_what_a_measurement_left(
 ) -> None:
     """With the line that ends that, which does."""
     begin(api, "ray-1-left", mark("ci"))
-    with pytest.raises(ToolError, match="STACK=ci make stop JOB=ray-1-left") as refused:
+    with pytest.raises(ToolError, match="STACK=ci make jobs STOP=1 JOB=ray-1-left") as refused:
         make(monkeypatch, "submit", SCRIPT=str(folder / "look.py"))
     assert ["ray-1-left"] == [job["submission_id"] for job in filter(is_unfinished, api.jobs())]
-    assert 0 == make(monkeypatch, "stop", JOB="ray-1-left")
+    assert 0 == make(monkeypatch, "jobs", STOP="1", JOB="ray-1-left")
 
     assert "STOPPED" == state(api, "ray-1-left")
     wording("ray-jobs", str(refused.value))

@@ -17,7 +17,7 @@ from tests.unit.results import make_result
 from tests.unit.script.test_facts import arm as of_ranks
 from tests.unit.script.test_facts import outcome, rank
 from tests.unit.settings_machine import machine, parse
-from tools.plan import __main__ as plan
+from tools.stack import expected as plan
 from tools.tryout import keep, request
 from training.contract import timed
 from training.contract.timed import Timed

@@ -1,4 +1,4 @@
-"""`make tensorboard`: the curves of a result of a stack in TensorBoard, which is installed when it is first wanted."""
+"""`make report TENSORBOARD=1`: a result's curves in TensorBoard, which is installed when it is first wanted."""
 
 import os
 import shutil

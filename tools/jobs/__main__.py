@@ -1,4 +1,4 @@
-"""`make submit`, `jobs`, `logs`, `stop`: scripts of one's own on a stack's Ray cluster while nothing is measured.
+"""`make submit`, `make jobs`: scripts of one's own on a stack's Ray cluster while nothing is measured.
 
 In Kubernetes through the API server, as `make dashboard`: no port of the cluster is open for it. Ray's token is never
 shown.
@@ -155,7 +155,10 @@ def _give_way(ray: Ray, name: str) -> None:
 
 
 def jobs(place: RayPlace) -> int:
-    """Print all jobs, the newest last."""
+    """Print all jobs, the newest last; with JOB follow the log of one, and with STOP=1 end it."""
+    is_to_stop = os.environ.get("STOP") == "1"
+    if is_to_stop or os.environ.get("JOB"):
+        return stop(place) if is_to_stop else logs(place)
     ray = reach(place)
     with asking(place):
         listed = sorted(ray.jobs.jobs(), key=lambda job: job.get("start_time") or 0)
@@ -185,7 +188,7 @@ def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 def logs(place: RayPlace) -> int:
     """Print the log of JOB as it grows, to the job's end."""
     ray = reach(place)
-    job = _chosen(ray, "logs")
+    job = _chosen(ray, "jobs")
     if not job.get("submission_id"):
         raise ToolError(f"JOB={job_name(job)}: Ray keeps the output of submitted jobs alone; this one is to be seen"
                         f" {end_line(job, place.stack)}")  # fmt: skip
@@ -197,8 +200,8 @@ def _follow(ray: Ray, name: str) -> int:
         follow(ray.jobs, name)
     except KeyboardInterrupt:
         say(
-            f"\n{name} goes on. To follow it again:  {ray.make(f'logs JOB={name}')}\n"
-            f"To end it:  {ray.make(f'stop JOB={name}')}"
+            f"\n{name} goes on. To follow it again:  {ray.make(f'jobs JOB={name}')}\n"
+            f"To end it:  {ray.make(f'jobs STOP=1 JOB={name}')}"
         )
         raise
     except SubmitError as error:
@@ -209,7 +212,7 @@ def _follow(ray: Ray, name: str) -> int:
 def stop(place: RayPlace) -> int:
     """Stop the job that JOB names."""
     ray = reach(place)
-    job = _chosen(ray, "stop")
+    job = _chosen(ray, "jobs STOP=1")
     name = job_name(job)
     if not is_unfinished(job):
         say(f"{name} has ended already, as {job['status']}")
@@ -245,7 +248,7 @@ def _chosen(ray: Ray, verb: str) -> Mapping[str, Any]:
     raise ToolError(f"stack {ray.place.stack}: {problem}; {listed}:  {example}")
 
 
-VERBS = {"submit": submit, "jobs": jobs, "logs": logs, "stop": stop}
+VERBS = {"submit": submit, "jobs": jobs}
 
 
 def main() -> int:

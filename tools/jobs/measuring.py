@@ -43,7 +43,7 @@ def ray_job(ray_cluster: StackCluster | StackRay, jobs: Sequence[Mapping[str, An
     for job in filter(is_unfinished, jobs):
         name = job_name(job)
         if is_of(mine, job):
-            return f"an interrupted one left its Ray job {name}: STACK={ray_cluster.stack} make stop JOB={name}"
+            return f"an interrupted one left its Ray job {name}: STACK={ray_cluster.stack} make jobs STOP=1 JOB={name}"
         if is_of_measurement(job):
             return end_line(job, ray_cluster.stack)
     return ""

@@ -33,6 +33,15 @@ GENERAL = (
     ('make up SET="workers=2 epochs=8"', "settings for one call"),
     ("STACK=mine make up", "stacks/Pulumi.mine.yaml"),
 )
+REMOVED = {
+    "plan": "preview",
+    "smoke": "up STACK=smoke",
+    "tensorboard": "report TENSORBOARD=1",
+    "logs": "jobs JOB=…",
+    "stop": "jobs STOP=1 JOB=…",
+    "test-cluster": "test CLUSTER=1",
+}
+"""Targets of before, each with what to type instead."""
 _SAID_ABOVE = ("STACK", "SET")
 MORE = "More: README.md, docs/settings.md; a script of yours: docs/own-script.md"
 _GROUP = re.compile(r"^##@ (?P<name>.+)$")
@@ -110,6 +119,9 @@ def check(goals: Sequence[str], typed: Mapping[str, str], environment: Mapping[s
     """Raise ToolError for a goal that there is none of, and for variables that no goal takes."""
     known = targets((ROOT / "Makefile").read_text(encoding="utf-8"))
     unknown = [goal for goal in goals if goal not in known]
+    removed = [goal for goal in unknown if goal in REMOVED]
+    if removed:
+        raise ToolError(f"`make {removed[0]}` is now:  {_instead(removed[0], typed, environment)}")
     if unknown:
         close = difflib.get_close_matches(unknown[0], known, n=1)
         meant = f"did you mean `make {close[0]}`?" if close else "`make help` lists them"
@@ -135,6 +147,16 @@ def _refusal(
     if any(meant.values()):
         lines.append(f"  did you mean: {_corrected(command, typed, meant, environment)}")
     return "\n".join(lines)
+
+
+def _instead(goal: str, typed: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    """Return the command that does what a removed target did, with the variables that were given."""
+    target, *own = REMOVED[goal].split()
+    variables = dict(word.split("=", 1) for word in own)
+    texts = {name: quoted(value) if name in typed else value for name, value in {**variables, **typed}.items()}
+    stack = environment.get("STACK", "") if not {"STACK"} & texts.keys() else ""
+    before = f"STACK={quoted(stack)} " if stack else ""
+    return " ".join([f"{before}make {target}", *(f"{name}={text}" for name, text in texts.items())])
 
 
 def _meant(name: str, wanted: Sequence[Target]) -> str:

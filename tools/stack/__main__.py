@@ -1,4 +1,4 @@
-"""Make's commands for one stack (up, preview, destroy, outputs, report, smoke): pulumi's own commands, in order.
+"""Make's commands for one stack (up, preview, destroy, outputs, report): pulumi's own commands, in order.
 
 They add nothing that a measurement depends on: a plain `pulumi up` makes the same runs.
 """
@@ -11,8 +11,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.setup.project import (
     CLUSTER_TARGETS,
@@ -32,6 +33,10 @@ from tools.stack import config as stack_config
 from tools.stack import environment, followed, preview_words, session
 from tools.stack.recovery import Recovery
 from tools.stack.update import Update, ending
+
+if TYPE_CHECKING:
+    from infra.settings.settings import Settings
+    from tools.stack.expected import Expected
 
 _SMOKE_SETTINGS = {"epochs": "1", "repeats": "1", "trainImages": "256", "warmupSteps": "1"}
 
@@ -118,12 +123,15 @@ class Stack:
         self.environment.setdefault("PULUMI_K8S_CLIENT_TIMEOUT", "4")
         config = self._write_config()
         if followed.may_ask(config.read_text(encoding="utf-8"), self.environment):
+            self._print_expected()
             return session.run(self._command("preview", config=config), self.environment, ROOT)
         colour = ["--suppress-progress", "--color", "always" if sys.stdout.isatty() else "never"]
         command = [*self._command("preview", config=config), *colour]
         status, previewed = followed.run_quietly(command, self.environment, self.name)
         if status == 0 and (text := preview_words.words(previewed, self.name, self._seconds_of_arms())):
             print(f"{text}\n", flush=True)
+        if status or previewed.to_make:
+            self._print_expected()
         followed.print_output(self.name, self._for_make)
         if status:
             self._recovery.restore_state()
@@ -262,18 +270,34 @@ class Stack:
 
     def _seconds_of_arms(self) -> dict[str, float]:
         """Return the expected seconds by arm; empty if not known, because no command depends on them."""
-        from tools.stack.expected import seconds_of_arms
+        return self._expected.seconds_of_arms() if self._expected else {}
+
+    def _print_expected(self) -> None:
+        """Print how long a whole measurement will probably take, or what to run to know that."""
+        if self._expected and (text := self._expected.text()):
+            print(f"{self._for_make(text)}\n", flush=True)
+
+    @cached_property
+    def _expected(self) -> Expected | None:
+        from tools.stack.expected import Expected  # loads infra, which the commands about results do without
 
         try:
-            return seconds_of_arms(self.name, self.overrides)
+            return Expected(self.checked_settings)
         except (ToolError, OSError):
-            return {}
+            return None
+
+    @cached_property
+    def checked_settings(self) -> Settings:
+        """The settings, read as the program reads them; ToolError that lists all problems."""
+        from tools.stack import settings as stack_settings  # loads infra, too
+
+        return stack_settings.load(self.name, self.overrides)
 
 
 def smoke(overrides: dict[str, str]) -> int:
     """The smallest full comparison, in a stack of its own that is gone afterwards."""
-    _check_settings(SMOKE, {**_SMOKE_SETTINGS, **overrides})
     stack = Stack(SMOKE, overrides)
+    stack.checked_settings  # noqa: B018 (wrong ones are refused before anything is made for them)
     status = stack.update()
     comparison = stack.comparison()
     destroyed = stack.destroy()
@@ -295,13 +319,6 @@ def _say_what_smoke_did(comparison: str | None, *, is_whole: bool, is_gone: bool
     return published or shown or closed
 
 
-def _check_settings(stack: str, overrides: dict[str, str]) -> None:
-    """Refuse wrong settings before anything is made for them; ToolError that lists all problems."""
-    from tools.stack import settings as stack_settings
-
-    stack_settings.load(stack, overrides)
-
-
 def _report_command(arguments: Sequence[str], comparison: str) -> int:
     command = [sys.executable, "-m", "report", *arguments]
     return subprocess.run(command, cwd=ROOT, input=comparison, text=True, check=False).returncode
@@ -316,17 +333,17 @@ def _publish(stack: str, comparison: str) -> subprocess.CompletedProcess[str]:
 def main() -> int:
     """One verb for the stack of STACK, with the values of SET for this call."""
     parser = argparse.ArgumentParser(prog="python -m tools.stack", description=__doc__)
-    parser.add_argument("verb", choices=("up", "preview", "select", "destroy", "outputs", "report", "smoke"))
+    parser.add_argument("verb", choices=("up", "preview", "select", "destroy", "outputs", "report"))
     parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
     parser.add_argument("--json", action="store_true", default=os.environ.get("JSON") == "1")
     arguments = parser.parse_args()
     overrides = stack_config.parse_overrides(arguments.set)
-    if arguments.verb == "smoke":
+    if arguments.verb == "up" and arguments.stack == SMOKE:
         return smoke(overrides)
-    if arguments.verb in ("up", "preview"):
-        _check_settings(arguments.stack, overrides)
     stack = Stack(arguments.stack, overrides)
+    if arguments.verb in ("up", "preview"):
+        stack.checked_settings  # noqa: B018 (wrong ones are refused before anything is made for them)
     if arguments.verb == "outputs":
         return stack.outputs(as_json=arguments.json)
     verbs = {

@@ -1,22 +1,128 @@
-"""Estimates how long a run of each arm takes: from earlier runs of the stack, or from `make try`."""
+"""Estimates how long a measurement will probably take, or says what to run first to know that.
+
+It reads files of this machine and asks no cluster: earlier runs of the stack, else what `make try` took.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 
-from infra import estimate, run_history
-from tools.stack import settings as stack_settings
+from infra import budget, estimate, run_history
+from infra.estimate import Estimate, Wanted
+from infra.run_history import Basis
+from infra.settings.key import LOCAL
+from infra.settings.settings import Settings
+from report.text_table import columns
+from training.contract import timed
+from training.contract.arms import counted
+from training.contract.timed import Timed
+
+VARIABLES = {"SCRIPT": "script", "ARGS": "scriptArguments", "KIND": "scriptKind", "PYTHON": "python",
+             "ENV": "environment", "WORKERS": "workers"}  # fmt: skip
+"""Variables of `make try`, each with its key."""
 
 
-def seconds_of_arms(stack: str, overrides: Mapping[str, str]) -> dict[str, float]:
-    """Return a run's mean seconds by arm (`ray-w4` in a workers' curve), of arms with known runs. Raises ToolError."""
-    settings = stack_settings.load(stack, overrides)
-    wanted_runs = estimate.wanted(settings)
-    known = run_history.known(settings, wanted_runs).runs
-    runs = {side: estimate.runs_of(side, wanted_runs, known) for side in wanted_runs.sides}
-    own = wanted_runs.recipe.workers
-    return {
-        side.arm if side.workers == own else f"{side.arm}-w{side.workers}": sum(run.wall for run in timed) / len(timed)
-        for side, timed in runs.items()
-        if timed
-    }
+class Expected:
+    """What earlier runs tell of a measurement with these settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._request = settings, estimate.wanted(settings)
+        self._basis = run_history.known(settings, self._request)
+
+    def seconds_of_arms(self) -> dict[str, float]:
+        """Return a run's mean seconds by arm (`ray-w4` in a workers' curve), of arms with known runs."""
+        own = self._request.recipe.workers
+        runs = {side: estimate.runs_of(side, self._request, self._basis.runs) for side in self._request.sides}
+        return {
+            side.arm if side.workers == own else f"{side.arm}-w{side.workers}": sum(run.wall for run in of_side)
+            / len(of_side)
+            for side, of_side in runs.items()
+            if of_side
+        }
+
+    def text(self) -> str:
+        """Return the estimate of the whole measurement, or that nothing is known.
+
+        Of one that was broken off, `make up` keeps the runs that there are. If it takes longer than its budget, the
+        program warns itself.
+        """
+        settings, request = self._settings, self._request
+        arms = f"{counted(request.repeats, 'repeat')} of {counted(len(request.sides), 'arm')}"
+        first = f"stack {settings.stack}: {arms}, {counted(request.runs, 'run')}"
+        estimated = estimate.estimate(request, self._basis.runs)
+        if estimated is None:
+            return f"{first}\n{unknown(settings, request, self._basis)}"
+        lines = [first, f"by {self._basis.words}", "", shown(request, estimated)]
+        if settings.target not in LOCAL:
+            lines.append("not in it: what the cluster, its image and its pods take to come up")
+        limit_seconds = budget.seconds_of(settings)
+        if limit_seconds is not None and estimated.total.high <= limit_seconds:
+            lines += budget.advice(settings, request, self._basis.runs, estimated)
+        return "\n".join(lines)
+
+
+def shown(request: Wanted, estimated: Estimate) -> str:
+    """Return the estimate by phase, and the total."""
+    rows = [
+        (
+            each.side.name,
+            str(request.repeats),
+            *map(str, (each.startup, each.rest, each.whole)),
+            _known(each.known_runs),
+        )
+        for each in estimated.sides
+    ]
+    title = ("arm", "runs", "start-up", "after it", "a run", "from")
+    lines = [f"  {line}" for line in columns(title, rows)]
+    lines.append(f"  before the first run: {estimated.once}; between runs: {estimated.between:.1f} s")
+    return "\n".join([*lines, f"in all {estimated.total}"])
+
+
+def _known(runs: int) -> str:
+    return counted(runs, "run") + ("" if runs > 1 else f", ±{100 * estimate.OF_ONE_RUN:.0f} % assumed")
+
+
+def unknown(settings: Settings, request: Wanted, basis: Basis) -> str:
+    """Return why there is no estimate, and what to run."""
+    lacking = estimate.missing(request, basis.runs)
+    what = "nothing" if len(lacking) == len(request.sides) else "not everything"
+    first = f"no estimate: {what} was run yet with these settings; {_list(lacking)} would be new"
+    other = _otherwise(settings, [each for each in basis.runs if each.arm in lacking])
+    again = any(key not in VARIABLES.values() for key in other)  # `make try` would be as it was
+    return "\n".join([first, *_to_measure(settings, other), _one_repeat(settings) if again else _to_run(settings)])
+
+
+def _otherwise(settings: Settings, known: Sequence[Timed]) -> dict[str, object]:
+    """Return the differing values, by key, of the known run that is most like these settings."""
+    differing = [(timed.differences(each, settings.recipe), each) for each in known]
+    keys, nearest = min(differing, key=lambda keys_and_run: len(keys_and_run[0]), default=([], None))
+    return {key: nearest.recipe[key] for key in keys} if nearest else {}
+
+
+def _to_measure(settings: Settings, other: Mapping[str, object]) -> list[str]:
+    if not other:
+        return []
+    own = settings.recipe.to_dict()
+    return ["what was run had " + _list([f"{key} {value}, here it is {own.get(key)}" for key, value in other.items()])]
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _one_repeat(settings: Settings) -> str:
+    return f'one repeat shows it, and its runs are kept:\n  STACK={settings.stack} make up SET="repeats=1"'
+
+
+def _to_run(settings: Settings) -> str:
+    recipe = settings.recipe.to_dict()
+    if "script" not in recipe:
+        return _one_repeat(settings)
+    variables = {name: settings.explicit[key] for name, key in VARIABLES.items() if key in settings.explicit}
+    words = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())
+    bounded = "" if "{epochs}" in recipe["scriptArguments"] else (
+        "\nIt ends every arm after about 20 steps. How many steps a whole training makes is known if it makes fewer "
+        "(STEPS=1000), or if you set measureSteps"
+    )  # fmt: skip
+    return f"about 20 steps of every arm show it:\n  make try {words}{bounded}"

@@ -1,7 +1,7 @@
 """`make try`: recognise a script, show the commands of all arms, run some 20 steps of each, and say what was seen.
 
 What the arms write beside their own files is in a private folder that is gone at the end; what they took is kept for
-`make plan`.
+`make preview`.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""`make tensorboard LIVE=1`: curves of runs that go on, from storage."""
+"""`make report TENSORBOARD=1 LIVE=1`: curves of runs that go on, from storage."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`make submit`, `jobs`, `logs`, `stop`: what is refused, and what is said. What Ray does of it: tests/training."""
+"""`make submit`, `make jobs`: what is refused, and what is said. What Ray does of it: tests/training."""
 
 import json
 import socket
@@ -174,7 +174,7 @@ def ray(api: Api, monkeypatch: pytest.MonkeyPatch) -> FakeJobs:
 def make(monkeypatch: pytest.MonkeyPatch, verb: str, **variables: str) -> int:
     """`make` with these variables."""
     monkeypatch.setattr("sys.argv", ["jobs", verb])
-    for name, value in variables.items():
+    for name, value in ({"JOB": "", "STOP": ""} | variables).items():
         monkeypatch.setenv(name, value)
     return tool.main()
 
@@ -270,7 +270,7 @@ def test_a_run_that_is_measured_is_not_stopped_by_hand(
     ray.listed.append({"submission_id": "ray-1-x", "status": "RUNNING", "metadata": mark("ci")})
 
     with pytest.raises(ToolError, match="JOB=ray-1-x ") as refused:
-        make(monkeypatch, "stop", JOB="ray-1-x")
+        make(monkeypatch, "jobs", STOP="1", JOB="ray-1-x")
     wording("jobs", str(refused.value))
 
     assert [] == ray.changes
@@ -282,9 +282,9 @@ DRIVER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", ["stop", "logs"])
+@pytest.mark.parametrize("stop", ["1", ""], ids=["stop", "logs"])
 def test_a_driver_that_connected_by_itself_is_shown_and_left(
-    verb: str, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
+    stop: str, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """Ray's API ends only what it started."""
     ray.listed.append(DRIVER)
@@ -292,22 +292,22 @@ def test_a_driver_that_connected_by_itself_is_shown_and_left(
     assert "02000000  running" in capsys.readouterr().out
 
     with pytest.raises(ToolError, match=r"7 at 10\.0\.0\.1") as refused:
-        make(monkeypatch, verb, JOB="02000000")
+        make(monkeypatch, "jobs", STOP=stop, JOB="02000000")
     wording("jobs", str(refused.value))
 
 
-@pytest.mark.parametrize("given", ["", "x"], ids=["none", "unknown"])
+@pytest.mark.parametrize(("given", "stop"), [("", "1"), ("x", "")], ids=["none", "unknown"])
 def test_an_unknown_job_is_answered_with_those_there_are(
-    given: str, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, wording: Wording
+    given: str, stop: str, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     """And with a line that works."""
     with pytest.raises(ToolError) as refused:
-        make(monkeypatch, "logs", JOB=given)
+        make(monkeypatch, "jobs", JOB=given, STOP=stop)
     wording("jobs", str(refused.value), "without a job")
     ray.listed.append({"submission_id": "train-1", "status": "SUCCEEDED"})
 
-    with pytest.raises(ToolError, match="STACK=ci make logs JOB=train-1") as refused:
-        make(monkeypatch, "logs", JOB=given)
+    with pytest.raises(ToolError, match=r"STACK=ci make jobs (?:STOP=1 )?JOB=train-1") as refused:
+        make(monkeypatch, "jobs", JOB=given, STOP=stop)
     wording("jobs", str(refused.value), "with one")
 
 

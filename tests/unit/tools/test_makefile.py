@@ -31,7 +31,7 @@ def test_every_target_is_phony(tmp_path: Path) -> None:
     command = ["make", "-n", "TOOLS_PYTHON=true", *sorted(_targets())]
     planned = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
 
-    assert len(_targets()) > 25
+    assert 20 < len(_targets()) <= 25
     assert "up to date" not in planned
     assert len(planned.splitlines()) >= len(_targets())
 
@@ -49,7 +49,7 @@ def test_every_tool_that_a_recipe_calls_exists() -> None:
     ]
 
 
-@pytest.mark.parametrize("target", ["status", "dashboard", "submit", "jobs", "logs", "stop", "fetch", "watch"])
+@pytest.mark.parametrize("target", ["status", "dashboard", "submit", "jobs", "fetch", "watch"])
 def test_a_sweep_s_stack_needs_what_the_stack_needs_that_it_was_made_from(target: str) -> None:
     """It has no settings of its own, by which what is missing is installed."""
     command = ["make", "BOOTSTRAP=echo", "IN_VENV=true", target, "STACK=sweep-ray"]

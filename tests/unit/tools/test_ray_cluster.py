@@ -29,10 +29,11 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
         yield fake
 
 
-def make(monkeypatch: pytest.MonkeyPatch, verb: str, job: str = "") -> int:
+def make(monkeypatch: pytest.MonkeyPatch, verb: str, job: str = "", stop: str = "") -> int:
     """`make` of a verb about jobs."""
     monkeypatch.setattr("sys.argv", ["jobs", verb])
     monkeypatch.setenv("JOB", job)
+    monkeypatch.setenv("STOP", stop)
     return jobs.main()
 
 
@@ -61,7 +62,7 @@ def test_jobs_are_listed_and_stopped(
     """By the line that a refused update prints."""
     assert 0 == make(monkeypatch, "jobs")
     assert "theirs" in capsys.readouterr().out
-    assert 0 == make(monkeypatch, "stop", "theirs")
+    assert 0 == make(monkeypatch, "jobs", "theirs", "1")
 
     assert ["STOPPED"] == ray.states["theirs"]
 
@@ -71,7 +72,7 @@ def test_nothing_is_submitted_beside_a_run(ray: FakeRay, monkeypatch: pytest.Mon
     monkeypatch.setenv("SCRIPT", "examples/torch_ddp.py")
     for whose, own in {owner.of("ray"): True, "ray-of-another": False}.items():
         ray.states, ray.marks = {"ray-1-x": ["RUNNING"]}, {"ray-1-x": mark(whose)}
-        with pytest.raises(ToolError, match="STACK=ray make stop JOB=ray-1-x") as refused:
+        with pytest.raises(ToolError, match="STACK=ray make jobs STOP=1 JOB=ray-1-x") as refused:
             make(monkeypatch, "submit")
         wording("jobs", str(refused.value), "one's own" if own else "of somebody")
 

@@ -258,7 +258,9 @@ def test_nothing_is_begun_beside_somebody_s_job(
     monkeypatch.setattr(on_cluster, "reach", lambda _: runs.ray)
     ray.states["colleagues-training-1"] = ["RUNNING"]
 
-    with pytest.raises(ToolError, match=r"(?s)colleagues-training-1.*STACK=ci make stop JOB=colleagues-training-1"):
+    with pytest.raises(
+        ToolError, match=r"(?s)colleagues-training-1.*STACK=ci make jobs STOP=1 JOB=colleagues-training-1"
+    ):
         OnCluster.of("ci", {})
 
     ray.states["colleagues-training-1"] = ["SUCCEEDED"]
@@ -274,7 +276,7 @@ def test_nothing_is_begun_beside_a_measurement(
 
     for owner in ("ci", "another"):
         ray.states["ray-1"], ray.marks["ray-1"] = ["RUNNING"], mark(owner)
-        with pytest.raises(ToolError, match=r"(?s)is being measured.*make stop JOB=ray-1"):
+        with pytest.raises(ToolError, match=r"(?s)is being measured.*make jobs STOP=1 JOB=ray-1"):
             OnCluster.of("ci", {})
 
 
@@ -295,7 +297,7 @@ def test_nothing_is_killed_beside_a_job_that_came_meanwhile(
 
     ray.answer = answered  # type: ignore[method-assign]
 
-    with pytest.raises(ToolError, match="make stop JOB=colleagues-training-1"):
+    with pytest.raises(ToolError, match="make jobs STOP=1 JOB=colleagues-training-1"):
         runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 1.0), kill=victim)
 
     assert before == list(api.objects)
@@ -309,7 +311,7 @@ def test_no_job_is_let_in_while_it_trains(there: tuple[OnCluster, Api], ray: Fak
     runs.run(wanted(kept(tmp_path), 1.0), kill=None)
     ray.states["recovery-1-killed"] = ["RUNNING"]
 
-    with pytest.raises(ToolError, match="make stop JOB=recovery-1-killed"):
+    with pytest.raises(ToolError, match="make jobs STOP=1 JOB=recovery-1-killed"):
         refuse_beside_measurement(runs.ray, "nothing was submitted")
     assert ["recovery-1-killed"] == [job["submission_id"] for job in running_others(runs.ray.jobs.jobs(), "ci")]
 

@@ -108,7 +108,7 @@ def test_a_cluster_with_somebody_s_job_is_not_destroyed(monkeypatch: pytest.Monk
     monkeypatch.setattr(kube, "connect", lambda path: f"api of {path}")
     monkeypatch.setattr(ray_api, "jobs_of_others", jobs)
 
-    refused = r"(?s)stack ci: nothing was changed: .*train-1 \(python train.py\)\..*make stop"
+    refused = r"(?s)stack ci: nothing was changed: .*train-1 \(python train.py\)\..*make jobs STOP=1"
     with pytest.raises(ToolError, match=refused):
         update.refuse_to_end_others("ci", "mine", "before")
     assert [(f"api of {kube.own_path('before')}", "mine", "before")] == asked
@@ -162,11 +162,11 @@ def test_a_namespace_with_somebody_s_job_is_not_left(monkeypatch: pytest.MonkeyP
         update.refuse_to_move_others("minikube", {"namespace": "there"}, ["here"], "before")
     assert [("here", "before")] == asked
     lines = [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
-    assert lines == ["STACK=minikube make set namespace=here", "STACK=minikube make stop JOB=train-1"]
+    assert lines == ["STACK=minikube make set namespace=here", "STACK=minikube make jobs STOP=1 JOB=train-1"]
     with pytest.raises(ToolError, match="target local") as refused:
         update.refuse_to_move_others("minikube", {"target": "local"}, ["here"], "minikube")
     assert "make set namespace" not in str(refused.value)
-    assert "STACK=minikube make stop JOB=train-1" in str(refused.value)
+    assert "STACK=minikube make jobs STOP=1 JOB=train-1" in str(refused.value)
 
 
 def test_a_namespace_that_can_t_be_asked_is_left_with_make_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def meant(refusal: str) -> str:
     [
         (["preview", "workers=3"], 'make preview SET="workers=3"'),
         (["up", "WORKERS=3"], 'make up SET="workers=3"'),
-        (["plan", "repeats=1", "EPOCHS=2"], 'make plan SET="epochs=2 repeats=1"'),
+        (["preview", "repeats=1", "EPOCHS=2"], 'make preview SET="epochs=2 repeats=1"'),
         (["preview", "LEARNING_RATE=0.1", "SET=epochs=2"], 'make preview SET="epochs=2 learningRate=0.1"'),
         (["preview", "SCRIPT=../mine/train.py"], 'make preview SET="script=../mine/train.py"'),
         (["up", "ARGS=--epochs 2"], "make up SET=\"scriptArguments='--epochs 2'\""),
@@ -61,6 +61,35 @@ def test_a_variable_that_no_target_takes_is_refused_with_what_was_meant(words: l
 
     assert 2 == ended.returncode
     assert command == meant(ended.stderr).replace("BOOTSTRAP=true IN_VENV=true ", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["plan", "SET=epochs=2"], 'make preview SET="epochs=2"'),
+        (["smoke"], "make up STACK=smoke"),
+        (["tensorboard", "LIVE=1", "STACK=mine"], "make report TENSORBOARD=1 LIVE=1 STACK=mine"),
+        (["logs", "JOB=train-1"], "STACK=ci make jobs JOB=train-1"),
+        (["logs"], "STACK=ci make jobs JOB=…"),
+        (["stop", "JOB=a b"], 'STACK=ci make jobs STOP=1 JOB="a b"'),
+        (["test-cluster", "CLUSTER_ENV=file"], "make test CLUSTER=1 CLUSTER_ENV=file"),
+    ],
+)
+def test_a_removed_target_says_what_to_type(words: list[str], command: str) -> None:
+    """With the variables that were given; nothing runs."""
+    ended = make(*words, **({"STACK": "ci"} if command.startswith("STACK=") else {}))
+
+    assert 2 == ended.returncode
+    (line,) = [line for line in ended.stderr.splitlines() if words[0] in line and "  " in line]
+    assert command == re.sub(r" (?:BOOTSTRAP|IN_VENV)=true", "", line.partition(":  ")[2])
+
+
+def test_what_replaces_a_removed_target_takes_its_variables() -> None:
+    """The line that is told is one that make accepts, and no target is both removed and there."""
+    for removed, words in usage.REMOVED.items():
+        target, *own = words.split()
+        assert [word for word in own if not TARGETS[target].takes(word.partition("=")[0])] == []
+        assert removed not in TARGETS
 
 
 def test_what_the_environment_gives_stays_in_the_command() -> None:
@@ -91,7 +120,7 @@ def test_what_make_is_given_from_outside_is_let_through() -> None:
     assert 0 == make("up", MAKEFLAGS="-s", WORKERS="3").returncode
     assert 0 == make("up", MAKEFLAGS=" -- V=1", MAKELEVEL="1").returncode
     completion = ["make", "-npq", "__BASH_MAKE_COMPLETION__=1", ".DEFAULT"]
-    assert "tensorboard" in subprocess.run(completion, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True).stdout  # noqa: PLW1510
+    assert "dashboard" in subprocess.run(completion, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True).stdout  # noqa: PLW1510
 
 
 def test_a_sweep_takes_any_setting() -> None:
@@ -138,10 +167,8 @@ def test_every_target_takes_what_its_tool_reads() -> None:
     """STACK, and SET where settings are read."""
     without = {name for name, target in TARGETS.items() if "STACK" not in target.variables}
 
-    assert {"smoke", "bench", "check", "test", "test-cluster", "template", "clean", "help"} == without
-    assert all(
-        TARGETS[name].takes("SET") for name in ("up", "preview", "plan", "destroy", "smoke", "sweep", "recovery")
-    )
+    assert {"bench", "check", "test", "template", "clean", "help"} == without
+    assert all(TARGETS[name].takes("SET") for name in ("up", "preview", "destroy", "sweep", "recovery"))
 
 
 def test_help_lists_every_target_in_its_group() -> None:

@@ -146,7 +146,7 @@ def test_a_run_of_somebody_else_s_measurement_is_never_stopped(wording: Wording,
     ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": mark("ci"), "theirs": mark("ci-of-another")})
     with (
         serving(ray) as address,
-        pytest.raises(OthersError, match=r"(?s)\n  theirs .*make stop JOB=theirs") as refused,
+        pytest.raises(OthersError, match=r"(?s)\n  theirs .*make jobs STOP=1 JOB=theirs") as refused,
     ):
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
     wording("ray-cluster", str(refused.value))
@@ -164,7 +164,7 @@ def test_somebody_else_s_job_is_never_stopped(state: str) -> None:
     assert [] == changes(ray)
     assert "stack ci" in str(refused.value)
     assert "theirs (python theirs.py)" in str(refused.value)
-    assert str(refused.value).endswith(":\n  STACK=ci make stop JOB=theirs")
+    assert str(refused.value).endswith(":\n  STACK=ci make jobs STOP=1 JOB=theirs")
 
 
 def test_a_driver_that_connected_by_itself_is_somebody_else_s_too() -> None:
@@ -191,7 +191,7 @@ def beginning(ray: FakeRay, state: str) -> None:
 
 @pytest.mark.parametrize(
     ("state", "said"),
-    [("RUNNING", "STACK=ci make stop JOB=theirs"), ("SUCCEEDED", "have ended since: theirs. Measure again")],
+    [("RUNNING", "STACK=ci make jobs STOP=1 JOB=theirs"), ("SUCCEEDED", "have ended since: theirs. Measure again")],
 )
 def test_a_run_beside_which_somebody_s_job_began_does_not_count(
     state: str, said: str, monkeypatch: pytest.MonkeyPatch
@@ -216,7 +216,7 @@ def test_a_job_that_began_at_the_very_end_is_seen_too(monkeypatch: pytest.Monkey
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
 
 
-@pytest.mark.parametrize(("heard", "said"), [(True, ""), (False, "STACK=ci make stop JOB=new")])
+@pytest.mark.parametrize(("heard", "said"), [(True, ""), (False, "STACK=ci make jobs STOP=1 JOB=new")])
 def test_a_job_that_can_t_be_followed_any_more_is_ended(
     heard: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +234,7 @@ def test_a_job_that_can_t_be_followed_any_more_is_ended(
         submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
 
     assert str(failed.value).endswith(said)
-    assert ("make stop" in str(failed.value)) is not heard
+    assert ("STOP=1" in str(failed.value)) is not heard
     assert ["STOPPED" if heard else "RUNNING"] == ray.states["new"][-1:]
 
 

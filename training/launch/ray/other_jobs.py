@@ -86,10 +86,10 @@ def end_line(job: Mapping[str, Any], stack: str) -> str:
     if is_of_measurement(job):
         return (
             f"{name} is a run of another measurement, or of `make recovery`: wait until that has ended."
-            f" If it is yours, from another checkout or interrupted:  STACK={stack} make stop JOB={quoted}"
+            f" If it is yours, from another checkout or interrupted:  STACK={stack} make jobs STOP=1 JOB={quoted}"
         )
     if job.get("submission_id"):
-        return f"STACK={stack} make stop JOB={quoted}"
+        return f"STACK={stack} make jobs STOP=1 JOB={quoted}"
     driver = job.get("driver_info") or {}
     process, node = driver.get("pid", "?"), driver.get("node_ip_address", "an unknown address")
     return (

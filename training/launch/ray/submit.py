@@ -172,7 +172,7 @@ def _let_go(api: JobsApi, submission_id: str, stack: str) -> str:
             error.close()
             if error.code == HTTPStatus.NOT_FOUND:
                 return ""
-        return f". It may go on there; to end it:\n  STACK={stack} make stop JOB={submission_id}"
+        return f". It may go on there; to end it:\n  STACK={stack} make jobs STOP=1 JOB={submission_id}"
     return ""
 
 

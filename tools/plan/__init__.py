@@ -1,1 +1,0 @@
-"""`make plan`: how long a stack's measurement will probably take, before anything is run."""
