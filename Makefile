@@ -58,11 +58,8 @@ outputs: ## print the comparison again [STACK JSON=1]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
 
 report: ## open the report of a result, or its curves in TensorBoard [STACK SET RESULT=latest PRINT=1 TENSORBOARD=1 LIVE=1]
-ifneq ($(TENSORBOARD),1)
-	@$(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open
-else
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard
-endif
+	@if [ "$$TENSORBOARD" = 1 ]; then $(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard; \
+	else $(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open; fi
 
 history: ## list the results, or two side by side [STACK COMPARE="1 latest"]
 	@$(BOOTSTRAP) --no-cli && $(IN_VENV) report history
@@ -107,12 +104,9 @@ check: ## lint, format and types
 	@$(BOOTSTRAP) --dev --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
 
 test: ## the tests that this machine can run; on a Minikube: CLUSTER=1 [SLOW=1 TRY_* CLUSTER=1 CLUSTER_ENV=file]
-ifneq ($(CLUSTER),1)
-	@$(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(SLOW),,--without-slow) --junitxml=.state/test-results.xml tests
-else
-	@$(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
-		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest --durations=0 tests/cluster'
-endif
+	@if [ "$$CLUSTER" = 1 ]; then $(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
+		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest --durations=0 tests/cluster'; \
+	else $(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(SLOW),,--without-slow) --junitxml=.state/test-results.xml tests; fi
 
 template: ## cut a template for `pulumi new` [TO=../my-template]
 	@$(PYTHON) -m tools.template
