@@ -1,4 +1,4 @@
-"""Finds a Pulumi CLI that is new enough, or gets one into .tools/pulumi; building it is pulumi_build's work."""
+"""Finds a Pulumi CLI that is new enough, or gets one into .tools/pulumi; `tools.pulumi_from_source` builds it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.setup import pulumi_build, vendor_download
+from tools.setup import vendor_download
 from tools.setup.project import TOOLS, ToolError, capture, retry, say
 
 MINIMUM = (3, 220, 0)
@@ -95,7 +95,7 @@ def _get(why_not_on_path: str) -> Cli:
     """Download or build; ToolError that names every way and why it failed."""
     ways: list[tuple[str, Callable[[Path], None]]] = [
         ("the vendor's download", _download),
-        ("built from Go modules", pulumi_build.build),
+        ("built from Go modules", _build),
     ]
     reasons = [f"- {why_not_on_path}: install Pulumi {_text(MINIMUM)} or newer as its documentation says"]
     for origin, get in ways:
@@ -127,6 +127,12 @@ def _download(folder: Path) -> None:
 
     say(f"Pulumi CLI: trying the vendor's archive of {vendor_download.VERSION}")
     retry("Pulumi CLI", attempt, is_final=_is_final)
+
+
+def _build(folder: Path) -> None:
+    from tools.pulumi_from_source import build  # only where nothing else is to be had
+
+    build.build(folder)
 
 
 def _is_final(error: ToolError) -> bool:

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from tests.golden import Wording
-from tools.setup import pulumi_build, pulumi_cli
+from tools.pulumi_from_source import build
+from tools.setup import pulumi_cli
 from tools.setup.project import ROOT, ToolError
 
 Program = Callable[..., Path]
@@ -30,7 +31,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(pulumi_cli, "_PARTIAL", folder / "pulumi.partial")
     monkeypatch.setattr(pulumi_cli, "_IN_USE", folder / "cli-in-use.json")
     monkeypatch.setattr(pulumi_cli, "_download", _refuse("no such host"))
-    monkeypatch.setattr(pulumi_build, "build", _refuse("no `go` on PATH"))
+    monkeypatch.setattr(build, "build", _refuse("no `go` on PATH"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     return folder
 
@@ -115,7 +116,7 @@ def test_when_no_way_works_one_message_names_them_all(wording: Wording) -> None:
 
 def test_the_build_follows_a_failed_download(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its programs get their name when they are whole and run."""
-    monkeypatch.setattr(pulumi_build, "build", lambda folder: _put_cli(folder / "bin", "v3.220.0"))
+    monkeypatch.setattr(build, "build", lambda folder: _put_cli(folder / "bin", "v3.220.0"))
 
     cli = pulumi_cli.ensure()
 
@@ -132,7 +133,7 @@ def test_an_interrupted_build_does_not_count(tools: Path, monkeypatch: pytest.Mo
         _put_cli(folder / "bin", "v3.220.0")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pulumi_build, "build", interrupted)
+    monkeypatch.setattr(build, "build", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pulumi_cli.ensure()
 
@@ -140,7 +141,7 @@ def test_an_interrupted_build_does_not_count(tools: Path, monkeypatch: pytest.Mo
     assert not (tools / "pulumi").exists()
     assert pulumi_cli.folder_in_use() is None
 
-    monkeypatch.setattr(pulumi_build, "build", lambda folder: _put_cli(folder / "bin", "v3.221.0"))
+    monkeypatch.setattr(build, "build", lambda folder: _put_cli(folder / "bin", "v3.221.0"))
 
     assert pulumi_cli.ensure().version == "v3.221.0"
 
@@ -167,9 +168,19 @@ def test_a_version_is_compared_by_its_numbers(text: str, version: tuple[int, int
     assert pulumi_cli.parse_version(text) == version
 
 
+def test_what_builds_pulumi_is_loaded_only_where_it_is_needed() -> None:
+    """Set-up with a CLI on PATH, or with the vendor's download, has nothing of that folder."""
+    code = "import sys, tools.setup.bootstrap, tools.setup.pulumi_cli; print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert "tools.setup.vendor_download" in loaded.split()
+    assert [name for name in loaded.split() if name.startswith("tools.pulumi_from_source")] == []
+
+
 def test_the_version_built_is_at_least_the_minimum() -> None:
     """go.mod and the pinned minimum agree."""
-    module = (pulumi_build._CLI_MODULE / "go.mod").read_text(encoding="utf-8")
+    module = (build._CLI_MODULE / "go.mod").read_text(encoding="utf-8")
     built = next(line.split()[1] for line in module.splitlines() if "pulumi/pulumi/pkg/v3 v" in line)
 
     assert pulumi_cli.parse_version(built) >= pulumi_cli.MINIMUM
@@ -185,7 +196,7 @@ def test_pulumi_yaml_asks_for_what_make_asks_for() -> None:
 
 def test_what_the_language_host_asks_of_pip_is_answered(tmp_path: Path) -> None:
     """As it asks: every package installed with its version, and the folder in which it looks for a plugin's name."""
-    pulumi_build.install_pip_list(tmp_path)
+    build.install_pip_list(tmp_path)
     command = [sys.executable, "-m", "pip", "list", "-v", "--format", "json"]
 
     asked = subprocess.run(
@@ -201,7 +212,7 @@ def test_what_the_language_host_asks_of_pip_is_answered(tmp_path: Path) -> None:
 
 def test_it_passes_for_no_pip(tmp_path: Path) -> None:
     """Who asks it to install something is told what does."""
-    pulumi_build.install_pip_list(tmp_path)
+    build.install_pip_list(tmp_path)
 
     asked = subprocess.run(
         [sys.executable, "-m", "pip", "install", "x"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},

@@ -1,4 +1,4 @@
-module ray-worth-it/tools/pulumi-language-python
+module ray-worth-it/tools/pulumi_from_source/language-host
 
 go 1.24
 

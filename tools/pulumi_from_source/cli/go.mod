@@ -1,4 +1,4 @@
-module ray-worth-it/tools/pulumi-cli
+module ray-worth-it/tools/pulumi_from_source/cli
 
 go 1.24.7
 

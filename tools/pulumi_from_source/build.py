@@ -1,7 +1,7 @@
-"""Builds the Pulumi CLI, its Python language host and the Python shims from Go modules with committed checksums.
+"""Compiles the Pulumi CLI, its Python language host and the Python shims from Go modules with committed checksums.
 
 The language host left the module `sdk/v3` after v3.78, and no later one is a module of its own: hence two small
-modules under tools/, each with its own go.sum. The shims are plain files of the newer `sdk/v3`. That old host asks
+modules beside this, each with its own go.sum. The shims are plain files of the newer `sdk/v3`. That old host asks
 `python -m pip` for the packages installed: `pip_list` beside it answers, faster than pip.
 """
 
@@ -12,12 +12,12 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.setup import pip_list
+from tools.pulumi_from_source import pip_list
 from tools.setup.project import ROOT, TOOLS, ToolError, capture, last_line, retry, say
 
-_CLI_MODULE = ROOT / "tools/setup/pulumi-cli"
+_CLI_MODULE = ROOT / "tools/pulumi_from_source/cli"
 _CLI_PACKAGE = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
-_HOST_MODULE = ROOT / "tools/setup/pulumi-language-python"
+_HOST_MODULE = ROOT / "tools/pulumi_from_source/language-host"
 _HOST_PACKAGE = "github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python"
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
 _SHIMS = (
@@ -38,7 +38,7 @@ _ENVIRONMENT: Mapping[str, str] = {
 def build(folder: Path) -> None:
     """Put the programs into `folder`/bin; ToolError with the last line of the log when Go is missing or fails."""
     if shutil.which("go") is None:
-        raise ToolError("no `go` on PATH; install Go as new as tools/setup/pulumi-cli/go.mod asks")
+        raise ToolError("no `go` on PATH; install Go as new as tools/pulumi_from_source/cli/go.mod asks")
     _LOG.unlink(missing_ok=True)
     programs = folder / "bin"
     programs.mkdir(parents=True)
