@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from tests.program.engine import UNWRITTEN
-from tools.stack import session
+from training.machine import process_session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -253,7 +253,7 @@ def terminal(command: list[str], folder: Path, environment: Mapping[str, str]) -
     try:
         yield shown
     finally:
-        session.end_session(process.pid)
+        process_session.end_session(process.pid)
         process.wait()
         reader.join(timeout=10)
         os.close(master)

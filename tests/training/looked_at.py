@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import psutil
 
-from infra.places.local import guard
 from training.contract import provenance
 from training.launch import environment
 from training.launch.ray import driver
+from training.machine import process_session
 
 PROJECT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -154,7 +154,7 @@ def _modes(folder: Path) -> Iterator[tuple[str, int]]:
 def _outlived(session: int) -> Iterator[str]:
     """What lives on some seconds after the arm's own end: the system takes a moment for what was killed."""
     deadline = time.monotonic() + DIES_WITHIN_SECONDS
-    while (pids := guard.session_members(session)) and time.monotonic() < deadline:
+    while (pids := process_session.session_members(session)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for pid in pids:
         with suppress(psutil.Error):
@@ -177,7 +177,7 @@ def _seen(process: psutil.Process) -> Process:
 def of_session(session: int) -> set[Listening]:
     """What listens now in a session, in whatever network: psutil asks that of this process alone."""
     seen = set()
-    for pid in guard.session_members(session):
+    for pid in process_session.session_members(session):
         with suppress(OSError):  # it ended meanwhile
             descriptors = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}  # noqa: PTH115 (no paths)
             for listening, inode in in_network_of(pid):

@@ -18,13 +18,13 @@ from typing import Any
 
 import psutil
 
-from infra.places.local import guard
 from tools.setup.project import ROOT, ToolError
 from training.contract import progress, result
 from training.contract.recipe import Recipe
 from training.launch import environment
 from training.launch.storage.checkpoint_store import Manifest, manifests
 from training.launch.storage.run_storage import Storage
+from training.machine import process_session
 
 WORKER = "ray::RayTrainWorker"
 """Beginning of the command line of Ray Train's training processes."""
@@ -156,8 +156,8 @@ def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             assert running.stdin is not None  # noqa: S101 (it is a pipe)
             running.stdin.close()
             with suppress(subprocess.TimeoutExpired):
-                running.wait(guard.GRACE_SECONDS + 2)
-            guard.end_session(running.pid)
+                running.wait(process_session.GRACE_SECONDS + 2)
+            process_session.end_session(running.pid)
             running.wait()
 
 
@@ -176,7 +176,7 @@ def is_beyond_a_checkpoint(events: list[Seen]) -> bool:
 
 def _kill_a_worker(session: int) -> float:
     """Kill one worker; return when. Raises ToolError if there is none."""
-    for pid in guard.session_members(session):
+    for pid in process_session.session_members(session):
         with suppress(psutil.Error, ProcessLookupError):
             if " ".join(psutil.Process(pid).cmdline()).startswith(WORKER):
                 os.kill(pid, signal.SIGKILL)
@@ -187,7 +187,9 @@ def _kill_a_worker(session: int) -> float:
 def _kill_all(session: int) -> float:
     """Kill the driver, Ray's head and workers, and their guard; return when the first was killed."""
     began = time.monotonic()
-    while time.monotonic() - began < guard.GIVE_UP_SECONDS and (members := guard.session_members(session)):
+    while time.monotonic() - began < process_session.GIVE_UP_SECONDS and (
+        members := process_session.session_members(session)
+    ):
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

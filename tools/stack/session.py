@@ -12,21 +12,18 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from tools.setup.project import capture, say
+from tools.setup.project import say
+from training.machine import process_session
 
 # What a terminal or a supervisor sends; each means "end" to pulumi, once per press.
 _FORWARDED = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
 _PATIENCE_SECONDS = 10
-_GRACE_SECONDS = 2
-_HAS_PROC = Path("/proc/self").exists()
-
 
 Output = tuple[IO[bytes], IO[bytes]]
 """Files for stdout and stderr of a command that shows nothing itself, and so can ask nothing."""
@@ -55,7 +52,8 @@ def run(
             signals.deliver_to(process)
             status = process.wait()
         finally:
-            end_session(process.pid)
+            if left := process_session.end_session(process.pid, give_up_seconds=_PATIENCE_SECONDS):
+                say(f"these processes of pulumi could not be ended: {', '.join(map(str, sorted(left)))}")
     return status if status >= 0 else 128 - status
 
 
@@ -120,52 +118,3 @@ def _terminal_kept() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
-
-
-def end_session(session: int) -> None:
-    """End every process of the session: asked first, killed after 2 seconds."""
-    started = time.monotonic()
-    while members := session_members(session):
-        waited = time.monotonic() - started
-        for pid in members:
-            _kill(pid, signal.SIGTERM if waited < _GRACE_SECONDS else signal.SIGKILL)
-        if waited > _PATIENCE_SECONDS:
-            say(f"these processes of pulumi could not be ended: {', '.join(map(str, members))}")
-            return
-        time.sleep(0.1)
-
-
-def session_members(session: int) -> list[int]:
-    """The live processes whose session is this one; the dead that nobody has reaped are not among them."""
-    return [pid for pid in _all_pids() if _session_of(pid) == session and not _is_dead(pid)]
-
-
-def _all_pids() -> list[int]:
-    if _HAS_PROC:
-        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    listing = capture(["ps", "-A", "-o", "pid="]).stdout
-    return [int(pid) for pid in listing.split()]
-
-
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except (ProcessLookupError, PermissionError):
-        return None
-
-
-def _is_dead(pid: int) -> bool:
-    """Ended and not yet reaped, which for an orphan can last where process 1 reaps none (containers)."""
-    if not _HAS_PROC:
-        listing = capture(["ps", "-o", "stat=", "-p", str(pid)])
-        return listing.stdout.strip()[:1] in ("", "Z")
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def _kill(pid: int, number: signal.Signals) -> None:
-    # It may have ended by itself.
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)

@@ -19,6 +19,7 @@ from tools.tryout.request import Request
 from training.contract.provenance import PROJECT
 from training.launch import environment
 from training.launch.foreign_command import MOST_PRINTED
+from training.machine import process_session
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.observations import Observation, read
@@ -109,10 +110,10 @@ def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
         with suppress(OSError):
             running.stdin.close()
         with suppress(subprocess.TimeoutExpired):
-            running.wait(guard.GRACE_SECONDS + 4)
-        guard.end_session(running.pid)
+            running.wait(process_session.GRACE_SECONDS + 4)
+        process_session.end_session(running.pid)
         running.wait()
-        tail.thread.join(guard.GIVE_UP_SECONDS)
+        tail.thread.join(process_session.GIVE_UP_SECONDS)
         running.stdout.close()
     return code, tail.text(), tail.count
 

@@ -11,7 +11,6 @@ process group would not do: Ray gives its workers groups of their own.
 import argparse
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ import psutil
 from infra.places.local.beside import Beside
 from training.contract import result
 from training.contract.progress import Progress
-from training.machine import machine_lock, orphans
+from training.machine import machine_lock, orphans, process_session
 
 DEADLINE = 124
 """Exit code when the deadline ended the command, as timeout(1) has it."""
@@ -34,11 +33,6 @@ SIGNALLED = 128
 """Added to the number of the signal that ended the command, as shells do. Its own exit code is passed on as it is."""
 
 WARM_UP = [sys.executable, "-m", "training.launch.warm_up"]
-GRACE_SECONDS = 2.0
-"""The time from SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone
-within 10."""
-GIVE_UP_SECONDS = 30.0
-"""The longest wait for a process: one in an uninterruptible call may never end."""
 POLL_SECONDS = 0.2
 
 
@@ -76,7 +70,7 @@ def main() -> int:
     except machine_lock.LockError as error:
         sys.exit(f"error: {error}")
     finally:
-        end_session(os.getsid(0), descendants)
+        process_session.end_session(os.getsid(0), descendants)
 
 
 def _warm_up_command(options: argparse.Namespace) -> list[str]:
@@ -88,35 +82,6 @@ def _lock(progress: Progress) -> ExitStack | None:
     return machine_lock.take(
         say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
     )
-
-
-def end_session(session: int, more: Callable[[], list[int]] = list) -> None:
-    """Kill every process of `session` but this one, and `more`: SIGTERM, then SIGKILL, until none is left."""
-    began = time.monotonic()
-    terminated: set[int] = set()
-    while (waited := time.monotonic() - began) < GIVE_UP_SECONDS and (left := {*session_members(session), *more()}):
-        for pid in left:
-            with suppress(ProcessLookupError, PermissionError):
-                if waited > GRACE_SECONDS:
-                    os.kill(pid, signal.SIGKILL)
-                elif pid not in terminated:
-                    terminated.add(pid)
-                    os.kill(pid, signal.SIGTERM)
-        time.sleep(0.05)
-
-
-def session_members(session: int) -> list[int]:
-    """Processes of `session` without this one, and without those that are dead and only not yet waited for."""
-    members = []
-    for pid in psutil.pids():
-        with suppress(ProcessLookupError, PermissionError, psutil.Error):
-            if (
-                os.getsid(pid) == session
-                and pid != os.getpid()
-                and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-            ):
-                members.append(pid)
-    return members
 
 
 def descendants() -> list[int]:

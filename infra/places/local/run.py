@@ -37,6 +37,7 @@ from training.contract.provenance import PROJECT
 from training.contract.workload import recipe_of
 from training.launch import environment
 from training.launch.environment import SECRET
+from training.machine import process_session
 
 SHORTEST_REPORT_SECONDS = 2.0
 LONGEST_REPORT_SECONDS = 30.0
@@ -192,8 +193,8 @@ def _end(running: subprocess.Popen[bytes]) -> None:
     if running.stdin:
         running.stdin.close()
     with suppress(subprocess.TimeoutExpired):
-        running.wait(guard.GRACE_SECONDS + 2)
-    guard.end_session(running.pid)
+        running.wait(process_session.GRACE_SECONDS + 2)
+    process_session.end_session(running.pid)
     running.wait()
 
 

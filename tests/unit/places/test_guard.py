@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from infra.places.local import guard
-from training.machine import machine_lock
+from training.machine import machine_lock, process_session
 
 ROOT = Path(__file__).resolve().parents[3]
 STUBBORN = """
@@ -52,10 +52,10 @@ while time.monotonic() - began < 60 and not pathlib.Path(sys.argv[1]).exists():
 GUARD = """
 import sys
 from infra.places.local import guard
-from training.machine import machine_lock
+from training.machine import machine_lock, process_session
 machine_lock.NAME = "\\0" + sys.argv.pop(1)
 guard.WARM_UP = [sys.executable, "-c", sys.argv.pop(1)]
-guard.GRACE_SECONDS = 0.3
+process_session.GRACE_SECONDS = 0.3
 sys.exit(guard.main())
 """
 """The guard with the lock of a machine of its own, a warm-up that is given, and little patience."""
@@ -125,13 +125,15 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
     for process in started:
         with process:
             process.kill()
-        for pid in guard.session_members(process.pid):
+        for pid in process_session.session_members(process.pid):
             os.kill(pid, signal.SIGKILL)
 
 
 def family_is_ready(process: "subprocess.Popen[bytes]", folder: Path) -> None:
     """Waits until the command's child ignores SIGTERM."""
-    wait_for(lambda: "ready" in (folder / "log.txt").read_text() and len(guard.session_members(process.pid)) == 3)
+    wait_for(
+        lambda: "ready" in (folder / "log.txt").read_text() and len(process_session.session_members(process.pid)) == 3
+    )
 
 
 def runs(pid: int) -> bool:
@@ -170,7 +172,7 @@ def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Pat
     (tmp_path / "end").touch()
 
     assert 0 == process.wait(60)
-    assert [] == guard.session_members(process.pid)
+    assert [] == process_session.session_members(process.pid)
 
 
 def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
@@ -181,7 +183,7 @@ def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
     process.stdin.close()
 
     assert guard.ABANDONED == process.wait(60)
-    assert [] == guard.session_members(process.pid)
+    assert [] == process_session.session_members(process.pid)
 
 
 def test_the_deadline_ends_the_session(start: Start) -> None:
@@ -189,7 +191,7 @@ def test_the_deadline_ends_the_session(start: Start) -> None:
     process = start(FAMILY, "never there", deadline=1)
 
     assert guard.DEADLINE == process.wait(60)
-    assert [] == guard.session_members(process.pid)
+    assert [] == process_session.session_members(process.pid)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone gives orphans to whom they descend from")
@@ -231,15 +233,15 @@ def test_a_killed_guards_session_can_be_ended_by_its_number(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the provider does when the guard itself was killed."""
-    monkeypatch.setattr(guard, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(process_session, "GRACE_SECONDS", 0.3)
     process = start(FAMILY, "never there")
     family_is_ready(process, tmp_path)
     process.kill()
     process.wait()
 
-    guard.end_session(process.pid)
+    process_session.end_session(process.pid)
 
-    assert [] == guard.session_members(process.pid)
+    assert [] == process_session.session_members(process.pid)
 
 
 def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
@@ -295,7 +297,7 @@ def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_pat
         process.stdin.close()
 
     taken = machine_lock.take(end_the_run)
-    alive = [pid for pid in guard.session_members(process.pid) if pid != process.pid]
+    alive = [pid for pid in process_session.session_members(process.pid) if pid != process.pid]
     assert taken
     taken.close()
 
@@ -355,4 +357,4 @@ def test_a_zombie_counts_as_gone() -> None:
     with subprocess.Popen([sys.executable, "-c", "pass"], start_new_session=True) as dead:
         wait_for(lambda: psutil.Process(dead.pid).status() == psutil.STATUS_ZOMBIE)
 
-        assert [] == guard.session_members(dead.pid)
+        assert [] == process_session.session_members(dead.pid)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from infra.places.local import guard
 from tests.golden import Wording
 from tests.unit.results import make_recipe, make_result
 from tools.recovery import __main__ as tool
@@ -19,6 +18,7 @@ from tools.setup.project import ToolError
 from tools.stack import settings as stack_settings
 from training.contract.result import TrainingResult
 from training.launch.storage.checkpoint_store import Manifest
+from training.machine import process_session
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 
 EVENTS = [
@@ -178,7 +178,7 @@ def test_nothing_of_a_run_that_is_killed_stays(tmp_path: Path, monkeypatch: pyte
             while (folder / "log.txt").read_text().count("made") < number:
                 time.sleep(0.02)
             run._kill_all(running.pid)
-            assert [] == guard.session_members(running.pid)
+            assert [] == process_session.session_members(running.pid)
             assert -signal.SIGKILL == running.wait(5)
 
     first, second = (folder / "log.txt").read_text().splitlines()

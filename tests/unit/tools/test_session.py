@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.golden import Wording
-from tools.stack import session
+from training.machine import process_session
 
 RUN = """
 import os, pathlib, sys
 from tools.stack import session
+from training.machine import process_session
 session._PATIENCE_SECONDS = 1
-session._GRACE_SECONDS = 0.3
+process_session.GRACE_SECONDS = 0.3
 sys.exit(session.run(sys.argv[1:], os.environ, pathlib.Path.cwd()))
 """
 
@@ -52,7 +53,7 @@ def _wrapped(code: str) -> subprocess.Popen[str]:
 
 
 def _is_alive(pid: int) -> bool:
-    return pid in session.session_members(os.getsid(pid)) if Path(f"/proc/{pid}").exists() else False
+    return pid in process_session.session_members(os.getsid(pid)) if Path(f"/proc/{pid}").exists() else False
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,22 @@ def test_an_empty_session_is_ended_at_once() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
     process.wait()
     began = time.monotonic()
-    session.end_session(process.pid)
+    process_session.end_session(process.pid)
 
     assert time.monotonic() - began < 1.5
+
+
+@pytest.mark.parametrize("has_proc", [True, False], ids=["proc", "ps"])
+def test_a_session_is_ended_where_there_is_no_proc(has_proc: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS, by ps; what is left is returned."""
+    monkeypatch.setattr(process_session, "_HAS_PROC", has_proc)
+    monkeypatch.setattr(process_session, "GRACE_SECONDS", 0.5)
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        assert [process.pid] == process_session.session_members(process.pid)
+        assert {process.pid} == process_session.end_session(process.pid, give_up_seconds=0.1)
+        assert set() == process_session.end_session(process.pid)
+        assert -9 == process.wait(5)
