@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra.doctor import Finding
-from infra.places.local import doctor as local_doctor
+from infra.places.local import place as local_place
 from infra.programs import ProgramError
 from tests.golden import Wording
 from tests.unit.kube_api import node, serving, trust_without_certificate
@@ -59,8 +59,8 @@ def test_memory_that_the_workers_lack_is_found() -> None:
 def test_ports_that_others_reach_are_said(monkeypatch: pytest.MonkeyPatch, reason: str, found: str) -> None:
     """With the system's reason, and without a no: runs do without."""
     program = f"print({reason!r}, end='')"
-    monkeypatch.setattr(local_doctor, "NETWORK_PROBE", ("-c", program))
-    finding = local_doctor.network()
+    monkeypatch.setattr(local_place, "NETWORK_PROBE", ("-c", program))
+    finding = local_place.network()
 
     assert (found, True) == (finding.present, finding.ok)
 

@@ -1,5 +1,6 @@
 """One training process from set-up to result: the same body in every arm. How it came to be is the launcher's."""
 
+import math
 import os
 import time
 from typing import Any
@@ -21,13 +22,49 @@ from training.workloads.cnn.detail import Epoch
 from training.workloads.cnn.loop import Loop
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.registry import MODELS
-from training.workloads.cnn.schedule import Schedule
 from training.workloads.cnn.session import Record, Session
 from training.workloads.cnn.shapes import Shape, Share
 from training.workloads.cnn.sources import Labels
 
 INTER_OP_THREADS = 2
 """One computes while another waits for the other workers' gradients; both on the same CPUs."""
+PLATEAU_PATIENCE = 2
+PLATEAU_FACTOR = 0.5
+
+
+class Schedule:
+    """The recipe's `learningRateSchedule` and `earlyStopping`, fed with each epoch's validation loss.
+
+    Losses are summed over all workers, so every rank decides the same.
+    """
+
+    def __init__(self, recipe: CnnRecipe) -> None:
+        self._recipe = recipe
+        self._rate = recipe.scaled_learning_rate()
+        self._best = math.inf
+        self._since_best = 0
+        self._since_change = 0
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of epoch `epoch`, from 1. Cosine: Loshchilov and Hutter 2016, without restarts."""
+        if self._recipe.learning_rate_schedule == "cosine":
+            return self._rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / self._recipe.epochs))
+        return self._rate
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether training should stop early."""
+        return 0 < self._recipe.early_stopping <= self._since_best
+
+    def after(self, validation_loss: float) -> None:
+        """Take note of an epoch's validation loss."""
+        better = validation_loss < self._best
+        self._best = min(self._best, validation_loss)
+        self._since_best = 0 if better else self._since_best + 1
+        self._since_change = 0 if better else self._since_change + 1
+        if self._recipe.learning_rate_schedule == "plateau" and self._since_change >= PLATEAU_PATIENCE:
+            self._rate *= PLATEAU_FACTOR
+            self._since_change = 0
 
 
 def train(recipe: CnnRecipe, process: Process) -> TrainingResult | None:
