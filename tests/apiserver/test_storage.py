@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import claim
-from infra.places.cluster.api import kube, storage_preflight
+from infra.places.cluster import claim, storage_preflight
+from infra.places.cluster.api import kube
 from infra.places.cluster.claim import ClaimProvider
 from infra.places.cluster.manifests.storage_access import CLAIM, FILE, ROLE_SECRET
 from infra.settings.storage import Claim

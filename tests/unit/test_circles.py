@@ -22,6 +22,8 @@ LATE = {
     ("tools.stack.recovery", "tools.look.update"): "pulumi, after an update that was killed",
 }
 """Which module may import which inside a function, and why."""
+PICKLED = ("claim", "crds", "image_check", "job_result", "run_credentials", "storage_probe")
+"""Modules of a cluster's dynamic resources."""
 
 
 def module_names() -> set[str]:
@@ -77,3 +79,15 @@ def test_imports_stand_in_functions_for_a_listed_reason_alone() -> None:
     unused = [pair for pair in LATE if not any(fnmatch(a, pair[0]) and fnmatch(b, pair[1]) for a, b in found)]
 
     assert ([], []) == (unlisted, unused)
+
+
+def test_the_rooms_of_a_cluster_have_floors() -> None:
+    """Manifests know no client, clients no component; and neither knows what is pickled, which keeps its place."""
+    above = {"manifests": ("api", "components"), "api": ("components",)}
+    room = "infra.places.cluster"
+    pickled = {f"{room}.{name}" for name in PICKLED}
+
+    for name, others in above.items():
+        used = {module for path in FILES if module_of(path).startswith(f"{room}.{name}.") for module in imports(path)}
+        forbidden = tuple(f"{room}.{other}" for other in others)
+        assert set() == {module for module in used if module.startswith(forbidden)} | (used & pickled)

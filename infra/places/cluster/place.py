@@ -16,8 +16,8 @@ from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted
 from infra.doctor import Finding
 from infra.image import requirements
 from infra.image import spec as image_spec
-from infra.places.cluster import fit
-from infra.places.cluster.api import kube, storage_preflight
+from infra.places.cluster import fit, storage_preflight
+from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
