@@ -19,6 +19,10 @@ LATE = {
     ("tools.*.__main__", "*"): "the chosen command",
     ("tools.follow.watch", "tools.*"): "runs of the chosen target: pulumi and kubernetes for those of a cluster",
     ("tools.stack.followed", "*"): "rich, where a terminal shows a screen",
+    (
+        "tools.setup.pulumi_cli",
+        "tools.pulumi_from_source.build",
+    ): "Go modules, where the vendor's download is not reachable",
     ("tools.stack.recovery", "tools.look.update"): "pulumi, after an update that was killed",
 }
 """Which module may import which inside a function, and why."""
