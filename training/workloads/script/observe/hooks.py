@@ -21,6 +21,7 @@ from . import (
     rllib_iterations,
     state,
     torch_loaders,
+    torch_parts,
     torch_probe,
     torch_steps,
 )
@@ -28,10 +29,18 @@ from . import (
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 """Environment variable: after so many seconds a process writes where it is."""
 
+def _observe_distributed(module: Any) -> None:
+    torch_probe.observe_groups(module)
+    torch_parts.observe_collectives(module)
+
+
 OBSERVERS: dict[str, Callable[[Any], None]] = {
     "torch.optim.optimizer": torch_steps.observe_optimizers,
     "torch.utils.data.dataloader": torch_loaders.observe_loaders,
-    "torch.distributed.distributed_c10d": torch_probe.observe_groups,
+    "torch.autograd": torch_parts.observe_backward,
+    "torch.nn.parallel.distributed": torch_parts.observe_parallel,
+    "torch.serialization": torch_parts.observe_saving,
+    "torch.distributed.distributed_c10d": _observe_distributed,
     "keras": keras_steps.observe_models,
     "tf_keras": keras_steps.observe_models,
     "xgboost.training": booster_rounds.observe_xgboost,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import in_pod, state
+from .step_parts import REPORT
 
 OF_THIS_MACHINE = ("local",)
 """File systems of Arrow."""
@@ -56,11 +57,15 @@ def observe_reports(module: Any) -> None:
         for name, value in metrics.items() if isinstance(metrics, dict) else ():
             if isinstance(value, (int, float)):
                 now.measured(str(name), float(value))
-        began = time.perf_counter()
+        began, parts = time.perf_counter(), now.parts_here()
+        if parts is not None:
+            parts.enter(REPORT)
         try:
             return report(metrics, *args, **more)
         finally:
             now.report_seconds += time.perf_counter() - began
+            if parts is not None:
+                parts.leave()
 
     module.report = report_observed
 

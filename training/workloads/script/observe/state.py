@@ -16,6 +16,7 @@ from typing import Any
 from . import in_pod
 from .live import EPOCHS, Live
 from .loaders import Loader, Pass, pairs
+from .step_parts import StepParts
 from .usage import Usage, peak_memory_bytes, thread_cpus
 from .work import Model, Work, is_looked_at
 
@@ -79,6 +80,7 @@ class State:
         self.hook_seconds = 0.0
         self.own_seconds = 0.0
         """What the observer took between two steps or after the last, beside the hooks."""
+        self.parts = StepParts(self._script_seconds)
         self._looking_seconds = 0.0
         self.own_passes: list[Pass] = []
         """Of a framework that tells its epochs itself."""
@@ -104,6 +106,14 @@ class State:
         finally:
             if self.is_in_step_thread():
                 self.hook_seconds += time.perf_counter() - began - (self.own_seconds - own)
+
+    def _script_seconds(self) -> float:
+        """Return seconds of the monotonic clock, without what the observer took."""
+        return time.monotonic() - self.own_seconds - self.hook_seconds
+
+    def parts_here(self) -> StepParts | None:
+        """Return the parts of the step, in the thread that steps; None in any other."""
+        return self.parts if self.is_in_step_thread() else None
 
     def is_in_step_thread(self) -> bool:
         """Return whether the steps wait for this thread."""
@@ -164,6 +174,7 @@ class State:
             self.ray, self.thread = _ray_runs(), threading.get_ident()
         now = time.monotonic()
         self.step_ends.append(now - self.own_seconds - self.hook_seconds)
+        self.parts.end_step(self.step_ends[-1])
         for loader in self.read:  # several: a validation comes between steps, or there are two sets to learn from
             loader.rows_at_step.append(loader.rows)
         self.read_for_next = True
@@ -284,6 +295,7 @@ class State:
             "metricPoints": self.metric_points,
             "reports": self.reports,
             "reportSeconds": self.report_seconds,
+            "parts": self.parts.to_dict(),
             "hookSeconds": self.hook_seconds,
             "ownSeconds": self.own_seconds,
             "cpuAtStep": self.usage.cpu_at_step,

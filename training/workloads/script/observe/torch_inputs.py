@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from . import state, torch_weights
+from .step_parts import COMPUTE
 
 COMPILED = "OptimizedModule"
 """Type of what torch.compile makes of a module: it is called as it is, and those inside are not."""
@@ -78,6 +79,8 @@ def _look_at(now: state.State, module: Any, inputs_given: list[Any]) -> None:
     if tensor is None:
         return
     now.enters(tensor.data_ptr(), training=module.training)
+    if module.training and now.is_in_step_thread():
+        now.parts.become(COMPUTE)  # where no loader delivers the batch
     if module.training and not _first:
         _first.append(id(module))
     if id(module) == (_first[0] if _first else id(module)):

@@ -17,6 +17,7 @@ from typing import Any
 
 from . import state
 from .loaders import Loader, Pass
+from .step_parts import BETWEEN, INPUT
 
 MOST_WAITING = 2**18
 """Rows that may wait to be marked within a pass."""
@@ -74,11 +75,21 @@ def _beginning(begin: Callable[..., Any]) -> Callable[..., Any]:
 def _delivering(deliver: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(deliver)
     def deliver_observed(self: Any) -> Any:
+        parts = state.current().parts_here()
+        if parts is not None:
+            parts.enter(INPUT if sys.modules["torch"].is_grad_enabled() else BETWEEN)
         try:
             batch = deliver(self)
         except StopIteration:
+            if parts is not None:
+                parts.end_pass()
             _observe(_end, self)
             raise
+        finally:
+            if parts is not None:
+                parts.leave()
+        if parts is not None and sys.modules["torch"].is_grad_enabled():
+            parts.deliver()
         _observe(_count, self, batch)
         return batch
 

@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from . import state, torch_inputs, torch_probe, torch_weights
+from .step_parts import OPTIMIZER
 from .work import Optimizer, is_looked_at
 
 NOT_COMPARED = ("params", "lr", "foreach", "fused", "capturable", "differentiable")
@@ -32,9 +33,11 @@ def observe_optimizers(module: Any) -> None:
 
 
 def _before_step(optimizer: Any, *_: Any) -> None:
-    steps = _steps_in_progress()
+    steps, parts = _steps_in_progress(), state.current().parts_here()
     if id(optimizer) in steps:  # it failed before
         del steps[steps.index(id(optimizer)) :]
+    elif not steps and parts is not None:
+        parts.enter(OPTIMIZER)
     steps.append(id(optimizer))
 
 
@@ -56,6 +59,8 @@ def _steps_in_progress() -> list[int]:
 def _after_step(optimizer: Any, *_: Any) -> None:
     if _is_inside(optimizer):
         return
+    if (parts := state.current().parts_here()) is not None:
+        parts.leave()
     now, counted = state.current(), False
     with now.hook():
         try:
