@@ -236,6 +236,25 @@ class Steps:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepParts:
+    """Where the time of the timed steps went: means, in seconds."""
+
+    seconds: dict[str, float]
+    """By part, on rank 0: `input`, `compute`, `exchange`, `collective`, `optimizer`, `between`, `save`, `report`. They
+    sum to the step. A part that cannot be told from others is not in it, and its time is in theirs."""
+    exchange: list[float]
+    """Of each rank, from its last gradient until all are exchanged; empty where that is not known."""
+    link: float | None
+    """The least of these over the ranks, step by step: what the exchange takes when nobody is waited for."""
+    own_work: list[list[float]]
+    """Of each rank, the time in which it did not wait for others, in each of about ten parts of the timed steps."""
+
+    def waiting(self, rank: int) -> float | None:
+        """Return the time for which a rank waited for slower ones; None where the exchange is not known."""
+        return None if self.link is None else self.exchange[rank] - self.link
+
+
+@dataclass(frozen=True, kw_only=True)
 class Amount:
     """The work that the timed steps did, over all workers."""
 
@@ -316,6 +335,8 @@ class TrainingResult:
     """Failures of workers after which Ray Train went on; null where the first would have ended the run."""
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
+    step_parts: StepParts | None = None
+    """Null where the parts of a step were not clocked."""
     machine: MachineUse | None = None
     """Use of this machine's CPU time by other programs during the run; null where it could not be read."""
     reasons: dict[str, str] = field(default_factory=dict)

@@ -104,6 +104,18 @@ class RankWork:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Where the time of each step went, on one rank."""
+
+    seconds: dict[str, list[float]]
+    """Of each step, by part."""
+    no_input: str
+    """Reason why the time of input is not known; "" if it is."""
+    no_exchange: str
+    """Reason why the time of the exchange is not known; "" if it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """One rank of one run. What is not known is None."""
 
@@ -162,6 +174,8 @@ class Observation:
     """Reason why there is none, if there should be one."""
     ended_early: bool
     notes: tuple[str, ...]
+    parts: Parts | None = None
+    """Parts of its steps; None where nothing tells them apart."""
     pod: RankPod | None = None
     """Pod or node of the rank; None on the machine that measures."""
     cpu_waits: dict[str, CpuWait] | None = None
@@ -281,8 +295,19 @@ def parse(data: dict[str, Any]) -> Observation:
         no_all_reduce=data["noAllReduce"],
         ended_early=data["endedEarly"],
         notes=tuple(data["notes"]),
+        parts=_parts(data),
         cpu_waits={name: CpuWait.of(read) for name, read in (data.get("cpuWaits") or {}).items()} or None,
         pod=RankPod(**{field.name: pod[camel(field.name)] for field in fields(RankPod)}) if pod else None,
+    )
+
+
+def _parts(data: dict[str, Any]) -> Parts | None:
+    if data["framework"] != "torch":
+        return None
+    return Parts(
+        seconds={part: [each / 1e6 for each in steps] for part, steps in data["parts"]["microseconds"].items()},
+        no_input=data["parts"]["noInput"],
+        no_exchange=data["parts"]["noExchange"],
     )
 
 

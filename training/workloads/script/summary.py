@@ -35,6 +35,7 @@ from training.workloads.script.observations import RLLIB, Observation
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import StepClock, step_clock
+from training.workloads.script.step_parts import step_parts
 
 THREADS = "OMP_NUM_THREADS"
 MOST_REPORTED = 1000
@@ -122,6 +123,7 @@ def result(ended: EndedRun) -> TrainingResult:
         left_files=list(ended.left_files),
         weights=known.weights if known else None,
         all_reduce=ended.seen[0].all_reduce if ended.seen else None,
+        step_parts=step_parts(ended.seen, ended.clock.timed_steps) if ended.clock else None,
         detail=_detail(ended),
         reasons=reasons | _reasons(ended),
     )
@@ -301,6 +303,7 @@ def _reasons(ended: EndedRun) -> dict[str, str]:
     }
     if ended.facts:
         reasons |= {f"work.{item}": why for item, why in ended.facts.work.unknown.items()}
+    reasons |= _why_no_parts(ended)
     if not (ended.seen and ended.seen[0].all_reduce):
         reasons["allReduce"] = _why_not_probed(ended)
     if not ended.seen:
@@ -315,6 +318,17 @@ def _reasons(ended: EndedRun) -> dict[str, str]:
     if ended.seen and ended.seen[0].framework == RLLIB:
         reasons |= dict.fromkeys((WORKERS, "meanCpus", "peakMemoryBytes", "steps.exchangedBytes"), OF_RUNNERS)
     return reasons
+
+
+def _why_no_parts(ended: EndedRun) -> dict[str, str]:
+    """Return the reasons why a step's parts, or one of them, are not known."""
+    parts = ended.seen[0].parts if ended.seen else None
+    if parts is None:
+        framework = ended.seen[0].framework if ended.seen else ""
+        return {"stepParts": f"the parts of a step of {framework} are not told apart" if framework else UNSEEN}
+    alone = "one process exchanges nothing" if len(ended.seen) == 1 else parts.no_exchange
+    reasons = {"stepParts.input": parts.no_input, "stepParts.exchange": parts.no_exchange and alone}
+    return {name: why for name, why in reasons.items() if why}
 
 
 def _why_not_probed(ended: EndedRun) -> str:

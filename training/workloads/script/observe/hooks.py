@@ -29,6 +29,7 @@ from . import (
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 """Environment variable: after so many seconds a process writes where it is."""
 
+
 def _observe_distributed(module: Any) -> None:
     torch_probe.observe_groups(module)
     torch_parts.observe_collectives(module)

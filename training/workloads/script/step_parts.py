@@ -1,0 +1,49 @@
+"""The parts of the timed steps, over all ranks. Pure."""
+
+import statistics
+from collections.abc import Sequence
+
+from training.contract.result import StepParts
+from training.workloads.script.observations import Observation
+
+EXCHANGE, COLLECTIVE = "exchange", "collective"
+BLOCKS = 10
+"""Parts of the timed steps over which a rank's own work is averaged: enough for an interval, and each longer than what
+one step disturbs in the next."""
+
+
+def step_parts(ranks: Sequence[Observation], timed_steps: Sequence[int]) -> StepParts | None:
+    """Compute where the time of `timed_steps` went; None where a rank has no parts of them."""
+    last = min((len(rank.parts.seconds["between"]) for rank in ranks if rank.parts), default=0)
+    steps = [step for step in timed_steps if step < last]
+    known = [rank.parts for rank in ranks if rank.parts]
+    if not steps or len(known) < len(ranks):
+        return None
+    exchanges = all(not parts.no_exchange for parts in known)
+    missing = {"input"} if known[0].no_input else set()
+    missing |= set() if exchanges else {EXCHANGE}
+    return StepParts(
+        seconds={
+            part: statistics.fmean(seconds[step] for step in steps)
+            for part, seconds in known[0].seconds.items()
+            if part not in missing
+        },
+        exchange=[statistics.fmean(parts.seconds[EXCHANGE][step] for step in steps) for parts in known]
+        if exchanges
+        else [],
+        link=statistics.fmean(min(parts.seconds[EXCHANGE][step] for parts in known) for step in steps)
+        if exchanges
+        else None,
+        own_work=[_blocks([_own_work(parts.seconds, step) for step in steps]) for parts in known],
+    )
+
+
+def _own_work(seconds: dict[str, list[float]], step: int) -> float:
+    """Return the time of a step in which this rank did not wait for others."""
+    return sum(of_part[step] for part, of_part in seconds.items() if part not in (EXCHANGE, COLLECTIVE))
+
+
+def _blocks(seconds: Sequence[float]) -> list[float]:
+    size = max(1, len(seconds) // BLOCKS)
+    starts = range(0, size * min(BLOCKS, len(seconds)), size)
+    return [statistics.fmean(seconds[start : start + size]) for start in starts]
