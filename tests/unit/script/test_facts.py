@@ -43,6 +43,13 @@ def packed(rows: Iterable[int]) -> str:
     return base64.b64encode(zlib.compress(bytes(marks))).decode()
 
 
+PARTS = {
+    "input": 200_000, "compute": 500_000, "exchange": 200_000, "collective": 0, "optimizer": 50_000,
+    "between": 50_000, "save": 0, "report": 0,
+}  # fmt: skip
+"""Microseconds of a step of one second."""
+
+
 def rank(
     number: int, world: int, *, batch: int = 32, steps: int = 4, rows: range | None = None, **more: Any
 ) -> Observation:
@@ -66,6 +73,8 @@ def rank(
         "ownSeconds": 0.0, "cpuAtStep": [0.5 * (step + 1) for step in range(steps)], "samples": [],
         "threadCpus": [[list(range(world)), 1.0]], "peakMemoryBytes": None, "gradientBytes": None, "allReduce": None,
         "noAllReduce": "", "endedEarly": True, "notes": [],
+        "parts": {"microseconds": {part: [each] * steps for part, each in PARTS.items()}, "noInput": "",
+                  "noExchange": "" if world > 1 else "alone"},
         "cpuWaits": {"training": [4.0, 3.9, 0.01, None], "run": [9.0, 5.0, 0.02, None]},
     }  # fmt: skip
     return parse(values | more | {"work": work | more.pop("did", {})})

@@ -34,8 +34,9 @@ class StepParts:
         self._last = clock()
         self._seconds = dict.fromkeys(PARTS, 0.0)
         self.of_steps = {part: array("d") for part in PARTS}
-        self.delivered = 0
-        """Batches to learn from that were delivered since the last step."""
+        self._batches = 0
+        """Delivered since the last step, to learn from."""
+        self._pass_batches = self._pass_steps = 0
         self.no_input = "no DataLoader of PyTorch delivered a batch"
         """Reason why `input` is not known; "" if it is."""
         self.no_exchange = "no gradients were exchanged by DistributedDataParallel"
@@ -62,14 +63,19 @@ class StepParts:
 
     def deliver(self) -> None:
         """Note that a batch to learn from was delivered: what follows computes."""
-        self.delivered += 1
+        self._batches += 1
+        self._pass_batches += 1
         self.no_input = ""
         self.become(COMPUTE)
 
+    def begin_pass(self) -> None:
+        """Note that a pass over data to learn from begins."""
+        self._pass_batches = self._pass_steps = 0
+
     def end_pass(self) -> None:
-        """Note that a loader has no more batches: one that was read ahead has a step before it still."""
-        if self.delivered:
-            self.become(COMPUTE)
+        """Note that a loader has no more batches: one that was read ahead has a step to come."""
+        if self._batches or self._pass_batches == self._pass_steps + 1:
+            self._stack[0] = COMPUTE
 
     def gradient(self) -> None:
         """Note that a parameter has its gradient; the last of a backward is where its exchange begins."""
@@ -92,7 +98,8 @@ class StepParts:
                 self.of_steps[part].append(seconds)
         self._seconds = dict.fromkeys(PARTS, 0.0)
         self._stack = [BETWEEN]
-        self.delivered = 0
+        self._batches = 0
+        self._pass_steps += 1
 
     def _charge(self, now: float) -> None:
         self._seconds[self._stack[-1]] += now - self._last

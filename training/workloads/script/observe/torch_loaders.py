@@ -67,6 +67,8 @@ def _beginning(begin: Callable[..., Any]) -> Callable[..., Any]:
     def begin_observed(self: Any) -> Any:
         iterator = begin(self)
         iterator.__dict__.pop(PASS, None)  # persistent workers have one iterator for all passes
+        if sys.modules["torch"].is_grad_enabled() and (parts := state.current().parts_here()):
+            parts.begin_pass()
         return iterator
 
     return begin_observed

@@ -1,0 +1,200 @@
+"""The parts of a step: the switch of the observer, and what is made of all ranks' parts."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.script.test_facts import PARTS, rank
+from training.workloads.script.observe.step_parts import (
+    BETWEEN,
+    COLLECTIVE,
+    COMPUTE,
+    EXCHANGE,
+    INPUT,
+    MOST_STEPS,
+    OPTIMIZER,
+    SAVE,
+    StepParts,
+)
+from training.workloads.script.step_parts import step_parts
+
+
+class Clock:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time that was set."""
+        return self.now
+
+
+class Step:
+    """Steps of a made-up script; each call takes the time that it is given."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.parts = StepParts(self.clock)
+
+    def take(self, seconds: float) -> None:
+        """Time goes by."""
+        self.clock.now += seconds
+
+    def call(self, part: str, seconds: float) -> None:
+        """A call of that part."""
+        self.parts.enter(part)
+        self.take(seconds)
+        self.parts.leave()
+
+    def backward(self, seconds: float, exchange: float) -> None:
+        """A backward whose last gradient is there after `seconds`."""
+        self.parts.enter(COMPUTE)
+        self.take(seconds)
+        self.parts.gradient()
+        self.take(exchange)
+        self.parts.leave_backward()
+
+    def end(self) -> dict[str, float]:
+        """End the step; the parts that took time."""
+        self.parts.end_step(self.clock.now)
+        return {part: round(steps[-1], 9) for part, steps in self.parts.of_steps.items() if steps[-1]}
+
+
+@pytest.fixture
+def step() -> Step:
+    """A script before its first step."""
+    return Step()
+
+
+def test_the_parts_of_a_step_sum_to_it(step: Step) -> None:
+    """Whatever is nested in what, each moment belongs to one part."""
+    step.call(INPUT, 1)
+    step.parts.deliver()
+    step.take(2)
+    step.parts.synchronises = True
+    step.backward(4, 8)
+    step.parts.enter(OPTIMIZER)
+    step.call(COLLECTIVE, 16)
+    step.take(32)
+    step.parts.leave()
+    seconds = step.end()
+
+    assert {INPUT: 1, COMPUTE: 6, EXCHANGE: 8, COLLECTIVE: 16, OPTIMIZER: 32} == seconds
+    assert step.clock.now == sum(seconds.values())
+
+
+def test_a_backward_that_exchanges_nothing_computes(step: Step) -> None:
+    """As within `no_sync`, or without DistributedDataParallel."""
+    step.parts.deliver()
+    step.backward(4, 8)
+
+    assert {COMPUTE: 12} == step.end()
+    assert step.parts.no_exchange
+
+
+def test_what_follows_a_step_is_between_until_a_batch_is_delivered(step: Step) -> None:
+    """A checkpoint, and a validation, whose batches teach nothing."""
+    step.end()
+    step.take(1)
+    step.call(SAVE, 2)
+    step.call(BETWEEN, 4)
+    step.call(INPUT, 8)
+    step.parts.deliver()
+    step.take(16)
+
+    assert {BETWEEN: 5, SAVE: 2, INPUT: 8, COMPUTE: 16} == step.end()
+
+
+def test_a_loader_that_was_read_ahead_ends_before_its_last_step(step: Step) -> None:
+    """The batch of the last step was delivered before: its step computes."""
+    step.parts.begin_pass()
+    step.parts.deliver()
+    step.call(INPUT, 1)
+    step.parts.deliver()
+    step.end()
+    step.parts.enter(INPUT)
+    step.take(2)
+    step.parts.end_pass()
+    step.parts.leave()
+    step.take(4)
+
+    assert {INPUT: 2, COMPUTE: 4} == step.end()
+
+
+def test_a_loader_that_ends_after_its_last_step_is_followed_by_what_lies_between(step: Step) -> None:
+    """Nothing is left of it to compute with."""
+    step.parts.begin_pass()
+    step.parts.deliver()
+    step.end()
+    step.parts.enter(INPUT)
+    step.take(1)
+    step.parts.end_pass()
+    step.parts.leave()
+    step.take(2)
+
+    assert {INPUT: 1, BETWEEN: 2} == step.end()
+
+
+def test_a_call_that_was_left_by_an_exception_ends_with_the_step(step: Step) -> None:
+    """The next step begins outside of every call."""
+    step.parts.enter(OPTIMIZER)
+    step.take(1)
+    step.end()
+    step.take(2)
+
+    assert {BETWEEN: 2} == step.end()
+
+
+def test_steps_beyond_the_most_are_not_kept(step: Step) -> None:
+    """Each takes memory of the script's process."""
+    for _ in range(MOST_STEPS + 2):
+        step.parts.end_step(step.clock.now)
+
+    assert {MOST_STEPS} == {len(steps) for steps in step.parts.of_steps.values()}
+
+
+def with_parts(number: int, world: int, **microseconds: list[int]) -> Any:
+    """A rank with these parts of its steps; the others as in PARTS."""
+    steps = len(next(iter(microseconds.values())))
+    parts = {part: microseconds.get(part, [each] * steps) for part, each in PARTS.items()}
+    return rank(number, world, steps=steps, parts={"microseconds": parts, "noInput": "", "noExchange": ""})
+
+
+def test_the_link_is_the_least_exchange_of_each_step() -> None:
+    """What the others take longer they wait, also where another rank is the slowest in each step."""
+    ranks = [
+        with_parts(0, 2, exchange=[0, 10_000, 30_000, 10_000]),
+        with_parts(1, 2, exchange=[0, 40_000, 10_000, 20_000]),
+    ]
+    parts = step_parts(ranks, [1, 2, 3])
+
+    assert parts is not None
+    assert pytest.approx(0.01) == parts.link
+    assert pytest.approx([0.02 / 3, 0.04 / 3]) == [parts.waiting(0), parts.waiting(1)]
+
+
+def test_a_rank_s_own_work_is_without_exchange_and_collectives() -> None:
+    """In those it waits for others."""
+    parts = step_parts([with_parts(0, 1, compute=[0, 100_000, 100_000], collective=[0, 7, 7])], [1, 2])
+
+    assert parts is not None
+    assert pytest.approx([0.4, 0.4]) == parts.own_work[0]
+
+
+def test_parts_that_are_not_told_apart_are_left_out() -> None:
+    """They are no zeros."""
+    parts = step_parts([rank(0, 1)], [1, 2, 3])
+
+    assert parts is not None
+    assert "exchange" not in parts.seconds
+    assert parts.link is None
+    assert [] == parts.exchange
+    assert parts.waiting(0) is None
+
+
+def test_ranks_without_parts_have_none() -> None:
+    """A Keras script, and steps that were made too late to be kept."""
+    assert step_parts([], [1]) is None
+    assert step_parts([rank(0, 1, framework="keras")], [1]) is None
+    assert step_parts([rank(0, 1, steps=4)], [4]) is None
