@@ -26,6 +26,7 @@ from compare.schema import (
     Spread,
     WorkersCurve,
 )
+from compare.step_parts import step_times
 from compare.value import Missing, Summary, Value
 from compare.verdict import Findings, MeasuredArm, details, first_words, verdict
 from training.contract.arms import ARMS, RAY
@@ -108,10 +109,14 @@ def find(measurement: Measurement) -> Findings:
 
 def _arm(name: str, measurement: Measurement) -> MeasuredArm:
     arm, runs = ARMS[name], measurement.of(name)
-    first, catalogue = runs[0].result, measures.measures_of(measurement.recipe.workload)
+    results = [run.result for run in runs]
+    first, catalogue = results[0], measures.measures_of(measurement.recipe.workload)
     spreads = {each.name: _spread(each.values(runs, measurement)) for each in catalogue}
+    step_parts = step_times(results)
     parts: dict[str, object] = {
         **spreads,
+        **{key: Missing(why) for key, why in first.reasons.items() if key.startswith("stepParts.")},
+        "stepParts": step_parts,
         "ray": first.ray or Missing(first.reasons.get("ray", "this arm runs without Ray")),
         "computeThreads": first.workers[0].compute_threads
         or Missing(first.reasons.get("workers.computeThreads", "not counted")),
@@ -129,6 +134,7 @@ def _arm(name: str, measurement: Measurement) -> MeasuredArm:
         provenance=first.provenance,
         ray=first.ray,
         runs=[link(run) for run in runs],
+        step_parts=known(step_parts),
     )
     return MeasuredArm(summary, {part: value for part, value in parts.items() if isinstance(value, Missing)})
 

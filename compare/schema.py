@@ -61,6 +61,25 @@ class RunLink:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepTimes:
+    """Where the time of a step goes, on rank 0: seconds, medians over the repeats."""
+
+    parts: Annotated[
+        dict[str, float],
+        "`input`, `compute`, `exchange` (its least over the ranks of each step), `waiting` (for slower ranks: its "
+        "rest), `collective`, `optimizer`, `save`, `report`, `between`; what cannot be told from others is absent",
+    ]
+    waiting_seconds: Annotated[list[float], "`waiting` of each rank; empty where the exchange is not known"]
+    slowest_rank: Annotated[
+        int | None, "whose own work takes longer than the others', with 95 % confidence; null: none's does"
+    ]
+    slower_seconds: Annotated[float | None, "by how much; null where there is no slowest rank"]
+    cpu_wait_seconds: Annotated[
+        float | None, "threads of rank 0 ready and without a CPU, added over them; null: not counted"
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArmSummary:
     """One arm; `runs` leads to everything."""
 
@@ -76,6 +95,7 @@ class ArmSummary:
     provenance: Annotated[Provenance, "of the arm's first run: hashes, versions, host"]
     ray: Annotated[RayCluster | None, "what Ray said of its cluster; null for arms without Ray"]
     runs: Annotated[list[RunLink], "the runs compared"]
+    step_parts: Annotated[StepTimes | None, "where a step's time goes; null where that was not clocked"] = None
 
     def median(self, measure: str) -> float | None:
         """Return the median of a measure by name; None if it was not measured."""

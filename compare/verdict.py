@@ -13,12 +13,13 @@ from compare.intervals import ENOUGH_TO_ESTIMATE
 from compare.measurement import NO_REPEAT, Measurement
 from compare.qualifiers import ACCURACY_POINTS
 from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread
+from compare.step_parts import waits
 from compare.value import Missing, Summary
 from compare.words import factor, inverse, sides
-from training.contract.arms import ARMS, NATIVE, WIDE
+from training.contract.arms import ARMS, NATIVE, RAY, WIDE
 
 DETAILS = (
-    "epoch", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
+    "epoch", "step", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
 )  # fmt: skip
 """What stands below the verdict and not in it, in this order; every other qualifier stands in it."""
 
@@ -94,6 +95,7 @@ def details(findings: Findings) -> dict[str, str]:
         return {}
     texts = {
         "epoch": _an_epoch(findings),
+        "step": _a_step(findings),
         "native": _over_native(findings),
         "curve": _curve(findings.workers_curve),
         "model": _model(findings),
@@ -101,6 +103,14 @@ def details(findings: Findings) -> dict[str, str]:
         "wide": _not_measured(findings),
     }
     return {name: text for name, text in texts.items() if text}
+
+
+def _a_step(findings: Findings) -> str:
+    """Return what a step of the subject waits for; "" where that was not clocked, or it hardly waits."""
+    times = findings.arms[RAY.name].summary.step_parts if RAY.name in findings.arms else None
+    if times is None or not (waited := waits(times)):
+        return ""
+    return f"A step of Ray takes {1000 * sum(times.parts.values()):.0f} ms, and waits {waited} of that"
 
 
 def _reason(findings: Findings) -> str:

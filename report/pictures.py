@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from compare.schema import ArmSummary, Comparison, Estimate
-from report import plots
+from report import plots, step_parts
 from report.plots import ShownRun
 from training.workloads.cnn.detail import CnnDetail
 
@@ -94,6 +94,8 @@ def _of_time(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:
     panels = []
     if any(arm.startup_phases for arm in comparison.arms.values()):
         panels.append(drawn("Start-up by part", lambda: plots.phases(_startup_parts(comparison))))
+    if parts := step_parts.by_arm(comparison):
+        panels.append(drawn("Where a step's time goes", lambda: plots.step_parts(parts)))
     if any(run.result.steps.trace for run in runs):
         panels.append(drawn("Step times", lambda: plots.step_times(runs)))
     return panels

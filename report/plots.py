@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from compare.schema import Estimate, Projection
 from report.series import elapsed
-from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, Picture, drawing, numbered
+from report.step_parts import WORDS
+from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, SERIES, Picture, drawing, numbered
 from training.contract.arms import ARMS, FORMER_ARMS, NATIVE, RAY
 from training.contract.result import TrainingResult, Worker
 from training.workloads.cnn.detail import Epoch, detail_of
@@ -88,6 +90,24 @@ def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
         picture.axes.invert_yaxis()
         picture.axes.grid(axis="y", visible=False)
         picture.legend(columns=4)
+    return picture.markup
+
+
+def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
+    """Milliseconds of a step by part, one after another, a bar an arm."""
+    names = list(dict.fromkeys(name for of_arm in parts.values() for name in of_arm))
+    height = 1.1 + 0.42 * len(parts)
+    with drawing("step-parts", "Where a step's time goes", ("milliseconds of a step", ""), height=height) as picture:
+        for row, of_arm in enumerate(parts.values()):
+            ended = 0.0
+            for name, colour in zip(names, cycle(SERIES), strict=False):
+                width = 1000 * of_arm.get(name, 0.0)
+                picture.axes.barh(row, width, left=ended, height=0.62, color=colour, label=WORDS[name])
+                ended += width
+        picture.axes.set_yticks(range(len(parts)), list(parts))
+        picture.axes.invert_yaxis()
+        picture.axes.grid(axis="y", visible=False)
+        picture.legend()
     return picture.markup
 
 

@@ -8,7 +8,7 @@ from compare.comparison import OF_CURVE
 from compare.curve import NOT_ASKED
 from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
-from report import curve, words
+from report import curve, step_parts, words
 from report.figures import MISSING, figure, is_shown
 from training.contract.arms import ARMS, counted
 from training.contract.workload import named
@@ -19,7 +19,13 @@ WIDTH = 80
 def render(comparison: Comparison) -> str:
     """The whole text, without a last newline."""
     parts = [wrap(comparison.answer), _arms(comparison), _ratios(comparison), wrap(comparison.verdict)]
-    parts += [_details(comparison), _curve(comparison), _checks(comparison), _projection(comparison)]
+    parts += [
+        _details(comparison),
+        _step_parts(comparison),
+        _curve(comparison),
+        _checks(comparison),
+        _projection(comparison),
+    ]
     parts += [_remarks(comparison)]
     return "\n\n".join(part for part in parts if part)
 
@@ -72,6 +78,12 @@ def _ratios(comparison: Comparison) -> str:
 def _details(comparison: Comparison) -> str:
     """But for the estimate, which has lines of its own below."""
     return "\n".join(wrap(f"- {text}", indent="  ") for text in words.details(comparison, "model"))
+
+
+def _step_parts(comparison: Comparison) -> str:
+    """Where a step's time goes, arm by arm."""
+    rows = step_parts.rows(comparison)
+    return "\n".join([aligned(rows), *map(wrap, step_parts.remarks(comparison))]) if rows else ""
 
 
 def _curve(comparison: Comparison) -> str:

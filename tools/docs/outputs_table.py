@@ -45,6 +45,7 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("Estimate", schema.Estimate),
     ("BreakEven", schema.BreakEven),
     ("ArmSummary", schema.ArmSummary),
+    ("StepTimes", schema.StepTimes),
     ("RunLink", schema.RunLink),
     ("Projection", schema.Projection),
     ("Link", schema.Link),

@@ -1,0 +1,99 @@
+"""Where the time of an arm's step goes, over its repeats, and which rank the others wait for. Pure.
+
+The least exchange over the ranks of a step is the link's; what a rank has more it waits for slower ones. That needs no
+barrier and no common clock.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+from compare.intervals import mean_interval
+from compare.schema import StepTimes
+from compare.value import Missing
+from training.contract.result import StepParts, TrainingResult
+
+NOT_CLOCKED = "the parts of a step are clocked in scripts of PyTorch"
+LEAST_SLOWER = 0.02
+"""Share of a step below which a rank's additional work is not worth a name, however certain it is."""
+LEAST_TOLD = 0.05
+"""Share of a step below which a wait is not told."""
+
+
+def step_times(results: Sequence[TrainingResult]) -> StepTimes | Missing:
+    """Compute it from the runs of an arm, all of which need to have parts."""
+    parts = [result.step_parts for result in results if result.step_parts]
+    if len(parts) < len(results):
+        reasons = (result.reasons.get("stepParts") for result in results)
+        return Missing(next((why for why in reasons if why), NOT_CLOCKED))
+    by_name = [_with_waiting(each) for each in parts]
+    slowest, slower = _slowest(parts)
+    return StepTimes(
+        parts={
+            name: statistics.median(each[name] for each in by_name)
+            for name in by_name[0]
+            if all(name in each for each in by_name)
+        },
+        waiting_seconds=[
+            statistics.median(each.waiting(rank) or 0.0 for each in parts)
+            for rank in range(min(len(each.exchange) for each in parts))
+        ],
+        slowest_rank=slowest,
+        slower_seconds=slower,
+        cpu_wait_seconds=_cpu_wait(results),
+    )
+
+
+def waits(times: StepTimes) -> str:
+    """Return what a step waits for, "" if hardly anything: `5 ms for gradients and 4 ms for rank 1`."""
+    step = sum(times.parts.values())
+    slower = "slower ranks" if times.slowest_rank is None else f"rank {times.slowest_rank}"
+    reasons = {"input": "input", "exchange": "gradients", "waiting": slower}
+    seconds = {words: times.parts.get(part, 0.0) for part, words in reasons.items()}
+    *first, last = [""] + [
+        f"{1000 * of_it:.0f} ms for {words}" for words, of_it in seconds.items() if of_it >= LEAST_TOLD * step
+    ]
+    return f"{', '.join(first[1:])} and {last}" if first[1:] else last
+
+
+def _with_waiting(parts: StepParts) -> dict[str, float]:
+    """Return the parts of rank 0, with its wait for slower ranks beside the exchange that nobody could do without."""
+    waiting = parts.waiting(0)
+    if parts.link is None or waiting is None:
+        return parts.seconds
+    return {**parts.seconds, "exchange": parts.link, "waiting": waiting}
+
+
+def _slowest(parts: Sequence[StepParts]) -> tuple[int | None, float | None]:
+    """Return the rank whose own work is more than the others' median, with 95 % confidence, and by how many seconds."""
+    ranks = min(len(each.own_work) for each in parts)
+    if ranks < 2:
+        return None, None
+    by_rank = [_excess(parts, rank) for rank in range(ranks)]
+    slowest = max(range(ranks), key=lambda rank: statistics.fmean(by_rank[rank]))
+    interval = mean_interval(by_rank[slowest])
+    step = statistics.fmean(sum(each.seconds.values()) for each in parts)
+    if interval is None or interval.lower <= 0 or interval.centre < LEAST_SLOWER * step:
+        return None, None
+    return slowest, interval.centre
+
+
+def _excess(parts: Sequence[StepParts], rank: int) -> list[float]:
+    """Return what a rank's own work has more than the others' median, in each block of each repeat."""
+    return [
+        blocks[rank] - statistics.median(seconds for other, seconds in enumerate(blocks) if other != rank)
+        for each in parts
+        for blocks in zip(*each.own_work, strict=False)
+    ]
+
+
+def _cpu_wait(results: Sequence[TrainingResult]) -> float | None:
+    """Return for how long threads of rank 0 were ready in a step and had no CPU, added over them; None if not
+    counted."""
+    waits = [result.workers[0].training_wait for result in results]
+    steps = [result.steps.seconds for result in results]
+    shares = [
+        step.mean * wait.waited_seconds / wait.seconds
+        for wait, step in zip(waits, steps, strict=True)
+        if wait and step and wait.seconds > 0
+    ]
+    return statistics.median(shares) if len(shares) == len(results) else None

@@ -1,0 +1,68 @@
+"""Where a step's time goes, arm by arm, as rows, sentences and bars, the same in the table and on the page. Pure."""
+
+from compare.schema import Comparison, StepTimes
+from report.figures import MISSING
+
+WORDS = {
+    "input": "input",
+    "compute": "compute",
+    "exchange": "exchange",
+    "waiting": "waiting",
+    "collective": "collectives",
+    "optimizer": "optimizer",
+    "save": "saving",
+    "report": "reporting",
+    "between": "between",
+}
+"""Parts of a step in the order in which they are shown, as columns. The exchange is the link's; what rank 0 waits for
+slower ranks stands beside it."""
+SHOWN_SHARE = 0.01
+"""Parts below this share of the step in every arm are left out."""
+NOTED_WAIT = 0.05
+"""Share of a step for which threads waited for a CPU, from which on it is told."""
+
+
+def by_arm(comparison: Comparison) -> dict[str, dict[str, float]]:
+    """Return the parts of each arm that has any, in the order of `WORDS`, without those that are small in all arms."""
+    arms = {name: comparison.arms[name].step_parts for name in comparison.shown_arms()}
+    parts = {name: times.parts for name, times in arms.items() if times}
+    shown = [
+        part
+        for part in WORDS
+        if any(of_arm.get(part, 0.0) >= SHOWN_SHARE * sum(of_arm.values()) > 0 for of_arm in parts.values())
+    ]
+    return {arm: {part: of_arm[part] for part in shown if part in of_arm} for arm, of_arm in parts.items()}
+
+
+def rows(comparison: Comparison) -> list[list[str]]:
+    """The heading, and milliseconds of a step by arm and part; none where no arm has parts."""
+    parts = by_arm(comparison)
+    names = [name for name in WORDS if any(name in of_arm for of_arm in parts.values())]
+    if not names:
+        return []
+    heading = ["ms of a step", *(WORDS[name] for name in names)]
+    return [heading, *([arm, *(_milliseconds(of_arm.get(name)) for name in names)] for arm, of_arm in parts.items())]
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return MISSING if seconds is None else f"{1000 * seconds:,.1f}"
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """Return what the parts do not show: the slowest rank of an arm, and how long threads waited for a CPU."""
+    arms = {name: comparison.arms[name].step_parts for name in comparison.shown_arms()}
+    texts = [
+        f"{name}: rank {times.slowest_rank} is the slowest. Its own work takes"
+        f" {_milliseconds(times.slower_seconds)} ms a step longer than that of the others, with 95 % confidence."
+        for name, times in arms.items()
+        if times and times.slowest_rank is not None
+    ]
+    waits = {name: times.cpu_wait_seconds for name, times in arms.items() if times and _waits_for_cpus(times)}
+    if waits:
+        shown = ", ".join(f"{name} {_milliseconds(seconds)}" for name, seconds in waits.items())
+        texts.append(f"Threads of rank 0 waited for a CPU, ms a step, added over them: {shown}.")
+    return texts
+
+
+def _waits_for_cpus(times: StepTimes) -> bool:
+    return (times.cpu_wait_seconds or 0.0) >= NOTED_WAIT * sum(times.parts.values())

@@ -1,0 +1,138 @@
+"""Where an arm's step goes over its repeats: parts, the slowest rank, waits, and their words."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compare.comparison import compare
+from compare.schema import StepTimes
+from compare.step_parts import NOT_CLOCKED, step_times, waits
+from compare.value import Missing
+from report import step_parts, table
+from tests.golden import Wording
+from tests.unit.results import make_context, make_result, make_runs, replaced
+from training.contract.result import CpuWait, StepParts, TrainingResult
+
+SECONDS = {"input": 0.039, "compute": 0.028, "exchange": 0.015, "optimizer": 0.001, "between": 0.001}
+BLOCKS = 10
+NOISE = [0.0005 * (-1) ** number for number in range(BLOCKS)]
+
+
+def parts(**changes: Any) -> StepParts:
+    """Parts of a step of 84 ms, of two ranks of which rank 1 works 9 ms longer."""
+    own_work = [[0.050 + noise for noise in NOISE], [0.059 - noise for noise in NOISE]]
+    whole = StepParts(seconds=SECONDS, exchange=[0.015, 0.006], link=0.006, own_work=own_work)
+    return replace(whole, **changes)
+
+
+def result(**changes: Any) -> TrainingResult:
+    """A run of Ray with these parts."""
+    return replace(make_result(), step_parts=parts(**changes))
+
+
+def test_the_wait_for_slower_ranks_is_told_from_the_link() -> None:
+    """Together they are rank 0's exchange, so the parts still sum to the step."""
+    times = step_times([result(), result()])
+
+    assert isinstance(times, StepTimes)
+    assert pytest.approx(0.006) == times.parts["exchange"]
+    assert pytest.approx(0.009) == times.parts["waiting"]
+    assert pytest.approx(sum(SECONDS.values())) == sum(times.parts.values())
+    assert pytest.approx([0.009, 0.0]) == times.waiting_seconds
+
+
+def test_medians_are_over_the_repeats() -> None:
+    """One odd run changes nothing."""
+    odd = result(seconds=SECONDS | {"input": 5.0})
+    times = step_times([result(), odd, result()])
+
+    assert isinstance(times, StepTimes)
+    assert SECONDS["input"] == times.parts["input"]
+
+
+def test_the_slowest_rank_has_a_name_and_how_much_it_is_slower() -> None:
+    """Over blocks of steps of all repeats, with 95 % confidence."""
+    times = step_times([result(), result()])
+
+    assert isinstance(times, StepTimes)
+    assert 1 == times.slowest_rank
+    assert pytest.approx(0.009, rel=0.1) == times.slower_seconds
+
+
+@pytest.mark.parametrize(
+    "own_work",
+    [
+        [[0.050] * BLOCKS],
+        [[0.050] * BLOCKS, [0.0505] * BLOCKS],
+        [[0.050, 0.090] * 5, [0.090, 0.055] * 5],
+    ],
+    ids=["one rank", "less than 2 % of a step", "as often one as the other"],
+)
+def test_no_rank_is_named_that_is_not_slower(own_work: list[list[float]]) -> None:
+    """Neither one alone, nor a difference that is small or uncertain."""
+    times = step_times([result(own_work=own_work)])
+
+    assert isinstance(times, StepTimes)
+    assert times.slowest_rank is None
+    assert times.slower_seconds is None
+
+
+def test_parts_that_one_run_lacks_are_not_known() -> None:
+    """Of the others a median would be of something else."""
+    assert Missing(NOT_CLOCKED) == step_times([result(), make_result()])
+    times = step_times([result(), result(seconds={"compute": 0.08}, exchange=[], link=None)])
+
+    assert isinstance(times, StepTimes)
+    assert {"compute"} == times.parts.keys()
+    assert [] == times.waiting_seconds
+
+
+def test_a_wait_for_cpus_is_that_of_a_step() -> None:
+    """From the seconds that threads waited between the first step and the last."""
+    waited = CpuWait(seconds=10.0, cpu_seconds=8.0, waited_seconds=5.0)
+    run = result()
+    run = replace(run, workers=[replace(run.workers[0], training_wait=waited), *run.workers[1:]])
+    times = step_times([run])
+
+    assert isinstance(times, StepTimes)
+    assert run.steps.seconds is not None
+    assert pytest.approx(run.steps.seconds.mean / 2) == times.cpu_wait_seconds
+
+
+def test_waits_are_told_from_a_twentieth_of_a_step_on(wording: Wording) -> None:
+    """Input, gradients and the slowest rank, by its number if it has one."""
+    named = step_times([result(), result()])
+    unnamed = step_times([result(own_work=[[0.05] * BLOCKS])])
+    none = step_times(
+        [result(seconds={"compute": 0.08, "input": 0.001, "exchange": 0.001}, exchange=[0.001], link=0.001)]
+    )
+    assert isinstance(named, StepTimes)
+    assert isinstance(unnamed, StepTimes)
+    assert isinstance(none, StepTimes)
+
+    wording("verdict", waits(named))
+    wording("verdict", waits(unnamed))
+    assert "" == waits(none)
+
+
+def test_the_table_has_the_parts_of_each_arm(wording: Wording) -> None:
+    """A column a part that is at least a hundredth of a step somewhere; what an arm has not is a dash."""
+    runs = [replaced(run, step_parts=of_arm(run.arm)) for run in make_runs()]
+    comparison = compare(runs, make_context())
+
+    heading, *rows = step_parts.rows(comparison)
+    assert ["input", "compute", "exchange", "waiting"] == heading[1:5]
+    assert "between" not in heading
+    assert ["baseline", "39.0", "28.0", "–", "–"] == rows[0][:5]
+    assert ["ray", "39.0", "28.0", "6.0", "9.0"] == rows[-1][:5]
+    wording("table", "".join(table.render(comparison).partition(heading[0])[1:]).partition("\n\n")[0])
+    wording("verdict", comparison.reasons["verdict.step"])
+
+
+def of_arm(arm: str) -> StepParts:
+    """One process exchanges nothing."""
+    if arm != "baseline":
+        return parts(seconds=SECONDS | {"between": 0.0001})
+    alone = {name: seconds for name, seconds in SECONDS.items() if name not in ("exchange", "between")}
+    return parts(seconds=alone, exchange=[], link=None, own_work=[[0.05] * BLOCKS])
