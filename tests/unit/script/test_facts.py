@@ -73,7 +73,7 @@ def rank(
         "ownSeconds": 0.0, "cpuAtStep": [0.5 * (step + 1) for step in range(steps)], "samples": [],
         "threadCpus": [[list(range(world)), 1.0]], "peakMemoryBytes": None, "gradientBytes": None, "allReduce": None,
         "noAllReduce": "", "endedEarly": True, "notes": [],
-        "parts": {"microseconds": {part: [each] * steps for part, each in PARTS.items()}, "noInput": "",
+        "parts": {"microseconds": {part: [each] * steps for part, each in PARTS.items()}, "noInput": "", "noParts": "",
                   "noExchange": "" if world > 1 else "alone"},
         "cpuWaits": {"training": [4.0, 3.9, 0.01, None], "run": [9.0, 5.0, 0.02, None]},
     }  # fmt: skip

@@ -158,7 +158,9 @@ def with_parts(number: int, world: int, **microseconds: list[int]) -> Any:
     """A rank with these parts of its steps; the others as in PARTS."""
     steps = len(next(iter(microseconds.values())))
     parts = {part: microseconds.get(part, [each] * steps) for part, each in PARTS.items()}
-    return rank(number, world, steps=steps, parts={"microseconds": parts, "noInput": "", "noExchange": ""})
+    return rank(
+        number, world, steps=steps, parts={"microseconds": parts, "noParts": "", "noInput": "", "noExchange": ""}
+    )
 
 
 def test_the_link_is_the_least_exchange_of_each_step() -> None:
@@ -198,3 +200,10 @@ def test_ranks_without_parts_have_none() -> None:
     assert step_parts([], [1]) is None
     assert step_parts([rank(0, 1, framework="keras")], [1]) is None
     assert step_parts([rank(0, 1, steps=4)], [4]) is None
+
+
+def test_ranks_of_an_accelerator_have_none() -> None:
+    """Its kernels run after the calls that start them have returned."""
+    parts = {"microseconds": {part: [1, 1] for part in PARTS}, "noParts": "gpu", "noInput": "", "noExchange": ""}
+
+    assert step_parts([rank(0, 1, steps=2, parts=parts)], [1]) is None

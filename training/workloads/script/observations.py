@@ -109,6 +109,8 @@ class Parts:
 
     seconds: dict[str, list[float]]
     """Of each step, by part."""
+    no_parts: str
+    """Reason why no part is known; "" if they are."""
     no_input: str
     """Reason why the time of input is not known; "" if it is."""
     no_exchange: str
@@ -306,6 +308,7 @@ def _parts(data: dict[str, Any]) -> Parts | None:
         return None
     return Parts(
         seconds={part: [each / 1e6 for each in steps] for part, steps in data["parts"]["microseconds"].items()},
+        no_parts=data["parts"]["noParts"],
         no_input=data["parts"]["noInput"],
         no_exchange=data["parts"]["noExchange"],
     )

@@ -16,7 +16,7 @@ def step_parts(ranks: Sequence[Observation], timed_steps: Sequence[int]) -> Step
     """Compute where the time of `timed_steps` went; None where a rank has no parts of them."""
     last = min((len(rank.parts.seconds["between"]) for rank in ranks if rank.parts), default=0)
     steps = [step for step in timed_steps if step < last]
-    known = [rank.parts for rank in ranks if rank.parts]
+    known = [rank.parts for rank in ranks if rank.parts and not rank.parts.no_parts]
     if not steps or len(known) < len(ranks):
         return None
     exchanges = all(not parts.no_exchange for parts in known)

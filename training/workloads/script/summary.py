@@ -326,6 +326,8 @@ def _why_no_parts(ended: EndedRun) -> dict[str, str]:
     if parts is None:
         framework = ended.seen[0].framework if ended.seen else ""
         return {"stepParts": f"the parts of a step of {framework} are not told apart" if framework else UNSEEN}
+    if parts.no_parts:
+        return {"stepParts": parts.no_parts}
     alone = "one process exchanges nothing" if len(ended.seen) == 1 else parts.no_exchange
     reasons = {"stepParts.input": parts.no_input, "stepParts.exchange": parts.no_exchange and alone}
     return {name: why for name, why in reasons.items() if why}

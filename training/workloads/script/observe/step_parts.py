@@ -37,9 +37,11 @@ class StepParts:
         self._batches = 0
         """Delivered since the last step, to learn from."""
         self._pass_batches = self._pass_steps = 0
+        self.no_parts = ""
+        """Reason why no part is known."""
         self.no_input = "no DataLoader of PyTorch delivered a batch"
         """Reason why `input` is not known; "" if it is."""
-        self.no_exchange = "no gradients were exchanged by DistributedDataParallel"
+        self.no_exchange = "no exchange of DistributedDataParallel was seen"
         """Reason why `exchange` is not known; "" if it is."""
         self.synchronises = False
         """Whether the next backward exchanges gradients."""
@@ -109,6 +111,7 @@ class StepParts:
         """Return whole microseconds of each step by its part, and why a part is not known."""
         return {
             "microseconds": {part: [round(each * 1e6) for each in steps] for part, steps in self.of_steps.items()},
+            "noParts": self.no_parts,
             "noInput": self.no_input,
             "noExchange": self.no_exchange,
         }

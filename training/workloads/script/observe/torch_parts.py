@@ -7,7 +7,7 @@ DistributedDataParallel synchronises: its all-reduces run beside the rest of the
 from __future__ import annotations
 
 import functools
-import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -35,11 +35,39 @@ COLLECTIVES = (
     "scatter",
     "send",
 )
-_handles: dict[int, Any] = {}
-"""Hooks of parameters, by the parameter's id."""
-_order: list[int] = []
-"""Ids of the parameters that had a gradient in the present backward, one after another."""
-_backwards = [0]
+
+
+class _Gradients:
+    """Stamps when a model's parameters have their gradients, by hooks on them."""
+
+    def __init__(self, model: Any) -> None:
+        self._handles = {
+            id(parameter): parameter.register_post_accumulate_grad_hook(self._stamp)
+            for parameter in model.parameters()
+            if parameter.requires_grad and hasattr(parameter, "register_post_accumulate_grad_hook")
+        }
+        self._order: list[int] = []
+        """Ids of the parameters that had a gradient in the present backward, one after another."""
+        self._backwards = 0
+
+    def _stamp(self, parameter: Any) -> None:
+        state.current().parts.gradient()
+        if self._backwards < SYNCHRONISED_BACKWARDS:
+            self._order.append(id(parameter))
+
+    def end_backward(self) -> None:
+        """Keep the hooks of the two parameters that have their gradients last: either may be the last, by a little."""
+        if not self._order:
+            return
+        self._backwards += 1
+        if self._backwards == SYNCHRONISED_BACKWARDS:
+            for key in [key for key in self._handles if key not in self._order[-2:]]:
+                self._handles.pop(key).remove()
+        self._order.clear()
+
+
+_gradients: weakref.WeakKeyDictionary[Any, _Gradients] = weakref.WeakKeyDictionary()
+"""By the model that is wrapped in DistributedDataParallel."""
 
 
 def observe_backward(module: Any) -> None:
@@ -56,27 +84,28 @@ def observe_backward(module: Any) -> None:
             return backward(*args, **more)
         finally:
             parts.leave_backward()
-            _end_backward(synchronised=parts.synchronises)
+            if parts.synchronises:
+                for gradients in _gradients.values():
+                    gradients.end_backward()
 
     module.backward = backward_observed
 
 
 def observe_parallel(module: Any) -> None:
     """See whether a forward's backward exchanges gradients. `module`: torch.nn.parallel.distributed."""
-    parallel = module.DistributedDataParallel
+    parallel, torch = module.DistributedDataParallel, module.torch
     forward = parallel.forward
 
     @functools.wraps(forward)
     def forward_observed(self: Any, *args: Any, **more: Any) -> Any:
-        torch = sys.modules["torch"]
         if torch.compiler.is_compiling():  # a constant to the compiler, which then sees the forward alone
             return forward(self, *args, **more)
         parts = state.current().parts_here()
         if parts is not None and torch.is_grad_enabled() and self.training:
             with state.current().hook():
                 parts.synchronises = bool(self.require_backward_grad_sync)
-                if not _backwards[0] and not _handles:
-                    _hook_parameters(self)
+                if self not in _gradients:
+                    _gradients[self] = _Gradients(self)
             parts.become(COMPUTE)
         return forward(self, *args, **more)
 
@@ -108,28 +137,3 @@ def _timed(call: Callable[..., Any], part: str) -> Callable[..., Any]:
             parts.leave()
 
     return timed
-
-
-def _hook_parameters(model: Any) -> None:
-    for parameter in model.parameters():
-        if parameter.requires_grad and hasattr(parameter, "register_post_accumulate_grad_hook"):
-            _handles[id(parameter)] = parameter.register_post_accumulate_grad_hook(_has_gradient)
-
-
-def _has_gradient(parameter: Any) -> None:
-    parts = state.current().parts
-    parts.gradient()
-    if _backwards[0] < SYNCHRONISED_BACKWARDS:
-        _order.append(id(parameter))
-
-
-def _end_backward(*, synchronised: bool) -> None:
-    """Keep the hooks of the two parameters that have their gradients last: any may be the last, by a little."""
-    if _backwards[0] >= SYNCHRONISED_BACKWARDS:
-        return
-    if synchronised and _order:
-        _backwards[0] += 1
-        if _backwards[0] == SYNCHRONISED_BACKWARDS:
-            for key in [key for key in _handles if key not in _order[-2:]]:
-                _handles.pop(key).remove()
-    _order.clear()

@@ -95,6 +95,8 @@ def _begin(now: state.State) -> None:
     now.threads = torch.get_num_threads()
     now.model.digest, now.model.quick_digest = torch_weights.digest, torch_weights.quick_digest
     now.model.note_trained, now.model.gradient_bytes = torch_weights.note_trained, torch_weights.gradient_bytes
+    if any(parameter.device.type != "cpu" for parameter in torch_weights.parameters()):
+        now.parts.no_parts = "an accelerator computes beside the program, whose clock does not see it"
     now.probe = functools.partial(torch_probe.probe, torch_weights.gradient_bytes)
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
