@@ -95,7 +95,7 @@ def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
 
 def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
     """Milliseconds of a step by part, one after another, a bar an arm."""
-    names = list(dict.fromkeys(name for of_arm in parts.values() for name in of_arm))
+    names = [name for name in WORDS if any(name in of_arm for of_arm in parts.values())]
     height = 1.1 + 0.42 * len(parts)
     with drawing("step-parts", "Where a step's time goes", ("milliseconds of a step", ""), height=height) as picture:
         for row, of_arm in enumerate(parts.values()):
