@@ -80,6 +80,8 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[str, float]]:
         for name, spread in summary.measures.items():
             if spread:
                 yield f"{arm}/{name}", spread.median
+        for part, seconds in summary.step_parts.parts.items() if summary.step_parts else ():
+            yield f"{arm}/step/{part}Seconds", seconds
 
 
 def _interval(name: str, ratio: Estimate) -> Iterator[tuple[str, float]]:

@@ -20,7 +20,7 @@ from report.tracked import describe
 from tests.unit.results import RUN, make_context, make_recipe, make_result
 from tests.unit.settings_machine import machine, parse
 from training.contract.codec import decode, encode
-from training.contract.result import Reported, TrainingResult, summarise
+from training.contract.result import Reported, StepParts, TrainingResult, summarise
 
 SERVER = "http://mlflow.example.com:5000/"
 
@@ -61,6 +61,17 @@ def test_every_number_of_the_comparison_is_there(comparison: Comparison, tmp_pat
         assert medians == {
             name.removeprefix(f"{arm}/"): value for name, value in metrics.items() if name.startswith(f"{arm}/")
         }
+
+
+def test_the_parts_of_a_step_are_there(tmp_path: Path, comparison: Comparison) -> None:
+    """By arm; the others have none."""
+    parts = StepParts(seconds={"input": 0.01, "compute": 0.05}, exchange=[], link=None, own_work=[[0.06]])
+    runs = [written(tmp_path, replace(make_result(arm), step_parts=parts if arm == "ray" else None), 1) for arm in RUN]
+    other = compare(runs, make_context(repeats=1, settings=comparison.settings))
+    metrics = {each.name: each.value for each in tracked(other, tmp_path).whole.metrics}
+
+    expected = {"ray/step/inputSeconds": 0.01, "ray/step/computeSeconds": 0.05}
+    assert expected == {name: value for name, value in metrics.items() if "/step/" in name}
 
 
 def test_the_answer_and_the_settings_are_there(comparison: Comparison, tmp_path: Path) -> None:
