@@ -13,7 +13,6 @@ import io
 import math
 import os
 import platform
-import re
 import shutil
 import subprocess
 import tarfile
@@ -31,8 +30,8 @@ from infra.places.cluster.api.ray_api import RayError
 from tools.look import cluster
 from tools.look.cluster import StackCluster
 from tools.look.diagnose_logs import container_logs, node_logs, session_logs
-from tools.look.diagnose_objects import SHOWN, Ours, event_line, shown
-from tools.setup.project import ROOT, ToolError, capture, last_line, run_main, say
+from tools.look.diagnose_objects import SHOWN, Ours, event_line, plain, shown
+from tools.setup.project import ROOT, ToolError, capture, run_main, say
 from tools.stack import settings as stack_settings
 
 LOGS = "LOGS"
@@ -52,8 +51,17 @@ PROGRAMS = {
     "pulumi": ("pulumi", "version"),
 }
 PACKAGES = ("pulumi", "pulumi-command", "pulumi-kubernetes", "kubernetes", "ray", "tensorflow", "tensorflow-cpu")
-_PLAIN = re.compile(r"-?[\d.,]+(?:[munkKMGTPE]i?)?|true|false|auto|none|v?\d+\.\d+\.\d+")
-"""Settings whose values are shown: numbers, quantities, switches and versions. Of others only the key is."""
+SETTINGS = (
+    "workload", "workers", "workerCpus", "epochs", "seed", "globalBatchSize", "learningRate", "precision",
+    "gradientPrecision", "warmupSteps", "model", "syncBatchNorm", "dataset", "trainImages", "imageSize", "augmentation",
+    "learningRateSchedule", "learningRateScaling", "earlyStopping", "saveModel", "checkpointEpochs", "checkpointsKept",
+    "maxFailures", "rayDashboard", "scriptKind", "metricMode", "metricTarget", "metricTolerance", "measureSteps",
+    "repeats", "wideArm", "workersCurve", "nativeArm", "keepBaseline", "runTimeoutMinutes", "budgetMinutes",
+    "allowOversubscription", "workerMemory", "storageClass", "storageSize", "priceCpuHour", "priceGibHour", "headCpus",
+    "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes", "minikubeCpus", "minikubeMemory",
+    "operator", "kuberayVersion", "image", "namespace", "createNamespace",
+)  # fmt: skip
+"""Keys whose values are shown: numbers, switches, versions, names of a list or of Kubernetes."""
 _GONE = (KubeError, RayError, ToolError)
 
 Texts = Iterator[tuple[str, str]]
@@ -86,7 +94,13 @@ def collect(stack_cluster: StackCluster, api: Any, add: Callable[[str, str], Non
             for path, text in step():
                 add(path, text)
         except _GONE as error:
-            add(f"{name}.missing.txt", f"not there: {error}\n")
+            add(f"{name}.missing.txt", f"not there: {error if logs else _status(error)}\n")
+
+
+def _status(error: Exception) -> str:
+    """Return the status of an answer, without its text, which may quote an address or an admission webhook."""
+    status = error.status if isinstance(error, KubeError) else None
+    return f"HTTP {status}" if status else "no answer"
 
 
 def _objects(folder: str, kind: str, items: Sequence[Any]) -> Texts:
@@ -132,7 +146,7 @@ def write(stack_cluster: StackCluster, folder: Path, *, logs: bool) -> Path:
         for name, text in node_logs(stack_cluster) if logs else ():
             add(name, text)
         if api is None:
-            add("cluster.missing.txt", why)
+            add("cluster.missing.txt", why if logs else "not there: `make diagnose` printed the reason\n")
         else:
             collect(stack_cluster, api, add, logs=logs)
     partial.replace(path)
@@ -140,10 +154,10 @@ def write(stack_cluster: StackCluster, folder: Path, *, logs: bool) -> Path:
 
 
 def settings_text(stack_cluster: StackCluster) -> str:
-    """Return a line for each key that is set, with its value if it is a number, a switch or a version."""
+    """Return a line for each key that is set, with its value if no secret can be in it."""
     lines = [f"target = {stack_cluster.settings.target}"]
     for key, text in sorted(stack_cluster.settings.explicit.items()):
-        lines += [f"{key} = {text if _PLAIN.fullmatch(text) else '[set]'}"] if key != "target" else []
+        lines += [f"{key} = {plain(text) if key in SETTINGS else '[set]'}"] if key != "target" else []
     return "\n".join([*lines, ""])
 
 
@@ -161,9 +175,9 @@ def _program(name: str) -> str:
     try:
         done = capture(PROGRAMS[name], timeout_seconds=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{name}: {error}"
+        return f"{name}: {type(error).__name__}"
     text = ", ".join(done.stdout.split("\n")).strip(", ")
-    return f"{name}: {text if done.returncode == 0 else last_line(done.stderr)}"
+    return f"{name}: {text if done.returncode == 0 else f'exit status {done.returncode}'}"
 
 
 def _package(name: str) -> str:

@@ -6,6 +6,7 @@ what a container printed may hold secrets, and are not in the list.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -99,9 +100,12 @@ SHOWN: dict[str, dict[str, Any]] = {
     },
 }
 """The fields of each kind: True for a value, `*` for all values of a mapping, a list for each entry of one."""
-TOLD = ("BackOff", "Evicted", "FailedAttachVolume", "FailedCreate", "FailedMount", "FailedScheduling", "Preempted",
-        "ProvisioningFailed", "Pulled", "Pulling")  # fmt: skip
-"""Reasons of events whose messages are Kubernetes' own words; those of others may hold what a program printed."""
+TOLD = ("BackOff", "Evicted", "FailedScheduling", "Preempted")
+"""Reasons of events whose messages the scheduler and the kubelet write; others may quote a program, a driver or a
+registry's answer."""
+HIDDEN = "[not shown]"
+_USER = re.compile(r"@(?!sha256:[0-9a-f]{64}\b)")
+"""What stands behind a user or a password in an address; an image's digest does not."""
 
 _CONTROLLERS = ("deployments", "replicasets", "jobs", "rayclusters")
 """Kinds that create pods, whose names begin with theirs."""
@@ -115,17 +119,22 @@ def shown(fields: Any, value: Any) -> Any:
         case list(), list():
             return [shown(fields[0], entry) for entry in value]
         case "*", dict():
-            return {name: entry for name, entry in value.items() if isinstance(entry, (str, int, float))}
+            return {name: plain(entry) for name, entry in value.items() if isinstance(entry, (str, int, float))}
         case True, str() | int() | float():
-            return value
+            return plain(value)
     return None
+
+
+def plain(value: Any) -> Any:
+    """Return a value, but of an address with a user in it nothing."""
+    return HIDDEN if isinstance(value, str) and _USER.search(value) else value
 
 
 def event_line(event: Mapping[str, Any]) -> str:
     """Return an event as `kubectl get events` prints it; without a message that may be another program's."""
     about, when = event["involvedObject"], event.get("lastTimestamp") or event.get("eventTime") or "–"
     reason = event.get("reason")
-    message = f": {event.get('message')}" if reason in TOLD else ""
+    message = f": {plain(event.get('message'))}" if reason in TOLD else ""
     return f"{when} {event.get('type')} {reason} {about.get('kind')}/{about.get('name')}{message}"
 
 

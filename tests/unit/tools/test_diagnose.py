@@ -16,10 +16,11 @@ from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from tests.unit.kube_api import NAMESPACE, TOKEN, Api, node, pod, secret, serving
-from tools.look import cluster, diagnose
+from tools.look import cluster, diagnose, diagnose_objects
 from tools.look.cluster import StackCluster
 from tools.look.diagnose_logs import unpacked
 
+ROOT = Path(__file__).resolve().parents[3]
 LOGS = f"/api/v1/namespaces/{NAMESPACE}/pods/head/log"
 OURS = {PROJECT_LABEL: PROJECT}
 PASSWORD = "correct-horse-battery"  # noqa: S105 (made up)
@@ -38,7 +39,7 @@ def leaky_pod(name: str) -> dict[str, Any]:
     holder = pod(name, labels=OURS | {"mine": PASSWORD})
     holder["metadata"]["annotations"] = {"note": f"{PASSWORD} {TOKEN}"}
     for container in holder["spec"]["containers"]:
-        container.update(LEAKY, image="registry/x:1")
+        container.update(LEAKY, image=f"me:{PASSWORD}@registry/x:1")
     holder["spec"]["volumes"] = [{"name": "v", "nfs": {"server": PASSWORD, "path": "/"}}]
     for status in holder["status"]["containerStatuses"]:
         status["state"] = {"terminated": {"exitCode": 1, "reason": "Error", "message": PASSWORD}}
@@ -62,6 +63,8 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Api
             "scriptArguments": f"--password {PASSWORD}",
             "environment": f"A={PASSWORD}",
             "storage": f"s3://me:{PASSWORD}@bucket",
+            "image": f"me:{PASSWORD}@registry/x:1",
+            "rayToken": "20250301",
         }
         stack = replace(stack, settings=replace(stack.settings, explicit=explicit))
         monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
@@ -75,6 +78,9 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Api
         api.put("/api/v1", "configmaps", pod("map", labels=OURS) | {"data": {"a": PASSWORD}}, NAMESPACE)
         api.put("/api/v1", "pods", leaky_pod("head"), NAMESPACE)
         api.put("/api/v1", "events", _event("head") | {"reason": "Unhealthy", "message": PASSWORD}, NAMESPACE)
+        for reason in ("Failed", "FailedMount", "FailedCreate", "Pulling"):
+            event = _event("head") | {"reason": reason, "message": f"https://registry/x?signature={PASSWORD}"}
+            api.put("/api/v1", "events", event | {"metadata": {"name": f"head.{reason}"}}, NAMESPACE)
         job = {
             "metadata": {"name": "ray-1-0a1b2c", "annotations": {"x": PASSWORD}},
             "spec": {"template": leaky_pod("t")},
@@ -112,9 +118,42 @@ def test_an_archive_holds_what_there_is_and_no_secret(found: tuple[Api, StackClu
         "cluster/namespace.yaml",
     } <= archived.keys()
     assert {"objects/pods.yaml", "objects/jobs.yaml", "objects/rayclusters.yaml"} <= archived.keys()
-    assert [] == [text for text in (TOKEN, PASSWORD, *ENCODED, "kubeconfig-token-of-mine") if text in everything]
+    secrets = (TOKEN, PASSWORD, *ENCODED, "kubeconfig-token-of-mine", "20250301")
+    assert [] == [text for text in secrets if text in everything]
     assert [] == [line for line in api.asked if any(part in line for part in ("/secrets", "/configmaps", "/log"))]
     assert {"GET"} == {line.split()[0] for line in api.asked}
+
+
+def test_every_setting_that_is_shown_is_a_key() -> None:
+    """One that was renamed or removed would be shown no more, without a word; one that holds text never is."""
+    keys = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["config"].keys()
+
+    assert sorted({*diagnose.SETTINGS} - keys) == []
+    assert sorted({"rayToken", "scriptArguments", "environment", "podTemplate"} & {*diagnose.SETTINGS}) == []
+
+
+def paths(fields: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The fields by their paths."""
+    if isinstance(fields, dict):
+        for name, below in fields.items():
+            yield from paths(below, (*path, name))
+    elif isinstance(fields, list):
+        yield from paths(fields[0], path)
+    else:
+        yield (*path, "*") if fields == "*" else path
+
+
+def test_the_docs_list_every_field() -> None:
+    """Of each kind, as the code has them: those of one parent on a line."""
+    lines = []
+    for kind, fields in diagnose_objects.SHOWN.items():
+        parents: dict[str, list[str]] = {}
+        for *parent, name in paths(fields):
+            parents.setdefault(".".join(parent), []).append(name)
+        lines += [kind, *(f"  {parent}: {' '.join(names)}" for parent, names in parents.items())]
+    listing = "\n".join(lines)
+
+    assert f"```text\n{listing}\n```" in (ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8"), listing
 
 
 def test_what_helps_is_in_an_archive(found: tuple[Api, StackCluster], tmp_path: Path) -> None:
@@ -203,15 +242,19 @@ def test_what_can_t_be_had_is_named_with_the_reason(found: tuple[Api, StackClust
     assert "is forbidden" in archived["objects/deployments.yaml.missing.txt"]
 
 
-def test_without_a_cluster_there_is_an_archive_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Versions, settings and Minikube's logs, and why there is no more."""
+def test_without_a_cluster_there_is_an_archive_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Versions and settings; why there is no more is printed, because it may name an address."""
     monkeypatch.setattr(cluster, "ROOT", tmp_path)
     monkeypatch.setattr(diagnose, "node_logs", lambda _: iter([]))
     archived = files(diagnose.write(cluster.find("ci", {}), tmp_path / "runs", logs=False))
 
     assert {"versions.txt", "settings.txt", "cluster.missing.txt"} == archived.keys()
-    assert ".state/kubeconfig/ci " in archived["cluster.missing.txt"]
-    assert "STACK=ci make up" in archived["cluster.missing.txt"]
+    shown = capsys.readouterr().err
+    assert ".state/kubeconfig/ci " in shown
+    assert "STACK=ci make up" in shown
+    assert ".state" not in archived["cluster.missing.txt"]
 
 
 def test_a_head_that_answers_with_something_else_is_said() -> None:
