@@ -76,7 +76,8 @@ def plan_runs(settings: Settings, site: Site) -> tuple[RunPlan, ...]:
     ]
     repeats = range(1, settings.run.repeats + 1)
     drafts = [_draft(settings, *side, repeat) for repeat in repeats for side in in_turn(sides, repeat)]
-    context, parts = _context(settings, site), _parts(settings, site, drafts)
+    code = {arm: provenance.code_hash(arm, settings.recipe.workload) for arm in settings.arms}
+    context, parts = _context(settings, site), _parts(settings, site, drafts, code)
     measurement = _hash(context | {"arms": parts[: len(sides)]})  # of the first repeat: of all arms, not how often
     return tuple(
         replace(draft, own_key=_hash(context | own), measurement=measurement)
@@ -114,9 +115,8 @@ def _draft(settings: Settings, arm: str, workers: int, repeat: int) -> RunPlan:
     return RunPlan(name=f"{arm}-{of_curve}{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key="", measurement="")
 
 
-def _parts(settings: Settings, site: Site, drafts: Sequence[RunPlan]) -> list[dict[str, Any]]:
+def _parts(settings: Settings, site: Site, drafts: Sequence[RunPlan], code: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return what determines each run in addition to what all runs share."""
-    code = {arm: provenance.code_hash(arm, settings.recipe.workload) for arm in settings.arms}
     return [
         {
             "arm": draft.arm,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from infra.doctor import Finding
 from infra.outputs import Ground
 from infra.plan import RunPlan, Site
-from infra.settings.draft import Facts
+from infra.settings.facts import Facts
 from infra.settings.key import Target
-from infra.settings.reading import read
 from infra.settings.settings import Judge, Settings, checked
+from infra.settings.table import read
 
 if TYPE_CHECKING:
     from infra.places.cluster.place import ClusterPlace

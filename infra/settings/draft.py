@@ -1,17 +1,18 @@
 """What a check of settings reads: the typed sections, the texts as they were set, facts of the stack and the machine.
 
-Not here: how the texts are parsed (`infra.settings.reading`), and the checks (`infra.settings.checks`).
+Not here: how the texts are parsed (`infra.settings.table`), and the checks (`infra.settings.checks`).
 """
 
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from infra.settings.cluster import ClusterSettings
+from infra.settings.facts import Facts
 from infra.settings.key import CLUSTER, LOCAL, Key, Target, UnparsedKeyError
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CLAIM, MOUNTED
@@ -29,37 +30,6 @@ _LONGEST_SHOWN = 200
 _ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
 Check = Callable[[Any], Iterator[Problem]]
 """Yields what is wrong with a draft; it ends at a field whose text was wrong."""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """The facts that settings depend on in addition to their values: the stack and this machine."""
-
-    project: str
-    stack: str
-    folder: Path
-    """The project's folder, which relative paths start from."""
-    cpus_allowed: int
-    physical_cores: int
-    memory_bytes: int
-    secret_keys: frozenset[str] = frozenset()
-    """Keys set with --secret, whose values no message may show."""
-    dashboard_installed: bool = True
-    """Whether the packages of Ray's dashboard can be imported here."""
-    tracking_installed: bool = True
-    """Whether MLflow's client can be imported here."""
-    cpu_quota: float | None = None
-    """The CPUs that a quota of this machine or container allows; None without a quota."""
-    cores_by_kind: tuple[int, ...] = ()
-    """Physical cores of the allowed CPUs, by kind, the fastest first; empty if the system does not report them."""
-    lacks_bfloat16: bool = False
-    """Whether the CPU is known to have no instructions for it."""
-    declared: Mapping[str, str] = field(default_factory=dict)
-    """The keys that Pulumi.yaml declares, with their defaults, which the engine passes as if they had been set."""
-    elsewhere: frozenset[str] = frozenset()
-    """Keys with other prefixes than the project's name, as `aws:region`, which are not read."""
-    set_twice: tuple[str, ...] = ()
-    """Keys that the stack's file has twice, bare and with the project's name."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,8 +55,3 @@ def set_line(key: str, value: object) -> str:
 def secret_line(key: str) -> str:
     """Return the line that prompts for a value, which keeps it out of the shell's history and the stack's file."""
     return f"pulumi config set --secret {key}"
-
-
-def stack_file(stack: str) -> str:
-    """Return the path of a stack's settings, relative to the project's folder."""
-    return f"stacks/Pulumi.{stack}.yaml"

@@ -6,40 +6,47 @@ A preview reports everything that is wrong in one message. Not here: the values 
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Protocol
 
-import psutil
 import pulumi
-import yaml
-from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
+from pulumi.runtime.config import get_config_env
 
 from infra.settings import offline, pod_template
 from infra.settings.checks import CHECKS, fewer_workers
 from infra.settings.cluster import ClusterSettings
-from infra.settings.draft import Check, Draft, Facts, run_checks
+from infra.settings.draft import Check, Draft, run_checks
+from infra.settings.facts import Facts, of_stack
 from infra.settings.key import CLUSTER, RAY, Target
-from infra.settings.problem import InvalidSettingsError, Problem, stack_file
-from infra.settings.reading import read
+from infra.settings.problem import InvalidSettingsError, Problem
 from infra.settings.sections import OFF, ON, ComparisonSettings, RaySettings, RunSettings
 from infra.settings.storage import Storage, storage_of
-from infra.settings.table import of_workload
-from training.contract import provenance
+from infra.settings.table import of_workload, read
 from training.contract.arms import ARMS, Arm
 from training.contract.recipe import Recipe, canonical
 from training.contract.workload import Installed, named
-from training.machine import cpu, topology
 
 
 class SettingsError(pulumi.RunError):
     """Settings that cannot be used. Pulumi prints the message without a traceback, and fails."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What a place makes of settings that passed every check."""
+
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Why an arm cannot be measured there, by its name."""
+    unfit: Sequence[Problem] = ()
+    """What does not fit there."""
+    remarks: Sequence[str] = ()
+    """Remarks that are no reason to refuse them: a sentence each."""
+
+
 class Judge(Protocol):
-    """A place's checks of the settings. They use the settings and facts alone."""
+    """A place's part in the settings. It uses them and the facts alone: a preview may see no cluster, and must show the
+    runs that the update executes."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -48,14 +55,11 @@ class Judge(Protocol):
     def installed(self, requirements: str | None, image: str | None) -> Installed:
         """Return the packages of its pods' image, built with these or this one; None if runs use this machine's."""
 
-    def why_not(self, arm: str, draft: Draft) -> str:
-        """Return why an arm that is not switched off cannot be measured there; empty if it can."""
+    def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:
+        """Judge settings that passed every check.
 
-    def unfit(self, draft: Draft) -> list[Problem]:
-        """Return what does not fit there."""
-
-    def remarks(self, draft: Draft) -> list[str]:
-        """Return remarks about the settings that are no reason to refuse them: a sentence each."""
+        `arms`: the arms that are wanted. `optional`: those that the place may leave out.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +125,7 @@ def load() -> Draft:
     prefix = f"{config.name}:"
     set_keys = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
     values = {key: text for key in set_keys if (text := config.get(key)) is not None}
-    return read(values, _facts())
+    return read(values, of_stack())
 
 
 def accepted(draft: Draft, place: Judge) -> Settings:
@@ -137,55 +141,6 @@ def accepted(draft: Draft, place: Judge) -> Settings:
     return settings
 
 
-def _facts() -> Facts:
-    """Return the facts of the stack that the engine runs this program for."""
-    prefix = f"{pulumi.get_project()}:"
-    secret = frozenset(key.removeprefix(prefix) for key in get_config_secret_keys_env())
-    return machine_facts(pulumi.get_project(), pulumi.get_stack(), secret, get_config_env())
-
-
-def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configured: Iterable[str] = ()) -> Facts:
-    """Return the facts of a stack on this machine; `configured`: all keys that the engine passes, or a stack's file
-    holds."""
-    host = provenance.host()
-    return Facts(
-        project=project,
-        stack=stack,
-        folder=provenance.PROJECT,
-        cpus_allowed=host.cpus_allowed,
-        physical_cores=psutil.cpu_count(logical=False) or host.cpus_allowed,
-        memory_bytes=host.memory_bytes,
-        secret_keys=secret_keys,
-        dashboard_installed=find_spec("aiohttp_cors") is not None,
-        tracking_installed=find_spec("mlflow") is not None,
-        cpu_quota=host.cpu_quota,
-        cores_by_kind=topology.cores_by_kind(topology.read(provenance.allowed_cpus()) or ()),
-        lacks_bfloat16=cpu.lacks_bfloat16(),
-        declared=declared(provenance.PROJECT),
-        elsewhere=frozenset(key for key in configured if key.rpartition(":")[0] not in ("", project)),
-        set_twice=set_twice(provenance.PROJECT / stack_file(stack), project),
-    )
-
-
-def declared(folder: Path) -> dict[str, str]:
-    """Return the keys that the Pulumi.yaml in a folder declares, with their defaults.
-
-    Other entries are skipped: a `value`, which Pulumi writes for other projects' keys, or a bare one.
-    """
-    config = yaml.safe_load((folder / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
-    entries = {key: entry for key, entry in config.items() if isinstance(entry, dict)}
-    return {key: str(entry["default"]) for key, entry in entries.items() if "default" in entry}
-
-
-def set_twice(file: Path, project: str) -> tuple[str, ...]:
-    """Return the keys that a stack's file has both bare and with the project's name: Pulumi takes either, by chance."""
-    try:
-        keys = set((yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {})
-    except (OSError, ValueError, AttributeError, TypeError, yaml.YAMLError):  # no file, or none that Pulumi reads
-        return ()
-    return tuple(sorted(key for key in keys if f"{project}:{key}" in keys))
-
-
 def checked(draft: Draft, place: Judge) -> Settings:
     """Return settings that passed every check. Raises InvalidSettingsError that lists all problems."""
     own = of_workload(draft.workload)
@@ -197,12 +152,13 @@ def checked(draft: Draft, place: Judge) -> Settings:
 
 
 def _settings(draft: Draft, place: Judge) -> Settings:
-    unfit, allowed, absent = place.unfit(draft), draft.run.allow_oversubscription, absent_arms(draft, place)
-    permitted = [shortage.what for shortage in unfit if shortage.liftable and allowed]
-    refused = [shortage.advice() for shortage in unfit if not (shortage.liftable and allowed)]
-    data, own = draft.values.get("datasetPath"), of_workload(draft.workload)
+    own, allowed, recipe = of_workload(draft.workload), draft.run.allow_oversubscription, recipe_of(draft)
+    secret, installed = own.secrets(draft), _installed(draft, place)
+    absent, judgement = _judged(draft, place, recipe, installed)
+    permitted = [shortage.what for shortage in judgement.unfit if shortage.liftable and allowed]
+    refused = [shortage.advice() for shortage in judgement.unfit if not (shortage.liftable and allowed)]
+    data = draft.values.get("datasetPath")
     dataset_path = draft.in_storage(data) or draft.path(data)
-    recipe, secret = recipe_of(draft), own.secrets(draft)
     return Settings(
         stack=draft.facts.stack,
         target=draft.target,
@@ -210,7 +166,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         secret_environment=secret,
         secret_digest=secret_digest(secret, draft.facts) if secret else None,
         requirements=_requirements(draft),
-        commands=_commands(recipe, absent, _installed(draft, place)),
+        commands=_commands(recipe, absent, installed),
         run=draft.run,
         comparison=draft.comparison,
         workers_curve=fewer_workers(draft),
@@ -222,11 +178,33 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         storage=storage_of(draft) if draft.storage.address else None,
         oversubscription=permitted[0] if permitted else None,
         explicit=draft.changed(),
-        warnings=(*permitted, *place.remarks(draft), *refused),
+        warnings=(*permitted, *judgement.remarks, *refused),
         refused_at_up=tuple(refused),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
         ray=draft.ray if draft.target in RAY else None,
     )
+
+
+def _judged(draft: Draft, place: Judge, recipe: Recipe, installed: Installed) -> tuple[dict[str, str], Judgement]:
+    """Return why arms are not measured, by their names, and what the place makes of the others."""
+    why_not = named(recipe.workload).why_not
+    reasons = {name: why_not(recipe, name, installed) or _why_unwanted(arm, draft) for name, arm in ARMS.items()}
+    possible = {name: arm for name, arm in ARMS.items() if not reasons[name]}
+    switches = {name: (arm.switch, draft.values.get(arm.switch)) for name, arm in possible.items() if arm.switch}
+    off = {name: f"{switch} is off" for name, (switch, value) in switches.items() if not value}
+    optional = [name for name, (_, value) in switches.items() if value != ON]
+    judgement = place.judge(draft, [name for name in possible if name not in off], optional)
+    reasons |= {**off, **judgement.absent}
+    return {arm: reason for arm, reason in reasons.items() if reason}, judgement
+
+
+def _why_unwanted(arm: Arm, draft: Draft) -> str:
+    """Return why an arm with all CPUs is not wanted; empty if it is, or is another one."""
+    if not arm.all_cpus:
+        return ""
+    if draft.values[arm.switch] == OFF:
+        return f"{arm.switch} is off"
+    return "with one worker it is the baseline" if draft.recipe.workers == 1 else ""
 
 
 def _requirements(draft: Draft) -> str | None:
@@ -255,33 +233,6 @@ def secret_digest(secret: Mapping[str, str], facts: Facts) -> str:
     value."""
     salt = f"{facts.project}/{facts.stack}".encode()
     return hashlib.scrypt(canonical(dict(secret)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=32).hex()
-
-
-def absent_arms(draft: Draft, place: Judge) -> dict[str, str]:
-    """Return why arms are not measured, by their names; measured arms are left out.
-
-    A preview may see no cluster, and must show the runs that the update executes: so no node is asked.
-    """
-    recipe = recipe_of(draft)
-    why_not, installed = named(recipe.workload).why_not, _installed(draft, place)
-    reasons = {name: why_not(recipe, name, installed) or _why_absent(arm, draft, place) for name, arm in ARMS.items()}
-    return {arm: reason for arm, reason in reasons.items() if reason}
-
-
-def _why_absent(arm: Arm, draft: Draft, place: Judge) -> str:
-    if not arm.switch:
-        return ""
-    if arm.all_cpus:
-        return _why_not_with_all_cpus(arm, draft, place)
-    return place.why_not(arm.name, draft) or ("" if draft.values.get(arm.switch) else f"{arm.switch} is off")
-
-
-def _why_not_with_all_cpus(arm: Arm, draft: Draft, place: Judge) -> str:
-    if draft.values[arm.switch] == OFF:
-        return f"{arm.switch} is off"
-    if draft.recipe.workers == 1:
-        return "with one worker it is the baseline"
-    return "" if draft.values[arm.switch] == ON else place.why_not(arm.name, draft)
 
 
 def recipe_of(draft: Draft) -> Recipe:

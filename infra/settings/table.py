@@ -1,17 +1,24 @@
-"""Every config key by name, made from the fields of the sections and of the workloads' recipes.
+"""Every config key by name, made from the fields of the sections and of the workloads' recipes; and how texts are read
+by them. Needs no Pulumi.
 
-The tables of the docs, the declarations in Pulumi.yaml and the parsing are made from this.
+The tables of the docs and the declarations in Pulumi.yaml are made from the keys. Not here: the checks between keys
+(`infra.settings.checks`).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass
+import difflib
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from infra.settings.cluster import ClusterSettings
-from infra.settings.draft import Check, Draft, NoSettings
-from infra.settings.key import CLUSTER, LOCAL, TARGETS, Key, keys_in
+from infra.settings.draft import Check, Draft, NoSettings, short
+from infra.settings.facts import Facts, stack_file
+from infra.settings.key import CLUSTER, LOCAL, TARGETS, Key, Target, keys_in, section_of, with_unparsed
+from infra.settings.problem import Problem, secret_line, set_line
+from infra.settings.removed import REMOVED, REPLACEMENTS, fixing_line
 from infra.settings.sections import (
     ChoiceSettings,
     ComparisonSettings,
@@ -20,9 +27,11 @@ from infra.settings.sections import (
     RunSettings,
     StorageSettings,
 )
-from training.contract.recipe import WORKLOADS
+from training.contract.recipe import WORKLOADS, Recipe
 from training.contract.workload import Installed, named
 
+_ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
+"""Keys that providers also have, as in `kubernetes:namespace`: alone they do not indicate a project of that name."""
 OF_WORKLOAD = {"cnn": "infra.settings.cnn", "script": "infra.settings.script"}
 """Modules with a workload's settings in addition to its recipe, `OWN`; only the chosen one is loaded."""
 SECTIONS: dict[str, type[Any]] = {
@@ -107,3 +116,158 @@ def every_key() -> Mapping[str, Key]:
         own = _own_keys(workload) | own
     in_order = {name: own[name] for workload in WORKLOADS for name in _own_keys(workload)}
     return {"target": _CHOICES["target"]} | in_order | _COMMON
+
+
+def read(texts: Mapping[str, str], facts: Facts) -> Draft:
+    """Parse every key by its own rule. A key with an empty text counts as not set: Pulumi.yaml declares it so."""
+    workload = _workload(texts)
+    keys, target = keys_of(workload), _target(texts)
+    values: dict[str, Any] = {}
+    for name, key in keys.items():
+        text = texts.get(name, "").strip() or key.default_for(target)
+        try:
+            values[name] = key.rule.parse(text) if text else key.unset
+        except ValueError:
+            continue
+    if values.get("workload", "") is None:
+        values["workload"] = workload
+    draft = _draft(texts, values, facts, target)
+    refused = (_refused(draft, key) for name, key in keys.items() if name not in values)
+    return replace(draft, problems=(*_unread(draft), *refused))
+
+
+def _draft(texts: Mapping[str, str], values: Mapping[str, Any], facts: Facts, target: Target) -> Draft:
+    workload = _workload(texts)
+    own = of_workload(workload)
+    return own.draft(
+        facts=facts,
+        usable_target=target,
+        workload=workload,
+        problems=(),
+        texts=texts,
+        keys=keys_of(workload),
+        values=values,
+        choice=section_of(ChoiceSettings, values),
+        recipe=_recipe(named(workload).recipe, values),
+        own=section_of(own.section, values),
+        **{name: section_of(section, values) for name, section in SECTIONS.items()},
+    )
+
+
+def _recipe(kind: type[Recipe], values: Mapping[str, Any]) -> Recipe:
+    """Return the recipe as set, without what other keys determine."""
+    names = {field.name: key for key, field in kind.settings().items()}
+    return with_unparsed(kind, {name: values[key] for name, key in names.items() if key in values}, names)
+
+
+def _workload(texts: Mapping[str, str]) -> str:
+    """Return the workload whose keys apply; a wrong one is reported with the other keys."""
+    name = texts.get("workload", "").strip() or ("script" if texts.get("script", "").strip() else "")
+    return name if name in WORKLOADS else WORKLOADS[0]
+
+
+def _target(texts: Mapping[str, str]) -> Target:
+    """Return the target whose defaults apply; a wrong one is reported with the other keys."""
+    key = keys_of(_workload(texts))["target"]
+    try:
+        target: Target = key.rule.parse(texts.get("target", "").strip() or key.default)
+    except ValueError:
+        return "local"
+    return target
+
+
+def _refused(draft: Draft, key: Key) -> Problem:
+    """Refuse a text that the key's rule does not allow; the line sets a value that works."""
+    value = key.value_that_works(draft.usable_target)
+    is_default = value == key.default_for(draft.usable_target)
+    fix = f"pulumi config rm {key.name}" if is_default else set_line(key.name, value)
+    return Problem(draft.shown(key.name), key.rule.allowed, (secret_line(key.name) if key.secret else fix,))
+
+
+def _unread(draft: Draft) -> list[Problem]:
+    """Refuse what is set and would have no effect: unknown keys, another workload's, another project's, one twice."""
+    others = sorted(set(draft.texts) - set(draft.keys))
+    problems = list(_undeclared([key for key in others if key not in draft.facts.declared], draft))
+    problems += [_of_another_workload(key, draft) for key in others if _is_set(key, draft)]
+    return [*problems, *_of_other_projects(draft), *(_twice(key, draft.facts) for key in draft.facts.set_twice)]
+
+
+def _is_set(key: str, draft: Draft) -> bool:
+    """Return whether a key that this workload does not have was set to another value than its declared default."""
+    declared = draft.facts.declared
+    return key in declared and draft.texts[key].strip() not in ("", declared[key])
+
+
+def _of_another_workload(key: str, draft: Draft) -> Problem:
+    return Problem(
+        _shown_text(key, draft),
+        f"not with workload {draft.workload}",
+        (f"pulumi config rm {key}",),
+        why="it is a setting of another workload, so it would have no effect",
+    )
+
+
+def _of_other_projects(draft: Draft) -> Iterator[Problem]:
+    """Refuse our keys under another project's name, as in stack files after the project was renamed.
+
+    Pulumi keeps them and passes them to nobody, so every default would apply, and something else would be measured.
+    """
+    ours = draft.facts.declared.keys() | draft.keys.keys()
+    keys = {name: _keys_of_namespace(name, draft) & ours for name in {_namespace(key) for key in draft.facts.elsewhere}}
+    for name in sorted(name for name in keys if keys[name] - _ALSO_OF_PROVIDERS):
+        named = [f"{name}:{key}" for key in sorted(keys[name])]
+        yield Problem(
+            f"{', '.join(named)}: set for a project {name}",
+            f"keys of this project, {draft.facts.project}, or keys without a project's name, which are its own",
+            (rf"sed -i.bak 's/^\(  *\){name.replace('.', '[.]')}:/\1/' stacks/Pulumi.*.yaml && rm stacks/*.bak",),
+            why="Pulumi.yaml has another name than these keys, so they would have no effect",
+        )
+
+
+def _twice(key: str, facts: Facts) -> Problem:
+    file = shlex.quote(stack_file(facts.stack))
+    return Problem(
+        f"{key} and {facts.project}:{key} both stand in {file}",
+        "one of them",
+        (f"sed -i.bak '/^  *{key}:/d' {file} && rm {file}.bak",),
+        why="they are the same key, of which Pulumi takes either value, by chance",
+    )
+
+
+def _namespace(key: str) -> str:
+    return key.rpartition(":")[0]
+
+
+def _keys_of_namespace(name: str, draft: Draft) -> set[str]:
+    return {key.rpartition(":")[2] for key in draft.facts.elsewhere if _namespace(key) == name}
+
+
+def _shown_text(key: str, draft: Draft) -> str:
+    """Return `key = value` of a key that has no rule here."""
+    return f"{key} = {'[secret]' if key in draft.facts.secret_keys else short(draft.texts[key].strip())}"
+
+
+def _undeclared(keys: list[str], draft: Draft) -> Iterator[Problem]:
+    """Refuse unknown keys, and those of earlier versions with what took their place: one problem for one new key."""
+    yield from (_unknown(key, draft) for key in keys if key not in REMOVED)
+    for replacement in REPLACEMENTS:
+        texts = {key: draft.texts[key].strip() for key in replacement.keys if key in keys}
+        if texts:
+            shown = ", ".join(_shown_text(key, draft) for key in texts)
+            public = {key: text.strip() for key, text in draft.texts.items() if key not in draft.facts.secret_keys}
+            line = fixing_line(replacement, texts, public, draft.facts.stack)
+            yield Problem(shown, replacement.instead, (line,), why=replacement.why)
+
+
+def _unknown(key: str, draft: Draft) -> Problem:
+    known = {name.lower(): name for name in (*draft.keys, *draft.facts.declared)}
+    close = [known[name] for name in difflib.get_close_matches(key.lower(), known, n=1)]
+    allowed = f"a known key; did you mean {close[0]}?" if close else f"a known key: {', '.join(known.values())}"
+    instead = [set_line(close[0], draft.texts[key])] if close and key not in draft.facts.secret_keys else []
+    remove = f"pulumi config rm {shlex.quote(key)}"
+    return Problem(
+        _shown_text(key, draft),
+        allowed,
+        (" && ".join([remove, *instead]),),
+        why=f"{key} is not known, so it would have no effect",
+    )

@@ -13,8 +13,8 @@ import pytest
 from infra import plan
 from infra.places.place import choose, settings_of
 from infra.plan import RunPlan
-from infra.settings import settings as reader
-from infra.settings.draft import Facts
+from infra.settings import facts as reader
+from infra.settings.facts import Facts
 from infra.settings.problem import InvalidSettingsError, Problem
 from infra.settings.settings import Settings
 from training.workloads.cnn.recipe import CnnRecipe

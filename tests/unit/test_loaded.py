@@ -15,7 +15,7 @@ LOADS = """
 import json, sys
 from infra.places.place import choose, settings_of
 from infra.plan import plan_runs
-from infra.settings.settings import machine_facts
+from infra.settings.facts import machine_facts
 settings = settings_of(json.loads(sys.argv[1]), machine_facts("ray-worth-it", "local", frozenset()))
 runs = plan_runs(settings, choose("local").site(settings))
 print(json.dumps([module for module in sys.modules if module.partition(".")[0] in ("infra", "training")]))

@@ -74,9 +74,9 @@ class Walk:
 def _is_of_program(frame: FrameType) -> bool:
     """Whether the program calls it: not a module that is imported, nor the tests' engine."""
     caller = frame.f_back
-    if caller and not caller.f_code.co_flags & OPTIMIZED and not caller.f_code.co_filename.endswith("__main__.py"):
-        return False
     while caller and not caller.f_code.co_filename.startswith(f"{ROOT}/tests/"):
+        if not caller.f_code.co_flags & OPTIMIZED and not caller.f_code.co_filename.endswith("__main__.py"):
+            return False
         caller = caller.f_back
     return caller is None or caller.f_code.co_name in ENGINE
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from infra.places.place import settings_of
+from infra.settings.facts import machine_facts
 from infra.settings.problem import InvalidSettingsError
-from infra.settings.settings import Settings, machine_facts
+from infra.settings.settings import Settings
 from report.stored import SWEEP_PREFIX
 from tools.setup.project import DEFAULT_STACK, ToolError, project_name
 from tools.stack import config as stack_config

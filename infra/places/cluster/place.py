@@ -3,7 +3,7 @@ components."""
 
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,8 @@ from infra.settings.draft import Check, Draft, is_readable
 from infra.settings.key import Target
 from infra.settings.problem import Problem, set_line
 from infra.settings.script import line_that_pins
-from infra.settings.settings import Settings
+from infra.settings.settings import Judgement, Settings
+from training.contract.arms import WIDE
 from training.contract.workload import Installed, OfOtherImage
 
 if TYPE_CHECKING:  # they load the providers' packages, which take seconds
@@ -69,15 +70,17 @@ class ClusterPlace(ABC):
         """Return the packages of the training image; of a prebuilt image, the packages that it must have."""
         return _of_others() if image else image_spec.installed(requirements)
 
-    def why_not(self, arm: str, draft: Draft) -> str:
-        """Return why an arm cannot run."""
-        return self.why_no_node(draft) if arm == "wide" else ""
+    def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:
+        """Leave out the wide arm if no node is known to hold it."""
+        why = self.why_no_node(draft) if WIDE.name in optional else ""
+        unfit = self.unfit(draft, [arm for arm in arms if not (why and arm == WIDE.name)])
+        return Judgement(absent={WIDE.name: why} if why else {}, unfit=unfit, remarks=self.remarks(draft))
 
     @abstractmethod
     def why_no_node(self, draft: Draft) -> str:
         """Return why no node is known to hold the wide arm's pod; empty if one does."""
 
-    def unfit(self, draft: Draft) -> list[Problem]:  # noqa: ARG002
+    def unfit(self, draft: Draft, arms: Sequence[str]) -> list[Problem]:  # noqa: ARG002
         """Return nothing: `up` asks the cluster what it holds."""
         return []
 

@@ -28,7 +28,7 @@ from infra.places.kubernetes import kubeconfig
 from infra.places.kubernetes.kubeconfig import Selected
 from infra.programs import UserError
 from infra.provider import Provider, changed
-from infra.settings.problem import stack_file
+from infra.settings.facts import stack_file
 from training.contract.provenance import PROJECT
 
 NAME = "pinned-cluster"

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import psutil
@@ -18,7 +18,7 @@ from infra.plan import RunPlan, Site, storage_of
 from infra.settings.draft import Check, Draft
 from infra.settings.key import Target
 from infra.settings.problem import Problem, set_line
-from infra.settings.settings import Settings
+from infra.settings.settings import Judgement, Settings
 from infra.storage import refuse_unusable
 from training.contract.arms import counted
 from training.contract.provenance import PROJECT
@@ -51,18 +51,14 @@ class Local:
         """Return None: there is no image."""
         return None
 
-    def why_not(self, arm: str, draft: Draft) -> str:  # noqa: ARG002
-        """Return an empty reason: every arm can be measured here."""
-        return ""
+    def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:  # noqa: ARG002
+        """Measure every arm; report too few CPUs, and ports that other machines reach, unless they are permitted.
 
-    def unfit(self, draft: Draft) -> list[Problem]:
-        """Return what is refused unless permitted: too few CPUs, and ports that other machines reach."""
+        Remark what workers share although each has CPUs of its own, and what the CPU lacks.
+        """
         shared = _oversubscription(draft)
-        return [*([Problem(shared, liftable=True)] if shared else []), *_open_ports(draft)]
-
-    def remarks(self, draft: Draft) -> list[str]:
-        """Return remarks: what workers share although each has CPUs of its own, and what the CPU lacks."""
-        return [text for text in [_sharing(draft), _emulated(draft)] if text]
+        unfit = [*([Problem(shared, liftable=True)] if shared else []), *_open_ports(draft)]
+        return Judgement(unfit=unfit, remarks=[text for text in [_sharing(draft), _emulated(draft)] if text])
 
     def site(self, settings: Settings) -> Site:  # noqa: ARG002
         """Return that runs are here. Ray is embedded in its run: it holds nothing in addition, and is never idle."""

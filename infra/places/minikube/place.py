@@ -48,7 +48,7 @@ from infra.settings.draft import Check, Draft
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CLAIM
 from infra.settings.sections import ON
-from infra.settings.settings import Settings, absent_arms, cluster_of, profile_of, recipe_of
+from infra.settings.settings import Settings, cluster_of, profile_of, recipe_of
 from training.contract.arms import ARMS, NATIVE, WIDE, Arm, counted
 from training.contract.provenance import PROJECT
 from training.launch.ray import other_jobs
@@ -74,10 +74,10 @@ class MinikubePlace(ClusterPlace):
         )
         return (*own, *super().checks)
 
-    def unfit(self, draft: Draft) -> list[Problem]:
+    def unfit(self, draft: Draft, arms: Sequence[str]) -> list[Problem]:
         """Return what exceeds the nodes or this machine."""
-        absent, node, kept = absent_arms(draft, self), _node(draft), _kept(draft.cluster.minikube_nodes)
-        measurement = _measurement(draft, [arm for arm in ARMS if arm not in absent])
+        node, kept = _node(draft), _kept(draft.cluster.minikube_nodes)
+        measurement = _measurement(draft, arms)
         return [
             *_unfit_nodes(measurement, node, kept),
             *_unfit_cores(draft, measurement, node, kept),

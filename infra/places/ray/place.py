@@ -1,7 +1,7 @@
 """The target `ray`: an existing Ray cluster, reached by its dashboard's address. Every run is a job there."""
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from infra.settings.draft import Check, Draft, is_readable_folder
 from infra.settings.key import Target
 from infra.settings.problem import Problem, set_line
 from infra.settings.sections import ON
-from infra.settings.settings import Settings
+from infra.settings.settings import Judgement, Settings
 from training.contract.recipe import canonical
 from training.contract.workload import OfRayCluster, named
 from training.launch.ray.jobs_api import is_readable_on_the_way
@@ -51,26 +51,21 @@ class ExistingRay:
         """Return the versions of this machine's Ray and Python: a preview asks no node."""
         return OfRayCluster(ray=version("ray"), python=platform.python_version())
 
-    def why_not(self, arm: str, draft: Draft) -> str:
-        """Return why an arm cannot run: a preview asks no node how many CPUs it has."""
-        if arm in ON_ONE_NODE and draft.run.wide_arm != ON and draft.recipe.workers > 1:
-            return (
-                "whether a node has the CPUs of all workers is not known at preview; if one does, wide and native are"
-                f" measured with: {set_line('wideArm', ON)}"
-            )
-        return ""
+    def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:  # noqa: ARG002
+        """Leave out arms on one node: a preview asks no node how many CPUs it has. `up` asks the cluster what it holds.
 
-    def unfit(self, draft: Draft) -> list[Problem]:  # noqa: ARG002
-        """Return nothing: `up` asks the cluster what it holds."""
-        return []
-
-    def remarks(self, draft: Draft) -> list[str]:
-        """Return a remark if secrets are sent to the cluster unencrypted."""
-        address = draft.ray.ray_address
+        Remark that secrets are sent to the cluster unencrypted.
+        """
+        unknown = draft.run.wide_arm != ON and draft.recipe.workers > 1
+        why = (
+            "whether a node has the CPUs of all workers is not known at preview; if one does, wide and native are"
+            f" measured with: {set_line('wideArm', ON)}"
+        )
+        absent = {arm: why for arm in optional if arm in ON_ONE_NODE and unknown}
         secret = [key for key in ("rayToken", "secretEnvironment") if draft.values.get(key)]
-        if not (secret and address and is_readable_on_the_way(address)):
-            return []
-        return [f"{' and '.join(secret)}: {readable(address)}"]
+        address = draft.ray.ray_address
+        is_readable = bool(secret and address) and is_readable_on_the_way(address)
+        return Judgement(absent=absent, remarks=[f"{' and '.join(secret)}: {readable(address)}"] if is_readable else [])
 
     def site(self, settings: Settings, nodes: RayNodes | None = None) -> Site:
         """Return the site with what is known of the cluster's nodes. Ray's head and the driver reserve nothing, and

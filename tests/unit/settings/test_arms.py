@@ -5,7 +5,7 @@ import re
 import pytest
 
 from infra.places.cluster.fit import GIB, RESERVED, Measurement, Size, arms_to_leave_out, cluster_fit
-from infra.settings.draft import Facts
+from infra.settings.facts import Facts
 from tests.golden import Wording
 from tests.unit.settings_machine import machine, settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.settings import settings as reader
+from infra.settings import facts as reader
 from infra.settings.problem import InvalidSettingsError, Problem
 from tests.unit.settings_machine import ROOT, machine, parse
 from tools.setup import project

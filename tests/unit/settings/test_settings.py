@@ -12,12 +12,12 @@ import yaml
 from infra.places.place import choose
 from infra.settings import settings as module
 from infra.settings.cnn import CnnSettings
+from infra.settings.facts import of_stack
 from infra.settings.key import TARGETS, Key
 from infra.settings.problem import InvalidSettingsError
-from infra.settings.reading import read
 from infra.settings.script import ScriptSettings
 from infra.settings.settings import Settings, SettingsError, accepted, load
-from infra.settings.table import SECTIONS, every_key, keys_of
+from infra.settings.table import SECTIONS, every_key, keys_of, read
 from tests.golden import Wording
 from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
@@ -237,7 +237,7 @@ def test_the_ci_stack_holds_three_workers() -> None:
 def _pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi, "get_stack", lambda: "local")
     monkeypatch.setattr(pulumi, "get_project", lambda: "ray-worth-it")
-    monkeypatch.setattr(module, "_facts", machine)
+    monkeypatch.setattr(module, "of_stack", machine)
     monkeypatch.setattr(pulumi, "Config", lambda: _config("ray-worth-it"))
 
 
@@ -292,7 +292,7 @@ def test_facts_are_this_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi, "get_project", lambda: "ray-worth-it")
     monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["ray-worth-it:workers"]')
 
-    facts = module._facts()
+    facts = of_stack()
 
     assert facts.folder == ROOT
     assert facts.secret_keys == {"workers"}

@@ -16,7 +16,7 @@ import json, sys
 from dataclasses import replace
 from compare import measures
 from infra.settings.problem import InvalidSettingsError
-from infra.settings.settings import machine_facts
+from infra.settings.facts import machine_facts
 from infra.places.place import choose, settings_of
 from infra.plan import plan_runs
 from training.contract import provenance

@@ -1,0 +1,99 @@
+"""The facts that settings depend on in addition to their values: the stack, its file, and this machine."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pulumi
+import yaml
+from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
+
+from training.contract import provenance
+from training.machine import cpu, topology
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts that settings depend on in addition to their values: the stack and this machine."""
+
+    project: str
+    stack: str
+    folder: Path
+    """The project's folder, which relative paths start from."""
+    cpus_allowed: int
+    physical_cores: int
+    memory_bytes: int
+    secret_keys: frozenset[str] = frozenset()
+    """Keys set with --secret, whose values no message may show."""
+    dashboard_installed: bool = True
+    """Whether the packages of Ray's dashboard can be imported here."""
+    tracking_installed: bool = True
+    """Whether MLflow's client can be imported here."""
+    cpu_quota: float | None = None
+    """The CPUs that a quota of this machine or container allows; None without a quota."""
+    cores_by_kind: tuple[int, ...] = ()
+    """Physical cores of the allowed CPUs, by kind, the fastest first; empty if the system does not report them."""
+    lacks_bfloat16: bool = False
+    """Whether the CPU is known to have no instructions for it."""
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """The keys that Pulumi.yaml declares, with their defaults, which the engine passes as if they had been set."""
+    elsewhere: frozenset[str] = frozenset()
+    """Keys with other prefixes than the project's name, as `aws:region`, which are not read."""
+    set_twice: tuple[str, ...] = ()
+    """Keys that the stack's file has twice, bare and with the project's name."""
+
+
+def of_stack() -> Facts:
+    """Return the facts of the stack that the engine runs this program for."""
+    prefix = f"{pulumi.get_project()}:"
+    secret = frozenset(key.removeprefix(prefix) for key in get_config_secret_keys_env())
+    return machine_facts(pulumi.get_project(), pulumi.get_stack(), secret, get_config_env())
+
+
+def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configured: Iterable[str] = ()) -> Facts:
+    """Return the facts of a stack on this machine; `configured`: all keys that the engine passes, or a stack's file
+    holds."""
+    host = provenance.host()
+    return Facts(
+        project=project,
+        stack=stack,
+        folder=provenance.PROJECT,
+        cpus_allowed=host.cpus_allowed,
+        physical_cores=psutil.cpu_count(logical=False) or host.cpus_allowed,
+        memory_bytes=host.memory_bytes,
+        secret_keys=secret_keys,
+        dashboard_installed=find_spec("aiohttp_cors") is not None,
+        tracking_installed=find_spec("mlflow") is not None,
+        cpu_quota=host.cpu_quota,
+        cores_by_kind=topology.cores_by_kind(topology.read(provenance.allowed_cpus()) or ()),
+        lacks_bfloat16=cpu.lacks_bfloat16(),
+        declared=declared(provenance.PROJECT),
+        elsewhere=frozenset(key for key in configured if key.rpartition(":")[0] not in ("", project)),
+        set_twice=set_twice(provenance.PROJECT / stack_file(stack), project),
+    )
+
+
+def declared(folder: Path) -> dict[str, str]:
+    """Return the keys that the Pulumi.yaml in a folder declares, with their defaults.
+
+    Other entries are skipped: a `value`, which Pulumi writes for other projects' keys, or a bare one.
+    """
+    config = yaml.safe_load((folder / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    entries = {key: entry for key, entry in config.items() if isinstance(entry, dict)}
+    return {key: str(entry["default"]) for key, entry in entries.items() if "default" in entry}
+
+
+def set_twice(file: Path, project: str) -> tuple[str, ...]:
+    """Return the keys that a stack's file has both bare and with the project's name: Pulumi takes either, by chance."""
+    try:
+        keys = set((yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {})
+    except (OSError, ValueError, AttributeError, TypeError, yaml.YAMLError):  # no file, or none that Pulumi reads
+        return ()
+    return tuple(sorted(key for key in keys if f"{project}:{key}" in keys))
+
+
+def stack_file(stack: str) -> str:
+    """Return the path of a stack's settings, relative to the project's folder."""
+    return f"stacks/Pulumi.{stack}.yaml"
