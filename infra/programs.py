@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from training.machine.retries import retry
+
 ATTEMPTS = 3
 
 
@@ -84,16 +86,14 @@ def succeeds(*command: str) -> bool:
 
 def with_retries(what: str, action: Callable[[], object]) -> None:
     """Try a step over the network three times, and print a line for each failure. Raises the last ProgramError."""
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            action()
-        except ProgramError as failure:
-            if attempt == ATTEMPTS:
-                raise
-            say(f"{what}: attempt {attempt} of {ATTEMPTS} failed ({str(failure).splitlines()[-1]}); trying again")
-            time.sleep(attempt)
-        else:
-            return
+
+    def pause(attempt: int, failure: Exception) -> float | None:
+        if attempt == ATTEMPTS:
+            return None
+        say(f"{what}: attempt {attempt} of {ATTEMPTS} failed ({str(failure).splitlines()[-1]}); trying again")
+        return attempt
+
+    retry(action, (ProgramError,), pause)
 
 
 def run_main(actions: Mapping[str, Callable[[], object]]) -> NoReturn:

@@ -6,12 +6,12 @@ import fcntl
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
 from tools.setup import interrupt
+from training.machine import retries
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
@@ -94,15 +94,14 @@ def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
 
 def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bool] = lambda _: False) -> T:
     """The result of a network step, tried three times; a line for each failure, and none again that `is_final`."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return action()
-        except ToolError as error:
-            if attempt == _ATTEMPTS or is_final(error):
-                raise
-            say(f"{what}: attempt {attempt} of {_ATTEMPTS} failed ({error}); trying again in {attempt} s")
-            time.sleep(attempt)
-    raise AssertionError("unreachable")
+
+    def pause(attempt: int, error: Exception) -> float | None:
+        if attempt == _ATTEMPTS or (isinstance(error, ToolError) and is_final(error)):
+            return None
+        say(f"{what}: attempt {attempt} of {_ATTEMPTS} failed ({error}); trying again in {attempt} s")
+        return attempt
+
+    return retries.retry(action, (ToolError,), pause)
 
 
 def checked_stack_name(name: str) -> str:

@@ -21,6 +21,7 @@ import pulumi
 import yaml
 
 from training.contract.provenance import PROJECT
+from training.machine.retries import retry
 
 CACHE = PROJECT / ".state" / "charts"
 SECONDS = 30.0
@@ -196,16 +197,15 @@ def _trusted(address: str) -> str:
 
 def _download(address: str) -> bytes:
     opener = urllib.request.build_opener(_Redirects)
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            with opener.open(_trusted(address), timeout=SECONDS) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError:
-            raise
-        except OSError:
-            if attempt == ATTEMPTS:
-                raise
-    raise AssertionError("unreachable")
+
+    def once() -> bytes:
+        with opener.open(_trusted(address), timeout=SECONDS) as answer:
+            return bytes(answer.read())
+
+    def pause(attempt: int, error: Exception) -> float | None:
+        return None if isinstance(error, urllib.error.HTTPError) or attempt == ATTEMPTS else 0.0
+
+    return retry(once, (OSError,), pause)
 
 
 def _record(kept: Path) -> Path:

@@ -130,7 +130,8 @@ def test_ctrl_c_while_modules_are_imported_ends_with_a_line(package: str, when: 
     for folder in (tmp_path / "tools", tmp_path / "tools" / package):
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").touch()
-    shutil.copytree(project.ROOT / "tools/setup", tmp_path / "tools/setup", dirs_exist_ok=True)
+    for part in ("tools/setup", "training/machine"):
+        shutil.copytree(project.ROOT / part, tmp_path / part, dirs_exist_ok=True)
     shutil.copy(project.ROOT / f"tools/{package}/__init__.py", tmp_path / f"tools/{package}")
     press = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
     main = "from tools.setup.project import run_main\ndef main():\n    " + press + "\nrun_main(main, 'mine')"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.printable import printable
+from training.machine.retries import retry
 
 TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 (the variable's name)
 """Environment variable with the cluster's token, named as Ray names it."""
@@ -171,18 +172,23 @@ def _quoted(submission_id: str) -> str:
 def patiently(ask: Callable[[], Any], what: str) -> Any:
     """The answer; a head that can't be reached is asked again for a minute, with a line each. Raises SubmitError."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            return ask()
-        except (OSError, ValueError) as error:
-            if isinstance(error, urllib.error.HTTPError):
-                if error.code < 500:
-                    raise SubmitError(f"could not {what}: {explained(error)}") from None
-                error.close()
-            if time.monotonic() > deadline:
-                raise SubmitError(f"could not {what}: Ray's head did not answer ({error})") from None
-            print(f"Ray's head does not answer ({error}); trying again", file=sys.stderr, flush=True)
-            time.sleep(POLL_SECONDS)
+
+    def pause(_: int, error: Exception) -> float | None:
+        if isinstance(error, urllib.error.HTTPError):
+            if error.code < 500:
+                return None
+            error.close()
+        if time.monotonic() > deadline:
+            return None
+        print(f"Ray's head does not answer ({error}); trying again", file=sys.stderr, flush=True)
+        return POLL_SECONDS
+
+    try:
+        return retry(ask, (OSError, ValueError), pause)
+    except (OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError) and error.code < 500:
+            raise SubmitError(f"could not {what}: {explained(error)}") from None
+        raise SubmitError(f"could not {what}: Ray's head did not answer ({error})") from None
 
 
 def explained(error: urllib.error.HTTPError) -> str:

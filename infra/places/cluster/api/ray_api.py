@@ -3,7 +3,6 @@
 import base64
 import http.client
 import io
-import time
 import urllib.error
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT, HEAD_LABE
 from training.launch.ray import jobs_api
 from training.launch.ray.jobs_api import JobsApi
 from training.launch.ray.other_jobs import is_of_measurement, is_unfinished, job_name, running_others
+from training.machine.retries import retry
 
 SECONDS = 10
 ATTEMPTS, PAUSE_SECONDS = 3, 5
@@ -93,13 +93,14 @@ def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, An
     pod = _head(api, namespace)
     if pod is None or not is_ready(pod):
         return []
-    reason: OSError | None = None
-    for _ in range(ATTEMPTS):
-        try:
-            return running_others(ForwardedJobs(api, namespace).jobs(), stack)
-        except OSError as error:
-            reason = error
-            time.sleep(PAUSE_SECONDS)
+
+    def pause(attempt: int, _: Exception) -> float | None:
+        return None if attempt == ATTEMPTS else PAUSE_SECONDS
+
+    try:
+        return retry(lambda: running_others(ForwardedJobs(api, namespace).jobs(), stack), (OSError,), pause)
+    except OSError as error:
+        reason = error
     delete = f"kubectl --kubeconfig={kube.own_path(stack)} delete pod {pod['metadata']['name']} --namespace={namespace}"
     raise RayError(
         f"could not find out whether somebody else's job runs on the Ray cluster ({reason}); an update may end it."

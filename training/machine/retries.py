@@ -1,0 +1,33 @@
+"""The one way to try a step again. How often, with which pause and what is printed is the caller's rule.
+
+Runs on Python 3.9: the set-up uses it before the project's Python is installed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import TypeVar
+
+T = TypeVar("T")
+Errors = tuple[type[Exception], ...]
+
+
+def retry(action: Callable[[], T], errors: Errors, pause: Callable[[int, Exception], float | None]) -> T:
+    """Return what `action` returns, called again after each of `errors`; another error, and the last, is raised.
+
+    Args:
+        action: The step.
+        errors: Errors after which it may be tried again.
+        pause: Returns for an attempt (1, 2, …) and its error the seconds until the next; None if there is none.
+    """
+    for attempt in count(1):
+        try:
+            return action()
+        except errors as error:
+            seconds = pause(attempt, error)
+            if seconds is None:
+                raise
+            time.sleep(seconds)
+    raise AssertionError("unreachable")
