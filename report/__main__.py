@@ -7,14 +7,15 @@ what runs/ and results/ hold. Nothing here measures or compares runs.
 import argparse
 import os
 import sys
+import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import terminal
-from report.errors import HistoryError, PageError, ReportError
-from report.stored import LATEST, PAGE
+from report.errors import HistoryError, PageError, ReportError, ShowError
+from report.stored import LATEST, PAGE, choose, stored_results
 from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name
 from training.contract.provenance import PROJECT
 
@@ -90,10 +91,12 @@ def _history(options: argparse.Namespace) -> int:
 
 
 def _open(options: argparse.Namespace) -> int:
-    from report.show import open_page, page
-
-    path = page(options.project, options.stack, options.result)
-    if options.print or not open_page(path):
+    result = choose(stored_results(options.project, options.stack)[0], options.result, options.stack)
+    path = result.folder / PAGE
+    if not path.is_file():
+        again = f"STACK={options.stack} make report"
+        raise ShowError(f"{path} is missing: remove {result.folder} and publish again with `{again}`")
+    if options.print or not webbrowser.open(path.resolve().as_uri()):
         terminal.write(str(path))
     return 0
 

@@ -16,12 +16,12 @@ from compare.comparison import compare
 from compare.measurement import Run
 from report.__main__ import main
 from report.errors import ShowError
-from report.event_files import write_event_files
 from report.plots import ShownRun
 from report.publish import publish
 from tests.unit.results import changed, make_context, make_result
 from tools.follow import __main__ as follow
 from tools.follow import tensorboard
+from tools.follow.tensorboard import write_event_files
 from training.contract.result import TrainingResult, summarise
 
 ARMS = ("baseline", "native", "ray")
@@ -169,7 +169,7 @@ def test_tensorboard_is_started_on_the_folder(project: Path, tmp_path: Path, mon
 def test_history_and_watch_need_neither_matplotlib_nor_tensorflow() -> None:
     """What is looked at often starts at once."""
     code = (
-        "import sys, report.__main__, report.history, report.show, tools.follow.watch, tools.follow.tensorboard\n"
+        "import sys, report.__main__, report.history, tools.follow.watch, tools.follow.tensorboard\n"
         "print([name for name in ('tensorflow', 'ray', 'pulumi') if name in sys.modules])\n"
         "print('matplotlib' in sys.modules)"
     )
