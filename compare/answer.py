@@ -23,7 +23,6 @@ from compare.run_numbers import Clock, clock_of
 from compare.schema import Answer, BreakEven, Claim, Estimate
 from compare.value import Check, Missing
 from compare.words import sides
-from training.contract.arms import ARMS
 
 MOST_EPOCHS = 10_000
 """What the setting `epochs` allows: a break-even beyond it is none."""
@@ -143,8 +142,7 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
                 per_epoch, meets = _estimated(ratios_per_epoch(pairs), ONE_EPOCH), break_even(pairs)
             elif isinstance(now, Estimate):
                 now = replace(now, decision="", repeats_to_decide=None)
-        words = ARMS[name].words(measurement.recipe)
-        contests[name] = Contest(against=words, now=now, per_epoch=per_epoch, meets=meets)
+        contests[name] = Contest(against=measurement.asked[name].title, now=now, per_epoch=per_epoch, meets=meets)
     return contests
 
 

@@ -4,8 +4,9 @@ Pure: the same runs give the same JSON. It reads no file, and does not run or pr
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from compare import fairness, measures, quiet
@@ -13,7 +14,7 @@ from compare.answer import NOT_SAID, answer, claim_of, compare_clocks, epochs_to
 from compare.curve import Curve, curve
 from compare.intervals import difference, estimate, spread
 from compare.measurement import NO_REPEAT, Context, Measurement, Run, measure
-from compare.measures import Ratio
+from compare.measures import Ratio, numbers_of
 from compare.projection import project
 from compare.qualifiers import qualifiers
 from compare.run_numbers import link, reserved
@@ -43,12 +44,14 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
 
     Repeats that lack an arm are left out, with a reason.
     """
-    findings = find(measure(runs, context))
+    findings = find(runs, context)
     measurement, contests, points = findings.measurement, findings.contests, findings.workers_curve
+    first, text = first_words(findings.answer, list(contests.values()), measurement), verdict(findings)
+    remarks = {**findings.qualifiers, **details(findings)}
     return Comparison(
         schema_version=SCHEMA_VERSION,
-        answer=first_words(findings.answer, list(contests.values()), measurement),
-        verdict=verdict(findings),
+        answer=first,
+        verdict=text,
         claim=findings.claim,
         arms={name: arm.summary for name, arm in findings.arms.items()},
         absent=dict(measurement.absent),
@@ -60,10 +63,10 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         recipe=context.recipe.to_dict(),
         settings=dict(context.settings),
         checks={name: check.passed for name, check in findings.fairness.checks.items()},
-        reasons=_reasons(findings),
+        reasons=_reasons(findings) | {f"verdict.{name}": remark for name, remark in remarks.items()},
         projection=known(findings.projection),
         workers_curve=None if isinstance(points, Missing) else _curve(points),
-        passes=measurement.passes(measurement.epochs_trained[0]) if measurement.runs else "",
+        passes=measurement.passed,
     )
 
 
@@ -72,21 +75,23 @@ def known(value: T | Missing) -> T | None:
     return None if isinstance(value, Missing) else value
 
 
-def find(measurement: Measurement) -> Findings:
+def find(runs: Sequence[Run], context: Context) -> Findings:
     """Return all that is compared. After a failed check there is no ratio: unlike things can't be compared."""
+    measurement = measure(runs, context)
     others = quiet.observe(measurement)
     fair = fairness.verify(measurement, others.check)
     claim, lacks = claim_of(measurement, fair)
+    numbers, catalogue = numbers_of(measurement), measures.ratios_of(context.recipe.workload)
     why_nothing = lacks if fair.failed else "" if measurement.repeats else NO_REPEAT
-    arms = {name: _arm(name, measurement) for name in measurement.arms}
-    catalogue = measures.ratios_of(measurement.recipe.workload)
     if why_nothing:
         nothing = Missing(why_nothing)
         ratios = {each.name: Summary[Estimate](nothing) for each in catalogue}
         contests, others = {}, replace(others, idle_ray_cpus=Summary(nothing))
     else:
-        ratios = {each.name: _ratio(each, measurement, claim) for each in catalogue}
+        ratios = {each.name: _ratio(each, numbers.ratios[each.name], claim) for each in catalogue}
         contests = compare_clocks(measurement, claim)
+    epochs = Missing(why_nothing) if why_nothing else epochs_to_win(list(contests.values()))
+    words = "Not comparable" if fair.failed else answer(list(contests.values()), claim)
     why_no_model = why_nothing or ("" if claim == "same work" else f"the claim is `{claim}`: {lacks}")
     projection = Missing(why_no_model) if why_no_model else project(measurement)
     estimates = {name: ratio.value for name, ratio in ratios.items() if isinstance(ratio.value, Estimate)}
@@ -95,39 +100,53 @@ def find(measurement: Measurement) -> Findings:
         fairness=fair,
         claim=claim,
         claim_lacks=lacks,
-        answer="Not comparable" if fair.failed else answer(list(contests.values()), claim),
+        answer=words,
         contests=contests,
-        break_even_epochs=Missing(why_nothing) if why_nothing else epochs_to_win(list(contests.values())),
-        arms=arms,
+        break_even_epochs=epochs,
         ratios=ratios,
         idle_ray_cpus=others.idle_ray_cpus,
         projection=projection,
         workers_curve=Missing(why_no_model) if why_no_model else curve(measurement, projection),
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
+        arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in measurement.arms},
     )
 
 
-def _arm(name: str, measurement: Measurement) -> MeasuredArm:
-    arm, runs = ARMS[name], measurement.of(name)
+def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None) -> Summary[Estimate]:
+    """Over the repeats that have it; nothing where the claim does not allow it."""
+    summary = _over_repeats(values, difference if each.kind == "difference" else partial(estimate, words=each.words))
+    if isinstance(summary.value, Missing) or claim in each.claims:
+        return summary
+    return Summary(Missing(NOT_SAID.get(claim, "the claim does not allow it")))
+
+
+def _over_repeats(values: Sequence[Value], together: Callable[[Sequence[float]], T]) -> Summary[T]:
+    numbers = [value for value in values if not isinstance(value, Missing)]
+    reason = next((value.reason for value in values if isinstance(value, Missing)), "")
+    return Summary(together(numbers), reason) if numbers else Summary(Missing(reason))
+
+
+def _arm(name: str, measurement: Measurement, values: Mapping[str, Sequence[Value]]) -> MeasuredArm:
+    runs = measurement.by_arm[name]
     results = [run.result for run in runs]
-    first, catalogue = results[0], measures.measures_of(measurement.recipe.workload)
-    spreads = {each.name: _spread(each.values(runs, measurement)) for each in catalogue}
-    step_parts = step_times(results)
-    parts: dict[str, object] = {
-        **spreads,
-        **{key: Missing(why) for key, why in first.reasons.items() if key.startswith("stepParts.")},
-        "stepParts": step_parts,
-        "ray": first.ray or Missing(first.reasons.get("ray", "this arm runs without Ray")),
-        "computeThreads": first.workers[0].compute_threads
-        or Missing(first.reasons.get("workers.computeThreads", "not counted")),
-    }
+    first, step_parts = results[0], step_times(results)
+    spreads = {measure: _over_repeats(of_runs, spread).value for measure, of_runs in values.items()}
+    missing = {measure: value for measure, value in spreads.items() if isinstance(value, Missing)}
+    missing |= {key: Missing(why) for key, why in first.reasons.items() if key.startswith("stepParts.")}
+    if isinstance(step_parts, Missing):
+        missing["stepParts"] = step_parts
+    threads = first.workers[0].compute_threads
+    if first.ray is None:
+        missing["ray"] = Missing(first.reasons.get("ray", "this arm runs without Ray"))
+    if threads is None:
+        missing["computeThreads"] = Missing(first.reasons.get("workers.computeThreads", "not counted"))
     summary = ArmSummary(
-        role=arm.role,
-        title=arm.words(measurement.recipe),
+        role=ARMS[name].role,
+        title=measurement.asked[name].title,
         measures={measure: known(value) for measure, value in spreads.items()},
         startup_phases=_median_phases(runs),
         world_size=first.world_size,
-        compute_threads=first.workers[0].compute_threads,
+        compute_threads=threads,
         reserved_cpus=reserved(name, measurement.context).cpus,
         steps_per_epoch=first.steps.per_epoch,
         work=first.work,
@@ -136,24 +155,7 @@ def _arm(name: str, measurement: Measurement) -> MeasuredArm:
         runs=[link(run) for run in runs],
         step_parts=known(step_parts),
     )
-    return MeasuredArm(summary, {part: value for part, value in parts.items() if isinstance(value, Missing)})
-
-
-def _spread(values: Sequence[Value]) -> Spread | Missing:
-    numbers = [value for value in values if not isinstance(value, Missing)]
-    return spread(numbers) if numbers else next(value for value in values if isinstance(value, Missing))
-
-
-def _ratio(each: Ratio, measurement: Measurement, claim: Claim | None) -> Summary[Estimate]:
-    """Within the repeats that have it; nothing where the claim does not allow it."""
-    values = each.values(measurement)
-    numbers = [value for value in values if not isinstance(value, Missing)]
-    reason = next((value.reason for value in values if isinstance(value, Missing)), "")
-    if not numbers:
-        return Summary(Missing(reason))
-    if claim not in each.claims:
-        return Summary(Missing(NOT_SAID.get(claim, "the claim does not allow it")))
-    return Summary(difference(numbers) if each.kind == "difference" else estimate(numbers, each.words), reason)
+    return MeasuredArm(summary, missing)
 
 
 def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
@@ -170,7 +172,7 @@ def _curve(points: Curve) -> WorkersCurve:
 
 
 def _reasons(findings: Findings) -> dict[str, str]:
-    """Why what is null is null, a check not true or a repeat left out; and what stands in or below the verdict."""
+    """Return why what is null is null, a check not true or a repeat left out."""
     measurement, points = findings.measurement, findings.workers_curve
     values: dict[str, object] = {
         "breakEvenEpochs": findings.break_even_epochs,
@@ -195,8 +197,7 @@ def _reasons(findings: Findings) -> dict[str, str]:
         **{name: value.reason for name, value in values.items() if isinstance(value, Missing)},
         "claim": findings.claim_lacks if findings.claim is None else "",
     }
-    texts = {**findings.qualifiers, **details(findings)}
-    return {key: why for key, why in reasons.items() if why} | {f"verdict.{name}": text for name, text in texts.items()}
+    return {key: why for key, why in reasons.items() if why}
 
 
 def scalar_names() -> list[str]:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from compare import fairness, quiet
 from compare.intervals import estimate, spread
-from compare.measurement import Context, Measurement, Run, of_repeats, workers_of
+from compare.measurement import NO_PRICES, Context, Measurement, Run, of_repeats, workers_of
 from compare.measures import ZERO
 from compare.run_numbers import clock_of, cost, cpu_hours, link, step_seconds, whole_seconds
 from compare.schema import CurvePoint, Estimate, Projection, Spread
@@ -51,7 +51,7 @@ def _complete(measurement: Measurement) -> list[Repeat]:
     """Return the measurement's repeats that have every point."""
     points = {(run.repeat, workers_of(run)): run for run in measurement.of_curve}
     repeats: list[Repeat] = []
-    for own in measurement.of(RAY.name):
+    for own in measurement.by_arm[RAY.name]:
         runs_by_workers = {number: points.get((own.repeat, number)) for number in measurement.context.curve}
         runs = {workers_of(own): own} | {number: run for number, run in runs_by_workers.items() if run}
         repeats += [runs] if len(runs) == len(runs_by_workers) + 1 else []
@@ -79,7 +79,7 @@ def _point(
     projection: Projection | Missing,
 ) -> CurvePoint:
     context, runs = measurement.context.at(number), [repeat[number] for repeat in repeats]
-    baselines = {run.repeat: run for run in measurement.of(BASELINE.name)}
+    baselines = {run.repeat: run for run in measurement.by_arm[BASELINE.name]}
     speedup = _ratio([(_step(baselines[run.repeat]), _step(run)) for run in runs])
     gain = cost_ratio = None
     if before is not None:
@@ -110,7 +110,7 @@ def _step(run: Run) -> float | None:
 def _price(run: Run, context: Context) -> float | None:
     """Return a run's cost: in money if prices are set, else in CPU hours."""
     own = context.at(workers_of(run))
-    return cost(run, own) if context.prices.known else cpu_hours(run, own)
+    return cpu_hours(run, own) if context.prices == NO_PRICES else cost(run, own)
 
 
 def _spread(values: Sequence[float | None]) -> Spread | None:

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
-from compare.measurement import Measurement, Repeat, Run
+from compare.measurement import Asked, Measurement, Repeat, Run
 from compare.value import Check
-from training.contract.arms import ARMS, counted
-from training.contract.recipe import Recipe
+from training.contract.arms import counted
 from training.contract.result import WORKERS, Software, Worker
 from training.contract.workload import Workload
 
@@ -26,14 +25,6 @@ OF_CPUS = (CPUS_DISJOINT, CPUS_AS_ASKED)
 """The one is asked of ranks that are bound one by one, the other of arms that have their CPUs as a whole."""
 
 
-class Wanted(NamedTuple):
-    """What a run of an arm was asked for."""
-
-    processes: int
-    threads: int
-    """Of each of them."""
-
-
 @dataclass(frozen=True)
 class Fairness:
     """What was verified of the runs, by name."""
@@ -41,19 +32,16 @@ class Fairness:
     checks: Mapping[str, Check]
     work: Mapping[str, Check]
     """The items that make the work the same; empty where a workload has none."""
-
-    @property
-    def failed(self) -> list[str]:
-        """The checks for which the arms are not comparable."""
-        return [name for name, check in self.checks.items() if check.passed is False]
+    failed: Sequence[str]
+    """The checks for which the arms are not comparable."""
 
 
 def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
     """Verify complete repeats. Recipes and seeds are equal, or there is no measurement."""
     runs = measurement.runs
     if not runs:
-        return Fairness(checks={}, work={})
-    wanted = wanted_of(measurement.recipe)
+        return _judged({}, {})
+    wanted = measurement.asked
     work = _work_items(measurement.workload, measurement.repeats)
     names = sorted({name for run in runs for name in run.result.checks} | set(measurement.workload.work_checks))
     reported = {name: _reported(name, runs) for name in names}
@@ -68,18 +56,17 @@ def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
         "machineQuiet": machine_quiet,
     }
     checks |= {name: check for name, check in reported.items() if name not in checks or check.passed is False}
-    return Fairness(checks, work)
-
-
-def wanted_of(recipe: Recipe) -> dict[str, Wanted]:
-    """Return what the runs of each arm are asked for."""
-    return {name: Wanted(arm.processes(recipe), arm.compute_threads(recipe)) for name, arm in ARMS.items()}
+    return _judged(checks, work)
 
 
 def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> Fairness:
     """Verify that runs of one arm, by any key, which differ only in their number of workers, did the same work."""
     work = _work_items(workload, repeats)
-    return Fairness({"sameWork": _same_work_of(workload, repeats, work), **_same_made_with(repeats)}, work)
+    return _judged({"sameWork": _same_work_of(workload, repeats, work), **_same_made_with(repeats)}, work)
+
+
+def _judged(checks: Mapping[str, Check], work: Mapping[str, Check]) -> Fairness:
+    return Fairness(checks, work, failed=[name for name, check in checks.items() if check.passed is False])
 
 
 def _same_made_with(repeats: Sequence[Repeat]) -> dict[str, Check]:
@@ -111,7 +98,7 @@ def _retried(run: Run) -> str:
     )
 
 
-def _replicas(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
+def _replicas(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
     unseen = [run.name for run in runs if run.result.world_size is None]
     if unseen:
         return Check(None, f"how many processes trained in {', '.join(unseen)} is not known")
@@ -127,7 +114,7 @@ def _wrong_replicas(run: Run, wanted: int) -> str:
     return ""
 
 
-def _threads(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
+def _threads(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
     """Check that every rank whose threads could be counted computed with as many threads as it has CPUs."""
     uncounted = ""
     for run, worker in _workers(runs):
@@ -139,13 +126,13 @@ def _threads(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
     return Check(None, uncounted) if uncounted else _TRUE
 
 
-def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> dict[str, Check]:
+def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Asked]) -> dict[str, Check]:
     if workload.binds_ranks:
         return {CPUS_DISJOINT: _cpus_disjoint(runs, wanted)}
     return {CPUS_AS_ASKED: _cpus_as_asked(runs, wanted)}
 
 
-def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
+def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
     """The ranks of every run had the CPUs of their arm together, with room for each, and every run had the same ones:
     those of the baseline are among those of the others."""
     for run in runs:
@@ -172,7 +159,7 @@ def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
     return _first_broken(runs, lambda run: _other_cpus(run, most))
 
 
-def _wrong_cpus(run: Run, wanted: Wanted) -> str:
+def _wrong_cpus(run: Run, wanted: Asked) -> str:
     threads, had = wanted.threads, _cpus_of(run)
     wanted_cpus, allowed = threads * wanted.processes, run.result.provenance.cpus_allowed
     if len(had) != min(wanted_cpus, allowed):
@@ -199,7 +186,7 @@ def _numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))
 
 
-def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Wanted]) -> Check:
+def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
     """Check that every rank was bound to as many CPUs as it computes with, none of them another rank's of its run.
 
     If there are more ranks than CPUs they must share evenly, and that is not disjoint: null.
@@ -263,7 +250,7 @@ def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[
     return _TRUE
 
 
-def _framework_variables(wanted: Mapping[str, Wanted], run: Run, software: Software) -> dict[str, str]:
+def _framework_variables(wanted: Mapping[str, Asked], run: Run, software: Software) -> dict[str, str]:
     """Return the variables without Ray's own, which other arms don't use. Threads equal to an arm's CPUs are equal."""
     variables = {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
     if variables.get(THREADS) == str(wanted[run.arm].threads):

@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from training.contract.arms import ARMS, RAY, counted
 from training.contract.codec import ResultError
@@ -79,10 +79,8 @@ class Prices:
     cpu_hour: float | None = None
     gib_hour: float | None = None
 
-    @property
-    def known(self) -> bool:
-        """Whether any price is set."""
-        return self.cpu_hour is not None or self.gib_hour is not None
+
+NO_PRICES = Prices()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +114,16 @@ class Context:
         return replace(self, recipe=replace(self.recipe, workers=workers))
 
 
+class Asked(NamedTuple):
+    """What a run of an arm is asked for."""
+
+    title: str
+    """`one process on 2 CPUs`."""
+    processes: int
+    threads: int
+    """Of each of them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
     """The repeats that have every arm, and what is known of their runs as a whole."""
@@ -133,6 +141,12 @@ class Measurement:
     """Why the arms that are not here were not measured, by name."""
     runs: Sequence[Run]
     """All runs that are compared."""
+    by_arm: Mapping[str, Sequence[Run]]
+    """The runs of every arm, by repeat; none of an arm that was not measured."""
+    of_subject: Sequence[Run]
+    """Those of the subject."""
+    asked: Mapping[str, Asked]
+    """What the runs of every arm were asked for, whether it was measured or not."""
     arms: Sequence[str]
     """The arms that were measured, in the order in which they are shown."""
     subject: str | None
@@ -143,6 +157,8 @@ class Measurement:
     """The numbers of epochs that runs ended with, ascending: several where some stopped early."""
     has_whole_epochs: bool
     """Whether runs count epochs; else each run as a whole counts as one."""
+    passed: str
+    """Over what runs are compared, in words: `4 epochs`, or `the whole run`; "" without runs."""
     common_score: float | None
     """The score that every run reached, to which time to accuracy is measured; None if one has none."""
     target: Target | None
@@ -155,15 +171,9 @@ class Measurement:
         """The unit of work, in the plural: from the settings, else from the workload."""
         return str(getattr(self.recipe, "unit", "") or self.workload.unit)
 
-    def of(self, arm: str | None) -> list[Run]:
-        """The runs of an arm, by repeat; none if it was not measured."""
-        return [repeat[arm] for repeat in self.repeats if arm in repeat]
-
     def passes(self, number: int) -> str:
         """Return a number of epochs, or of whole runs, in words."""
-        if self.has_whole_epochs:
-            return counted(number, "epoch")
-        return "the whole run" if number <= 1 else f"{number} times as many steps"
+        return _passes(number, has_whole_epochs=self.has_whole_epochs)
 
 
 def measure(runs: Sequence[Run], context: Context) -> Measurement:
@@ -192,6 +202,10 @@ def of_repeats(
     target = workload.target(context.recipe)
     scores = [score for run in runs if (score := best_score(run.result)) is not None]
     reached = [seconds_to_target(run.result, target) is not None for run in runs]
+    epochs_trained = sorted({run.result.epochs_completed for run in runs})
+    has_whole_epochs = all(run.result.steps.whole_epochs for run in runs)
+    by_arm = {name: [repeat[name] for repeat in repeats if name in repeat] for name in ARMS}
+    subject = next((arm.name for arm in arms if arm.role == "subject"), None)
     return Measurement(
         context=context,
         recipe=context.recipe,
@@ -202,14 +216,25 @@ def of_repeats(
         absent={name: _why_absent(name, context) for name in ARMS if name not in context.arms},
         runs=runs,
         arms=[arm.name for arm in arms],
-        subject=next((arm.name for arm in arms if arm.role == "subject"), None),
+        by_arm=by_arm,
+        subject=subject,
+        of_subject=by_arm[subject] if subject else [],
         alternatives=[arm.name for arm in arms if arm.role in ("reference", "alternative")],
-        epochs_trained=sorted({run.result.epochs_completed for run in runs}),
-        has_whole_epochs=all(run.result.steps.whole_epochs for run in runs),
+        epochs_trained=epochs_trained,
+        has_whole_epochs=has_whole_epochs,
         common_score=min(scores) if scores and len(scores) == len(runs) else None,
         target=target,
         is_target_reached=bool(reached) and all(reached),
+        asked=asked_of(context.recipe),
+        passed=_passes(epochs_trained[0], has_whole_epochs=has_whole_epochs) if runs else "",
     )
+
+
+def asked_of(recipe: Recipe) -> dict[str, Asked]:
+    """Return what the runs of every arm are asked for."""
+    return {
+        name: Asked(arm.words(recipe), arm.processes(recipe), arm.compute_threads(recipe)) for name, arm in ARMS.items()
+    }
 
 
 def _counted_alike(runs: Sequence[Run]) -> list[Run]:
@@ -267,15 +292,16 @@ def best_score(result: TrainingResult) -> float | None:
     return max((point.score for point in result.curve), default=None)
 
 
-def seconds_to_score(result: TrainingResult, score: float) -> float | None:
-    """Training seconds until the score that training follows was first at least `score`; None if it never was."""
-    return next((point.seconds for point in result.curve if point.score >= score), None)
-
-
 def seconds_to_target(result: TrainingResult, target: Target | None) -> float | None:
     """Seconds from the start of a run until it first reported what has to be reached; None if it never did."""
     points = result.reported.get(target.name, []) if target else []
     return next((point.seconds for point in points if target and target.is_reached(point.value)), None)
+
+
+def _passes(number: int, *, has_whole_epochs: bool) -> str:
+    if has_whole_epochs:
+        return counted(number, "epoch")
+    return "the whole run" if number <= 1 else f"{number} times as many steps"
 
 
 def _why_absent(name: str, context: Context) -> str:

@@ -4,7 +4,7 @@ Tables, pages, comments, the stack's outputs and the docs are made from these en
 """
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -70,13 +70,10 @@ class Measure:
     only: Callable[[Workload], bool] = _every
     """Whether a workload has it."""
 
-    def values(self, runs: Sequence[Run], measurement: Measurement) -> list[Value]:
-        """Return it of each of these runs."""
-        numbers = [(run, self.of(run, measurement)) for run in runs]
-        return [self._missing(run) if number is None else number for run, number in numbers]
-
-    def _missing(self, run: Run) -> Missing:
-        return Missing(run.result.reasons.get(self.because or self.name) or self.otherwise)
+    def values(self, numbers: Sequence[float | None], runs: Sequence[Run]) -> list[Value]:
+        """Return it of each of these runs, which have these numbers of it."""
+        reasons = [run.result.reasons.get(self.because or self.name) or self.otherwise for run in runs]
+        return [Missing(why) if number is None else number for number, why in zip(numbers, reasons, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,25 +105,24 @@ class Ratio:
     claims: tuple[Claim, ...] = ("same work",)
     """Under which it may be said."""
 
-    def values(self, measurement: Measurement) -> list[Value]:
-        """Return it within each repeat; why there is none, where an arm was not measured or a run has no such number.
+    def values(self, numbers: Mapping[str, Sequence[float | None]], measurement: Measurement) -> list[Value]:
+        """Return it within each repeat, from the numbers of the arms' runs.
 
-        The reason is that of all runs that lack it.
+        Why there is none, where an arm was not measured or a run has no such number, is said of all runs that lack it.
         """
         absent = [name for name in (self.above, self.below) if name not in measurement.arms]
-        if absent:
+        if absent and measurement.repeats:
             return [Missing(measurement.absent[absent[0]])] * len(measurement.repeats)
-        above, below = (
-            [(run, self.of(run, measurement)) for run in measurement.of(arm)] for arm in (self.above, self.below)
-        )
-        lacking = self._lacking([run for run, number in (*above, *below) if number is None])
-        sides = zip(above, below, strict=True)
-        return [
-            lacking if first is None or second is None else self._of(first, second, lacking, measurement.recipe.workers)
-            for (_, first), (_, second) in sides
-        ]
+        sides = list(zip(numbers[self.above], numbers[self.below], strict=True))
+        runs = [*measurement.by_arm[self.above], *measurement.by_arm[self.below]]
+        of_runs = zip(runs, [*numbers[self.above], *numbers[self.below]], strict=True)
+        lacking = self._lacking([run for run, number in of_runs if number is None])
+        workers = measurement.recipe.workers
+        return [self._of(above, below, lacking, workers) for above, below in sides]
 
-    def _of(self, above: float, below: float, lacking: Missing, workers: int) -> Value:
+    def _of(self, above: float | None, below: float | None, lacking: Missing, workers: int) -> Value:
+        if above is None or below is None:
+            return lacking
         if self.kind == "difference":
             return self.factor * (above - below)
         share = workers if self.per_worker else 1
@@ -389,6 +385,33 @@ RATIOS = (
     ),
 )  # fmt: skip
 """Between arms, by name; in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """All numbers of the catalogue, as the runs have them."""
+
+    of_arms: Mapping[str, Mapping[str, Sequence[Value]]]
+    """By arm and measure, of each of its runs."""
+    ratios: Mapping[str, Sequence[Value]]
+    """By ratio, within each repeat."""
+
+
+def numbers_of(measurement: Measurement) -> Numbers:
+    """Read every number of every run once, and set those of a repeat side by side."""
+    of_arms, ratios = measures_of(measurement.recipe.workload), ratios_of(measurement.recipe.workload)
+    readers: dict[str, Number] = {each.name: each.of for each in of_arms} | {each.name: each.of for each in ratios}
+    numbers = {
+        name: {arm: [read(run, measurement) for run in runs] for arm, runs in measurement.by_arm.items()}
+        for name, read in readers.items()
+    }
+    return Numbers(
+        of_arms={
+            arm: {each.name: each.values(numbers[each.name][arm], measurement.by_arm[arm]) for each in of_arms}
+            for arm in measurement.arms
+        },
+        ratios={each.name: each.values(numbers[each.name], measurement) for each in ratios},
+    )
 
 
 def measure(name: str, workload: str = WORKLOADS[0]) -> Measure:

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from compare.fairness import OF_CPUS
 from compare.intervals import spread
-from compare.measurement import Measurement, Repeat, Run, seconds_to_score
+from compare.measurement import Measurement, Repeat, Run
 from compare.quiet import Quiet
+from compare.run_numbers import seconds_to_score
 from compare.schema import Estimate, Spread
 from compare.value import Check, Missing
 from training.contract.arms import ARMS, NATIVE, counted
@@ -99,7 +100,7 @@ def _metric(measurement: Measurement, gap: Estimate | None) -> str:
 
 
 def _cluster_start(measurement: Measurement) -> str:
-    heads = [run.result.ray_head for run in measurement.of(measurement.subject)]
+    heads = [run.result.ray_head for run in measurement.of_subject]
     seconds = [head.cluster_start_seconds for head in heads if head and head.cluster_start_seconds is not None]
     return f"Ray's cluster itself took {max(seconds):.0f} s to start, once, which is in no run" if seconds else ""
 
@@ -107,7 +108,7 @@ def _cluster_start(measurement: Measurement) -> str:
 def _ray_in_others(measurement: Measurement) -> str:
     """A script may start Ray whatever its number of workers is, as RLlib does."""
     arms = [arm for arm in measurement.arms if ARMS[arm].start != "ray"]
-    had_it = [arm for arm in arms if any(run.result.ray_ran for run in measurement.of(arm))]
+    had_it = [arm for arm in arms if any(run.result.ray_ran for run in measurement.by_arm[arm])]
     if not had_it:
         return ""
     return (
@@ -218,7 +219,7 @@ def _different_epochs(measurement: Measurement) -> str:
 
 def _different_steps(measurement: Measurement) -> str:
     """Return a remark if arms made different numbers of steps, as a training that ends at a target may."""
-    steps = {arm: [run.result.steps.per_epoch for run in measurement.of(arm)] for arm in measurement.arms}
+    steps = {arm: [run.result.steps.per_epoch for run in measurement.by_arm[arm]] for arm in measurement.arms}
     if len({number for numbers in steps.values() for number in numbers}) == 1:
         return ""
     return f"The arms made different numbers of steps ({' and '.join(f'{arm} {_list(steps[arm])}' for arm in steps)})"
@@ -226,7 +227,7 @@ def _different_steps(measurement: Measurement) -> str:
 
 def _epochs(measurement: Measurement) -> str:
     return " and ".join(
-        f"{arm} {_list([run.result.epochs_completed for run in measurement.of(arm)])}" for arm in measurement.arms
+        f"{arm} {_list([run.result.epochs_completed for run in measurement.by_arm[arm]])}" for arm in measurement.arms
     )
 
 
@@ -245,7 +246,7 @@ def _time_to_accuracy(measurement: Measurement) -> str:
         return "time to accuracy was not measured"
     times = []
     for arm in measurement.arms:
-        seconds = [seconds_to_score(run.result, accuracy) for run in measurement.of(arm)]
+        seconds = [seconds_to_score(run.result, accuracy) for run in measurement.by_arm[arm]]
         present = [value for value in seconds if value is not None]
         times.append(f"{arm} {spread(present).median:.1f} s" if present else f"{arm} not measured")
     return f"training time to a validation accuracy of {accuracy:.3f}: {', '.join(times)}"

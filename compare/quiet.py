@@ -142,7 +142,7 @@ def _uneven(runs: Sequence[Run]) -> str:
 
 def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
     """From the last reading of a Ray run to the first of the next; the warning says why a gap gives no value."""
-    rays = measurement.of(measurement.subject)
+    rays = measurement.of_subject
     if measurement.context.target == "local" or not rays:
         return Summary(Missing(NO_RAY_PODS))
     others = [run for run in measurement.runs if ARMS[run.arm].start != "ray"]

@@ -6,7 +6,7 @@ None is a number that the run's result has not; its reason is in the result, or 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compare.measurement import Context, Measurement, Reserved, Run, seconds_to_score, seconds_to_target
+from compare.measurement import NO_PRICES, Context, Measurement, Reserved, Run, seconds_to_target
 from compare.schema import RunLink
 from compare.value import Missing, Value
 from training.contract.arms import ARMS
@@ -80,6 +80,11 @@ def of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[
         return join(present) if present and len(present) == len(values) else None
 
     return value
+
+
+def seconds_to_score(result: TrainingResult, score: float) -> float | None:
+    """Training seconds until the score that training follows was first at least `score`; None if it never was."""
+    return next((point.seconds for point in result.curve if point.score >= score), None)
 
 
 def score_seconds(run: Run, measurement: Measurement) -> float | None:
@@ -184,7 +189,7 @@ def idle_ray_cpu_hours(run: Run, context: Context) -> float | None:
 
 def cost(run: Run, context: Context) -> float | None:
     """Return a run's cost in the currency of the prices; None if none is set."""
-    if not context.prices.known:
+    if context.prices == NO_PRICES:
         return None
     reserved_size, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
     return hours * (

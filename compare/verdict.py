@@ -16,7 +16,7 @@ from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spre
 from compare.step_parts import waits
 from compare.value import Missing, Summary
 from compare.words import factor, inverse, sides
-from training.contract.arms import ARMS, NATIVE, RAY, WIDE
+from training.contract.arms import NATIVE, RAY, WIDE
 
 DETAILS = (
     "epoch", "step", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
@@ -66,7 +66,8 @@ class Findings:
 
     def median(self, arm: str, measure: str) -> float | None:
         """Return the median of an arm's measure, where it is known."""
-        return self.arms[arm].summary.median(measure) if arm in self.arms else None
+        spread = self.arms[arm].summary.measures.get(measure) if arm in self.arms else None
+        return spread.median if spread else None
 
 
 def first_words(answer: Answer, contests: Sequence[Contest], measurement: Measurement) -> str:
@@ -124,7 +125,7 @@ def _reason(findings: Findings) -> str:
     if findings.claim == "same result" and measurement.target:
         over = f"until {measurement.target.name} reaches {measurement.target.value:g}, start-up included,"
     else:
-        over = f"over {measurement.passes(measurement.epochs_trained[0])}, from start to result,"
+        over = f"over {measurement.passed}, from start to result,"
     text = f"{over} {_subject(measurement)} {sides(known)}{_certainty(measurement)}"
     return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else "")
 
@@ -135,9 +136,7 @@ def _as_written(findings: Findings) -> str:
     arms = [measurement.subject or "", *findings.contests]
     seconds = {name: findings.median(name, "wallSeconds") for name in arms}
     took = " and ".join(
-        f"{ARMS[name].words(measurement.recipe)} takes {value:.1f} s"
-        for name, value in seconds.items()
-        if value is not None
+        f"{measurement.asked[name].title} takes {value:.1f} s" for name, value in seconds.items() if value is not None
     )
     rates = [
         f"{factor(ratio)} as many {measurement.unit} a second as {findings.contests[name].against}"
@@ -167,7 +166,7 @@ def _would_decide(findings: Findings) -> str:
 
 
 def _subject(measurement: Measurement) -> str:
-    return ARMS[measurement.subject or ""].words(measurement.recipe)
+    return measurement.asked[measurement.subject or ""].title
 
 
 def _claim(findings: Findings) -> str:
@@ -219,7 +218,7 @@ def _over_native(findings: Findings) -> str:
     overhead = findings.ratio("rayOverhead")
     if overhead is None:
         return ""
-    native = NATIVE.words(findings.measurement.recipe)
+    native = findings.measurement.asked[NATIVE.name].title
     return f"Without start-up, a step of Ray {sides([(inverse(overhead), native)])}"
 
 
@@ -276,4 +275,4 @@ def _not_measured(findings: Findings) -> str:
     if WIDE.name in measurement.arms or not measurement.repeats or measurement.recipe.workers == 1:
         return ""
     why = measurement.absent[WIDE.name]
-    return f"A bigger single process ({WIDE.words(measurement.recipe)}) was not measured: {why}"
+    return f"A bigger single process ({measurement.asked[WIDE.name].title}) was not measured: {why}"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from compare import measures
 from compare.intervals import spread
-from compare.measurement import CompareError, best_score, seconds_to_score
+from compare.measurement import CompareError, best_score
+from compare.run_numbers import seconds_to_score
 from compare.schema import Comparison, Estimate, Spread
 from report.errors import PublishError
 from report.figures import MISSING, figure, unit
