@@ -12,9 +12,10 @@ from typing import TypeVar
 from compare import fairness, measures, quiet
 from compare.answer import NOT_SAID, answer, claim_of, compare_clocks, epochs_to_win
 from compare.curve import Curve, curve
+from compare.entries import Ratio
 from compare.intervals import difference, estimate, spread
 from compare.measurement import NO_REPEAT, Context, Measurement, Run, measure
-from compare.measures import Ratio, numbers_of
+from compare.measures import numbers_of
 from compare.projection import project
 from compare.qualifiers import qualifiers
 from compare.run_numbers import link, reserved

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from compare import fairness, quiet
+from compare.entries import ZERO
 from compare.intervals import estimate, spread
 from compare.measurement import NO_PRICES, Context, Measurement, Run, of_repeats, workers_of
-from compare.measures import ZERO
 from compare.run_numbers import clock_of, cost, cpu_hours, link, step_seconds, whole_seconds
 from compare.schema import CurvePoint, Estimate, Projection, Spread
 from compare.value import Missing

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from compare import measures
+from compare.entries import Measure, Ratio
 from compare.intervals import CONFIDENCE, MARGIN, Interval, difference_interval
-from compare.measures import Measure, Ratio
 from compare.schema import ArmSummary, Comparison, Spread
 from report import figures
 from training.contract.arms import ARMS, BASELINE, counted

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from compare.measures import NOT_MEASURED, Measure, Ratio
+from compare.entries import NOT_MEASURED, Measure, Ratio
 from compare.schema import Comparison, Estimate, Spread
 
 MISSING = "–"

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from compare import measures
+from compare.entries import Measure, Ratio
 from compare.in_short import RATIOS, in_short, machine_in_short
 from compare.schema import Comparison
 from compare.words import compared
@@ -159,19 +160,19 @@ def _accuracy_reached(comparison: Comparison) -> str:
     return f"{100 * min(lowest):.1f} %" if lowest else ""
 
 
-def _measure_row(comparison: Comparison, each: measures.Measure) -> dict[str, Any]:
+def _measure_row(comparison: Comparison, each: Measure) -> dict[str, Any]:
     values = {name: comparison.arms[name].measures.get(each.name) for name in comparison.shown_arms()}
     cells = {name: figure(value, each) if value else None for name, value in values.items()}
     return {"title": each.title, "unit": each.unit, "cells": cells}
 
 
-def _is_shown(comparison: Comparison, each: measures.Ratio) -> bool:
+def _is_shown(comparison: Comparison, each: Ratio) -> bool:
     """Ratios of an arm that is switched on by hand, and of prices that are not told, stand there only when measured."""
     optional = each.otherwise in measures.NOT_ASKED or "variant" in {ARMS[each.above].role, ARMS[each.below].role}
     return bool(comparison.ratios.get(each.name)) or not optional
 
 
-def _ratio_row(comparison: Comparison, each: measures.Ratio) -> dict[str, Any]:
+def _ratio_row(comparison: Comparison, each: Ratio) -> dict[str, Any]:
     value = comparison.ratios.get(each.name)
     return {
         "name": each.name,

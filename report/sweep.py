@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from compare import measures
+from compare.entries import Measure
 from compare.intervals import spread
 from compare.measurement import CompareError, best_score
 from compare.run_numbers import seconds_to_score
@@ -204,7 +205,7 @@ def _cells(row: Row) -> list[str]:
     return [row.point.label, medians[0], interval, *medians[1:], *by_arm]
 
 
-def _of_arm(row: Row, arm: str, each: measures.Measure) -> str:
+def _of_arm(row: Row, arm: str, each: Measure) -> str:
     value = row.spread(arm, each.name)
     return figure(value, each).median if value else MISSING
 

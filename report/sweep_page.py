@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compare import measures
+from compare.entries import Ratio
 from report import curve
 from report.commands import in_shell, settings_text
 from report.figures import figure
@@ -36,7 +37,7 @@ def render(sweep: Sweep, shown: Numbers) -> str:
     )
 
 
-def _ratios(shown: Numbers) -> list[measures.Ratio]:
+def _ratios(shown: Numbers) -> list[Ratio]:
     """Return the ratios that any point has."""
     return [each for each in measures.RATIOS if any(row.ratio(each.name) for row in shown.rows)]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from compare import measures
 from compare.comparison import OF_CURVE
 from compare.curve import NOT_ASKED
+from compare.entries import Measure
 from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
 from report import curve, step_parts, words
@@ -40,7 +41,7 @@ def _arms(comparison: Comparison) -> str:
     return "\n".join([_heading(comparison), "", aligned(rows), *lines])
 
 
-def _line(each: measures.Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:
+def _line(each: Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:
     """A measure that should be nothing, by arm."""
     return wrap(f"{each.title}: {', '.join(f'{name} {_cell(summary, each)}' for name, summary in arms)}.")
 
@@ -53,7 +54,7 @@ def _heading(comparison: Comparison) -> str:
     return f"{trained}\n{comparison.passes or counted(recipe['epochs'], 'epoch')}, {workers}; medians of {repeats}"
 
 
-def _cell(summary: ArmSummary, each: measures.Measure) -> str:
+def _cell(summary: ArmSummary, each: Measure) -> str:
     value = summary.measures.get(each.name)
     return figure(value, each).median if value else MISSING
 

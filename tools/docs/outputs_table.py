@@ -12,7 +12,7 @@ from typing import Any
 
 from compare import measures, schema
 from compare.comparison import OF_CURVE, OF_RAY
-from compare.measures import Measure, Ratio
+from compare.entries import Measure, Ratio
 from training.contract.arms import ARMS
 from training.contract.codec import write_whole
 from training.contract.recipe import WORKLOADS, Recipe, camel

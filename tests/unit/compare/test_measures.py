@@ -6,7 +6,7 @@ import pytest
 
 from compare import measures
 from compare.comparison import compare, scalar_names, scalars
-from compare.measures import Measure, Ratio
+from compare.entries import Measure, Ratio
 from compare.schema import Comparison
 from report import html, table
 from report.change import changes
