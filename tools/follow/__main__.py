@@ -11,6 +11,7 @@ from report import terminal
 from report.errors import ReportError
 from report.stored import LATEST, SWEEP_PREFIX
 from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name, stack_text, target_of
+from tools.stack.config import parse_overrides
 from training.contract.provenance import PROJECT
 
 
@@ -50,7 +51,6 @@ def _tensorboard(options: argparse.Namespace) -> int:
 def _live(options: argparse.Namespace) -> int:
     from tools.follow.curves import live
     from tools.follow.tensorboard import start_tensorboard
-    from tools.stack.config import parse_overrides
 
     with tempfile.TemporaryDirectory(prefix="curves-") as folder:
         live(options.stack, parse_overrides(os.environ.get("SET", "")), Path(folder))

@@ -15,13 +15,13 @@ from report.errors import ShowError
 from tools.follow.source import LocalSource, News, Source
 from tools.follow.view import Board
 from tools.setup.project import CLUSTER_TARGETS
+from tools.stack import config as stack_config
 
 POLL_SECONDS = 1.0
 
 
 def _cluster(project: Path, stack: str) -> Source:
     from tools.follow.cluster import ClusterSource  # with packages that `local` does without
-    from tools.stack import config as stack_config
 
     return ClusterSource(project, stack, stack_config.parse_overrides(os.environ.get("SET", "")))
 

@@ -20,12 +20,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from compare.measurement import CompareError
+from compare.schema import Comparison
+from tools.pull_request.comment import measure_comment, preview_comment
+from tools.pull_request.github import from_environment, keep_comment
+from tools.pull_request.preview import Preview, read_preview
 from tools.setup.project import ROOT, ToolError, capture, run_main, say
-
-if TYPE_CHECKING:
-    from tools.pull_request.preview import Preview
 
 STACK = "local"
 
@@ -82,8 +83,6 @@ def _has_error(text: str) -> bool:
 
 def diff(base: Path, head: Path, whole: Path | None) -> int:
     """Print the comment; `whole` gets the same without a limit."""
-    from tools.pull_request.comment import preview_comment
-
     before, after = _previews(base, head)
     if whole:
         whole.write_text(preview_comment(before, after, limit_bytes=sys.maxsize), encoding="utf-8")
@@ -93,8 +92,6 @@ def diff(base: Path, head: Path, whole: Path | None) -> int:
 
 def _previews(base: Path, head: Path) -> tuple[dict[str, Preview], dict[str, Preview]]:
     """Read the previews of base and head, by stack. Raises ToolError."""
-    from tools.pull_request.preview import read_preview
-
     before, after = (
         {file.stem: read_preview(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
         for folder in (base, head)
@@ -137,10 +134,6 @@ def compare(out: Path) -> int:
 
 
 def _measured(out: Path) -> str:
-    from compare.measurement import CompareError
-    from compare.schema import Comparison
-    from tools.pull_request.comment import measure_comment
-
     sides: list[Comparison | None] = []
     why = []
     for name in ("base", "head"):
@@ -155,9 +148,6 @@ def _measured(out: Path) -> str:
 
 def post(what: str, folder: Path) -> int:
     """Keep the comment on what is in `folder`."""
-    from tools.pull_request.comment import preview_comment
-    from tools.pull_request.github import from_environment, keep_comment
-
     text = preview_comment(*_previews(folder / "base", folder / "head")) if what == "preview" else _measured(folder)
     say(f"comment {keep_comment(from_environment(os.environ), text)}")
     return 0

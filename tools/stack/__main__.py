@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from report.closing import make as make_line
 from tools.setup.project import (
     CLUSTER_TARGETS,
     DEFAULT_STACK,
@@ -76,11 +77,9 @@ class Stack:
         """End with the comparison, or with what is kept of an update that did not end well; the exit status."""
         if status == 0:
             return self.show(self.comparison())
-        from report.closing import make
-
-        outputs = make(self.name, "outputs") if self._has_comparison() else ""
+        outputs = make_line(self.name, "outputs") if self._has_comparison() else ""
         print(flush=True)
-        for line in ending(self._followed, status, make(self.name, "up", self.overrides), outputs):
+        for line in ending(self._followed, status, make_line(self.name, "up", self.overrides), outputs):
             say(self._for_make(line))
         return status
 
@@ -175,8 +174,6 @@ class Stack:
 
     def _why_no_measurement(self) -> str:
         """Return why there is no measurement, and what there is: a running one, or a destroyed stack's results."""
-        from report.closing import make as line
-
         make = f"STACK={self.name} make"
         kept = (ROOT / "results" / self.name / "latest").exists()
         look = f"\n  its last result:  {make} report RESULT=latest\n  all of them:      {make} history" if kept else ""
@@ -184,7 +181,7 @@ class Stack:
             return f"stack {self.name} is at work now (process {pid}); follow it:  {make} watch{look}"
         if kept:
             return f"stack {self.name} holds no measurement now; its results are kept:{look}"
-        again = line(self.name, "up", followed.last_set(self.name))
+        again = make_line(self.name, "up", followed.last_set(self.name))
         return f"stack {self.name} has no measurement yet: `{again}`"
 
     def remove(self) -> None:

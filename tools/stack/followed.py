@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from report.errors import ShowError
 from tools.setup.project import ROOT, STATE, ToolError, say
 from tools.stack import session
 from tools.stack.update import SWITCH, EventLog, Update
@@ -101,7 +102,6 @@ def new_screen(
     target: str, stack: str, known: Mapping[str, float], reword: Callable[[str], str], update: Update
 ) -> Screen:
     """A screen with the runs of the stack, without them where they can't be followed from here."""
-    from report.errors import ShowError
     from tools.follow.watch import source_of
     from tools.stack.screen import Screen
 
