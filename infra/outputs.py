@@ -30,7 +30,8 @@ def comparison(
 ) -> dict[str, pulumi.Input[Any]]:
     """Return the stack's outputs by name. A scalar that was not measured is None, which Pulumi omits from the stack's
     outputs."""
-    measured = pulumi.Output.all(**ground.results).apply(partial(compare_results, context_of(settings, site), plans))
+    context = context_of(settings, site)
+    measured = pulumi.Output.all(**ground.results).apply(partial(compare_results, context, plans))
     return {**{name: measured[name] for name in (*scalar_names(), "comparison")}, **ground.outputs}
 
 

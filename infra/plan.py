@@ -76,8 +76,9 @@ def plan_runs(settings: Settings, site: Site) -> tuple[RunPlan, ...]:
     ]
     repeats = range(1, settings.run.repeats + 1)
     drafts = [_draft(settings, *side, repeat) for repeat in repeats for side in in_turn(sides, repeat)]
+    context = {"datasetFiles": _data(settings)} | _context(settings, site)
     code = {arm: provenance.code_hash(arm, settings.recipe.workload) for arm in settings.arms}
-    context, parts = _context(settings, site), _parts(settings, site, drafts, code)
+    parts = _parts(settings, site, drafts, code)
     measurement = _hash(context | {"arms": parts[: len(sides)]})  # of the first repeat: of all arms, not how often
     return tuple(
         replace(draft, own_key=_hash(context | own), measurement=measurement)
@@ -133,14 +134,13 @@ def _context(settings: Settings, site: Site) -> dict[str, Any]:
     """Return what all runs share. It has the host only if it trains: elsewhere the program's machine runs nothing."""
     trained = workload.named(settings.recipe.workload)
     return {
+        "environment": environment.steering(os.environ) if site.trains_here else None,
         "dependencies": provenance.dependencies_hash(trained.packages) if trained.packages else None,
         "inputs": trained.inputs(settings.recipe, site.installed),
         "secretEnvironment": settings.secret_digest,
         "host": provenance.host().fingerprint() if site.trains_here else None,
         "machines": site.machines,
-        "datasetFiles": _data(settings),
         **({"storage": settings.storage.identity()} if settings.storage else {}),
-        "environment": environment.steering(os.environ) if site.trains_here else None,
     }
 
 

@@ -237,7 +237,8 @@ def secret_digest(secret: Mapping[str, str], facts: Facts) -> str:
 
 def recipe_of(draft: Draft) -> Recipe:
     """Return the recipe, with every derived value."""
-    return type(draft.recipe).from_dict({**draft.recipe.to_dict(), **of_workload(draft.workload).recipe(draft)})
+    derived = of_workload(draft.workload).recipe(draft)
+    return type(draft.recipe).from_dict({**draft.recipe.to_dict(), **derived})
 
 
 def cluster_of(draft: Draft) -> ClusterSettings:

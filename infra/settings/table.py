@@ -124,7 +124,8 @@ def read(texts: Mapping[str, str], facts: Facts) -> Draft:
     keys, target = keys_of(workload), _target(texts)
     values: dict[str, Any] = {}
     for name, key in keys.items():
-        text = texts.get(name, "").strip() or key.default_for(target)
+        default = key.default_for(target)
+        text = texts.get(name, "").strip() or default
         try:
             values[name] = key.rule.parse(text) if text else key.unset
         except ValueError:
@@ -168,12 +169,8 @@ def _workload(texts: Mapping[str, str]) -> str:
 
 def _target(texts: Mapping[str, str]) -> Target:
     """Return the target whose defaults apply; a wrong one is reported with the other keys."""
-    key = keys_of(_workload(texts))["target"]
-    try:
-        target: Target = key.rule.parse(texts.get("target", "").strip() or key.default)
-    except ValueError:
-        return "local"
-    return target
+    name = texts.get("target", "").strip() or _CHOICES["target"].default
+    return next((target for target in TARGETS if target == name), "local")
 
 
 def _refused(draft: Draft, key: Key) -> Problem:

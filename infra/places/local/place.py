@@ -88,9 +88,9 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
         **({"command": command} if command else {}),  # read by nobody: a preview shows what is to be run
         **({"secretEnvironment": secret} if secret else {}),
         **_of_storage(settings),
+        "storage": storage_of(settings, plan),
         **common(settings, plan),
         "datasetPath": settings.dataset_path or "",
-        "storage": storage_of(settings, plan),
         "rayDashboard": settings.ray_dashboard,
     }
 
