@@ -14,8 +14,9 @@ from compare.measurement import Measurement, best_score
 from compare.run_numbers import Number
 from compare.schema import Claim
 from compare.value import Value
+from training.contract.cpu_use import NOTICEABLE_CPUS
 from training.contract.recipe import WORKLOADS
-from training.contract.result import MACHINE, NOTICEABLE_CPUS, TRAINING_WAIT
+from training.contract.result import MACHINE, TRAINING_WAIT
 from training.contract.workload import Score, Workload, named
 
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"

@@ -18,7 +18,7 @@ from compare.run_numbers import kept_from
 from compare.schema import Spread
 from compare.value import Check, Missing, Summary
 from training.contract.arms import ARMS
-from training.contract.result import NOTICEABLE_CPUS, MachineUse
+from training.contract.cpu_use import NOTICEABLE_CPUS, MachineUse
 
 MOST_WAITED = 0.05
 """Of a run's CPU time: the margin of *no measurable difference*."""

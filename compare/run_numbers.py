@@ -10,7 +10,8 @@ from compare.measurement import NO_PRICES, Context, Measurement, Reserved, Run, 
 from compare.schema import RunLink
 from compare.value import Missing, Value
 from training.contract.arms import ARMS
-from training.contract.result import MACHINE, TRAINING_WAIT, CpuWait, StepSeconds, TrainingResult, Worker
+from training.contract.cpu_use import CpuWait
+from training.contract.result import MACHINE, TRAINING_WAIT, StepSeconds, TrainingResult, Worker
 
 HOUR = 3600.0
 NOT_SAID = "its result does not say it"

@@ -11,11 +11,10 @@ from typing import Any
 
 from compare.measurement import Context, Run
 from training.contract.arms import ARMS
+from training.contract.cpu_use import CpuWait, MachineUse
 from training.contract.recipe import batch_split, canonical
 from training.contract.result import (
     Amount,
-    CpuWait,
-    MachineUse,
     Point,
     Provenance,
     RayCluster,

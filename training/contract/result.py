@@ -8,26 +8,22 @@ import hashlib
 import json
 import os
 import typing
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from training.contract.codec import ResultError, decode, encode, typed, write_whole
+from training.contract.cpu_use import CpuWait, MachineUse
 from training.contract.recipe import canonical
 from training.contract.workload import named
 from training.machine.topology import Cpu
 
 SCHEMA_VERSION = 2
 NAME = "result.json"
-
-
 WORKERS = "workers"
 """Key in a result's reasons: why fewer processes report than train together."""
 MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
 """Keys in a result's reasons: why it is not known what other programs took, and how long ranks waited for a CPU."""
-NOTICEABLE_CPUS = 0.1
-"""CPUs that other programs take of a machine, from which on they are reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,57 +49,6 @@ class Software:
     kernel: str
     environment: dict[str, str]
     """The environment variables that steer frameworks, as they were when the framework was imported."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CpuWait:
-    """CPU time and waiting time of the threads of a rank."""
-
-    seconds: float
-    """Wall-clock time."""
-    cpu_seconds: float
-    """Time for which its threads had a CPU."""
-    waited_seconds: float
-    """Time for which threads were ready and waited for a CPU, added over them: for other programs, a quota, or each
-    other."""
-    pressure_seconds: float | None = None
-    """In a pod: wall-clock time in which any process of its container waited; null where that is not counted."""
-
-    @classmethod
-    def of(cls, read: Sequence[Any]) -> "CpuWait":
-        """Return the wait of these four numbers, in the order of the fields."""
-        seconds, had, waited, pressure = read
-        return cls(seconds=seconds, cpu_seconds=had, waited_seconds=waited, pressure_seconds=pressure)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MachineUse:
-    """Use of this machine's CPU time during a run: by the run, the stack, other programs and the host."""
-
-    seconds: float
-    """Wall-clock time from the run's first process to the end of its last."""
-    cpus: int
-    """CPUs that the run may use; the numbers below are of these."""
-    run_cpu_seconds: float
-    """CPU time of the run's own processes, with those that ended."""
-    stack_cpu_seconds: float
-    """CPU time of Pulumi and of the processes that started the run."""
-    other_cpu_seconds: float
-    """CPU time of all other programs; 0 if it is below the resolution."""
-    stolen_seconds: float
-    """CPU time that the host of this virtual machine gave to other guests."""
-    resolution_seconds: float
-    """Largest error of these numbers: the system counts in ticks, each process in whole ones."""
-
-    @property
-    def other_cpus(self) -> float:
-        """CPUs that other programs took, on average."""
-        return self.other_cpu_seconds / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def stolen_cpus(self) -> float:
-        """CPUs that the host took, on average."""
-        return self.stolen_seconds / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import psutil
 
 from training.contract import provenance
 from training.contract.clock import Stamp, process_start
-from training.contract.result import CpuWait
+from training.contract.cpu_use import CpuWait
 from training.machine.cgroup import pressure_seconds, throttled_folder
 from training.machine.run_queue import RunQueue
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from training.contract import result
 from training.contract.codec import ResultError
+from training.contract.cpu_use import NOTICEABLE_CPUS, MachineUse
 from training.contract.progress import Progress
 from training.contract.provenance import allowed_cpus
-from training.contract.result import MACHINE, NOTICEABLE_CPUS, MachineUse
+from training.contract.result import MACHINE
 from training.machine import orphans
 from training.machine.cpu_time import CpuTime, Reading, most_of_others
 

@@ -14,7 +14,8 @@ from compare.schema import Comparison
 from report import table
 from tests.golden import Wording
 from tests.unit.results import make_context, make_runs, quiet_machine, replaced
-from training.contract.result import CpuWait, MachineUse, TrainingResult
+from training.contract.cpu_use import CpuWait, MachineUse
+from training.contract.result import TrainingResult
 
 
 def compared(runs: Sequence[Run], **context: Any) -> Comparison:

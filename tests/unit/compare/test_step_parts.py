@@ -12,7 +12,8 @@ from compare.value import Missing
 from report import step_parts, table
 from tests.golden import Wording
 from tests.unit.results import make_context, make_result, make_runs, replaced
-from training.contract.result import CpuWait, StepParts, TrainingResult
+from training.contract.cpu_use import CpuWait
+from training.contract.result import StepParts, TrainingResult
 
 SECONDS = {"input": 0.039, "compute": 0.028, "exchange": 0.015, "optimizer": 0.001, "between": 0.001}
 BLOCKS = 10

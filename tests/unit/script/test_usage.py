@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.results import make_result
-from training.contract.result import CpuWait
+from training.contract.cpu_use import CpuWait
 from training.launch import entry, usage
 from training.machine import cgroup, run_queue
 from training.workloads.script.observe import usage as observed_usage

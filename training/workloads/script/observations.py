@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from training.contract.cpu_use import CpuWait
 from training.contract.recipe import camel
-from training.contract.result import CpuWait
 from training.workloads.script.step_clock import SeenPass, pass_steps
 
 RLLIB = "rllib"
