@@ -142,7 +142,7 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
                 per_epoch, meets = _estimated(ratios_per_epoch(pairs), ONE_EPOCH), break_even(pairs)
             elif isinstance(now, Estimate):
                 now = replace(now, decision="", repeats_to_decide=None)
-        contests[name] = Contest(against=measurement.asked[name].title, now=now, per_epoch=per_epoch, meets=meets)
+        contests[name] = Contest(against=measurement.requests[name].title, now=now, per_epoch=per_epoch, meets=meets)
     return contests
 
 

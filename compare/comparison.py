@@ -143,7 +143,7 @@ def _arm(name: str, measurement: Measurement, values: Mapping[str, Sequence[Valu
         missing["computeThreads"] = Missing(first.reasons.get("workers.computeThreads", "not counted"))
     summary = ArmSummary(
         role=ARMS[name].role,
-        title=measurement.asked[name].title,
+        title=measurement.requests[name].title,
         measures={measure: known(value) for measure, value in spreads.items()},
         startup_phases=_median_phases(runs),
         world_size=first.world_size,

@@ -11,7 +11,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from compare.measurement import Asked, Measurement, Repeat, Run
+from compare.measurement import Measurement, Repeat, Requested, Run
 from compare.value import Check
 from training.contract.arms import counted
 from training.contract.result import WORKERS, Software, Worker
@@ -41,7 +41,7 @@ def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
     runs = measurement.runs
     if not runs:
         return _judged({}, {})
-    wanted = measurement.asked
+    wanted = measurement.requests
     work = _work_items(measurement.workload, measurement.repeats)
     names = sorted({name for run in runs for name in run.result.checks} | set(measurement.workload.work_checks))
     reported = {name: _reported(name, runs) for name in names}
@@ -98,7 +98,7 @@ def _retried(run: Run) -> str:
     )
 
 
-def _replicas(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
+def _replicas(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
     unseen = [run.name for run in runs if run.result.world_size is None]
     if unseen:
         return Check(None, f"how many processes trained in {', '.join(unseen)} is not known")
@@ -114,7 +114,7 @@ def _wrong_replicas(run: Run, wanted: int) -> str:
     return ""
 
 
-def _threads(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
+def _threads(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
     """Check that every rank whose threads could be counted computed with as many threads as it has CPUs."""
     uncounted = ""
     for run, worker in _workers(runs):
@@ -126,13 +126,13 @@ def _threads(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
     return Check(None, uncounted) if uncounted else _TRUE
 
 
-def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Asked]) -> dict[str, Check]:
+def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Requested]) -> dict[str, Check]:
     if workload.binds_ranks:
         return {CPUS_DISJOINT: _cpus_disjoint(runs, wanted)}
     return {CPUS_AS_ASKED: _cpus_as_asked(runs, wanted)}
 
 
-def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
+def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
     """The ranks of every run had the CPUs of their arm together, with room for each, and every run had the same ones:
     those of the baseline are among those of the others."""
     for run in runs:
@@ -159,7 +159,7 @@ def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
     return _first_broken(runs, lambda run: _other_cpus(run, most))
 
 
-def _wrong_cpus(run: Run, wanted: Asked) -> str:
+def _wrong_cpus(run: Run, wanted: Requested) -> str:
     threads, had = wanted.threads, _cpus_of(run)
     wanted_cpus, allowed = threads * wanted.processes, run.result.provenance.cpus_allowed
     if len(had) != min(wanted_cpus, allowed):
@@ -186,7 +186,7 @@ def _numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))
 
 
-def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Asked]) -> Check:
+def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
     """Check that every rank was bound to as many CPUs as it computes with, none of them another rank's of its run.
 
     If there are more ranks than CPUs they must share evenly, and that is not disjoint: null.
@@ -250,7 +250,7 @@ def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[
     return _TRUE
 
 
-def _framework_variables(wanted: Mapping[str, Asked], run: Run, software: Software) -> dict[str, str]:
+def _framework_variables(wanted: Mapping[str, Requested], run: Run, software: Software) -> dict[str, str]:
     """Return the variables without Ray's own, which other arms don't use. Threads equal to an arm's CPUs are equal."""
     variables = {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
     if variables.get(THREADS) == str(wanted[run.arm].threads):

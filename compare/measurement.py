@@ -114,7 +114,7 @@ class Context:
         return replace(self, recipe=replace(self.recipe, workers=workers))
 
 
-class Asked(NamedTuple):
+class Requested(NamedTuple):
     """What a run of an arm is asked for."""
 
     title: str
@@ -145,7 +145,7 @@ class Measurement:
     """The runs of every arm, by repeat; none of an arm that was not measured."""
     of_subject: Sequence[Run]
     """Those of the subject."""
-    asked: Mapping[str, Asked]
+    requests: Mapping[str, Requested]
     """What the runs of every arm were asked for, whether it was measured or not."""
     arms: Sequence[str]
     """The arms that were measured, in the order in which they are shown."""
@@ -225,15 +225,16 @@ def of_repeats(
         common_score=min(scores) if scores and len(scores) == len(runs) else None,
         target=target,
         is_target_reached=bool(reached) and all(reached),
-        asked=asked_of(context.recipe),
+        requests=requests_of(context.recipe),
         passed=_passes(epochs_trained[0], has_whole_epochs=has_whole_epochs) if runs else "",
     )
 
 
-def asked_of(recipe: Recipe) -> dict[str, Asked]:
+def requests_of(recipe: Recipe) -> dict[str, Requested]:
     """Return what the runs of every arm are asked for."""
     return {
-        name: Asked(arm.words(recipe), arm.processes(recipe), arm.compute_threads(recipe)) for name, arm in ARMS.items()
+        name: Requested(arm.words(recipe), arm.processes(recipe), arm.compute_threads(recipe))
+        for name, arm in ARMS.items()
     }
 
 

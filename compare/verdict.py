@@ -136,7 +136,9 @@ def _as_written(findings: Findings) -> str:
     arms = [measurement.subject or "", *findings.contests]
     seconds = {name: findings.median(name, "wallSeconds") for name in arms}
     took = " and ".join(
-        f"{measurement.asked[name].title} takes {value:.1f} s" for name, value in seconds.items() if value is not None
+        f"{measurement.requests[name].title} takes {value:.1f} s"
+        for name, value in seconds.items()
+        if value is not None
     )
     rates = [
         f"{factor(ratio)} as many {measurement.unit} a second as {findings.contests[name].against}"
@@ -166,7 +168,7 @@ def _would_decide(findings: Findings) -> str:
 
 
 def _subject(measurement: Measurement) -> str:
-    return measurement.asked[measurement.subject or ""].title
+    return measurement.requests[measurement.subject or ""].title
 
 
 def _claim(findings: Findings) -> str:
@@ -218,7 +220,7 @@ def _over_native(findings: Findings) -> str:
     overhead = findings.ratio("rayOverhead")
     if overhead is None:
         return ""
-    native = findings.measurement.asked[NATIVE.name].title
+    native = findings.measurement.requests[NATIVE.name].title
     return f"Without start-up, a step of Ray {sides([(inverse(overhead), native)])}"
 
 
@@ -275,4 +277,4 @@ def _not_measured(findings: Findings) -> str:
     if WIDE.name in measurement.arms or not measurement.repeats or measurement.recipe.workers == 1:
         return ""
     why = measurement.absent[WIDE.name]
-    return f"A bigger single process ({measurement.asked[WIDE.name].title}) was not measured: {why}"
+    return f"A bigger single process ({measurement.requests[WIDE.name].title}) was not measured: {why}"

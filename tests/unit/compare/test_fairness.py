@@ -11,7 +11,7 @@ import pytest
 
 from compare import fairness
 from compare.comparison import compare
-from compare.measurement import Run, asked_of
+from compare.measurement import Run, requests_of
 from tests.golden import Wording
 from tests.unit.results import make_context, make_recipe, make_run, make_runs, replaced
 from training.contract.provenance import PROJECT
@@ -168,7 +168,7 @@ def test_an_arm_that_is_not_bound_by_rank_has_its_cpus_as_a_whole(
         pairs = zip(run.result.workers, own, strict=True)
         runs.append(replaced(run, workers=[replace(worker, affinity=cpus, bound=False) for worker, cpus in pairs]))
 
-    passed, why = fairness._cpus_as_asked(runs, asked_of(recipe))
+    passed, why = fairness._cpus_as_asked(runs, requests_of(recipe))
     assert (not fails, fails) == (passed, bool(why))
     if fails:
         assert name in why
@@ -186,15 +186,15 @@ def test_pods_and_more_ranks_than_cpus_are_not_wrong() -> None:
     in_pods = with_worker(shared, "ray-1", 0, pod="worker-0")
     apart = with_worker(in_pods, "ray-1", 1, pod="worker-1")
 
-    assert (True, "") == fairness._cpus_as_asked(shared, asked_of(recipe))
-    assert fairness._cpus_as_asked(apart, asked_of(recipe))[0] is None
+    assert (True, "") == fairness._cpus_as_asked(shared, requests_of(recipe))
+    assert fairness._cpus_as_asked(apart, requests_of(recipe))[0] is None
 
 
 def test_ranks_in_one_pod_share_the_cpus_of_one_worker(wording: Wording) -> None:
     """Ray packs ranks that ask for one CPU each into a pod of two, and leaves the other idle."""
     recipe = make_recipe(workers=2)
     packed = with_worker(with_worker(make_runs(recipe), "ray-1", 0, pod="worker-0"), "ray-1", 1, pod="worker-0")
-    passed, why = fairness._cpus_as_asked(packed, asked_of(recipe))
+    passed, why = fairness._cpus_as_asked(packed, requests_of(recipe))
 
     assert passed is False
     assert "resources_per_worker" in why
