@@ -8,12 +8,14 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from infra.settings.rules import template_line
 
 NAME = "kuberay-operator"
 VERSION = "1.6.2"
-"""The chart's name, and its version where `kuberayVersion` was not set."""
+SUMS = "SHA256SUMS"
+"""The chart's name, its version where `kuberayVersion` was not set, and the file with its digest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,44 +26,81 @@ class Replacement:
     instead: str
     """What a user sets now; it follows `allowed:`."""
     why: str
+    key: str = ""
+    """The key that took their place; empty if there is none."""
+    place: str = ""
+    """The path that the line below gives it, with {stack}."""
     line: Callable[[Mapping[str, str], str], str] = lambda _, __: ""
-    """Returns the command line that sets what the keys meant, from the stack's values and name; empty if nothing needs
-    to be set. Raises ValueError for values that were never allowed."""
+    """Returns the command line that sets what the keys meant, from the stack's values and `place`; empty if nothing
+    needs to be set. Raises ValueError for values that were never allowed."""
+    parts: Callable[[Mapping[str, str]], str] = lambda _: ""
+    """Returns the same in words, for somebody who has such a file already. Raises ValueError, too."""
+
+    def place_of(self, stack: str) -> str:
+        """Return the path for a stack; empty if nothing is written."""
+        return self.place.format(stack=stack)
 
 
-def _pod_template(texts: Mapping[str, str], stack: str) -> str:
+def _pod_template(texts: Mapping[str, str], file: str) -> str:
+    spec = _pod_spec(texts)
+    return template_line(spec, file) if spec else ""
+
+
+def _pod_parts(texts: Mapping[str, str]) -> str:
+    spec = _pod_spec(texts)
+    return f"spec: {json.dumps(spec)}" if spec else ""
+
+
+def _pod_spec(texts: Mapping[str, str]) -> dict[str, Any]:
     spec = {key: json.loads(texts[key]) for key in ("nodeSelector", "tolerations") if texts.get(key)}
     secrets = _listed(texts.get("imagePullSecrets", ""))
-    spec |= {"imagePullSecrets": [{"name": name} for name in secrets]} if secrets else {}
-    return template_line(spec, f"stacks/pods.{stack}.yaml") if spec else ""
+    return spec | ({"imagePullSecrets": [{"name": name} for name in secrets]} if secrets else {})
 
 
 def _listed(text: str) -> list[str]:
     return [] if text in ("", "none") else [part.strip() for part in text.split(",")]
 
 
-def _offline(texts: Mapping[str, str], stack: str) -> str:
-    folder = f"offline/{stack}"
-    steps = [f"mkdir -p {folder}", *_chart(texts, folder)]
-    if image := texts.get("baseImage"):
-        steps.append(_written(folder, "base-image.txt", image))
-    if images := _listed(texts.get("preloadImages", "")):
-        steps.append(_written(folder, "images.txt", *images))
-    if texts.get("minikubeAddons"):
-        steps.append(_written(folder, "addons.txt", *_listed(texts["minikubeAddons"])))
+def _offline(texts: Mapping[str, str], folder: str) -> str:
+    quoted = shlex.quote(folder)
+    steps = [f"mkdir -p {quoted}", *_chart(texts, quoted)]
+    steps += [_written(quoted, file, *lines) for file, lines in _text_files(texts).items()]
+    if manifest := _manifest(texts):
+        steps.append(f"cp {_path(manifest)} {quoted}/network.yaml")
+    return " && ".join([*steps, f"pulumi config set offline {quoted}"])
+
+
+def _offline_parts(texts: Mapping[str, str]) -> str:
+    manifest = _manifest(texts)
+    parts = [f"KubeRay's chart and {SUMS}"] if _chart(texts, ".") else []
+    parts += [f"{file} with {', '.join(lines) or 'no line'}" for file, lines in _text_files(texts).items()]
+    parts += [f"{manifest} as network.yaml"] if manifest else []
+    return "; ".join(parts)
+
+
+def _text_files(texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the lines of each text file."""
+    network = "" if _manifest(texts) else texts.get("minikubeCni", "")
+    files = {
+        "base-image.txt": _listed(texts.get("baseImage", "")),
+        "images.txt": _listed(texts.get("preloadImages", "")),
+        "network.txt": [network] if network else [],
+    }
+    files = {file: lines for file, lines in files.items() if lines}
+    return files | ({"addons.txt": _listed(texts["minikubeAddons"])} if texts.get("minikubeAddons") else {})
+
+
+def _manifest(texts: Mapping[str, str]) -> str:
     network = texts.get("minikubeCni", "")
-    if network.endswith((".yaml", ".yml")):
-        steps.append(f"cp {_path(network)} {folder}/network.yaml")
-    elif network:
-        steps.append(_written(folder, "network.txt", network))
-    return " && ".join([*steps, f"pulumi config set offline {folder}"])
+    return network if network.endswith((".yaml", ".yml")) else ""
 
 
 def _chart(texts: Mapping[str, str], folder: str) -> list[str]:
-    """Return the commands that put the chart into the folder, with the digest that makes it the trusted one."""
+    """Return the commands that put the chart into the folder, a quoted path, with the digest that makes it the trusted
+    one."""
     chart, repository = texts.get("kuberayChart") or NAME, texts.get("kuberayRepository", "")
     digest, version = texts.get("kuberayChartDigest", ""), texts.get("kuberayVersion") or VERSION
-    file = f"{NAME}-{version}.tgz"
+    file, version = shlex.quote(f"{NAME}-{version}.tgz"), shlex.quote(version)
     is_path = "/" in chart or chart.endswith(".tgz")
     if not (is_path or chart != NAME or repository or digest):
         return []
@@ -73,8 +112,8 @@ def _chart(texts: Mapping[str, str], folder: str) -> list[str]:
         mirror = shlex.quote(repository or "https://ray-project.github.io/kuberay-helm/")
         fetch = f"helm pull {shlex.quote(chart)} --repo {mirror} --version {version} --destination {folder}"
     if digest:
-        return [fetch, _written(folder, "SHA256SUMS", f"{digest.removeprefix('sha256:')}  {file}")]
-    return [fetch, f"sha256sum {folder}/{file} > {folder}/SHA256SUMS"]
+        return [fetch, _written(folder, SUMS, f"{digest.removeprefix('sha256:')}  {file}")]
+    return [fetch, f"sha256sum {folder}/{file} > {folder}/{SUMS}"]
 
 
 def _written(folder: str, file: str, *lines: str) -> str:
@@ -84,7 +123,8 @@ def _written(folder: str, file: str, *lines: str) -> str:
 
 
 def _path(text: str) -> str:
-    return shlex.quote(os.path.expanduser(text))  # noqa: PTH111 (Path's raises for an unknown ~user)
+    path = os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)
 
 
 REPLACEMENTS = (
@@ -95,13 +135,19 @@ REPLACEMENTS = (
         ),
         instead="offline with a folder that has a file for each of them",
         why="one folder holds what a cluster's stack does not download: docs/offline.md",
+        key="offline",
+        place="offline/{stack}",
         line=_offline,
+        parts=_offline_parts,
     ),
     Replacement(
         keys=("nodeSelector", "tolerations", "imagePullSecrets"),
         instead="podTemplate with the path of a YAML file that holds them as a pod's spec does",
         why="one file has what all pods have in common: docs/targets.md",
+        key="podTemplate",
+        place="stacks/pods.{stack}.yaml",
         line=_pod_template,
+        parts=_pod_parts,
     ),
     Replacement(
         keys=("kubernetesVersion",),
@@ -125,9 +171,22 @@ REMOVED = {key: replacement for replacement in REPLACEMENTS for key in replaceme
 
 def fixing_line(replacement: Replacement, keys: Iterable[str], texts: Mapping[str, str], stack: str) -> str:
     """Return the command lines that set what some of its keys meant, and remove them; `texts` are the stack's, without
-    secrets."""
+    secrets and without what its rule refuses."""
     try:
-        line = replacement.line(texts, stack)
+        line = replacement.line(texts, replacement.place_of(stack))
     except (ValueError, RecursionError):
         line = ""
-    return " && ".join([*filter(None, [line]), *(f"pulumi config rm {key}" for key in keys)])
+    return removing_line(keys, line)
+
+
+def removing_line(keys: Iterable[str], first: str = "") -> str:
+    """Return the command lines that remove the keys, after another one."""
+    return " && ".join([*filter(None, [first]), *(f"pulumi config rm {key}" for key in keys)])
+
+
+def to_add(replacement: Replacement, texts: Mapping[str, str]) -> str:
+    """Return in words what some of its keys meant; empty if that is nothing."""
+    try:
+        return replacement.parts(texts)
+    except (ValueError, RecursionError):
+        return ""

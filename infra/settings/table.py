@@ -6,6 +6,7 @@ The tables of the docs and the declarations in Pulumi.yaml are made from the key
 """
 
 import difflib
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, replace
@@ -18,7 +19,7 @@ from infra.settings.draft import Check, Draft, NoSettings, short
 from infra.settings.facts import Facts, stack_file
 from infra.settings.key import CLUSTER, LOCAL, TARGETS, Key, Target, keys_in, section_of, with_unparsed
 from infra.settings.problem import Problem, secret_line, set_line
-from infra.settings.removed import REMOVED, REPLACEMENTS, fixing_line
+from infra.settings.removed import REMOVED, REPLACEMENTS, Replacement, fixing_line, removing_line, to_add
 from infra.settings.sections import (
     ChoiceSettings,
     ComparisonSettings,
@@ -248,12 +249,29 @@ def _undeclared(keys: list[str], draft: Draft) -> Iterator[Problem]:
     """Refuse unknown keys, and those of earlier versions with what took their place: one problem for one new key."""
     yield from (_unknown(key, draft) for key in keys if key not in REMOVED)
     for replacement in REPLACEMENTS:
-        texts = {key: draft.texts[key].strip() for key in replacement.keys if key in keys}
-        if texts:
-            shown = ", ".join(_shown_text(key, draft) for key in texts)
-            public = {key: text.strip() for key, text in draft.texts.items() if key not in draft.facts.secret_keys}
-            line = fixing_line(replacement, texts, public, draft.facts.stack)
-            yield Problem(shown, replacement.instead, (line,), why=replacement.why)
+        present = [key for key in replacement.keys if key in keys]
+        if present:
+            yield _removed(replacement, present, draft)
+
+
+def _removed(replacement: Replacement, keys: list[str], draft: Draft) -> Problem:
+    """Refuse keys that one other replaced. What that names already is the user's: it is not written over."""
+    shown = ", ".join(_shown_text(key, draft) for key in keys)
+    usable = {  # a secret, and a text that its rule refuses, reach no command line
+        key: text.strip()
+        for key, text in draft.texts.items()
+        if key not in draft.facts.secret_keys and (key not in draft.keys or key in draft.values)
+    }
+    place = replacement.place_of(draft.facts.stack)
+    is_set = bool(replacement.key) and draft.is_set(replacement.key)
+    if not is_set and not (place and os.path.lexists(draft.facts.folder / place)):
+        line = fixing_line(replacement, keys, usable, draft.facts.stack)
+        return Problem(shown, replacement.instead, (line,), why=replacement.why)
+    parts = to_add(replacement, usable)
+    where = draft.shown(replacement.key) if is_set else f"{place}, which is there"
+    added = f"{replacement.instead}. Add to {where}: {short(parts)}" if parts else replacement.instead
+    line = removing_line(keys, "" if is_set else set_line(replacement.key, place))
+    return Problem(shown, added, (line,), why=replacement.why)
 
 
 def _unknown(key: str, draft: Draft) -> Problem:

@@ -80,7 +80,8 @@ def missing_modules(modules: dict[str, str]) -> Iterator[str]:
         if not is_found and package:
             yield f"its Python does not find {name}: pip install {shlex.quote(package)}"
         elif not is_found:
-            yield f"it was not built from this project for this workload: its Python does not find the module {name}"
+            because = f"its Python does not find the module {name}"
+            yield f"it was not built from this version of the project for this workload: {because}"
 
 
 def missing_programs(names: list[str]) -> Iterator[str]:

@@ -47,7 +47,7 @@ def test_what_has_everything_says_its_versions() -> None:
         ({"exact": {"pytest": "0.1"}}, f"it has pytest {pytest.__version__} instead of 0.1"),
         ({"exact": {"no-such": "1"}}, "it has no-such not at all instead of 1"),
         ({"modules": {"no_such": "no-such"}}, "its Python does not find no_such: pip install no-such"),
-        ({"modules": {"no_such": ""}}, "was not built from this project for this workload"),
+        ({"modules": {"no_such": ""}}, "was not built from this version of the project for this workload"),
         ({"modules": {"training.workloads.no.workload": ""}}, "does not find the module training.workloads.no"),
         ({"programs": ["no-such"]}, "it has no program no-such on PATH"),
         ({"folders": ["/proc/self"]}, "can't write to /proc/self"),

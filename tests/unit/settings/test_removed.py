@@ -2,6 +2,7 @@
 
 import hashlib
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -86,6 +87,7 @@ def test_the_folder_in_place_of_seven_keys_says_the_same(tmp_path: Path) -> None
     assert ("0" * 64, "offline/local/network.yaml") == (supplies.chart_digest, supplies.network)
     assert "offline/local/kuberay-operator-1.6.2.tgz" == supplies.chart
     del former["kuberayChartDigest"]
+    shutil.rmtree(tmp_path / "offline")
     applied(former, problems(facts, **former)[0].fixes[0], tmp_path)
     assert hashlib.sha256(b"a chart").hexdigest() in (tmp_path / "offline/local/SHA256SUMS").read_text()
 
@@ -97,6 +99,44 @@ def test_a_chart_of_a_mirror_is_pulled_into_the_folder() -> None:
 
     assert pull[:5] == ["helm", "pull", "kuberay-operator", "--repo", "https://charts.example.com/"]
     assert pull[5:] == ["--version", "1.5.1", "--destination", "offline/local"]
+
+
+def test_a_refused_value_is_in_no_command_line() -> None:
+    """The default takes its place: somebody pastes the line into a shell."""
+    values = {"kuberayRepository": "https://charts.example.com/", "kuberayVersion": "1.6.2; touch /tmp/x"}
+    (refused,) = [problem for problem in problems(**values) if problem.what.startswith("kuberayRepository")]
+    pull = shlex.split(refused.fixes[0].split(" && ")[1])
+
+    assert pull[5:] == ["--version", "1.6.2", "--destination", "offline/local"]
+    assert "touch" not in refused.fixes[0]
+
+
+SET_ALREADY = {"podTemplate": {"nodeSelector": '{"pool": "training"}'}, "offline": {"baseImage": "python:3.11"}}
+
+
+@pytest.mark.parametrize("key", SET_ALREADY)
+def test_a_key_that_is_set_stays_as_it_is(key: str, tmp_path: Path) -> None:
+    """Its file is the user's: what to add is in words, and the line only removes."""
+    former = SET_ALREADY[key]
+    (problem,) = [
+        refusal
+        for refusal in problems(machine(folder=tmp_path), target="minikube", **{key: "mine"}, **former)
+        if refusal.what.startswith(next(iter(former)))
+    ]
+
+    assert (f"pulumi config rm {next(iter(former))}",) == problem.fixes
+    assert f"{key} = mine" in problem.allowed
+    assert "training" in problem.allowed or "python:3.11" in problem.allowed
+
+
+@pytest.mark.parametrize(("key", "place"), [("podTemplate", "stacks/pods.local.yaml"), ("offline", "offline/local")])
+def test_a_file_that_is_there_is_not_written_over(key: str, place: str, tmp_path: Path) -> None:
+    """Though no key names it yet."""
+    (tmp_path / place).mkdir(parents=True)
+    (former,) = SET_ALREADY[key]
+    problem = problems(machine(folder=tmp_path), target="minikube", **SET_ALREADY[key])[0]
+
+    assert (f"pulumi config set {key} {place} && pulumi config rm {former}",) == problem.fixes
 
 
 def test_a_removed_secret_is_not_shown() -> None:

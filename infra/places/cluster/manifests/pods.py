@@ -121,8 +121,9 @@ def _dataset_flags(settings: Settings, content: Content) -> tuple[str, ...]:
 
 def _needs_of_image(versions: Mapping[str, str], workload: str) -> Mapping[str, Any]:
     """Return the requirements of an image built from this project for one workload: it holds no other workload's
-    modules."""
-    return {"least": {}, "exact": versions, "modules": {f"training.workloads.{workload}.workload": ""}}
+    modules, and what pods start has the names of this version."""
+    modules = (*image_spec.ENTRIES, f"training.workloads.{workload}.workload")
+    return {"least": {}, "exact": versions, "modules": dict.fromkeys(modules, "")}
 
 
 def _image(cluster: ClusterSettings, content: Content) -> str:
