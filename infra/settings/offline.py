@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-from infra.settings.draft import Draft
+from infra.settings.draft import Draft, is_readable_folder, short
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import BASE_IMAGE, Supplies, image, matching
 from training.contract.rules import Rule, choice
@@ -29,17 +29,15 @@ LISTS: dict[str, tuple[Rule, bool]] = {
 _SUM = re.compile(r"([0-9a-f]{64}) [ *](\S.*)", re.ASCII)
 _CHECKED = (".txt", ".yaml", ".yml")
 """Endings of files that have to be known: a misspelt name would be downloaded instead."""
+_NEAR = 0.85
+"""How like a known name a file of another ending is that was meant by it: SHA256SUM is, SHA256SUMS.asc is not."""
+_ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 
 
 def folder_of(draft: Draft) -> Path | None:
     """Return the folder; None if the key is not set, or it is none that can be read."""
     folder = draft.path(draft.cluster.offline_folder)
-    try:
-        if folder:
-            list(folder.iterdir())
-    except (OSError, ValueError):  # none, no permission, a name too long, a NUL
-        return None
-    return folder
+    return folder if folder and is_readable_folder(folder) else None
 
 
 def supplies_of(draft: Draft) -> Supplies:
@@ -47,17 +45,17 @@ def supplies_of(draft: Draft) -> Supplies:
     folder = folder_of(draft)
     if folder is None:
         return Supplies()
-    archive, manifest = folder / chart_file(draft), folder / MANIFEST
+    archive, manifest = folder / chart_file(draft), _content(folder / MANIFEST)
     base_image, network = _values(folder, "base-image.txt"), _values(folder, "network.txt")
     addons, standard = _values(folder, "addons.txt"), Supplies()
     typed = Path(os.path.expanduser(draft.cluster.offline_folder or ""))  # noqa: PTH111 (Path's raises for an unknown ~user)
     return Supplies(
         base_image=base_image[0] if base_image else BASE_IMAGE,
-        chart=str(typed / archive.name) if archive.is_file() else None,
+        chart=str(typed / archive.name) if _content(archive) is not None else None,
         chart_digest=_sums(folder).get(archive.name, ""),
         images=_values(folder, "images.txt") or (),
-        network=str(typed / MANIFEST) if manifest.is_file() else network[0] if network else standard.network,
-        network_digest=hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest.is_file() else "",
+        network=str(typed / MANIFEST) if manifest is not None else network[0] if network else standard.network,
+        network_digest="" if manifest is None else hashlib.sha256(manifest).hexdigest(),
         addons=standard.addons if addons is None else addons,
     )
 
@@ -78,10 +76,12 @@ def problems(draft: Draft) -> Iterator[Problem]:
     for file, (rule, is_one) in LISTS.items():
         yield from _wrong_lines(draft, folder / file, rule, is_one=is_one)
     yield from _wrong_sums(draft, folder / SUMS)
-    if (folder / MANIFEST).exists() and (folder / "network.txt").exists():
+    yield from _unreadable(draft, folder / MANIFEST)
+    if os.path.lexists(folder / MANIFEST) and os.path.lexists(folder / "network.txt"):
         yield _problem(draft, MANIFEST, f"{MANIFEST}, or network.txt", "each of them names a pod network")
     yield from _unknown_files(draft, folder)
     if draft.cluster.operator == "install":
+        yield from _unreadable(draft, folder / chart_file(draft))
         yield from _another_version(draft, folder)
 
 
@@ -90,10 +90,24 @@ def _problem(draft: Draft, file: str, allowed: str, why: str, *fixes: str) -> Pr
     return Problem(what, allowed, (*fixes, "pulumi config rm offline"), why=why)
 
 
+def _content(file: Path) -> bytes | None:
+    """Return a file's bytes; None if there is none that can be read."""
+    try:
+        return file.read_bytes() if file.is_file() else None
+    except OSError:
+        return None
+
+
+def _unreadable(draft: Draft, file: Path) -> Iterator[Problem]:
+    """Refuse a folder, a link to nothing or a file without permission: what it stands for would be downloaded."""
+    if os.path.lexists(file) and _content(file) is None:
+        yield _problem(draft, file.name, "a readable file", "it is none, or it can't be read")
+
+
 def _lines(file: Path) -> dict[int, str] | None:
     """Return a file's lines by number, without comments and empty ones; None if there is no file. Raises OSError and
     ValueError."""
-    if not file.exists():
+    if not os.path.lexists(file):
         return None
     if not file.is_file():
         raise ValueError(f"{file.name} is no file")
@@ -147,18 +161,25 @@ def _wrong_sums(draft: Draft, file: Path) -> Iterator[Problem]:
 
 
 def _unknown_files(draft: Draft, folder: Path) -> Iterator[Problem]:
-    known = [*LISTS, MANIFEST]
-    names = sorted(file.name for file in folder.iterdir() if file.suffix in _CHECKED and not file.name.startswith("."))
+    known = [*LISTS, MANIFEST, SUMS]
+    by_lower = {name.lower(): name for name in known}
+    names = sorted(file.name for file in folder.iterdir() if not file.name.startswith(".") and file.name[-1] != "~")
     for name in (name for name in names if name not in known and not name.upper().startswith("README")):
-        close = get_close_matches(name, known, n=1)
+        has_ending = Path(name).suffix.lower() in _CHECKED
+        likes = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6 if has_ending else _NEAR)
+        if not (has_ending or likes):
+            continue
+        close = [by_lower[like] for like in likes]
         meant = f"; did you mean {close[0]}?" if close else ""
         shown = name if name.isprintable() else ascii(name)
         yield _problem(draft, shown, f"{', '.join(known)}{meant}", "no other file of this kind is read")
 
 
 def _another_version(draft: Draft, folder: Path) -> Iterator[Problem]:
-    """Refuse a folder with charts of other versions alone: an update would download the one that is missing."""
-    charts = sorted(file.name for file in folder.glob(f"{CHART}-*.tgz"))
+    """Refuse a folder with charts of other versions or names alone: an update would download the one that is
+    missing."""
+    names = sorted(file.name for file in folder.iterdir())
+    charts = [name for name in names if name.lower().startswith(CHART) and name.lower().endswith(_ARCHIVES)]
     wanted = chart_file(draft)
     if not charts or wanted in charts:
         return
@@ -167,4 +188,5 @@ def _another_version(draft: Draft, folder: Path) -> Iterator[Problem]:
         fixes = [set_line("kuberayVersion", draft.keys["kuberayVersion"].rule.parse(version))]
     except ValueError:
         fixes = []
-    yield _problem(draft, ", ".join(charts), wanted, f"{draft.shown('kuberayVersion')}", *fixes)
+    why = f"{draft.shown('kuberayVersion')}, and no other name is read"
+    yield _problem(draft, ", ".join(map(short, charts)), wanted, why, *fixes)

@@ -29,6 +29,13 @@ _NAMES_SET_BY_US = (
     *("controller-uid", "job-name", "pod-template-hash"),
 )
 _SECURITY = (".security.beta.kubernetes.io/", ".security.alpha.kubernetes.io/")
+_OF_THE_NODE = (
+    *("k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config.", "io.kubernetes.cri-o."),
+    *("cpu-quota.crio.io", "cpu-load-balancing.crio.io", "irq-load-balancing.crio.io"),
+)
+"""Beginnings of names by which a node gives a pod another network, or other CPUs than its limit says."""
+_SIDECARS = ("sidecar.istio.io/", "linkerd.io/")
+"""Beginnings of names by which a mesh adds a container, which does not end with a Job."""
 _LONGEST_ANNOTATIONS = 256 * 2**10
 _LONGEST_SHOWN = 160
 _SCHEDULER = re.compile(r"[\w.-]{1,253}", re.ASCII)
@@ -101,7 +108,7 @@ def _read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
         content = _loaded(path)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         return PodTemplate(), [Fault("", _ONE_FILE, _reason(error, path))]
-    faults = list(_faults(content))
+    faults = list(_not_encodable("", content)) or list(_faults(content))
     if faults:
         return PodTemplate(), faults
     metadata, spec = content.get("metadata") or {}, content.get("spec") or {}
@@ -123,6 +130,19 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(part) for key, part in value.items() if part is not None}
     return [_without_nulls(part) for part in value] if isinstance(value, list) else value
+
+
+def _not_encodable(where: str, value: Any) -> Iterator[Fault]:
+    """Refuse halves of surrogate pairs, which YAML can write and no request can."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _not_encodable(where, key)
+            yield from _not_encodable(f"{where}.{key}" if where else str(key), part)
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from _not_encodable(f"{where}[{number}]", part)
+    elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        yield Fault(where, "text of whole Unicode characters", "it has half of a surrogate pair")
 
 
 def _reason(error: Exception, path: Path) -> str:
@@ -201,6 +221,10 @@ def _names_of_ours(where: str, value: Any) -> Iterator[Fault]:
             yield Fault(f"{where}[{key}]", "names of your own", "this program, KubeRay or Kubernetes sets it")
         elif any(part in key for part in _SECURITY):
             yield Fault(f"{where}[{key}]", "names of your own", "it would undo what keeps the pods apart from the node")
+        elif key.startswith(_OF_THE_NODE):
+            yield Fault(f"{where}[{key}]", "names of your own", "it would change a pod's network, or its CPUs")
+        elif key.startswith(_SIDECARS):
+            yield Fault(f"{where}[{key}]", "names of your own", "a container beside ours may never let a Job end")
 
 
 def _each(where: str, value: Any, check: Callable[[str, dict[str, Any]], Iterator[Fault]]) -> Iterator[Fault]:
@@ -229,6 +253,7 @@ def _toleration(where: str, toleration: dict[str, Any]) -> Iterator[Fault]:
         and (texts["value"] == "" if operator == "Exists" else is_label_value(texts["value"]))
         and texts["effect"] in ("", *_EFFECTS)
         and type(seconds) is int
+        and -(2**63) <= seconds < 2**63
         and ("tolerationSeconds" not in toleration or texts["effect"] == "NoExecute")
     ):
         yield Fault(
@@ -296,6 +321,9 @@ def _preference(where: str, item: dict[str, Any]) -> Iterator[Fault]:
 
 def _term(where: str, term: dict[str, Any]) -> Iterator[Fault]:
     checks = {"matchExpressions": _expression, "matchFields": _field}
+    if not any(term.values()):
+        yield Fault(where, "a requirement of matchExpressions or matchFields", "an empty term matches no node")
+        return
     for name, requirements in term.items():
         if name in checks:
             yield from _each(f"{where}.{name}", requirements, checks[name])

@@ -13,6 +13,7 @@ import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,11 @@ def find(source: Source, cache: Path = CACHE) -> Chart:
     """Return a source's chart, verified; a repository's is cached and not fetched again. Raises ChartError."""
     if source.path:
         path = PROJECT / Path(source.path).expanduser()
-        _compare(path.read_bytes(), source, *source.pinned())
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ChartError(f"the chart {source.path} can't be read ({error})") from None
+        _compare(content, source, *source.pinned())
         return _checked(Chart(path, source.version))
     kept = cache / f"{NAME}-{source.version}.tgz"
     if not _is_verified(kept, source):
@@ -145,7 +150,7 @@ def _checked(chart: Chart) -> Chart:
     """Return the chart if its version is the one that the settings name. Raises ChartError."""
     try:
         version = _metadata(chart.path)["version"]
-    except (OSError, KeyError, tarfile.TarError) as error:
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zlib.error, tarfile.TarError, yaml.YAMLError) as error:
         raise ChartError(f"{chart.path} is not a Helm chart ({error})") from None
     if str(version).lstrip("v") != chart.version:
         raise ChartError(

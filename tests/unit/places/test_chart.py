@@ -36,6 +36,18 @@ def test_an_archive_on_this_machine_is_used_if_something_vouches_for_it(path: Pa
         assert line.endswith(f" {tmp_path}/SHA256SUMS")
 
 
+def test_an_archive_that_can_t_be_read_is_refused(path: Path) -> None:
+    """A folder of its name, or a gzip file that ends early and is vouched for: no traceback."""
+    content = path.read_bytes()[:40]
+    path.write_bytes(content)
+    with pytest.raises(ChartError):
+        find(Source(str(path), "1.6.2", hashlib.sha256(content).hexdigest()))
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ChartError):
+        find(Source(str(path), "1.6.2", SHA))
+
+
 def test_the_published_archive_needs_no_file_beside_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its digest is in the program."""
     monkeypatch.setitem(DIGESTS, "1.6.2", SHA)

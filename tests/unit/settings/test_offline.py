@@ -8,6 +8,7 @@ import pytest
 
 from infra.places.minikube.place import MinikubePlace
 from infra.places.minikube.spec import wanted_cluster
+from infra.settings.offline import LISTS, MANIFEST, SUMS
 from infra.settings.rules import BASE_IMAGE, Supplies
 from infra.settings.settings import Settings
 from tests.offline import ARCHIVE, archive, folder, with_chart
@@ -95,6 +96,11 @@ def test_a_manifest_of_the_pod_network_counts_by_its_content(tmp_path: Path) -> 
         ("SHA256SUMS", "0 x", "SHA256SUMS, line 1"),
         ("image.txt", "a:1", "image.txt"),
         ("network.yml", "kind: A", "network.yml"),
+        ("Images.TXT", "a:1", "Images.TXT"),
+        ("SHA256SUM", "", "SHA256SUM"),
+        ("SHA256SUMS.txt", "", "SHA256SUMS.txt"),
+        ("kuberay-operator-1.6.2.tar.gz", "", "kuberay-operator-1.6.2.tar.gz"),
+        ("kuberay-operator-v1.6.2.tgz", "", "kuberay-operator-v1.6.2.tgz"),
     ],
 )
 def test_a_wrong_line_is_refused_with_its_place(tmp_path: Path, name: str, text: str, part: str) -> None:
@@ -114,6 +120,30 @@ def test_a_file_that_can_t_be_read_is_refused(tmp_path: Path, name: str) -> None
     (tmp_path / name).unlink()
     (tmp_path / name).mkdir()
     assert name in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("name", [*LISTS, SUMS, MANIFEST, ARCHIVE])
+def test_a_name_without_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    """A link to nothing, or a folder: it does not count as absent."""
+    (tmp_path / name).symlink_to(tmp_path / "nothing")
+    assert f": {name}\n" in refusal(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    assert f": {name}\n" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, ARCHIVE])
+def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Root reads it all the same, so the refusal is the test's."""
+
+    def refuse(_: Path) -> bytes:
+        raise PermissionError
+
+    (tmp_path / name).touch()
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    (problem,) = problems(**MINIKUBE, offline=str(tmp_path))
+
+    assert problem.what.endswith(f": {name}")
 
 
 def test_two_networks_are_refused(tmp_path: Path) -> None:
@@ -137,7 +167,14 @@ def test_a_chart_of_another_version_alone_is_refused(tmp_path: Path) -> None:
 def test_what_else_lies_there_is_no_matter(tmp_path: Path) -> None:
     """A page about it, archives of images, a chart of another version beside the right one."""
     with_chart(tmp_path)
-    for name in ("README.txt", "images.tar", "kuberay-operator-1.5.0.tgz", ".hidden.txt"):
+    for name in (
+        "README.txt",
+        "images.tar",
+        "images.txt~",
+        "SHA256SUMS.asc",
+        "kuberay-operator-1.5.0.tgz",
+        ".hidden.txt",
+    ):
         (tmp_path / name).write_bytes(b"?")
 
     assert supplies(str(tmp_path)).chart

@@ -129,6 +129,15 @@ def test_an_empty_template_changes_nothing(file: Path) -> None:
         ("metadata.labels[job-name]", "a"),
         ("metadata.annotations[ray-worth-it/measurement]", "a"),
         ("metadata.annotations[container.apparmor.security.beta.kubernetes.io/training]", "unconfined"),
+        ("metadata.annotations[k8s.v1.cni.cncf.io/networks]", "a"),
+        ("metadata.annotations[v1.multus-cni.io/default-network]", "a"),
+        ("metadata.annotations[cpu-quota.crio.io]", "disable"),
+        ("metadata.annotations[cpu-load-balancing.crio.io]", "disable"),
+        ("metadata.annotations[irq-load-balancing.crio.io]", "disable"),
+        ("metadata.annotations[io.kubernetes.cri-o.userns-mode]", "a"),
+        ("metadata.annotations[kubernetes.io/config.source]", "file"),
+        ("metadata.annotations[linkerd.io/inject]", "enabled"),
+        ("metadata.labels[sidecar.istio.io/inject]", "'true'"),
         ("spec.affinity.podAntiAffinity", "{}"),
     ],
 )
@@ -174,6 +183,7 @@ def test_fields_that_are_refused_for_one_reason_are_one_problem(file: Path, word
         ("spec.tolerations[0]", "{key: a, value: a b}"),
         ("spec.tolerations[0]", "{key: a, tolerationSeconds: 5}"),
         ("spec.tolerations[0]", "{key: a, effect: NoExecute, tolerationSeconds: true}"),
+        ("spec.tolerations[0]", f"{{key: a, effect: NoExecute, tolerationSeconds: {2**63}}}"),
         ("spec.imagePullSecrets", "login"),
         ("spec.imagePullSecrets[0]", "login"),
         ("spec.imagePullSecrets[0]", "{name: My Secret}"),
@@ -186,6 +196,8 @@ def test_fields_that_are_refused_for_one_reason_are_one_problem(file: Path, word
         (TERM, "[]"),
         (TERM, "a"),
         (f"{TERM}[0]", "a"),
+        (f"{TERM}[0]", "{}"),
+        (f"{TERM}[0]", "{matchExpressions: []}"),
         (f"{TERM}[0].matchLabels", "{a: b}"),
         (f"{TERM}[0].matchExpressions[0]", "{key: a, operator: In}"),
         (f"{TERM}[0].matchExpressions[0]", "{key: a, operator: Exists, values: [b]}"),
@@ -229,6 +241,21 @@ def test_a_value_that_kubernetes_refuses_is_refused_at_preview(file: Path, path:
 def test_what_is_no_single_plain_map_is_refused(file: Path, text: str) -> None:
     """Of what YAML can do, that which a reviewer has to resolve, or which loses a value."""
     assert "\n" not in refusal(file, text).partition("\n    allowed")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'metadata: {annotations: {a: "\ud800"}}',
+        r'metadata: {annotations: {"a\ud800": b}}',
+        r'spec: {schedulerName: "\udfff"}',
+        r'spec: {tolerations: [{key: "\ud800"}]}',
+        r'{"\ud800": a}',
+    ],
+)
+def test_text_that_no_request_can_hold_is_refused(file: Path, text: str) -> None:
+    """Halves of surrogate pairs, which YAML can write."""
+    assert "surrogate" in refusal(file, text).encode().decode()
 
 
 def test_a_file_of_other_bytes_is_refused(file: Path) -> None:
