@@ -133,7 +133,8 @@ def _arm(name: str, measurement: Measurement, values: Mapping[str, Sequence[Valu
     first, step_parts = results[0], step_times(results)
     spreads = {measure: _over_repeats(of_runs, spread).value for measure, of_runs in values.items()}
     missing = {measure: value for measure, value in spreads.items() if isinstance(value, Missing)}
-    missing |= {key: Missing(why) for key, why in first.reasons.items() if key.startswith("stepParts.")}
+    reasons = (entry for run in runs for entry in run.result.reasons.items())
+    missing |= {key: Missing(why) for key, why in reasons if key.startswith("stepParts.")}
     if isinstance(step_parts, Missing):
         missing["stepParts"] = step_parts
     threads = first.workers[0].compute_threads

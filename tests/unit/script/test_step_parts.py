@@ -1,5 +1,6 @@
 """The parts of a step: the switch of the observer, and what is made of all ranks' parts."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -7,12 +8,14 @@ import pytest
 from tests.unit.script.test_facts import PARTS, rank
 from training.workloads.script.observe.step_parts import (
     BETWEEN,
+    CHANGING_GRADIENTS,
     COLLECTIVE,
     COMPUTE,
     EXCHANGE,
     INPUT,
     MOST_STEPS,
     OPTIMIZER,
+    OTHER_THREAD,
     SAVE,
     StepParts,
 )
@@ -36,6 +39,7 @@ class Step:
     def __init__(self) -> None:
         self.clock = Clock()
         self.parts = StepParts(self.clock)
+        self.parts.claim()
 
     def take(self, seconds: float) -> None:
         """Time goes by."""
@@ -49,7 +53,7 @@ class Step:
 
     def backward(self, seconds: float, exchange: float) -> None:
         """A backward whose last gradient is there after `seconds`."""
-        self.parts.enter(COMPUTE)
+        self.parts.enter_backward()
         self.take(seconds)
         self.parts.gradient()
         self.take(exchange)
@@ -154,6 +158,108 @@ def test_steps_beyond_the_most_are_not_kept(step: Step) -> None:
     assert {MOST_STEPS} == {len(steps) for steps in step.parts.of_steps.values()}
 
 
+def test_an_optimizer_that_computes_in_its_step_computes_there(step: Step) -> None:
+    """A closure, as Lightning passes: forward and backward are no part of the optimizer."""
+    step.parts.enter(OPTIMIZER)
+    step.parts.become(COMPUTE)
+    step.take(1)
+    step.backward(2, 4)
+    step.take(8)
+    step.parts.leave()
+    step.take(16)
+
+    assert {COMPUTE: 23, OPTIMIZER: 8} == step.end()
+
+
+def test_a_backward_in_a_backward_ends_with_the_outer_one(step: Step) -> None:
+    """Checkpointing computes a forward again: its gradients are not the last."""
+    step.parts.synchronises = True
+    step.parts.enter_backward()
+    step.backward(1, 2)
+    step.parts.gradient()
+    step.take(4)
+    step.parts.leave_backward()
+
+    assert {COMPUTE: 3, EXCHANGE: 4} == step.end()
+
+
+def test_an_exchange_whose_last_gradient_was_not_seen_is_not_known(step: Step) -> None:
+    """Where a step takes another branch, the hooks that stayed say nothing of it; nor of the steps in which they do."""
+    step.parts.synchronises = True
+    step.parts.enter_backward()
+    step.take(1)
+    step.parts.leave_backward()
+    step.end()
+    step.parts.synchronises = True
+    step.backward(1, 2)
+
+    assert CHANGING_GRADIENTS == step.parts.no_exchange
+
+
+def test_a_backward_of_something_else_takes_no_exchange_away(step: Step) -> None:
+    """An auxiliary loss of a model that is not distributed."""
+    step.parts.synchronises = True
+    step.parts.enter_backward()
+    step.take(1)
+    step.parts.leave_backward()
+    step.backward(1, 2)
+
+    assert {COMPUTE: 2, EXCHANGE: 2} == step.end()
+    assert "" == step.parts.no_exchange
+
+
+def test_an_optimizer_that_steps_in_a_backward_leaves_nothing_behind(step: Step) -> None:
+    """What follows the backward is between steps."""
+    step.parts.synchronises = True
+    step.parts.enter_backward()
+    step.take(1)
+    step.end()
+    step.parts.gradient()
+    step.take(2)
+    step.parts.leave_backward()
+    step.take(4)
+
+    assert {BETWEEN: 6} == step.end()
+
+
+def test_batches_that_another_thread_reads_are_no_input() -> None:
+    """The wait for them is between steps, and the reason says so; from the first batch on."""
+    step = Step()
+    step.parts = StepParts(step.clock)
+    for read in (step.parts.begin_pass, step.parts.deliver):
+        reader = threading.Thread(target=read)
+        reader.start()
+        reader.join()
+    step.parts.claim()
+    step.take(1)
+
+    assert OTHER_THREAD == step.parts.no_input
+    assert {BETWEEN: 1} == step.end()
+    later = threading.Thread(target=step.parts.deliver)
+    later.start()
+    later.join()
+    step.take(2)
+    assert {BETWEEN: 2} == step.end()
+
+
+def test_batches_before_the_first_step_count_for_the_thread_that_steps() -> None:
+    """A loader that is read ahead has delivered two by then."""
+    step = Step()
+    step.parts = StepParts(step.clock)
+    step.parts.begin_pass()
+    step.parts.deliver()
+    step.parts.deliver()
+    step.parts.claim()
+    step.end()
+    step.parts.enter(INPUT)
+    step.parts.end_pass()
+    step.parts.leave()
+    step.take(4)
+
+    assert "" == step.parts.no_input
+    assert {COMPUTE: 4} == step.end()
+
+
 def with_parts(number: int, world: int, **microseconds: list[int]) -> Any:
     """A rank with these parts of its steps; the others as in PARTS."""
     steps = len(next(iter(microseconds.values())))
@@ -178,10 +284,21 @@ def test_the_link_is_the_least_exchange_of_each_step() -> None:
 
 def test_a_rank_s_own_work_is_without_exchange_and_collectives() -> None:
     """In those it waits for others."""
-    parts = step_parts([with_parts(0, 1, compute=[0, 100_000, 100_000], collective=[0, 7, 7])], [1, 2])
+    waits = {"collective": [0, 7, 7], "report": [0, 9, 9]}
+    parts = step_parts([with_parts(0, 1, compute=[0, 100_000, 100_000], **waits)], [1, 2])
 
     assert parts is not None
     assert pytest.approx([0.4, 0.4]) == parts.own_work[0]
+
+
+def test_every_timed_step_is_in_a_block() -> None:
+    """Of 19 steps the last nine, too."""
+    slow_end = [0, *[0] * 10, *[1_000_000] * 9]
+    parts = step_parts([with_parts(0, 1, compute=slow_end)], list(range(1, 20)))
+
+    assert parts is not None
+    assert 10 == len(parts.own_work[0])
+    assert parts.own_work[0][-1] - parts.own_work[0][0] == pytest.approx(1.0)
 
 
 def test_parts_that_are_not_told_apart_are_left_out() -> None:

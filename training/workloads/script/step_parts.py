@@ -2,11 +2,14 @@
 
 import statistics
 from collections.abc import Sequence
+from itertools import pairwise
 
 from training.contract.result import StepParts
 from training.workloads.script.observations import Observation
 
-EXCHANGE, COLLECTIVE = "exchange", "collective"
+EXCHANGE = "exchange"
+WAITS = (EXCHANGE, "collective", "report")
+"""Parts in which a rank waits for others."""
 BLOCKS = 10
 """Parts of the timed steps over which a rank's own work is averaged: enough for an interval, and each longer than what
 one step disturbs in the next."""
@@ -40,10 +43,10 @@ def step_parts(ranks: Sequence[Observation], timed_steps: Sequence[int]) -> Step
 
 def _own_work(seconds: dict[str, list[float]], step: int) -> float:
     """Return the time of a step in which this rank did not wait for others."""
-    return sum(of_part[step] for part, of_part in seconds.items() if part not in (EXCHANGE, COLLECTIVE))
+    return sum(of_part[step] for part, of_part in seconds.items() if part not in WAITS)
 
 
 def _blocks(seconds: Sequence[float]) -> list[float]:
-    size = max(1, len(seconds) // BLOCKS)
-    starts = range(0, size * min(BLOCKS, len(seconds)), size)
-    return [statistics.fmean(seconds[start : start + size]) for start in starts]
+    blocks = min(BLOCKS, len(seconds))
+    ends = [round(number * len(seconds) / blocks) for number in range(blocks + 1)]
+    return [statistics.fmean(seconds[start:end]) for start, end in pairwise(ends)]

@@ -20,6 +20,7 @@ from training.contract.result import (
     Reported,
     Seconds,
     Software,
+    StepParts,
     Steps,
     StepSeconds,
     TrainingResult,
@@ -81,6 +82,11 @@ class EndedRun:
         return step_clock(first.step_ends, first.passes, ended_early=first.ended_early)
 
     @cached_property
+    def step_parts(self) -> StepParts | None:
+        """Where the time of its timed steps went; None if that is not known."""
+        return step_parts(self.seen, self.clock.timed_steps) if self.clock else None
+
+    @cached_property
     def software(self) -> Software:
         """Software of its ranks; the versions are those of the script's own environment."""
         ours = provenance.code_hash(self.command.arm, self.resolved.recipe.workload)
@@ -123,7 +129,7 @@ def result(ended: EndedRun) -> TrainingResult:
         left_files=list(ended.left_files),
         weights=known.weights if known else None,
         all_reduce=ended.seen[0].all_reduce if ended.seen else None,
-        step_parts=step_parts(ended.seen, ended.clock.timed_steps) if ended.clock else None,
+        step_parts=ended.step_parts,
         detail=_detail(ended),
         reasons=reasons | _reasons(ended),
     )
@@ -326,8 +332,9 @@ def _why_no_parts(ended: EndedRun) -> dict[str, str]:
     if parts is None:
         framework = ended.seen[0].framework if ended.seen else ""
         return {"stepParts": f"the parts of a step of {framework} are not told apart" if framework else UNSEEN}
-    if parts.no_parts:
-        return {"stepParts": parts.no_parts}
+    why = next((each.parts.no_parts for each in ended.seen if each.parts and each.parts.no_parts), "")
+    if why or ended.step_parts is None:
+        return {"stepParts": why or "none of the timed steps has parts: those of the first 20,000 are kept"}
     alone = "one process exchanges nothing" if len(ended.seen) == 1 else parts.no_exchange
     reasons = {"stepParts.input": parts.no_input, "stepParts.exchange": parts.no_exchange and alone}
     return {name: why for name, why in reasons.items() if why}

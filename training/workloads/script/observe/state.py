@@ -112,8 +112,8 @@ class State:
         return time.monotonic() - self.own_seconds - self.hook_seconds
 
     def parts_here(self) -> StepParts | None:
-        """Return the parts of the step, in the thread that steps; None in any other."""
-        return self.parts if self.is_in_step_thread() else None
+        """Return the parts of the step, in the thread that steps; None in any other, and before it is known."""
+        return self.parts if self.parts.here() else None
 
     def is_in_step_thread(self) -> bool:
         """Return whether the steps wait for this thread."""

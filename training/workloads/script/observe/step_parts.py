@@ -6,6 +6,7 @@ and `ray.train.report`.
 
 from __future__ import annotations
 
+import threading
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -22,13 +23,17 @@ INPUT, COMPUTE, EXCHANGE, COLLECTIVE, OPTIMIZER, BETWEEN, SAVE, REPORT = PARTS =
 )
 MOST_STEPS = 20_000
 """Steps whose parts are kept: later ones say nothing new, and each takes memory."""
+CHANGING_GRADIENTS = "the gradients that come last differ from step to step"
+OTHER_THREAD = "another thread than that of the steps reads the batches"
 
 
 class StepParts:
-    """Seconds of each step by its part, of the thread that steps."""
+    """Seconds of each step by its part, of the thread that steps: that of the first backward, or step."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock`: seconds, without what the observer took."""
+        self.thread: int | None = None
+        """The thread whose time is measured; None before its first backward or step."""
         self._clock = clock
         self._stack = [BETWEEN]
         self._last = clock()
@@ -37,20 +42,45 @@ class StepParts:
         self._batches = 0
         """Delivered since the last step, to learn from."""
         self._pass_batches = self._pass_steps = 0
+        self._early: dict[int, int] = {}
+        """Batches that a thread had in its pass before it is known which thread steps."""
         self.no_parts = ""
         """Reason why no part is known."""
         self.no_input = "no DataLoader of PyTorch delivered a batch"
         """Reason why `input` is not known; "" if it is."""
         self.no_exchange = "no exchange of DistributedDataParallel was seen"
         """Reason why `exchange` is not known; "" if it is."""
+        self._lost_exchange = ""
+        """Reason why it is not known of every step."""
         self.synchronises = False
         """Whether the next backward exchanges gradients."""
+        self.backwards = 0
+        """Depth of backwards in backwards, as of checkpointing that computes a forward again."""
         self._gradient_at: float | None = None
+        self._in_closure = False
+        """Whether an optimizer's step computes a forward and a backward itself."""
+
+    def here(self) -> bool:
+        """Return whether this thread's time is measured."""
+        return self.thread == threading.get_ident()
+
+    def claim(self, now: float | None = None) -> None:
+        """Measure this thread from now on, unless another one steps already."""
+        if self.thread is not None:
+            return
+        self.thread, self._last = threading.get_ident(), self._clock() if now is None else now
+        self._pass_batches = self._early.get(self.thread, 0)
+        if self._pass_batches:
+            self.no_input = ""
+        elif any(self._early.values()):
+            self.no_input = OTHER_THREAD
 
     def become(self, part: str) -> None:
         """Turn what is outside of every call to `part`, as when a batch was delivered."""
         self._charge(self._clock())
         self._stack[0] = part
+        if part == COMPUTE and self._stack[-1] == OPTIMIZER:
+            self._stack[-1], self._in_closure = COMPUTE, True
 
     def enter(self, part: str) -> None:
         """Begin a call that belongs to `part`."""
@@ -64,15 +94,24 @@ class StepParts:
             self._stack.pop()
 
     def deliver(self) -> None:
-        """Note that a batch to learn from was delivered: what follows computes."""
-        self._batches += 1
-        self._pass_batches += 1
-        self.no_input = ""
-        self.become(COMPUTE)
+        """Note that a batch to learn from was delivered, to any thread: what follows computes."""
+        thread = threading.get_ident()
+        if self.thread is None:
+            self._early[thread] = self._early.get(thread, 0) + 1
+        elif thread == self.thread:
+            self._batches += 1
+            self._pass_batches += 1
+            self.no_input = ""
+            self.become(COMPUTE)
+        elif not self._pass_batches:
+            self.no_input = OTHER_THREAD
 
     def begin_pass(self) -> None:
-        """Note that a pass over data to learn from begins."""
-        self._pass_batches = self._pass_steps = 0
+        """Note that a pass over data to learn from begins, in any thread."""
+        if self.thread is None:
+            self._early[threading.get_ident()] = 0
+        elif self.here():
+            self._pass_batches = self._pass_steps = 0
 
     def end_pass(self) -> None:
         """Note that a loader has no more batches: one that was read ahead has a step to come."""
@@ -83,25 +122,49 @@ class StepParts:
         """Note that a parameter has its gradient; the last of a backward is where its exchange begins."""
         self._gradient_at = self._clock()
 
-    def leave_backward(self) -> None:
-        """End a backward: its time since the last gradient is that of the exchange, where gradients are exchanged."""
+    def enter_backward(self) -> None:
+        """Begin a backward, perhaps within another."""
+        self.backwards += 1
+        self.enter(COMPUTE)
+
+    def leave_backward(self) -> bool:
+        """End a backward; return whether that was the outermost.
+
+        Its time since the last gradient is that of the exchange, where gradients are exchanged.
+        """
+        self.backwards -= 1
+        if self.backwards > 0:
+            self.leave()
+            return False
         began, self._gradient_at = self._gradient_at, None
-        if self.synchronises and began is not None and began >= self._last:
-            self._charge(began)
-            self._stack[-1] = EXCHANGE
-            self.no_exchange = ""
+        if self.synchronises and began is not None:
+            self.synchronises = False  # until the next forward
+            if began >= self._last and len(self._stack) > 1:
+                self._charge(began)
+                self._stack[-1] = EXCHANGE
+                self.no_exchange = self._lost_exchange
         self.leave()
+        if self._in_closure:
+            self._in_closure = False
+            self._stack[-1] = OPTIMIZER if len(self._stack) > 1 else self._stack[-1]
+        return True
 
     def end_step(self, now: float) -> None:
         """End a step at `now`, seconds of the same clock."""
+        self.claim(now)
+        if not self.here():
+            self.no_parts = "the backward and the step are in different threads"
         self._charge(now)
         if len(self.of_steps[BETWEEN]) < MOST_STEPS:
             for part, seconds in self._seconds.items():
                 self.of_steps[part].append(seconds)
+        if self.synchronises and not self.backwards:
+            self._lost_exchange = self.no_exchange = CHANGING_GRADIENTS
         self._seconds = dict.fromkeys(PARTS, 0.0)
         self._stack = [BETWEEN]
         self._batches = 0
         self._pass_steps += 1
+        self._in_closure = False
 
     def _charge(self, now: float) -> None:
         self._seconds[self._stack[-1]] += now - self._last

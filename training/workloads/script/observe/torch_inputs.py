@@ -64,6 +64,9 @@ def _unhook_all(but: int | None = None) -> None:
 
 def _enters(module: Any, args: Any, more: Any) -> None:
     now = state.current()
+    parts = now.parts_here()
+    if parts is not None and module.training and sys.modules["torch"].is_grad_enabled():
+        parts.become(COMPUTE)  # where no loader delivers the batch
     with now.hook():
         try:
             _look_at(now, module, [*args, *more.values()])
@@ -79,8 +82,6 @@ def _look_at(now: state.State, module: Any, inputs_given: list[Any]) -> None:
     if tensor is None:
         return
     now.enters(tensor.data_ptr(), training=module.training)
-    if module.training and now.is_in_step_thread():
-        now.parts.become(COMPUTE)  # where no loader delivers the batch
     if module.training and not _first:
         _first.append(id(module))
     if id(module) == (_first[0] if _first else id(module)):

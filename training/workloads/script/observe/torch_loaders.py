@@ -67,8 +67,8 @@ def _beginning(begin: Callable[..., Any]) -> Callable[..., Any]:
     def begin_observed(self: Any) -> Any:
         iterator = begin(self)
         iterator.__dict__.pop(PASS, None)  # persistent workers have one iterator for all passes
-        if sys.modules["torch"].is_grad_enabled() and (parts := state.current().parts_here()):
-            parts.begin_pass()
+        if sys.modules["torch"].is_grad_enabled():
+            state.current().parts.begin_pass()
         return iterator
 
     return begin_observed
@@ -90,8 +90,8 @@ def _delivering(deliver: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             if parts is not None:
                 parts.leave()
-        if parts is not None and sys.modules["torch"].is_grad_enabled():
-            parts.deliver()
+        if sys.modules["torch"].is_grad_enabled():
+            state.current().parts.deliver()
         _observe(_count, self, batch)
         return batch
 

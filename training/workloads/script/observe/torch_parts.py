@@ -7,13 +7,16 @@ DistributedDataParallel synchronises: its all-reduces run beside the rest of the
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import state
-from .step_parts import COLLECTIVE, COMPUTE, SAVE
+from .step_parts import COLLECTIVE, COMPUTE, SAVE, StepParts
 
+MOST_UNSYNCHRONISED = 64
+"""Backwards without an exchange before the first with one, after which none is expected."""
 SYNCHRONISED_BACKWARDS = 3
 """Backwards after which the hooks of all parameters but the last two go: each takes some microseconds."""
 COLLECTIVES = (
@@ -41,29 +44,38 @@ class _Gradients:
     """Stamps when a model's parameters have their gradients, by hooks on them."""
 
     def __init__(self, model: Any) -> None:
-        self._handles = {
+        self.handles = {
             id(parameter): parameter.register_post_accumulate_grad_hook(self._stamp)
             for parameter in model.parameters()
             if parameter.requires_grad and hasattr(parameter, "register_post_accumulate_grad_hook")
         }
         self._order: list[int] = []
         """Ids of the parameters that had a gradient in the present backward, one after another."""
-        self._backwards = 0
+        self._backwards = self._unsynchronised = 0
 
     def _stamp(self, parameter: Any) -> None:
         state.current().parts.gradient()
         if self._backwards < SYNCHRONISED_BACKWARDS:
             self._order.append(id(parameter))
 
-    def end_backward(self) -> None:
-        """Keep the hooks of the two parameters that have their gradients last: either may be the last, by a little."""
-        if not self._order:
-            return
-        self._backwards += 1
-        if self._backwards == SYNCHRONISED_BACKWARDS:
-            for key in [key for key in self._handles if key not in self._order[-2:]]:
-                self._handles.pop(key).remove()
+    def end_backward(self, *, synchronised: bool) -> None:
+        """Keep the hooks of the two parameters that have their gradients last: either may be the last, by a little.
+
+        Of a model that never synchronises no hook stays.
+        """
+        if self._order and self._backwards < SYNCHRONISED_BACKWARDS:
+            self._backwards += synchronised
+            self._unsynchronised += not synchronised
+            if self._backwards == SYNCHRONISED_BACKWARDS:
+                self.remove(but=self._order[-2:])
+            elif self._unsynchronised == MOST_UNSYNCHRONISED:
+                self.remove(but=())
         self._order.clear()
+
+    def remove(self, but: Sequence[int] = ()) -> None:
+        """Remove the hooks of all parameters but some."""
+        for key in [key for key in self.handles if key not in but]:
+            self.handles.pop(key).remove()
 
 
 _gradients: weakref.WeakKeyDictionary[Any, _Gradients] = weakref.WeakKeyDictionary()
@@ -72,21 +84,23 @@ _gradients: weakref.WeakKeyDictionary[Any, _Gradients] = weakref.WeakKeyDictiona
 
 def observe_backward(module: Any) -> None:
     """Time each backward. `module`: torch.autograd."""
-    backward = module.backward
+    backward, torch = module.backward, sys.modules["torch"]
 
     @functools.wraps(backward)
     def backward_observed(*args: Any, **more: Any) -> Any:
-        parts = state.current().parts_here()
+        if _compiles(torch):
+            return backward(*args, **more)
+        parts = _claimed()
         if parts is None:
             return backward(*args, **more)
-        parts.enter(COMPUTE)
+        parts.enter_backward()
         try:
             return backward(*args, **more)
         finally:
-            parts.leave_backward()
-            if parts.synchronises:
+            synchronised = parts.synchronises
+            if parts.leave_backward():
                 for gradients in _gradients.values():
-                    gradients.end_backward()
+                    gradients.end_backward(synchronised=synchronised)
 
     module.backward = backward_observed
 
@@ -98,14 +112,15 @@ def observe_parallel(module: Any) -> None:
 
     @functools.wraps(forward)
     def forward_observed(self: Any, *args: Any, **more: Any) -> Any:
-        if torch.compiler.is_compiling():  # a constant to the compiler, which then sees the forward alone
+        if _compiles(torch):
             return forward(self, *args, **more)
-        parts = state.current().parts_here()
-        if parts is not None and torch.is_grad_enabled() and self.training:
+        parts = _claimed() if torch.is_grad_enabled() and self.training else None
+        if parts is not None:
             with state.current().hook():
-                parts.synchronises = bool(self.require_backward_grad_sync)
-                if self not in _gradients:
-                    _gradients[self] = _Gradients(self)
+                try:
+                    _see_forward(parts, self)
+                except Exception as error:  # noqa: BLE001 (the script's model is called)
+                    parts.no_exchange = f"the model's gradients could not be observed: {error!r}"
             parts.become(COMPUTE)
         return forward(self, *args, **more)
 
@@ -124,11 +139,35 @@ def observe_saving(module: Any) -> None:
     module.save = _timed(module.save, SAVE)
 
 
+def _see_forward(parts: StepParts, model: Any) -> None:
+    parts.synchronises = bool(model.require_backward_grad_sync)
+    if model not in _gradients:
+        _gradients[model] = _Gradients(model)
+        weakref.finalize(model, _gradients[model].remove)
+
+
+def _compiles(torch: Any) -> bool:
+    """Return whether a compiler reads the code that asks: a constant to it, so it sees nothing of the observer."""
+    return bool(getattr(getattr(torch, "compiler", None), "is_compiling", bool)())
+
+
+def _claimed() -> StepParts | None:
+    """Return the parts of the step, of this thread if no other steps; None in another."""
+    parts = state.current().parts
+    parts.claim()
+    return parts if parts.here() else None
+
+
 def _timed(call: Callable[..., Any], part: str) -> Callable[..., Any]:
+    """Return the call with its time in a part; within a backward it belongs to that, as a hook's all-reduce does."""
+    torch = sys.modules["torch"]
+
     @functools.wraps(call)
     def timed(*args: Any, **more: Any) -> Any:
+        if _compiles(torch):
+            return call(*args, **more)
         parts = state.current().parts_here()
-        if parts is None:
+        if parts is None or parts.backwards:
             return call(*args, **more)
         parts.enter(part)
         try:

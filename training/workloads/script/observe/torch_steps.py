@@ -33,6 +33,7 @@ def observe_optimizers(module: Any) -> None:
 
 
 def _before_step(optimizer: Any, *_: Any) -> None:
+    state.current().parts.claim()
     steps, parts = _steps_in_progress(), state.current().parts_here()
     if id(optimizer) in steps:  # it failed before
         del steps[steps.index(id(optimizer)) :]
