@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from infra.settings.draft import Check, Draft
+from infra.settings.draft import Check, Draft, is_readable_folder
 from infra.settings.key import CLUSTER, setting
 from infra.settings.problem import Problem, secret_line, set_line
 from infra.settings.table import OfWorkload
@@ -152,10 +152,10 @@ def folder_is_small(draft: ScriptDraft) -> Iterator[Problem]:
     if not draft.recipe.script_folder:
         return
     folder = resolve.path_of(draft.recipe.script_folder)
-    if not folder.is_dir():
+    if not is_readable_folder(folder):
         yield Problem(
             draft.shown("scriptFolder"), "a folder that exists", ("pulumi config rm scriptFolder",),
-            why=f"there is no folder {folder}",
+            why=f"there is no folder {folder}, or it can't be read",
         )  # fmt: skip
         return
     try:
@@ -294,7 +294,7 @@ def fits_pods(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that the script and its files fit into one Kubernetes object."""
     script = _recognised(draft)
     folder = resolve.path_of(draft.recipe.script_folder) if draft.recipe.script_folder else None
-    if script is None or (folder and not folder.is_dir()):
+    if script is None or (folder and not is_readable_folder(folder)):
         return
     try:
         package.of_script(script, folder)

@@ -55,6 +55,25 @@ def test_a_file_that_is_not_there_is_told_from_those_that_are(wording: Wording, 
     wording("settings", str(problem))
 
 
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/y.py", "a" * 300])
+@pytest.mark.parametrize("key", ["script", "scriptFolder"])
+def test_a_path_of_no_file_is_a_problem(script: Path, key: str, name: str) -> None:
+    """A user that there is none of, or a name that no file system holds."""
+    assert any(problem.what.startswith(f"{key} = ") for problem in problems(**keys(script) | {key: name}))
+
+
+def test_a_script_that_can_t_be_read_is_a_problem(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root reads it all the same, so the refusal is the test's."""
+
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    (problem,) = problems(**keys(script))
+
+    assert problem.what.startswith("script = ")
+
+
 def test_a_workload_without_a_script_says_how_one_is_named() -> None:
     """Before anything else is looked at."""
     (problem,) = problems(workload="script")

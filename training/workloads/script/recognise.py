@@ -112,16 +112,25 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
 
 def parsed(path: Path) -> ast.Module:
     """The file's text as Python reads it; raises ScriptError for one that is none."""
+    try:
+        _refuse_other_than_file(path)
+        content = path.read_bytes()
+    except OSError as error:  # no permission, a name too long
+        raise ScriptError("script", f"{path} can't be read: {error.strerror}") from None
+    try:
+        return _tree(content, str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested too deeply
+        raise ScriptError("script", f"{path} is no Python: {error}") from None
+
+
+def _refuse_other_than_file(path: Path) -> None:
+    """Raise ScriptError, or OSError, for what is no file, with what lies beside it."""
     if path.is_dir():
         raise ScriptError("script", f"{path} is a folder: name the file in it that trains")
     if not path.is_file():
         beside = sorted(file.name for file in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
         neighbours = f"there are {', '.join(beside)}" if beside else "its folder holds no Python file"
         raise ScriptError("script", f"{path}: there is no such file; {neighbours}")
-    try:
-        return _tree(path.read_bytes(), str(path))
-    except (SyntaxError, ValueError) as error:
-        raise ScriptError("script", f"{path} is no Python: {error}") from None
 
 
 @cache

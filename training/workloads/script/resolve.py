@@ -102,7 +102,8 @@ def files(recipe: ScriptRecipe) -> Files:
 
 def path_of(text: str) -> Path:
     """Relative to the project's folder. Not resolved: an environment's Python is a link to one that is of none."""
-    return Path(os.path.normpath(PROJECT / Path(text).expanduser()))
+    expanded = os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)
+    return Path(os.path.normpath(PROJECT / expanded))
 
 
 def interpreter(text: str) -> str:
