@@ -98,7 +98,7 @@ env: ## for plain pulumi commands: eval "$(make -s env)" [STACK]
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
 bench: ## compare the arms with this machine's limit [QUICK=1 ONLY=bfloat16 JSON=1]
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(QUICK),--quick) $(if $(JSON),--json) $(if $(ONLY),--only "$(ONLY)")
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(filter 1,$(QUICK)),--quick) $(if $(filter 1,$(JSON)),--json) $(if $(ONLY),--only "$(ONLY)")
 
 check: ## lint, format and types
 	@$(BOOTSTRAP) --dev --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
@@ -106,7 +106,7 @@ check: ## lint, format and types
 test: ## the tests that this machine can run; on a Minikube: CLUSTER=1 [SLOW=1 TRY_* CLUSTER=1 CLUSTER_ENV=file]
 	@if [ "$$CLUSTER" = 1 ]; then $(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
 		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest --durations=0 tests/cluster'; \
-	else $(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(SLOW),,--without-slow) --junitxml=.state/test-results.xml tests; fi
+	else $(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(filter 1,$(SLOW)),,--without-slow) --junitxml=.state/test-results.xml tests; fi
 
 template: ## cut a template for `pulumi new` [TO=../my-template]
 	@$(PYTHON) -m tools.template

@@ -36,6 +36,10 @@ class Replacement:
     parts: Callable[[Mapping[str, str]], str] = lambda _: ""
     """Returns the same in words, for somebody who has such a file already. Raises ValueError, too."""
 
+    def refusal(self, key: str) -> str:
+        """Return the words for somebody who types one of its keys."""
+        return f"{key} is no setting any more: {self.instead} ({self.why})"
+
     def place_of(self, stack: str) -> str:
         """Return the path for a stack; empty if nothing is written."""
         return self.place.format(stack=stack)

@@ -10,14 +10,18 @@ from pathlib import Path
 from report import terminal
 from report.errors import ReportError
 from report.stored import LATEST, SWEEP_PREFIX
-from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name, stack_text, target_of
+from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name, is_on, stack_text, target_of
 from tools.stack.config import parse_overrides
 from training.contract.provenance import PROJECT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    options = _parser().parse_args(arguments)
+    try:
+        options = _parser().parse_args(arguments)
+    except ToolError as error:  # a switch that is neither on nor off
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         checked_stack_name(options.stack)
@@ -71,9 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     boards = commands.add_parser("tensorboard", help="write event files of a result's runs, and start TensorBoard")
     boards.add_argument("arguments", nargs="*", help="for TensorBoard itself, after --, for example: -- --port 6007")
     boards.add_argument("--result", default=os.environ.get("RESULT") or LATEST, help="as in history; default: latest")
-    boards.add_argument("--print", action="store_true", default=os.environ.get("PRINT") == "1", help="its path only")
-    live = os.environ.get("LIVE") == "1"
-    boards.add_argument("--live", action="store_true", default=live, help="of runs that go on, from storage")
+    boards.add_argument("--print", action="store_true", default=is_on("PRINT"), help="its path only")
+    boards.add_argument("--live", action="store_true", default=is_on("LIVE"), help="of runs that go on, from storage")
     boards.set_defaults(run=_tensorboard)
     for command in (watching, boards):
         command.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK, help="name of the stack")

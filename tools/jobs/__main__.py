@@ -28,7 +28,7 @@ from tools.look import cluster, ray_cluster
 from tools.look.cluster import StackCluster
 from tools.look.ray_cluster import StackRay
 from tools.look.status_view import duration
-from tools.setup.project import CLUSTER_TARGETS, DEFAULT_STACK, ToolError, run_main, say
+from tools.setup.project import CLUSTER_TARGETS, DEFAULT_STACK, ToolError, is_on, run_main, say
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
 from tools.stack.lines import for_make
@@ -115,7 +115,7 @@ def submit(place: RayPlace) -> int:
     )
     if submission.packages:
         say("Ray installs PIP's packages first; pods reach an index only where a NetworkPolicy of yours lets them")
-    return 0 if os.environ.get("DETACH") == "1" else _follow(ray, name)
+    return 0 if is_on("DETACH") else _follow(ray, name)
 
 
 def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
@@ -156,7 +156,7 @@ def _give_way(ray: Ray, name: str) -> None:
 
 def jobs(place: RayPlace) -> int:
     """Print all jobs, the newest last; with JOB follow the log of one, and with STOP=1 end it."""
-    is_to_stop = os.environ.get("STOP") == "1"
+    is_to_stop = is_on("STOP")
     if is_to_stop or os.environ.get("JOB"):
         return stop(place) if is_to_stop else logs(place)
     ray = reach(place)

@@ -31,7 +31,7 @@ from tools.look import cluster
 from tools.look.cluster import StackCluster
 from tools.look.diagnose_logs import container_logs, node_logs, session_logs
 from tools.look.diagnose_objects import SHOWN, Ours, event_line, plain, shown
-from tools.setup.project import ROOT, ToolError, capture, run_main, say
+from tools.setup.project import ROOT, ToolError, capture, is_on, run_main, say
 from tools.stack import settings as stack_settings
 
 LOGS = "LOGS"
@@ -198,7 +198,7 @@ def _connected(stack_cluster: StackCluster) -> tuple[Any, str]:
 def main() -> int:
     """Write the archive of the stack of STACK and print its path."""
     stack_cluster = cluster.find(*stack_settings.stack_and_overrides("diagnose", __doc__))
-    logs = os.environ.get(LOGS, "") not in ("", "0")
+    logs = is_on(LOGS)
     print(write(stack_cluster, ROOT / "runs" / stack_cluster.stack, logs=logs))
     if logs:
         say("its logs are as the programs printed them, secrets included: read them before you pass it on")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +45,15 @@ def printable(text: str) -> str:
     """The text with nothing that a terminal would obey: `training.contract.printable`, for any Python."""
     text = re.sub(r"\r\n?", "\n", re.sub(r"\x1b\[[0-9;:]*m", "", text))
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "\ufffd", text)
+
+
+def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a switch of make is 1. Raises ToolError for another word, which one user means as on, another as
+    off."""
+    text = environment.get(name, "").strip()
+    if text not in ("", "0", "1"):
+        raise ToolError(f"{name}={shlex.quote(text)}: allowed are 1 for yes, and 0 or nothing for no")
+    return text == "1"
 
 
 def lock_or_wait(lock: int | IO[str], message: str) -> None:

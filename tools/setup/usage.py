@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.setup.project import ROOT, ToolError, run_main
+from tools.setup.project import ROOT, ToolError, is_on, run_main
 
 OF_EVERY_TARGET = ("PYTHON", "TOOLS_PYTHON", "BOOTSTRAP", "IN_VENV", "USAGE", "SHELL", "MAKEFLAGS")
 """The Makefile's own, and make's."""
@@ -130,6 +130,9 @@ def check(goals: Sequence[str], typed: Mapping[str, str], environment: Mapping[s
     others = {name: value for name, value in typed.items() if not any(target.takes(name) for target in wanted)}
     if others:
         raise ToolError(_refusal(wanted, typed, others, environment))
+    for name in typed:
+        if any(target.variables.get(name) == "1" for target in wanted):
+            is_on(name, typed)
 
 
 def _refusal(
@@ -153,7 +156,7 @@ def _instead(goal: str, typed: Mapping[str, str], environment: Mapping[str, str]
     """Return the command that does what a removed target did, with the variables that were given."""
     target, *own = REMOVED[goal].split()
     variables = dict(word.split("=", 1) for word in own)
-    texts = {name: quoted(value) if name in typed else value for name, value in {**variables, **typed}.items()}
+    texts = {**variables, **{name: quoted(value) for name, value in typed.items() if variables.get(name, "…") == "…"}}
     stack = environment.get("STACK", "") if not {"STACK"} & texts.keys() else ""
     before = f"STACK={quoted(stack)} " if stack else ""
     return " ".join([f"{before}make {target}", *(f"{name}={text}" for name, text in texts.items())])

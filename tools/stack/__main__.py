@@ -24,6 +24,7 @@ from tools.setup.project import (
     STATE,
     ToolError,
     checked_stack_name,
+    is_on,
     last_line,
     run_main,
     say,
@@ -333,7 +334,7 @@ def main() -> int:
     parser.add_argument("verb", choices=("up", "preview", "select", "destroy", "outputs", "report"))
     parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    parser.add_argument("--json", action="store_true", default=os.environ.get("JSON") == "1")
+    parser.add_argument("--json", action="store_true", default=is_on("JSON"))
     arguments = parser.parse_args()
     overrides = stack_config.parse_overrides(arguments.set)
     if arguments.verb == "up" and arguments.stack == SMOKE:

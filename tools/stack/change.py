@@ -38,8 +38,8 @@ def checked(stack: str, typed_values: Mapping[str, str]) -> dict[str, str | None
     if not typed_values:
         raise ToolError(f"nothing to set: {EXAMPLE}")
     for key, text in typed_values.items():
-        if text and key in REMOVED:
-            raise ToolError(f"{key} is no setting any more: {REMOVED[key].instead} ({REMOVED[key].why})")
+        if key in REMOVED and (text or key not in present):
+            raise ToolError(REMOVED[key].refusal(key))
         if key not in known and (text or key not in present):
             close = difflib.get_close_matches(key, known, n=1)
             raise ToolError(f"{key} is no setting" + (f"; did you mean {close[0]}?" if close else f": {EXAMPLE}"))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tools.setup import pulumi_cli
-from tools.setup.project import ROOT, STACKS, STATE, TOOLS, VENV, ToolError, capture, run_main, say
+from tools.setup.project import ROOT, STACKS, STATE, TOOLS, VENV, ToolError, capture, is_on, run_main, say
 from tools.stack import environment, state
 
 _CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
@@ -29,10 +29,11 @@ _NULL = ("~", "null", "Null", "NULL")
 
 def main() -> int:
     """Remove, or refuse with the commands that would lose nothing."""
-    stored = left_in_storage() if os.environ.get("ALL") == "1" else []
+    with_measurements = is_on("ALL")
+    stored = left_in_storage() if with_measurements else []
     refuse_while_in_use({**state.stacks_with_resources(environment.BACKEND / ".pulumi"), **_held_elsewhere()})
     folders = [VENV, TOOLS, STATE, *(ROOT / name for name in _CACHES)]
-    if os.environ.get("ALL") == "1":
+    if with_measurements:
         folders += [ROOT / name for name in _MEASUREMENTS]
     for folder in [*folders, *_bytecode()]:
         if folder.is_symlink():

@@ -25,7 +25,7 @@ from report.stored import PAGE, SWEEP_PREFIX
 from report.sweep import Sweep
 from report.tracking import track
 from tools.look.update import alone
-from tools.setup.project import DEFAULT_STACK, ROOT, ToolError, run_main, say, stack_text, target_of
+from tools.setup.project import DEFAULT_STACK, ROOT, ToolError, is_on, run_main, say, stack_text, target_of
 from tools.stack import config as stack_config
 from tools.stack import settings as stack_settings
 from tools.sweep.engine import SweepStack, UpdateFailedError, UpdateInterruptedError
@@ -74,7 +74,7 @@ def _arguments() -> argparse.Namespace:
         "--stack", default=os.environ.get("STACK") or DEFAULT_STACK, help="whose settings the points share"
     )
     parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'", help="and these")
-    parser.add_argument("--keep", action="store_true", default=os.environ.get("KEEP") == "1", help="destroy nothing")
+    parser.add_argument("--keep", action="store_true", default=is_on("KEEP"), help="destroy nothing")
     return parser.parse_args()
 
 

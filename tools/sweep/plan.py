@@ -10,9 +10,10 @@ import hashlib
 import itertools
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
+from infra.settings.removed import REMOVED
 from infra.settings.table import every_key
 from report.sweep import Point
 from tools.setup.project import ToolError
@@ -49,12 +50,18 @@ def _assignments(words: Sequence[str]) -> dict[str, str]:
 
 def _key(name: str) -> str:
     """The config key of a name: an alias, the key itself, or the key in capitals (LEARNING_RATE)."""
-    capitals = {re.sub(r"(?=[A-Z])", "_", key).upper(): key for key in every_key()}
-    known = {**{key: key for key in every_key()}, **capitals, **ALIASES}
+    removed = {**{key: key for key in REMOVED}, **_in_capitals(REMOVED)}
+    if name in removed:
+        raise ToolError(REMOVED[removed[name]].refusal(name))
+    known = {**{key: key for key in every_key()}, **_in_capitals(every_key()), **ALIASES}
     if name not in known:
         close = get_close_matches(name, known, n=1)
         raise ToolError(f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "") + f" Write {_EXAMPLE}")
     return known[name]
+
+
+def _in_capitals(keys: Iterable[str]) -> dict[str, str]:
+    return {re.sub(r"(?=[A-Z])", "_", key).upper(): key for key in keys}
 
 
 def _values(name: str, text: str) -> list[str]:

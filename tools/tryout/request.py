@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.setup.project import ROOT, VENV, ToolError
+from tools.setup.project import ROOT, VENV, ToolError, is_on
 from tools.setup.usage import quoted
 from tools.tryout import write
 from training.workloads.script import recipe
@@ -47,7 +47,8 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
     script = environment.get("SCRIPT", "")
     if not script:
         raise ToolError(f"SCRIPT is missing: the file that trains, as in\n  {USAGE}")
-    if environment.get("WRITE") and write.is_secret(environment.get("ARGS", "")):
+    writes = is_on("WRITE", environment)
+    if writes and write.is_secret(environment.get("ARGS", "")):
         raise ToolError(
             "ARGS has what looks like a secret, and WRITE=1 would put it into a stack's file, which git tracks: give it"
             f" as a variable, which stays out of it\n  {USAGE} ENV='API_TOKEN=…' WRITE=1"
@@ -56,7 +57,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
     python = _python(environment.get("PYTHON") or str(VENV / "bin" / "python"))
     keys = write.keys({**environment, "PYTHON": python} if environment.get("PYTHON") else environment)
     own_stack = environment.get("STACK") or write.stack_of(script)
-    if environment.get("WRITE"):
+    if writes:
         write.check(own_stack, keys, is_named=bool(environment.get("STACK")))
     return Request(
         script=_path(script),
@@ -67,7 +68,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
         workers=_whole(environment, "WORKERS", 2, 1, _cpus()),
         steps=_whole(environment, "STEPS", 20, 8, 10_000),
         limit_seconds=_whole(environment, "LIMIT", 120, 5, 3600),
-        write_to=own_stack if environment.get("WRITE") else "",
+        write_to=own_stack if writes else "",
         keys=keys,
         secrets=tuple(write.secrets(environment)),
         command=_command(environment),

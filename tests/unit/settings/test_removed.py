@@ -14,6 +14,7 @@ from infra.settings.table import every_key
 from tests.unit.settings_machine import applied, machine, only_problem, problems, settings
 from tools.setup.project import ToolError
 from tools.stack import change
+from tools.sweep.plan import parse_axes
 
 FORMER = {
     "baseImage": "python:3.11",
@@ -148,11 +149,18 @@ def test_a_removed_secret_is_not_shown() -> None:
 
 @pytest.mark.parametrize("key", REMOVED)
 def test_make_set_refuses_a_removed_key(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what takes its place; one that stands in a stack's file can be removed from it."""
+    """With what takes its place, as a sweep does; one that stands in a stack's file can be removed from it."""
     (tmp_path / "Pulumi.mine.yaml").write_text(f"config:\n  {key}: '1'\n", encoding="utf-8")
+    (tmp_path / "Pulumi.other.yaml").write_text("config: {}\n", encoding="utf-8")
     monkeypatch.setattr("tools.setup.project.STACKS", tmp_path)
 
     with pytest.raises(ToolError) as refused:
         change.checked("mine", {key: FORMER[key]})
     assert REMOVED[key].instead in str(refused.value)
+    with pytest.raises(ToolError) as unset:
+        change.checked("other", {key: ""})
+    assert REMOVED[key].instead in str(unset.value)
+    with pytest.raises(ToolError) as swept:
+        parse_axes([f"{key}=1 2"], {})
+    assert REMOVED[key].instead in str(swept.value)
     assert {key: None} == change.checked("mine", {key: ""})

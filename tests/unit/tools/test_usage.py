@@ -13,7 +13,7 @@ import pytest
 
 from infra.settings.table import every_key
 from tools.setup import usage
-from tools.setup.project import ToolError
+from tools.setup.project import ToolError, is_on
 from tools.sweep.plan import ALIASES
 from tools.tryout import write
 
@@ -68,6 +68,7 @@ def test_a_variable_that_no_target_takes_is_refused_with_what_was_meant(words: l
     [
         (["plan", "SET=epochs=2"], 'make preview SET="epochs=2"'),
         (["smoke"], "make up STACK=smoke"),
+        (["smoke", "STACK=minikube"], "make up STACK=smoke"),
         (["tensorboard", "LIVE=1", "STACK=mine"], "make report TENSORBOARD=1 LIVE=1 STACK=mine"),
         (["logs", "JOB=train-1"], "STACK=ci make jobs JOB=train-1"),
         (["logs"], "STACK=ci make jobs JOB=…"),
@@ -82,6 +83,19 @@ def test_a_removed_target_says_what_to_type(words: list[str], command: str) -> N
     assert 2 == ended.returncode
     (line,) = [line for line in ended.stderr.splitlines() if words[0] in line and "  " in line]
     assert command == re.sub(r" (?:BOOTSTRAP|IN_VENV)=true", "", line.partition(":  ")[2])
+
+
+@pytest.mark.parametrize("words", [["jobs", "STOP=yes"], ["diagnose", "LOGS=no"], ["bench", "QUICK=true"]])
+def test_a_switch_is_1_or_0(words: list[str]) -> None:
+    """Nobody knows what another word means; one of the environment is refused by the tool itself."""
+    ended = make(*words)
+
+    assert 2 == ended.returncode
+    assert words[1] in ended.stderr
+    assert 0 == make(words[0], f"{words[1].partition('=')[0]}=0").returncode
+    with pytest.raises(ToolError, match="STOP=yes"):
+        is_on("STOP", {"STOP": "yes"})
+    assert [False, False, False, True] == [is_on("A", given) for given in ({}, {"A": ""}, {"A": "0"}, {"A": "1"})]
 
 
 def test_what_replaces_a_removed_target_takes_its_variables() -> None:
