@@ -11,6 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
+from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import source, table
 from report.commands import publish_again
@@ -66,7 +67,10 @@ def _find(comparison: Comparison, results: Path) -> Path | None:
     same_name = sorted(results.glob(f"{_name(comparison)}*"), key=_edition)
     if same_name and (same_name[-1] / COMPARISON).is_file():
         text = (same_name[-1] / COMPARISON).read_text(encoding="utf-8")
-        return same_name[-1] if text == comparison.to_json() + "\n" else None
+        try:  # by what it says: an earlier version wrote fewer keys
+            return same_name[-1] if Comparison.from_json(text) == comparison else None
+        except CompareError:
+            return None
     return None
 
 
