@@ -23,6 +23,10 @@ class Problem:
     """Whether `allowOversubscription` makes it a warning."""
 
     def __str__(self) -> str:
+        # Half of a surrogate pair, which YAML can write, could not be printed.
+        return self._text().encode(errors="backslashreplace").decode()
+
+    def _text(self) -> str:
         if not self.allowed:
             return "\n  ".join([f"{self.what}:" if self.fixes else self.what, *self.fixes])
         lines = [f"  {self.what}", f"    allowed: {self.allowed}"]

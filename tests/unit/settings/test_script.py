@@ -55,11 +55,14 @@ def test_a_file_that_is_not_there_is_told_from_those_that_are(wording: Wording, 
     wording("settings", str(problem))
 
 
-@pytest.mark.parametrize("name", ["~nobody-of-this-name/y.py", "a" * 300])
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/y.py", "a" * 300, "\ud800.py"])
 @pytest.mark.parametrize("key", ["script", "scriptFolder"])
 def test_a_path_of_no_file_is_a_problem(script: Path, key: str, name: str) -> None:
-    """A user that there is none of, or a name that no file system holds."""
-    assert any(problem.what.startswith(f"{key} = ") for problem in problems(**keys(script) | {key: name}))
+    """A user that there is none of, a name that no file system holds, or one that can't be printed."""
+    refusals = problems(**keys(script) | {key: name})
+
+    assert any(problem.what.startswith(f"{key} = ") for problem in refusals)
+    assert "".join(map(str, refusals)).encode()
 
 
 def test_a_script_that_can_t_be_read_is_a_problem(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
