@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-from infra.settings.draft import Draft, is_readable_folder, short
+from infra.settings.draft import Draft, short
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import BASE_IMAGE, Supplies, image, matching
 from training.contract.rules import Rule, choice
@@ -37,7 +37,10 @@ _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 def folder_of(draft: Draft) -> Path | None:
     """Return the folder; None if the key is not set, or it is none that can be read."""
     folder = draft.path(draft.cluster.offline_folder)
-    return folder if folder and is_readable_folder(folder) else None
+    try:
+        return folder if folder and folder.is_dir() and os.access(folder, os.R_OK | os.X_OK) else None
+    except (OSError, ValueError):  # no permission on the way there, a name too long, a NUL
+        return None
 
 
 def supplies_of(draft: Draft) -> Supplies:
