@@ -47,7 +47,6 @@ SPECS: dict[str, dict[str, Any]] = {
     "greater than two": _affinity(key="a", operator="Gt", values=["3", "4"]),
     "unknown operator": _affinity(key="a", operator="Is", values=["b"]),
     "no terms": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}},
-    "empty term": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}},
     "scheduler": {"schedulerName": "Volcano_2"},
 }
 
@@ -74,6 +73,17 @@ def test_a_value_is_refused_if_the_server_refuses_it(spec: dict[str, Any], api: 
         assert said, "the server accepts it"
     else:
         assert said == ""
+
+
+def test_a_term_that_matches_no_node_is_refused_though_the_server_accepts_it(api: Any, tmp_path: Path) -> None:
+    """Its pods would wait for ever."""
+    spec = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}}
+    file = tmp_path / "pods.yaml"
+    file.write_text(json.dumps({"spec": spec}), encoding="utf-8")
+
+    assert refusal(api, _pod({"spec": spec})) == ""
+    with pytest.raises(InvalidSettingsError):
+        settings(target="minikube", podTemplate=str(file))
 
 
 def test_the_sample_is_accepted(api: Any) -> None:
