@@ -1,11 +1,13 @@
 """The parts of a step: the switch of the observer, and what is made of all ranks' parts."""
 
+import contextlib
 import threading
 from typing import Any
 
 import pytest
 
 from tests.unit.script.test_facts import PARTS, rank
+from training.workloads.script.observe.state import State
 from training.workloads.script.observe.step_parts import (
     BETWEEN,
     CHANGING_GRADIENTS,
@@ -47,9 +49,8 @@ class Step:
 
     def call(self, part: str, seconds: float) -> None:
         """A call of that part."""
-        self.parts.enter(part)
-        self.take(seconds)
-        self.parts.leave()
+        with self.parts.part(part):
+            self.take(seconds)
 
     def backward(self, seconds: float, exchange: float) -> None:
         """A backward whose last gradient is there after `seconds`."""
@@ -220,6 +221,29 @@ def test_an_optimizer_that_steps_in_a_backward_leaves_nothing_behind(step: Step)
     step.take(4)
 
     assert {BETWEEN: 6} == step.end()
+
+
+def test_a_call_in_another_thread_is_no_part_of_the_step() -> None:
+    """Nor is one that began before it was known which thread steps; one that fails has ended."""
+    now, step = State(), Step()
+    now.parts = step.parts = StepParts(step.clock)
+    with now.part(SAVE):
+        now.parts.claim()
+        step.take(1)
+
+    def save() -> None:
+        with now.part(SAVE):
+            step.take(2)
+
+    other = threading.Thread(target=save)
+    other.start()
+    other.join()
+    assert {BETWEEN: 3} == step.end()
+    with contextlib.suppress(OSError), now.part(SAVE):
+        step.take(3)
+        raise OSError
+    step.take(4)
+    assert {SAVE: 3, BETWEEN: 4} == step.end()
 
 
 def test_batches_that_another_thread_reads_are_no_input() -> None:

@@ -57,15 +57,12 @@ def observe_reports(module: Any) -> None:
         for name, value in metrics.items() if isinstance(metrics, dict) else ():
             if isinstance(value, (int, float)):
                 now.measured(str(name), float(value))
-        began, parts = time.perf_counter(), now.parts_here()
-        if parts is not None:
-            parts.enter(REPORT)
-        try:
-            return report(metrics, *args, **more)
-        finally:
-            now.report_seconds += time.perf_counter() - began
-            if parts is not None:
-                parts.leave()
+        began = time.perf_counter()
+        with now.part(REPORT):
+            try:
+                return report(metrics, *args, **more)
+            finally:
+                now.report_seconds += time.perf_counter() - began
 
     module.report = report_observed
 

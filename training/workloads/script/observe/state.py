@@ -32,6 +32,7 @@ FIRST_STEPS = 16
 MOST_LOADERS = 64
 """Data sets that are remembered: rows of more say nothing of a run, and each takes memory, and time in each pass."""
 NOWHERE: Mapping[int, Callable[[], bool]] = {}
+NO_PART = contextlib.nullcontext()
 _lock = threading.Lock()
 
 
@@ -114,6 +115,11 @@ class State:
     def parts_here(self) -> StepParts | None:
         """Return the parts of the step, in the thread that steps; None in any other, and before it is known."""
         return self.parts if self.parts.here() else None
+
+    def part(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Return what gives its body's time to a part of the step; in another thread than that of the steps, to
+        none."""
+        return self.parts.part(name) if self.parts.here() else NO_PART
 
     def is_in_step_thread(self) -> bool:
         """Return whether the steps wait for this thread."""

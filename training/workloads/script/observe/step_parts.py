@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 INPUT, COMPUTE, EXCHANGE, COLLECTIVE, OPTIMIZER, BETWEEN, SAVE, REPORT = PARTS = (
@@ -27,6 +28,19 @@ CHANGING_GRADIENTS = "the gradients that come last differ from step to step"
 OTHER_THREAD = "another thread than that of the steps reads the batches"
 
 
+class _Part:
+    """A call that belongs to one part of the step. A class: a context made of a generator takes twice as long."""
+
+    def __init__(self, parts: StepParts, name: str) -> None:
+        self._parts, self._name = parts, name
+
+    def __enter__(self) -> None:
+        self._parts.enter(self._name)
+
+    def __exit__(self, *_: object) -> None:
+        self._parts.leave()
+
+
 class StepParts:
     """Seconds of each step by its part, of the thread that steps: that of the first backward, or step."""
 
@@ -36,6 +50,7 @@ class StepParts:
         """The thread whose time is measured; None before its first backward or step."""
         self._clock = clock
         self._stack = [BETWEEN]
+        self._calls = {part: _Part(self, part) for part in PARTS}
         self._last = clock()
         self._seconds = dict.fromkeys(PARTS, 0.0)
         self.of_steps = {part: array("d") for part in PARTS}
@@ -92,6 +107,10 @@ class StepParts:
         self._charge(self._clock())
         if len(self._stack) > 1:
             self._stack.pop()
+
+    def part(self, name: str) -> AbstractContextManager[None]:
+        """Return what makes its body a call that belongs to the part."""
+        return self._calls[name]
 
     def deliver(self) -> None:
         """Note that a batch to learn from was delivered, to any thread: what follows computes."""

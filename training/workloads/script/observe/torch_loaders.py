@@ -78,18 +78,14 @@ def _delivering(deliver: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(deliver)
     def deliver_observed(self: Any) -> Any:
         parts = state.current().parts_here()
-        if parts is not None:
-            parts.enter(INPUT if sys.modules["torch"].is_grad_enabled() else BETWEEN)
-        try:
-            batch = deliver(self)
-        except StopIteration:
-            if parts is not None:
-                parts.end_pass()
-            _observe(_end, self)
-            raise
-        finally:
-            if parts is not None:
-                parts.leave()
+        with state.current().part(INPUT if sys.modules["torch"].is_grad_enabled() else BETWEEN):
+            try:
+                batch = deliver(self)
+            except StopIteration:
+                if parts is not None:
+                    parts.end_pass()
+                _observe(_end, self)
+                raise
         if sys.modules["torch"].is_grad_enabled():
             state.current().parts.deliver()
         _observe(_count, self, batch)

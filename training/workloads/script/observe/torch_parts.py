@@ -166,13 +166,8 @@ def _timed(call: Callable[..., Any], part: str) -> Callable[..., Any]:
     def timed(*args: Any, **more: Any) -> Any:
         if _compiles(torch):
             return call(*args, **more)
-        parts = state.current().parts_here()
-        if parts is None or parts.backwards:
+        now = state.current()
+        with state.NO_PART if now.parts.backwards else now.part(part):
             return call(*args, **more)
-        parts.enter(part)
-        try:
-            return call(*args, **more)
-        finally:
-            parts.leave()
 
     return timed
