@@ -15,6 +15,7 @@ from compare.quiet import Quiet
 from compare.run_numbers import seconds_to_score
 from compare.schema import Estimate, Spread
 from compare.value import Check, Missing
+from compare.words import enumerated
 from training.contract.arms import ARMS, NATIVE, counted
 from training.machine.topology import Cpu
 
@@ -367,5 +368,4 @@ def _cores(arms: Iterable[tuple[int, int]]) -> str:
 
 
 def _names(names: Iterable[str]) -> str:
-    *first, last = sorted(set(names))
-    return f"{', '.join(first)} and {last}" if first else last
+    return enumerated(sorted(set(names)))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from compare.intervals import mean_interval
 from compare.schema import StepTimes
 from compare.value import Missing
+from compare.words import enumerated
 from training.contract.result import StepParts, TrainingResult
 
 NOT_CLOCKED = "the parts of a step are clocked in scripts of PyTorch"
@@ -49,10 +50,8 @@ def waits(times: StepTimes) -> str:
     slower = "slower ranks" if times.slowest_rank is None else f"rank {times.slowest_rank}"
     reasons = {"input": "input", "exchange": "gradients", "waiting": slower}
     seconds = {words: times.parts.get(part, 0.0) for part, words in reasons.items()}
-    *first, last = [""] + [
-        f"{1000 * of_it:.0f} ms for {words}" for words, of_it in seconds.items() if of_it >= LEAST_TOLD * step
-    ]
-    return f"{', '.join(first[1:])} and {last}" if first[1:] else last
+    told = {words: of_it for words, of_it in seconds.items() if of_it >= LEAST_TOLD * step}
+    return enumerated([f"{1000 * of_it:.0f} ms for {words}" for words, of_it in told.items()])
 
 
 def _with_waiting(parts: StepParts) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Numbers in words: durations, and how many times as long or as fast something is. Pure."""
+"""Words for numbers and lists: durations, and how many times as long or as fast something is. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -98,6 +98,12 @@ def shown_seconds(seconds: float | None) -> str:
     units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
     unit, name = next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
     return f"{seconds / unit:.1f} {name}"
+
+
+def enumerated(texts: Sequence[str]) -> str:
+    """Return `a`, `a and b` or `a, b and c`; "" for none."""
+    *first, last = texts or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def reciprocal(value: float) -> float:

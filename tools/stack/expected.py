@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from compare.words import enumerated
 from infra import budget, estimate, run_history
 from infra.estimate import Estimate, Wanted
 from infra.run_history import Basis
@@ -87,7 +88,7 @@ def unknown(settings: Settings, request: Wanted, basis: Basis) -> str:
     """Return why there is no estimate, and what to run."""
     lacking = estimate.missing(request, basis.runs)
     what = "nothing" if len(lacking) == len(request.sides) else "not everything"
-    first = f"no estimate: {what} was run yet with these settings; {_list(lacking)} would be new"
+    first = f"no estimate: {what} was run yet with these settings; {enumerated(lacking)} would be new"
     other = _otherwise(settings, [each for each in basis.runs if each.arm in lacking])
     again = any(key not in VARIABLES.values() for key in other)  # `make try` would be as it was
     return "\n".join([first, *_to_measure(settings, other), _one_repeat(settings) if again else _to_run(settings)])
@@ -104,11 +105,8 @@ def _to_measure(settings: Settings, other: Mapping[str, object]) -> list[str]:
     if not other:
         return []
     own = settings.recipe.to_dict()
-    return ["what was run had " + _list([f"{key} {value}, here it is {own.get(key)}" for key, value in other.items()])]
-
-
-def _list(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    had = [f"{key} {value}, here it is {own.get(key)}" for key, value in other.items()]
+    return [f"what was run had {enumerated(had)}"]
 
 
 def _one_repeat(settings: Settings) -> str:

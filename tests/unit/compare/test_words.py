@@ -3,7 +3,7 @@
 import pytest
 
 from compare.schema import Estimate
-from compare.words import compared, duration, inverse, sides
+from compare.words import compared, duration, enumerated, inverse, sides
 
 
 def ratio(median: float, lower: float | None = None, upper: float | None = None) -> Estimate:
@@ -68,3 +68,10 @@ def test_the_inverse_of_a_ratio_decides_nothing() -> None:
 def test_a_duration_is_in_the_unit_that_fits(seconds: tuple[float, ...], expected: str) -> None:
     """A range by its end, in seconds as long as minutes would be too coarse."""
     assert duration(*seconds) == expected
+
+
+def test_a_list_reads_as_a_sentence_does() -> None:
+    """The last of it follows an `and`."""
+    letters = ["a", "b", "c"]
+
+    assert ["", "a", "a and b", "a, b and c"] == [enumerated(letters[:count]) for count in range(4)]
