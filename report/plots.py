@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from compare.schema import Estimate, Projection
 from report.series import elapsed
-from report.step_parts import WORDS
+from report.step_parts import WORDS, shown_parts
 from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, SERIES, Picture, drawing, numbered
 from training.contract.arms import ARMS, FORMER_ARMS, NATIVE, RAY
 from training.contract.result import TrainingResult, Worker
@@ -95,7 +95,7 @@ def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
 
 def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
     """Milliseconds of a step by part, one after another, a bar an arm."""
-    names = [name for name in WORDS if any(name in of_arm for of_arm in parts.values())]
+    names = shown_parts(parts)
     height = 1.1 + 0.42 * len(parts)
     with drawing("step-parts", "Where a step's time goes", ("milliseconds of a step", ""), height=height) as picture:
         for row, of_arm in enumerate(parts.values()):

@@ -1,5 +1,7 @@
 """Where a step's time goes, arm by arm, as rows, sentences and bars, the same in the table and on the page. Pure."""
 
+from collections.abc import Mapping
+
 from compare.schema import Comparison, StepTimes
 from report.figures import MISSING
 
@@ -34,10 +36,15 @@ def by_arm(comparison: Comparison) -> dict[str, dict[str, float]]:
     return {arm: {part: of_arm[part] for part in shown if part in of_arm} for arm, of_arm in parts.items()}
 
 
+def shown_parts(parts: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return the names of the parts that any arm has, in the order of `WORDS`."""
+    return [name for name in WORDS if any(name in of_arm for of_arm in parts.values())]
+
+
 def rows(comparison: Comparison) -> list[list[str]]:
     """The heading, and milliseconds of a step by arm and part; none where no arm has parts."""
     parts = by_arm(comparison)
-    names = [name for name in WORDS if any(name in of_arm for of_arm in parts.values())]
+    names = shown_parts(parts)
     if not names:
         return []
     heading = ["ms of a step", *(WORDS[name] for name in names)]
