@@ -16,6 +16,15 @@ import yaml
 from tools.setup.project import ROOT, STATE, ToolError, stack_file, stack_text
 
 FOLDER = STATE / "config"
+KEYS_OF_TRY = {
+    "SCRIPT": "script",
+    "ARGS": "scriptArguments",
+    "KIND": "scriptKind",
+    "PYTHON": "python",
+    "ENV": "environment",
+    "WORKERS": "workers",
+}
+"""By variable of `make try`: the key that means the same."""
 
 _KEY = re.compile(r"[A-Za-z][\w.-]*(?::[A-Za-z][\w.-]*)?")
 _SECRETS = re.compile(r"^(?:encryptionsalt|encryptedkey|secretsprovider):.*$\n?", re.MULTILINE)

@@ -15,13 +15,10 @@ from infra.run_history import Basis
 from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
 from report.text_table import columns
+from tools.stack.config import KEYS_OF_TRY
 from training.contract import timed
 from training.contract.arms import counted
 from training.contract.timed import Timed
-
-VARIABLES = {"SCRIPT": "script", "ARGS": "scriptArguments", "KIND": "scriptKind", "PYTHON": "python",
-             "ENV": "environment", "WORKERS": "workers"}  # fmt: skip
-"""Variables of `make try`, each with its key."""
 
 
 class Expected:
@@ -90,7 +87,7 @@ def unknown(settings: Settings, request: Wanted, basis: Basis) -> str:
     what = "nothing" if len(lacking) == len(request.sides) else "not everything"
     first = f"no estimate: {what} was run yet with these settings; {enumerated(lacking)} would be new"
     other = _otherwise(settings, [each for each in basis.runs if each.arm in lacking])
-    again = any(key not in VARIABLES.values() for key in other)  # `make try` would be as it was
+    again = any(key not in KEYS_OF_TRY.values() for key in other)  # `make try` would be as it was
     return "\n".join([first, *_to_measure(settings, other), _one_repeat(settings) if again else _to_run(settings)])
 
 
@@ -117,7 +114,7 @@ def _to_run(settings: Settings) -> str:
     recipe = settings.recipe.to_dict()
     if "script" not in recipe:
         return _one_repeat(settings)
-    variables = {name: settings.explicit[key] for name, key in VARIABLES.items() if key in settings.explicit}
+    variables = {name: settings.explicit[key] for name, key in KEYS_OF_TRY.items() if key in settings.explicit}
     words = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())
     bounded = "" if "{epochs}" in recipe["scriptArguments"] else (
         "\nIt ends every arm after about 20 steps. How many steps a whole training makes is known if it makes fewer "

@@ -43,23 +43,14 @@ _NAMED = re.compile(
 )
 _MAY_BE_SECRET = re.compile(r"(?i)(?:key|pass|auth|authorization|webhook(?:_url)?|(?:^|[_.-])(?:pat|pw|sas|dsn))$")
 """Ends of names that say less than those whose values are removed from logs: what is not written is only asked for."""
-VARIABLES = {
-    "SCRIPT": "script",
-    "ARGS": "scriptArguments",
-    "KIND": "scriptKind",
-    "PYTHON": "python",
-    "ENV": "environment",
-    "WORKERS": "workers",
-}
-"""By variable of `make try`: the key that means the same."""
 
 
 def keys(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the given values by key, without secret variables, because git tracks a stack's file."""
-    values = {key: environment[name] for name, key in VARIABLES.items() if environment.get(name)}
+    values = {key: environment[name] for name, key in stack_config.KEYS_OF_TRY.items() if environment.get(name)}
     if secret := secrets(environment):
         plain = {name: value for name, value in recipe.variables(environment["ENV"]).items() if name not in secret}
-        values[VARIABLES["ENV"]] = shlex.join(f"{name}={value}" for name, value in plain.items())
+        values[stack_config.KEYS_OF_TRY["ENV"]] = shlex.join(f"{name}={value}" for name, value in plain.items())
     return {"workload": "script"} | {key: value for key, value in values.items() if value}
 
 

@@ -14,8 +14,8 @@ import pytest
 from infra.settings.table import every_key
 from tools.setup import usage
 from tools.setup.project import ToolError, is_on
+from tools.stack.config import KEYS_OF_TRY
 from tools.sweep.plan import ALIASES
-from tools.tryout import write
 
 ROOT = Path(__file__).resolve().parents[3]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -162,7 +162,7 @@ def test_values_are_no_shell_code(tmp_path: Path) -> None:
 
 def test_names_of_other_commands_mean_the_same_setting() -> None:
     """What `make try` and `make sweep` call a setting is understood everywhere."""
-    for name, key in (write.VARIABLES | ALIASES).items():
+    for name, key in (KEYS_OF_TRY | ALIASES).items():
         if name not in usage.OF_EVERY_TARGET:
             with pytest.raises(ToolError) as refused:
                 usage.check(["up"], {name: "1"}, {})
