@@ -216,23 +216,23 @@ def ratios_of(workload: str) -> tuple[Ratio, ...]:
 RATIOS = (
     Ratio(
         name="speedup", title="Speedup", above="baseline", below="ray", of=run_numbers.epoch, in_changes=True,
-        in_sweeps="speedup", meaning="baseline / ray, steady state",
+        in_sweeps="speedup", meaning="baseline / ray, steps only",
         detail="seconds of optimizer steps after warm-up, in the same repeat",
     ),
     Ratio(
         name="wideSpeedup", title="Speedup over all CPUs", above="wide", below="ray", of=run_numbers.epoch,
-        meaning="wide / ray, steady state",
+        meaning="wide / ray, steps only",
         detail="one process with the CPUs of all workers",
     ),
     Ratio(
         name="endToEndSpeedup", title="End-to-end speedup", above="baseline", below="ray", of=run_numbers.whole,
-        because="seconds.wall", in_changes=True, in_sweeps="end to end", meaning="baseline / ray, start to result",
+        because="seconds.wall", in_changes=True, in_sweeps="end to end", meaning="baseline / ray, end to end",
         detail="from the start of the process or container to its result; if runs stopped early, over the epochs "
         "that all trained",
     ),
     Ratio(
         name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray",
-        of=run_numbers.whole, because="seconds.wall", meaning="wide / ray, start to result",
+        of=run_numbers.whole, because="seconds.wall", meaning="wide / ray, end to end",
         detail="one process with the CPUs of all workers",
     ),
     Ratio(
@@ -242,34 +242,34 @@ RATIOS = (
     ),
     Ratio(
         name="rayOverhead", title="Ray overhead", above="ray", below="native", words=("faster", "slower"),
-        of=run_numbers.epoch, in_changes=True, meaning="ray / native, steady state",
+        of=run_numbers.epoch, in_changes=True, meaning="ray / native, steps only",
         detail="the framework's own distribution with the same workers; 1.0: Ray costs nothing",
     ),
     Ratio(
         name="accuracyGap", title="Accuracy gap", above="baseline", below="ray", kind="difference", unit=" points",
         factor=100, of=run_numbers.main_score, only=_has_scores, because="scores.testAccuracy", words=None,
         claims=get_args(Claim),
-        in_changes=True, meaning="baseline - ray test accuracy",
-        detail="in percentage points; positive: Ray is worse",
+        in_changes=True, meaning="baseline - ray, accuracy",
+        detail="of the test set, in percentage points; positive: Ray is worse",
     ),
     Ratio(
         name="timeToTargetSpeedup", title="Speedup to the target", above="baseline", below="ray",
         of=run_numbers.to_target, only=_reports_metrics, claims=("same work", "same result"),
-        otherwise=NO_TARGET, meaning="baseline / ray, start to the target",
+        otherwise=NO_TARGET, meaning="baseline / ray, to target",
         detail="of a script with metricTarget: until it first reported a metric as good as that",
     ),
     Ratio(
         name="metricGap", title="Metric gap", above="baseline", below="ray", kind="difference", unit="",
         of=run_numbers.metric, only=_reports_metrics, claims=get_args(Claim),
-        otherwise=NO_METRIC, words=None, meaning="baseline - ray last metric",
-        detail="of a script with the key `metric`",
+        otherwise=NO_METRIC, words=None, meaning="baseline - ray, metric",
+        detail="of a script with the key `metric`, the last value",
     ),
     *(
         Ratio(
             name=name, title=title, above="ray", below=below, of=lambda run, _: run.result.amount.per_second,
             words=None, only=_reports_metrics, claims=("same script",), because="amount.perSecond",
-            meaning=f"ray / {below}, rows a second of the timed steps",
-            detail="of a script, if it is not known whether the arms did the same work",
+            meaning=f"ray / {below}, rows/s",
+            detail="of the timed steps of a script, if it is not known whether the arms did the same work",
         )
         for name, title, below in (
             ("throughputRatio", "Throughput", "baseline"),
@@ -279,8 +279,8 @@ RATIOS = (
     Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", otherwise=NO_PRICE,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),
-        words=("cheaper", "dearer"), meaning="ray / baseline cost of a run",
-        detail="where prices are set",
+        words=("cheaper", "dearer"), meaning="ray / baseline, cost",
+        detail="of a run, where prices are set",
     ),
 )  # fmt: skip
 """Between arms, by name; in the order in which they are shown."""

@@ -20,10 +20,9 @@ class Figure(NamedTuple):
 
 def figure(value: Spread, entry: Measure | Ratio) -> Figure:
     """Format the value of a measure or a ratio."""
-    digits, factor = (entry.digits, entry.factor) if isinstance(entry, Measure) else (2, 1.0)
 
     def number(value: float) -> str:
-        return f"{value * factor:,.{digits}f}"
+        return f"{value * entry.factor:,.{entry.digits}f}" if isinstance(entry, Measure) else _ratio(value)
 
     ends = f"{number(value.low)} to {number(value.high)}" if value.n > 1 else ""
     if not isinstance(value, Estimate):
@@ -32,6 +31,13 @@ def figure(value: Spread, entry: Measure | Ratio) -> Figure:
     return Figure(
         number(value.median), f"{number(value.lower or 0)} to {number(value.upper or 0)}" if interval else "", ends
     )
+
+
+def _ratio(value: float) -> str:
+    """At least three digits: `0.56`, `12.3`, `1234`; of runs that have nothing in common `2e6`."""
+    size = abs(value)
+    digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
+    return f"{value:.{digits}f}" if size < 9999.5 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
 def is_shown(comparison: Comparison, each: Measure) -> bool:

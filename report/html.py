@@ -12,11 +12,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from compare import measures
-from compare.entries import Measure, Ratio
+from compare.entries import Measure
 from compare.in_short import RATIOS, in_short, machine_in_short
 from compare.schema import Comparison
 from compare.words import compared
-from report import curve, words
+from report import curve, ratios, words
 from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
@@ -71,14 +71,10 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
                 if each.on_page and is_shown(comparison, each)
             ],
             accuracy_reached=_accuracy_reached(comparison),
-            ratios=[
-                _ratio_row(comparison, each)
-                for each in measures.ratios_of(comparison.workload)
-                if each.name not in deciding(comparison) and _is_shown(comparison, each)
-            ],
+            ratios=ratios.rows(comparison),
+            footnotes=ratios.footnotes(comparison),
             details=words.details(comparison),
             break_even=_break_even_rows(comparison),
-            break_even_summary="none" if words.is_never(comparison) else words.break_even(comparison),
             doubt=words.doubt(comparison),
             projected=words.projected,
             curve=curve.rows(comparison),
@@ -139,7 +135,7 @@ def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
         "compared": text.unit,
         "range": certain,
         "decision": value.decision,
-        "shown": figure(value, each),
+        "why": ratios.why_open(value, comparison) if value.decision == ratios.UNDECIDED else "",
     }
 
 
@@ -164,24 +160,6 @@ def _measure_row(comparison: Comparison, each: Measure) -> dict[str, Any]:
     values = {name: comparison.arms[name].measures.get(each.name) for name in comparison.shown_arms()}
     cells = {name: figure(value, each) if value else None for name, value in values.items()}
     return {"title": each.title, "unit": each.unit, "cells": cells}
-
-
-def _is_shown(comparison: Comparison, each: Ratio) -> bool:
-    """Ratios of an arm that is switched on by hand, and of prices that are not told, stand there only when measured."""
-    optional = each.otherwise in measures.NOT_ASKED or "variant" in {ARMS[each.above].role, ARMS[each.below].role}
-    return bool(comparison.ratios.get(each.name)) or not optional
-
-
-def _ratio_row(comparison: Comparison, each: Ratio) -> dict[str, Any]:
-    value = comparison.ratios.get(each.name)
-    return {
-        "name": each.name,
-        "title": each.title,
-        "unit": each.unit,
-        "meaning": each.meaning,
-        "value": figure(value, each) if value else None,
-        "decision": value.decision if value else "",
-    }
 
 
 def _break_even_rows(comparison: Comparison) -> list[str]:

@@ -9,7 +9,7 @@ from compare.curve import NOT_ASKED
 from compare.entries import Measure
 from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
-from report import curve, step_parts, words
+from report import curve, ratios, step_parts, words
 from report.figures import MISSING, figure, is_shown
 from training.contract.arms import ARMS, counted
 from training.contract.workload import named
@@ -60,20 +60,10 @@ def _cell(summary: ArmSummary, each: Measure) -> str:
 
 
 def _ratios(comparison: Comparison) -> str:
-    """Return the table of ratios, with the break-even; without those of absent arms."""
-    rows = [["", "median", "95 % interval", ""]]
-    for each in measures.ratios_of(comparison.workload):
-        value = comparison.ratios.get(each.name)
-        if value:
-            shown = figure(value, each)
-            rows.append(
-                [each.name, f"{shown.median}{each.unit.strip() if each.unit == '×' else ''}", shown.range, each.meaning]
-            )
-        elif not {each.above, each.below} & set(comparison.absent) and each.otherwise not in measures.NOT_ASKED:
-            rows.append([each.name, MISSING, "", each.meaning])
-    epochs = comparison.break_even_epochs
-    meaning = "from there on Ray takes less" if epochs else f"break-even: {words.break_even(comparison)}"
-    return aligned([*rows, ["breakEvenEpochs", MISSING if epochs is None else str(epochs), "", meaning]], (0, 3))
+    """Return the table of ratios, with the break-even and the footnotes."""
+    heading = ["", "median", "95 % interval", "Ray is", ""]
+    rows = [[row.name, row.median, row.interval, row.says, row.meaning] for row in ratios.rows(comparison)]
+    return "\n".join([aligned([heading, *rows], (0, 3, 4)), *map(wrap, ratios.footnotes(comparison))])
 
 
 def _details(comparison: Comparison) -> str:

@@ -7,6 +7,7 @@ from training.contract.printable import printable
 
 _PLAIN = str.maketrans(
     {"×": "x", "±": "+-", "–": "-", "−": "-", "…": "...", "α": "alpha", "β": "beta", "µ": "u", "·": "*"}
+    | {mark: str(number) for number, mark in enumerate("¹²³⁴⁵⁶⁷⁸⁹", start=1)}
 )
 
 

@@ -62,7 +62,7 @@ def test_a_ratio_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     assert scalars(extended)["startupRatio"] == 3.0
     assert "startupRatio" in scalar_names()
     (row,) = [line for line in table.render(extended).splitlines() if line.startswith("startupRatio ")]
-    assert ["startupRatio", "3.00×", "3.00", "to", "3.00", *GAIN.meaning.split()] == row.split()
+    assert ["startupRatio", "3.00×", "3.00", "to", "3.00", "later", *GAIN.meaning.split()] == row.split()
     assert "Start-up ratio" in html.render(extended, "local", tmp_path)
     assert "start-up ratio" in {change.title for change in changes(extended, extended)}
     assert f"| `startupRatio` | {GAIN.title} | {GAIN.meaning} |" in outputs_table.text()  # not prose: Markdown

@@ -1,0 +1,97 @@
+"""The ratios as rows with a word or a sign each, and footnotes: the same in the terminal and on the page. Pure.
+
+As benchstat has it, but with the interval, and without one sign for two things: `=` is no measurable difference, `~` is
+not decided.
+"""
+
+from dataclasses import dataclass
+
+from compare import measures
+from compare.in_short import machine_in_short
+from compare.intervals import MOST_REPEATS
+from compare.schema import Comparison, Estimate
+from report import words
+from report.figures import MISSING, figure
+
+UNCHANGED, UNDECIDED = "no measurable difference", "not decided"
+SIGNS = {UNCHANGED: "=", UNDECIDED: "~"}
+"""Decisions of more than a word; the others are words."""
+MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
+EQUAL = "= no measurable difference: the whole interval lies within ±5 %"
+BREAK_EVEN = "from there on Ray is ahead"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A ratio as texts."""
+
+    name: str
+    """As the stack's output has it."""
+    title: str
+    median: str
+    """With × where it is a quotient; a dash where it was not measured."""
+    interval: str = ""
+    ends: str = ""
+    """Lowest and highest repeat."""
+    says: str = ""
+    """Of Ray: `faster`, `slower`, `=`, or `~` with the mark of its footnote."""
+    meaning: str
+    why: str = ""
+    """Why it was not measured."""
+
+
+def rows(comparison: Comparison) -> list[Row]:
+    """The ratios of the arms that were measured, then the break-even; those that no setting asked for are left out."""
+    marks = _marks(comparison)
+    shown = []
+    for each in measures.ratios_of(comparison.workload):
+        value, named = comparison.ratios.get(each.name), {"name": each.name, "title": each.title}
+        if value:
+            text = figure(value, each)
+            says = SIGNS.get(value.decision, value.decision) + marks.get(each.name, "")
+            median = text.median + ("×" if each.unit == "×" else "")
+            row = Row(**named, median=median, interval=text.range, ends=text.ends, says=says, meaning=each.meaning)
+            shown.append(row)
+        elif not {each.above, each.below} & set(comparison.absent) and each.otherwise not in measures.NOT_ASKED:
+            why = comparison.reasons.get(each.name, "")
+            shown.append(Row(**named, median=MISSING, meaning=each.meaning, why=why))
+    return [*shown, _break_even(comparison)]
+
+
+def footnotes(comparison: Comparison) -> list[str]:
+    """What the signs of the rows mean; none where each row has a word."""
+    decisions = [value.decision for value in comparison.ratios.values() if value]
+    texts = dict(zip(_marks(comparison).values(), _open(comparison).values(), strict=True))
+    signs = [EQUAL] if UNCHANGED in decisions else []
+    return [*signs, *(f"~{mark} not decided: {text}" for mark, text in texts.items())]
+
+
+def why_open(value: Estimate, comparison: Comparison) -> str:
+    """What would decide a ratio that is not decided."""
+    number = value.repeats_to_decide
+    text = f"{number} repeats would probably decide" if number else f"more than {MOST_REPEATS} repeats would be needed"
+    text = f"one repeat has no interval; {text}" if value.n == 1 else text
+    return f"{text}; the machine was not quiet" if machine_in_short(comparison) else text
+
+
+def _break_even(comparison: Comparison) -> Row:
+    epochs = comparison.break_even_epochs
+    meaning = BREAK_EVEN if epochs else words.break_even(comparison)
+    why = comparison.reasons.get("breakEvenEpochs", "")
+    median = MISSING if epochs is None else str(epochs)
+    return Row(name="breakEvenEpochs", title="Break-even epochs", median=median, meaning=meaning, why=why)
+
+
+def _open(comparison: Comparison) -> dict[str, str]:
+    """The ratios that are not decided, in the order of the rows, and what would decide them."""
+    ratios = {each.name: comparison.ratios.get(each.name) for each in measures.ratios_of(comparison.workload)}
+    return {
+        name: why_open(value, comparison) for name, value in ratios.items() if value and value.decision == UNDECIDED
+    }
+
+
+def _marks(comparison: Comparison) -> dict[str, str]:
+    """The footnote's mark of each ratio that is not decided; none is needed where all share one footnote."""
+    texts = _open(comparison)
+    different = list(dict.fromkeys(texts.values()))
+    return {name: MARKS[different.index(text)] if len(different) > 1 else "" for name, text in texts.items()}
