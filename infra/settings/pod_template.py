@@ -76,15 +76,9 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def template_of(draft: Draft) -> PodTemplate:
-    """Return the stack's template; an empty one if there is none, or none that can be used."""
-    template, _ = _read(draft)
-    return template
-
-
 def problems(draft: Draft) -> Iterator[Problem]:
     """Refuse a file that cannot be used: one problem for all fields that are refused for the same reason."""
-    template, faults = _read(draft)
+    template, faults = read(draft)
     for allowed, why in dict.fromkeys((fault.allowed, fault.why) for fault in faults):
         fields = [
             _shown(fault.where) for fault in faults if fault.where and (fault.allowed, fault.why) == (allowed, why)
@@ -100,7 +94,8 @@ def problems(draft: Draft) -> Iterator[Problem]:
         )
 
 
-def _read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
+def read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
+    """Return the stack's template, an empty one if there is none that can be used; and why it can't be."""
     path = draft.path(draft.cluster.template_file)
     if path is None:
         return PodTemplate(), []

@@ -167,6 +167,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         secret_digest=secret_digest(secret, draft.facts) if secret else None,
         requirements=_requirements(draft),
         commands=_commands(recipe, absent, installed),
+        cluster=cluster_of(draft) if draft.target in CLUSTER else None,
         run=draft.run,
         comparison=draft.comparison,
         workers_curve=fewer_workers(draft),
@@ -180,7 +181,6 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         explicit=draft.changed(),
         warnings=(*permitted, *judgement.remarks, *refused),
         refused_at_up=tuple(refused),
-        cluster=cluster_of(draft) if draft.target in CLUSTER else None,
         ray=draft.ray if draft.target in RAY else None,
     )
 
@@ -243,13 +243,13 @@ def recipe_of(draft: Draft) -> Recipe:
 
 def cluster_of(draft: Draft) -> ClusterSettings:
     """Return the settings of a cluster, with every derived value."""
-    kubeconfig = draft.path(draft.cluster.kubeconfig)
+    kubeconfig, (template, _) = draft.path(draft.cluster.kubeconfig), pod_template.read(draft)
     return replace(
         draft.cluster,
         minikube_profile=profile_of(draft),
         kubeconfig=str(kubeconfig) if kubeconfig else None,
         offline=offline.supplies_of(draft),
-        pod_template=pod_template.template_of(draft),
+        pod_template=template,
     )
 
 

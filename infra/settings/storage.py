@@ -88,7 +88,8 @@ def _claim(draft: Draft) -> Claim:
 
 def _is_one_node(draft: Draft) -> bool:
     """Return whether all pods are known to be on one node."""
-    selector = pod_template.template_of(draft).spec.get("nodeSelector", {})
+    template, _ = pod_template.read(draft)
+    selector = template.spec.get("nodeSelector", {})
     return HOSTNAME in selector or (_makes_its_nodes(draft) and draft.cluster.minikube_nodes == 1)
 
 

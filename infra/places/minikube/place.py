@@ -48,7 +48,7 @@ from infra.settings.draft import Check, Draft
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CLAIM
 from infra.settings.sections import ON
-from infra.settings.settings import Settings, cluster_of, profile_of, recipe_of
+from infra.settings.settings import Settings, profile_of, recipe_of
 from training.contract.arms import ARMS, NATIVE, WIDE, Arm, counted
 from training.contract.provenance import PROJECT
 from training.launch.ray import other_jobs
@@ -288,7 +288,7 @@ def _kept(nodes: int) -> list[Size]:
 
 
 def _measurement(draft: Draft, arms: Iterable[str]) -> Measurement:
-    return measurement_of(recipe_of(draft), draft.run.worker_memory, cluster_of(draft), tuple(arms))
+    return measurement_of(recipe_of(draft), draft.run.worker_memory, draft.cluster, tuple(arms))
 
 
 def _is_on(arm: Arm, draft: Draft) -> bool:

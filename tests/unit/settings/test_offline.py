@@ -11,8 +11,9 @@ from infra.places.minikube.spec import wanted_cluster
 from infra.settings.offline import LISTS, MANIFEST, SUMS
 from infra.settings.rules import BASE_IMAGE, Supplies
 from infra.settings.settings import Settings
+from infra.settings.table import read
 from tests.offline import ARCHIVE, archive, folder, with_chart
-from tests.unit.settings_machine import Refusal, applied, only_problem, problems, settings
+from tests.unit.settings_machine import Refusal, applied, machine, only_problem, problems, settings
 
 MINIKUBE = {"target": "minikube"}
 DEFAULT = Supplies(base_image=BASE_IMAGE)
@@ -110,6 +111,14 @@ def test_a_wrong_line_is_refused_with_its_place(tmp_path: Path, name: str, text:
 
     assert f"{tmp_path}: {part}\n" in refused
     assert "offline" == refused.key
+
+
+def test_what_the_nodes_must_hold_is_known_without_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chart has megabytes, and whether the pods fit depends on no file."""
+    draft = read({**MINIKUBE, "offline": with_chart(tmp_path)}, machine())
+    monkeypatch.setattr(Path, "read_bytes", lambda file: pytest.fail(f"{file} was read"))
+
+    assert [] == MinikubePlace().unfit(draft, ["baseline", "ray"])
 
 
 @pytest.mark.parametrize("name", ["images.txt", "SHA256SUMS"])
