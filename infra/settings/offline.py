@@ -9,24 +9,32 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from infra.settings.draft import Draft, short
+from infra.settings.draft import Draft, is_readable_folder, short
 from infra.settings.problem import Problem, set_line
-from infra.settings.rules import BASE_IMAGE, Supplies, image, matching
+from infra.settings.rules import BASE_IMAGE, CHART, CHART_FILE, SUMS, Supplies, image, matching
 from training.contract.rules import Rule, choice
 
-CHART = "kuberay-operator"
-"""The chart's name: in KubeRay's repository, and at the beginning of its file's name."""
-SUMS = "SHA256SUMS"
 MANIFEST = "network.yaml"
+_SUM = re.compile(r"([0-9a-f]{64}) [ *](\S.*)", re.ASCII)
+
+
+def _sum(text: str) -> tuple[str, str]:
+    """Return a file's name, whatever folder sha256sum was called in, and its digest. Raises ValueError."""
+    if not (match := _SUM.fullmatch(text)):
+        raise ValueError(text)
+    return Path(match[2]).name, match[1]
+
+
 LISTS: dict[str, tuple[Rule, bool]] = {
     "base-image.txt": (image(), True),
     "images.txt": (image(), False),
     "network.txt": (choice(["auto", "calico", "cilium", "kindnet"]), True),
     "addons.txt": (matching("[a-z0-9-]+", "names of Minikube addons, one a line"), False),
+    SUMS: (Rule(_sum, "what sha256sum prints: 64 hexadecimal digits, two blanks, a file's name"), False),
 }
 """Text files of one value a line: the rule for each, and whether there is exactly one."""
-_SUM = re.compile(r"([0-9a-f]{64}) [ *](\S.*)", re.ASCII)
 _CHECKED = (".txt", ".yaml", ".yml")
 """Endings of files that have to be known: a misspelt name would be downloaded instead."""
 _NEAR = 0.85
@@ -37,10 +45,7 @@ _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 def folder_of(draft: Draft) -> Path | None:
     """Return the folder; None if the key is not set, or it is none that can be read."""
     folder = draft.path(draft.cluster.offline_folder)
-    try:
-        return folder if folder and folder.is_dir() and os.access(folder, os.R_OK | os.X_OK) else None
-    except (OSError, ValueError):  # no permission on the way there, a name too long, a NUL
-        return None
+    return folder if folder and is_readable_folder(folder) else None
 
 
 def supplies_of(draft: Draft) -> Supplies:
@@ -55,7 +60,7 @@ def supplies_of(draft: Draft) -> Supplies:
     return Supplies(
         base_image=base_image[0] if base_image else BASE_IMAGE,
         chart=str(typed / archive.name) if _content(archive) is not None else None,
-        chart_digest=_sums(folder).get(archive.name, ""),
+        chart_digest=dict(_values(folder, SUMS) or ()).get(archive.name, ""),
         images=_values(folder, "images.txt") or (),
         network=str(typed / MANIFEST) if manifest is not None else network[0] if network else standard.network,
         network_digest="" if manifest is None else hashlib.sha256(manifest).hexdigest(),
@@ -64,8 +69,8 @@ def supplies_of(draft: Draft) -> Supplies:
 
 
 def chart_file(draft: Draft) -> str:
-    """Return the name of the chart's archive, as `helm pull` writes it."""
-    return f"{CHART}-{draft.cluster.kuberay_version}.tgz"
+    """Return the name of the chart's archive."""
+    return CHART_FILE.format(draft.cluster.kuberay_version)
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
@@ -78,7 +83,6 @@ def problems(draft: Draft) -> Iterator[Problem]:
         return
     for file, (rule, is_one) in LISTS.items():
         yield from _wrong_lines(draft, folder / file, rule, is_one=is_one)
-    yield from _wrong_sums(draft, folder / SUMS)
     yield from _unreadable(draft, folder / MANIFEST)
     if os.path.lexists(folder / MANIFEST) and os.path.lexists(folder / "network.txt"):
         yield _problem(draft, MANIFEST, f"{MANIFEST}, or network.txt", "each of them names a pod network")
@@ -118,12 +122,12 @@ def _lines(file: Path) -> dict[int, str] | None:
     return {number: text.strip() for number, text in lines if text.strip() and not text.strip().startswith("#")}
 
 
-def _values(folder: Path, name: str) -> tuple[str, ...] | None:
+def _values(folder: Path, name: str) -> tuple[Any, ...] | None:
     """Return a file's values; None if it is not there, or cannot be used."""
     rule, _ = LISTS[name]
     try:
         lines = _lines(folder / name)
-        return None if lines is None else tuple(str(rule.parse(text)) for text in lines.values())
+        return None if lines is None else tuple(rule.parse(text) for text in lines.values())
     except (OSError, ValueError):
         return None
 
@@ -143,28 +147,8 @@ def _wrong_lines(draft: Draft, file: Path, rule: Rule, *, is_one: bool) -> Itera
         yield _problem(draft, file.name, "one line", f"it has {len(lines)}, besides comments")
 
 
-def _sums(folder: Path) -> dict[str, str]:
-    """Return digests by file name, whatever folder sha256sum was called in; lines that are none are left out."""
-    try:
-        sums = (_SUM.fullmatch(text) for text in (_lines(folder / SUMS) or {}).values())
-    except (OSError, ValueError):
-        return {}
-    return {Path(match[2]).name: match[1] for match in sums if match}
-
-
-def _wrong_sums(draft: Draft, file: Path) -> Iterator[Problem]:
-    try:
-        lines = _lines(file) or {}
-    except (OSError, ValueError) as error:
-        yield _problem(draft, file.name, "a readable text file", type(error).__name__)
-        return
-    for number in (number for number, text in lines.items() if not _SUM.fullmatch(text)):
-        allowed = "what sha256sum prints: 64 hexadecimal digits, two blanks, a file's name"
-        yield _problem(draft, f"{file.name}, line {number}", allowed, "the line holds something else")
-
-
 def _unknown_files(draft: Draft, folder: Path) -> Iterator[Problem]:
-    known = [*LISTS, MANIFEST, SUMS]
+    known = [*LISTS, MANIFEST]
     by_lower = {name.lower(): name for name in known}
     names = sorted(file.name for file in folder.iterdir() if not file.name.startswith(".") and file.name[-1] != "~")
     for name in (name for name in names if name not in known and not name.upper().startswith("README")):

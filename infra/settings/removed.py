@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.settings.rules import template_line
+from infra.settings.cluster import ClusterSettings
+from infra.settings.key import keys_in
+from infra.settings.rules import CHART, CHART_FILE, CHART_REPOSITORY, SUMS, template_line
 
-NAME = "kuberay-operator"
-VERSION = "1.6.2"
-SUMS = "SHA256SUMS"
-"""The chart's name, its version where `kuberayVersion` was not set, and the file with its digest."""
+VERSION = keys_in(ClusterSettings)["kuberayVersion"].default
+"""Of KubeRay, where `kuberayVersion` is not set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,18 +102,18 @@ def _manifest(texts: Mapping[str, str]) -> str:
 def _chart(texts: Mapping[str, str], folder: str) -> list[str]:
     """Return the commands that put the chart into the folder, a quoted path, with the digest that makes it the trusted
     one."""
-    chart, repository = texts.get("kuberayChart") or NAME, texts.get("kuberayRepository", "")
+    chart, repository = texts.get("kuberayChart") or CHART, texts.get("kuberayRepository", "")
     digest, version = texts.get("kuberayChartDigest", ""), texts.get("kuberayVersion") or VERSION
-    file, version = shlex.quote(f"{NAME}-{version}.tgz"), shlex.quote(version)
+    file, version = shlex.quote(CHART_FILE.format(version)), shlex.quote(version)
     is_path = "/" in chart or chart.endswith(".tgz")
-    if not (is_path or chart != NAME or repository or digest):
+    if not (is_path or chart != CHART or repository or digest):
         return []
     if chart.endswith(".tgz"):
         fetch = f"cp {_path(chart)} {folder}/{file}"
     elif is_path:
         fetch = f"helm package {_path(chart)} --destination {folder}"
     else:
-        mirror = shlex.quote(repository or "https://ray-project.github.io/kuberay-helm/")
+        mirror = shlex.quote(repository or CHART_REPOSITORY)
         fetch = f"helm pull {shlex.quote(chart)} --repo {mirror} --version {version} --destination {folder}"
     if digest:
         return [fetch, _written(folder, SUMS, f"{digest.removeprefix('sha256:')}  {file}")]

@@ -25,6 +25,11 @@ _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", re.AS
 _SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*", re.ASCII)
 STORES = ("s3", "gs")
 """Schemes of addresses that are storage."""
+CHART, CHART_FILE = "kuberay-operator", "kuberay-operator-{}.tgz"
+"""KubeRay's chart in its repository, and its archive of a version, as `helm pull` writes it."""
+CHART_REPOSITORY = "https://ray-project.github.io/kuberay-helm/"
+SUMS = "SHA256SUMS"
+"""The file beside an archive that has its digest."""
 CLAIM = "pvc"
 """The value of `storage` for a PersistentVolumeClaim of the stack's own."""
 MOUNTED = "/storage"

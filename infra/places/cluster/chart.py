@@ -21,14 +21,13 @@ from typing import Any
 import pulumi
 import yaml
 
+from infra.settings.rules import CHART, CHART_FILE, CHART_REPOSITORY, SUMS
 from training.contract.provenance import PROJECT
 from training.machine.retries import retry
 
 CACHE = PROJECT / ".state" / "charts"
 SECONDS = 30.0
 ATTEMPTS = 3
-NAME = "kuberay-operator"
-REPOSITORY = "https://ray-project.github.io/kuberay-helm/"
 DIGESTS = {"1.6.2": "660e709573ea49455fea0b34b40a38afc217b8354bcf0f17aab2a3249d3c1b5f"}
 """SHA-256 of the archives that KubeRay published, by version; the default version's has to be here. It is the one
 that others pin for the archive on KubeRay's release page. Of any other version the digest is the index's, over TLS."""
@@ -52,7 +51,7 @@ class Source:
     def pinned(self) -> tuple[str, str]:
         """Return the digest known before anything is fetched, and its origin; both empty if there is none."""
         if self.digest:
-            return self.digest, "SHA256SUMS"
+            return self.digest, SUMS
         return (DIGESTS[self.version], "this program") if self.version in DIGESTS else ("", "")
 
 
@@ -95,13 +94,13 @@ def find(source: Source, cache: Path = CACHE) -> Chart:
             raise ChartError(f"the chart {source.path} can't be read ({error})") from None
         _compare(content, source, *source.pinned())
         return _checked(Chart(path, source.version))
-    kept = cache / f"{NAME}-{source.version}.tgz"
+    kept = cache / CHART_FILE.format(source.version)
     if not _is_verified(kept, source):
         try:
             _keep(*_fetched(source), kept)
         except (OSError, ValueError, KeyError) as error:
             raise ChartError(
-                f"the chart {NAME} {source.version} could not be fetched from {REPOSITORY} ({error}).\n"
+                f"the chart {CHART} {source.version} could not be fetched from {CHART_REPOSITORY} ({error}).\n"
                 f"If that cannot be reached, put {kept.name} into a folder (docs/offline.md) and name it:\n"
                 "  pulumi config set offline FOLDER"
             ) from None
@@ -116,18 +115,18 @@ def _is_verified(kept: Path, source: Source) -> bool:
     except (OSError, ValueError):
         return False
     pinned, _ = source.pinned()
-    return bool(digest == (pinned or (record["repository"] == REPOSITORY and record["digest"])))
+    return bool(digest == (pinned or (record["repository"] == CHART_REPOSITORY and record["digest"])))
 
 
 def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
     """Return the archive, compared with its digest, and the record that verifies it at the next use."""
     entry = _entry(source)
-    content = _download(urllib.parse.urljoin(REPOSITORY, str(entry["urls"][0])))
+    content = _download(urllib.parse.urljoin(CHART_REPOSITORY, str(entry["urls"][0])))
     digest, says = source.pinned()
     if not digest:
-        digest, says = str(entry.get("digest") or "").removeprefix("sha256:"), f"the index of {REPOSITORY}"
+        digest, says = str(entry.get("digest") or "").removeprefix("sha256:"), f"the index of {CHART_REPOSITORY}"
     _compare(content, source, digest, says)
-    return content, {"repository": REPOSITORY, "digest": digest}
+    return content, {"repository": CHART_REPOSITORY, "digest": digest}
 
 
 def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
@@ -138,11 +137,11 @@ def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
     wrong = (
         f"its SHA-256 is {digest}, and {says} says {expected}" if expected else f"nothing says that {digest} is right"
     )
-    file = f"{NAME}-{source.version}.tgz"
+    file = CHART_FILE.format(source.version)
     raise ChartError(
         f"the chart {source.path or file} was refused: {wrong}.\n"
-        "If you have compared it with a source that you trust, say so in SHA256SUMS beside it (docs/offline.md):\n"
-        f"  echo '{digest}  {file}' >> {shlex.quote(str(Path(source.path or 'FOLDER/x').parent / 'SHA256SUMS'))}"
+        f"If you have compared it with a source that you trust, say so in {SUMS} beside it (docs/offline.md):\n"
+        f"  echo '{digest}  {file}' >> {shlex.quote(str(Path(source.path or 'FOLDER/x').parent / SUMS))}"
     )
 
 
@@ -178,8 +177,8 @@ def _archive_crds(path: Path) -> list[str]:
 
 def _entry(source: Source) -> dict[str, Any]:
     """Return the entry of the chart in the repository's index. Raises ValueError if the version is missing."""
-    index = yaml.safe_load(_download(urllib.parse.urljoin(REPOSITORY, "index.yaml")))
-    entries = [entry for entry in index["entries"][NAME] if str(entry["version"]).lstrip("v") == source.version]
+    index = yaml.safe_load(_download(urllib.parse.urljoin(CHART_REPOSITORY, "index.yaml")))
+    entries = [entry for entry in index["entries"][CHART] if str(entry["version"]).lstrip("v") == source.version]
     if not entries:
         raise ValueError(f"it has no version {source.version}")
     return dict(entries[0])

@@ -14,9 +14,10 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.places.cluster.api.kube import CONNECT_SECONDS, client
-from infra.places.cluster.chart import NAME, Source, crds_digest, find
+from infra.places.cluster.chart import Source, crds_digest, find
 from infra.programs import UserError
 from infra.provider import Provider, changed
+from infra.settings.rules import CHART
 
 LABEL = "app.kubernetes.io/managed-by"
 OWNER = "ray-worth-it"
@@ -56,7 +57,7 @@ class CrdsProvider(Provider):
 
 
 def _apply(props: dict[str, Any]) -> None:
-    path = None if props["chart"] == NAME else props["chart"]
+    path = None if props["chart"] == CHART else props["chart"]
     crds = find(Source(path, props["version"], props["chartDigest"])).crds()
     if crds_digest(crds) != props["digest"]:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")

@@ -29,12 +29,13 @@ from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_problems, why_namespace_stays
 from infra.settings.problem import Problem, set_line
+from infra.settings.rules import CHART
 from infra.settings.sections import ON
 from infra.settings.settings import Settings
 from training.contract.arms import counted
 from training.launch.ray import other_jobs
 
-OPERATOR_SELECTOR = "app.kubernetes.io/name=kuberay-operator"
+OPERATOR_SELECTOR = f"app.kubernetes.io/name={CHART}"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
 ENDPOINTS = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 _WATCH = "--watch-namespace="

@@ -100,7 +100,7 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        monkeypatch.setattr(chart, "REPOSITORY", f"http://127.0.0.1:{server.server_port}/")
+        monkeypatch.setattr(chart, "CHART_REPOSITORY", f"http://127.0.0.1:{server.server_port}/")
         Thread(target=lambda: server.serve_forever(0.01), daemon=True).start()
         yield served
         server.shutdown()
@@ -165,7 +165,7 @@ def test_an_index_or_an_archive_without_tls_is_not_asked_for(
     """Anybody on the way could change both; loopback has no way. Neither a redirect nor an index leads there."""
     elsewhere = "http://charts.example.com/index.yaml"
     with monkeypatch.context() as other:
-        other.setattr(chart, "REPOSITORY", "http://charts.example.com/")
+        other.setattr(chart, "CHART_REPOSITORY", "http://charts.example.com/")
         with pytest.raises(ChartError, match=elsewhere):
             find(repository.source(), tmp_path)
     repository.redirects["/index.yaml"] = elsewhere

@@ -8,7 +8,7 @@ import pytest
 
 from infra.places.minikube.place import MinikubePlace
 from infra.places.minikube.spec import wanted_cluster
-from infra.settings.offline import LISTS, MANIFEST, SUMS
+from infra.settings.offline import LISTS, MANIFEST
 from infra.settings.rules import BASE_IMAGE, Supplies
 from infra.settings.settings import Settings
 from infra.settings.table import read
@@ -131,7 +131,7 @@ def test_a_file_that_can_t_be_read_is_refused(tmp_path: Path, name: str) -> None
     assert name in refusal(tmp_path)
 
 
-@pytest.mark.parametrize("name", [*LISTS, SUMS, MANIFEST, ARCHIVE])
+@pytest.mark.parametrize("name", [*LISTS, MANIFEST, ARCHIVE])
 def test_a_name_without_a_file_is_refused(tmp_path: Path, name: str) -> None:
     """A link to nothing, or a folder: it does not count as absent."""
     (tmp_path / name).symlink_to(tmp_path / "nothing")

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.places.cluster.chart import NAME, REPOSITORY, crds_digest
+from infra.places.cluster.chart import crds_digest
 from infra.places.cluster.components.access import Access
 from infra.places.cluster.crds import Crds
 from infra.places.cluster.manifests import dashboard, network, operator, ray_cluster, script_files
@@ -20,6 +20,7 @@ from infra.places.cluster.manifests.operator import OperatorSettings
 from infra.places.cluster.manifests.project_modules import Modules
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
+from infra.settings.rules import CHART, CHART_REPOSITORY
 from training.contract.workload import Files
 
 
@@ -78,8 +79,8 @@ class Operator(pulumi.ComponentResource):
             f"{name}-crds",
             {
                 "digest": crds_digest(settings.chart.crds()),
-                "chart": settings.source.path or NAME,
-                "repository": REPOSITORY,
+                "chart": settings.source.path or CHART,
+                "repository": CHART_REPOSITORY,
                 "version": settings.source.version,
                 "chartDigest": settings.source.digest,
                 "kubeconfig": access.kubeconfig,

@@ -5,11 +5,12 @@ from typing import Any
 
 from infra.places.cluster.chart import Chart, Source
 from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
+from infra.settings.rules import CHART
 
 RELEASE = "ray-worth-it-operator"
 """Differs from KubeRay's usual name: the namespace may already have a release of that name."""
 DEPLOYMENT = "kuberay-operator"
-OPERATOR_LABELS = {"app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/instance": RELEASE}
+OPERATOR_LABELS = {"app.kubernetes.io/name": CHART, "app.kubernetes.io/instance": RELEASE}
 """Labels that tell the pod of this release from another's; Helm sets them."""
 SIZE = Size(0.1, "512Mi")
 ALWAYS_SET: Manifest = {"imagePullSecrets": [], "nodeSelector": {}, "tolerations": []}
