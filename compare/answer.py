@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from compare.fairness import Fairness
-from compare.intervals import MARGIN, Interval, estimate, ratio_interval
+from compare.intervals import MARGIN, ONCE, Interval, Rule, estimate, ratio_interval, rule_of
 from compare.measurement import Measurement, seconds_to_target
 from compare.run_numbers import Clock, clock_of
 from compare.schema import Answer, BreakEven, Claim, Estimate
@@ -126,28 +126,35 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
     Where only the result is known to be the same, by the time until it was reached; where less is known, by the whole
     clocks as they are, which decide nothing.
     """
-    subject, contests = measurement.subject, {}
+    subject, contests, rule = measurement.subject, {}, rule_of(measurement.context)
     for name in measurement.alternatives if subject else ():
         runs = [(repeat[name].result, repeat[subject or ""].result) for repeat in measurement.repeats]
-        of_other_work = Missing(f"the claim is `{claim}`: epochs are compared of the same work alone")
-        per_epoch: Estimate | Missing = of_other_work
-        meets: BreakEven | Missing = of_other_work
+        pairs = [(clock_of(above), clock_of(below)) for above, below in runs]
+        contest = contest_of(pairs, measurement.epochs_trained[0], measurement.requests[name].title, rule)
+        if claim != "same work":
+            of_other_work = Missing(f"the claim is `{claim}`: epochs are compared of the same work alone")
+            contest = replace(contest, per_epoch=of_other_work, meets=of_other_work)
         if claim == "same result":
             times = [[seconds_to_target(result, measurement.target) or 0.0 for result in pair] for pair in runs]
-            now: Estimate | Missing = estimate([above / below for above, below in times])
-        else:
-            pairs = [(clock_of(above), clock_of(below)) for above, below in runs]
-            now = _estimated(ratios_at(pairs, measurement.epochs_trained[0]), "no time was measured")
-            if claim == "same work":
-                per_epoch, meets = _estimated(ratios_per_epoch(pairs), ONE_EPOCH), break_even(pairs)
-            elif isinstance(now, Estimate):
-                now = replace(now, decision="", repeats_to_decide=None)
-        contests[name] = Contest(against=measurement.requests[name].title, now=now, per_epoch=per_epoch, meets=meets)
+            contest = replace(contest, now=estimate([above / below for above, below in times], rule=rule))
+        elif claim != "same work" and isinstance(contest.now, Estimate):
+            contest = replace(contest, now=replace(contest.now, decision="", repeats_to_decide=None))
+        contests[name] = contest
     return contests
 
 
-def _estimated(ratios: Sequence[float], otherwise: str) -> Estimate | Missing:
-    return estimate(ratios) if ratios else Missing(otherwise)
+def contest_of(pairs: Sequence[Pair], epochs: int, against: str, rule: Rule = ONCE) -> Contest:
+    """Return Ray's clocks against an alternative's: of each repeat the alternative's, then Ray's."""
+    return Contest(
+        against=against,
+        now=_estimated(ratios_at(pairs, epochs), "no time was measured", rule),
+        per_epoch=_estimated(ratios_per_epoch(pairs), ONE_EPOCH, rule),
+        meets=break_even(pairs, rule),
+    )
+
+
+def _estimated(ratios: Sequence[float], otherwise: str, rule: Rule) -> Estimate | Missing:
+    return estimate(ratios, rule=rule) if ratios else Missing(otherwise)
 
 
 def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
@@ -166,7 +173,7 @@ def ratios_per_epoch(pairs: Sequence[Pair]) -> list[float]:
     return ratios if len(ratios) == len(pairs) else []
 
 
-def break_even(pairs: Sequence[Pair]) -> BreakEven | Missing:
+def break_even(pairs: Sequence[Pair], rule: Rule = ONCE) -> BreakEven | Missing:
     """Return from which epoch on the second clock stays below the first."""
     if not ratios_per_epoch(pairs):
         return Missing(ONE_EPOCH)
@@ -174,7 +181,7 @@ def break_even(pairs: Sequence[Pair]) -> BreakEven | Missing:
     @cache  # the three are looked for at mostly the same numbers of epochs
     def at(epochs: int) -> tuple[list[float], Interval | None]:
         ratios = ratios_at(pairs, epochs)
-        return ratios, ratio_interval(ratios)
+        return ratios, ratio_interval(ratios, rule.confidence)
 
     def stays_from(end: Callable[[Interval], float]) -> int | None:
         def is_ahead(epochs: int) -> bool:

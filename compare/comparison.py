@@ -13,7 +13,7 @@ from compare import fairness, measures, quiet
 from compare.answer import NOT_SAID, answer, claim_of, compare_clocks, epochs_to_win
 from compare.curve import Curve, curve
 from compare.entries import Ratio
-from compare.intervals import difference, estimate, spread
+from compare.intervals import Rule, difference, estimate, rule_of, spread
 from compare.measurement import NO_REPEAT, Context, Measurement, Run, measure
 from compare.measures import numbers_of
 from compare.projection import project
@@ -78,7 +78,7 @@ def known(value: T | Missing) -> T | None:
 
 def find(runs: Sequence[Run], context: Context) -> Findings:
     """Return all that is compared. After a failed check there is no ratio: unlike things can't be compared."""
-    measurement = measure(runs, context)
+    measurement, rule = measure(runs, context), rule_of(context)
     others = quiet.observe(measurement)
     fair = fairness.verify(measurement, others.check)
     claim, lacks = claim_of(measurement, fair)
@@ -89,7 +89,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         ratios = {each.name: Summary[Estimate](nothing) for each in catalogue}
         contests, others = {}, replace(others, idle_ray_cpus=Summary(nothing))
     else:
-        ratios = {each.name: _ratio(each, numbers.ratios[each.name], claim) for each in catalogue}
+        ratios = {each.name: _ratio(each, numbers.ratios[each.name], claim, rule) for each in catalogue}
         contests = compare_clocks(measurement, claim)
     epochs = Missing(why_nothing) if why_nothing else epochs_to_win(list(contests.values()))
     words = "Not comparable" if fair.failed else answer(list(contests.values()), claim)
@@ -113,9 +113,10 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     )
 
 
-def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None) -> Summary[Estimate]:
+def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None, rule: Rule) -> Summary[Estimate]:
     """Over the repeats that have it; nothing where the claim does not allow it."""
-    summary = _over_repeats(values, difference if each.kind == "difference" else partial(estimate, words=each.words))
+    quotient = partial(estimate, words=each.words, rule=rule)
+    summary = _over_repeats(values, partial(difference, rule=rule) if each.kind == "difference" else quotient)
     if isinstance(summary.value, Missing) or claim in each.claims:
         return summary
     return Summary(Missing(NOT_SAID.get(claim, "the claim does not allow it")))

@@ -93,6 +93,11 @@ class Context:
     recipe: Recipe
     target: str
     repeats: int
+    """How many there are to be; with `repeats auto` until now."""
+    is_auto: bool = False
+    """Whether it is `repeats auto`: then the results say when it ends."""
+    key: str = ""
+    """Identifies what is measured: the hash that all its runs share."""
     arms: tuple[str, ...]
     """The arms of the measurement, by name."""
     curve: tuple[int, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
+from compare import lasting
 from compare.fairness import OF_CPUS
 from compare.intervals import spread
 from compare.measurement import Measurement, Repeat, Run
@@ -46,6 +47,7 @@ def qualifiers(
         "metric": _metric(measurement, ratios.get("metricGap")),
         "throttling": _throttling(runs),
         **quiet.remarks,
+        "lasting": lasting.remark(measurement),
         "idleRay": _idle_ray(quiet.idle_ray_cpus.value),
         "rayCluster": _cluster_start(measurement),
         "rayInOthers": _ray_in_others(measurement),

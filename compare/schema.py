@@ -21,6 +21,9 @@ Answer = Literal["Worth it", "Worth it from", "Not worth it here", "Not decided"
 Claim = Literal["same work", "same result", "same script", "it finished"]
 """How much may be said of the arms, from what was observed of them: A to D of the docs."""
 
+Ending = Literal["decided", "nothing to decide", "most repeats", "goes on"]
+"""Why a measurement ends whose repeats are as many as it takes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:

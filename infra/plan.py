@@ -10,17 +10,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from compare.measurement import Reserved
 from infra.settings.settings import Settings
 from training.contract import provenance, workload
-from training.contract.arms import ARMS, RAY
+from training.contract.arms import ARMS, RAY, in_turn
 from training.contract.recipe import Recipe, canonical
 from training.contract.workload import Installed
 from training.launch import environment
 
-T = TypeVar("T")
 _DIGITS = 12
 """The digits of a measurement's hash in the name of its folder in storage."""
 
@@ -96,17 +95,6 @@ def storage_of(settings: Settings, plan: RunPlan) -> str:
 def folder_of(storage: str, stack: str, plan: RunPlan) -> str:
     """Return the folder of a stack's measurement, in storage at that address."""
     return f"{storage}/{stack}/{plan.measurement[:_DIGITS]}"
-
-
-def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
-    """The arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last once.
-
-    And where their number is even, each follows each other one once: machines drift, and warm up. The rows of a
-    Williams square: E. J. Williams, Australian Journal of Scientific Research 2 (1949), 149.
-    """
-    count = len(arms)
-    zigzag = [(step + 1) // 2 * (1 if step % 2 else -1) for step in range(count)]
-    return [arms[(repeat - 1 + offset) % count] for offset in zigzag]
 
 
 def _draft(settings: Settings, arm: str, workers: int, repeat: int) -> RunPlan:
