@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from infra.settings.draft import Draft
+from infra.settings.draft import Draft, short
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import PodTemplate, is_label_key, is_label_value, is_subdomain
 
@@ -37,7 +37,6 @@ _OF_THE_NODE = (
 _SIDECARS = ("sidecar.istio.io/", "linkerd.io/")
 """Beginnings of names by which a mesh adds a container, which does not end with a Job."""
 _LONGEST_ANNOTATIONS = 256 * 2**10
-_LONGEST_SHOWN = 160
 _SCHEDULER = re.compile(r"[\w.-]{1,253}", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -81,7 +80,7 @@ def problems(draft: Draft) -> Iterator[Problem]:
     template, faults = read(draft)
     for allowed, why in dict.fromkeys((fault.allowed, fault.why) for fault in faults):
         fields = [
-            _shown(fault.where) for fault in faults if fault.where and (fault.allowed, fault.why) == (allowed, why)
+            short(fault.where) for fault in faults if fault.where and (fault.allowed, fault.why) == (allowed, why)
         ]
         what = f"{draft.shown('podTemplate')}{': ' if fields else ''}{', '.join(fields)}"
         yield Problem(what, allowed, ("pulumi config rm podTemplate",), why=why)
@@ -114,7 +113,7 @@ def read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
 def _loaded(path: Path) -> dict[str, Any]:
     """Return the file's map without fields that are null, which Kubernetes takes for absent. Raises ValueError."""
     if not path.is_file():
-        raise ValueError(f"there is no file {_shown(str(path))}")
+        raise ValueError(f"there is no file {short(str(path))}")
     content = _without_nulls(yaml.load(path.read_text(encoding="utf-8"), _Loader))  # noqa: S506 (made from the safe one)
     if not isinstance(content, dict):
         raise ValueError("it holds no map")
@@ -143,16 +142,10 @@ def _not_encodable(where: str, value: Any) -> Iterator[Fault]:
 def _reason(error: Exception, path: Path) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        return f"{_shown(error.problem or 'it is no YAML')}{line}"
+        return f"{short(error.problem or 'it is no YAML')}{line}"
     if isinstance(error, OSError | UnicodeDecodeError | RecursionError | yaml.YAMLError):
-        return f"{_shown(str(path))} can't be read: {type(error).__name__}"
+        return f"{short(str(path))} can't be read: {type(error).__name__}"
     return str(error)
-
-
-def _shown(text: str) -> str:
-    """Return a text of the file on one line of limited length."""
-    line = text if text.isprintable() else ascii(text)
-    return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}…"
 
 
 def _faults(content: Mapping[str, Any]) -> Iterator[Fault]:

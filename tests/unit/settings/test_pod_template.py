@@ -13,6 +13,7 @@ from infra.places.cluster.manifests.jobs import job
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.places.cluster.manifests.ray_cluster import spec as ray_cluster
 from infra.plan import RunPlan
+from infra.settings.draft import short
 from policy.pod_security import violations
 from tests.golden import Wording
 from tests.unit.settings_machine import ROOT, Refusal, only_problem, plan_runs, problems, settings
@@ -147,6 +148,15 @@ def test_a_field_that_is_not_the_user_s_is_refused_by_its_path(file: Path, path:
 
     assert f"{file}: {path}" in refused
     assert "podTemplate" == refused.key
+
+
+def test_a_name_in_the_file_is_shown_as_any_value_is(file: Path) -> None:
+    """On one line of limited length, with how long it is."""
+    name = "a\n" * 5000
+    refused = refusal(file, yaml.safe_dump({name: "b"}))
+
+    assert f"{file}: {short(name)}\n" in refused
+    assert "(10000 characters)" in refused
 
 
 def test_fields_that_are_refused_for_one_reason_are_one_problem(file: Path, wording: Wording) -> None:
