@@ -13,6 +13,12 @@ from tools import second_run
 ROOT = Path(__file__).resolve().parents[3]
 CASE = '<testcase classname="tests.unit.test_a" name="{}">{}</testcase>'
 
+FAILS_ITSELF = """
+def pytest_testnodedown(node, error):
+    if error:
+        raise OSError("cannot send")  # as xdist does where it hands a test to a process that has just died
+"""
+
 
 def report(path: Path, **outcomes: str) -> Path:
     """A JUnit file with these tests, each by how it ended: "" is passed."""
@@ -52,13 +58,16 @@ def test_a_run_that_ended_early_forgives_nothing(collected: str | None, early: b
     assert early == bool(second_run.problems(first, report(tmp_path / "second.xml", b="", c="")))
 
 
-def test_processes_that_die_too_often_end_a_run_early(tmp_path: Path) -> None:
-    """For real: pytest-xdist gives up, its report holds what ran so far, and the second run passes."""
+@pytest.mark.parametrize("gives_up", [False, True], ids=["it ends", "it fails itself"])
+def test_processes_that_die_too_often_end_a_run_early(gives_up: bool, tmp_path: Path) -> None:
+    """For real: pytest-xdist hands out no more tests, and the second run passes; or it fails itself, before it knows of
+    a failure, and there is nothing to run again. Its report holds what ran so far."""
     tests = tmp_path / "tests/docs"
     tests.mkdir(parents=True)
     for name in ("conftest.py", "golden.py"):
         (tests.parent / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
     (tmp_path / "pytest.ini").touch()
+    (tmp_path / "conftest.py").write_text(FAILS_ITSELF if gives_up else "")
     (tests / "test_a.py").write_text(
         "import os, pathlib, pytest\n"
         "@pytest.mark.parametrize('number', range(20))\n"
@@ -71,7 +80,10 @@ def test_processes_that_die_too_often_end_a_run_early(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "pytest", "--import-mode=importlib", f"--junitxml={to}", *flags, "tests"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode
 
-    assert run(first, "-n", "2", "--max-worker-restart=1") in (1, 3)  # 3: it gave up while handing out a test
-    assert 0 == run(second, "--last-failed", "--last-failed-no-failures=none")
+    ended = run(first, "-n", "2", "--max-worker-restart=1")
+    again = run(second, "--last-failed", "--last-failed-no-failures=none")
+
+    # A busy machine may make xdist fail itself anyway. .ci/run takes 5, no test, for a failure.
+    assert (ended, again) in ([(3, 5)] if gives_up else [(1, 0), (3, 0), (3, 5)])
     assert "20" == first.with_suffix(second_run.COLLECTED).read_text()
-    assert ["only "] == [line[:5] for line in second_run.problems(first, second)]
+    assert "only " in [line[:5] for line in second_run.problems(first, second)]
