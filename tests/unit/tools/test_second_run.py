@@ -58,6 +58,15 @@ def test_a_run_that_ended_early_forgives_nothing(collected: str | None, early: b
     assert early == bool(second_run.problems(first, report(tmp_path / "second.xml", b="", c="")))
 
 
+def test_a_test_that_has_no_result_did_not_run(tmp_path: Path) -> None:
+    """pytest writes it down without its name where it fails itself meanwhile."""
+    first = report(tmp_path / "first.xml", a="", b="failure")
+    first.write_text(first.read_text(encoding="utf-8").replace("</testsuite>", '<testcase time="0.000"/></testsuite>'))
+    first.with_suffix(second_run.COLLECTED).write_text("3")
+
+    assert ["only 2 of 3"] == [line[:11] for line in second_run.problems(first, report(tmp_path / "second.xml", b=""))]
+
+
 @pytest.mark.parametrize("gives_up", [False, True], ids=["it ends", "it fails itself"])
 def test_processes_that_die_too_often_end_a_run_early(gives_up: bool, tmp_path: Path) -> None:
     """For real: pytest-xdist hands out no more tests, and the second run passes; or it fails itself, before it knows of
