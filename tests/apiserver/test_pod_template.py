@@ -77,7 +77,7 @@ def test_a_value_is_refused_if_the_server_refuses_it(spec: dict[str, Any], api: 
 
 def test_a_term_that_matches_no_node_is_refused_though_the_server_accepts_it(api: Any, tmp_path: Path) -> None:
     """Its pods would wait for ever."""
-    spec = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}}
+    spec: dict[str, Any] = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}}
     file = tmp_path / "pods.yaml"
     file.write_text(json.dumps({"spec": spec}), encoding="utf-8")
 

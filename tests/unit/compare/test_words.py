@@ -74,4 +74,5 @@ def test_a_list_reads_as_a_sentence_does() -> None:
     """The last of it follows an `and`."""
     letters = ["a", "b", "c"]
 
-    assert ["", "a", "a and b", "a, b and c"] == [enumerated(letters[:count]) for count in range(4)]
+    assert ["", "a", "a and b"] == [enumerated(letters[:count]) for count in range(3)]
+    assert ["a,", "b", "and", "c"] == enumerated(letters).split()

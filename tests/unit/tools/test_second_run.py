@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +65,9 @@ def test_a_test_that_has_no_result_did_not_run(tmp_path: Path) -> None:
     first.write_text(first.read_text(encoding="utf-8").replace("</testsuite>", '<testcase time="0.000"/></testsuite>'))
     first.with_suffix(second_run.COLLECTED).write_text("3")
 
-    assert ["only 2 of 3"] == [line[:11] for line in second_run.problems(first, report(tmp_path / "second.xml", b=""))]
+    (early,) = second_run.problems(first, report(tmp_path / "second.xml", b=""))
+
+    assert ["2", "3"] == re.findall(r"\d", early)
 
 
 @pytest.mark.parametrize("gives_up", [False, True], ids=["it ends", "it fails itself"])
