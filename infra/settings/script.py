@@ -294,7 +294,7 @@ def fits_pods(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that the script and its files fit into one Kubernetes object."""
     script = _recognised(draft)
     folder = resolve.path_of(draft.recipe.script_folder) if draft.recipe.script_folder else None
-    if script is None or (folder and not is_readable_folder(folder)):
+    if script is None or any(folder_is_small(draft)):
         return
     try:
         package.of_script(script, folder)

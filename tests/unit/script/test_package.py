@@ -2,9 +2,12 @@
 
 import io
 import os
+import re
 import subprocess
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -12,6 +15,8 @@ from tests.golden import Wording
 from training.workloads.script import package, source
 from training.workloads.script.recognise import recognise
 from training.workloads.script.source import SourceError
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -123,6 +128,42 @@ def test_a_folder_over_the_limit_is_refused(wording: Wording, folder: Path, monk
     with pytest.raises(SourceError, match=r"1 MiB.* 4 .*parts/weights\.bin.*1 MiB") as refused:  # not prose: a pattern
         package.of_folder(folder)
     wording("script", str(refused.value))
+
+
+@pytest.fixture
+def of_nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of a user who may not read everything: whoever runs the tests, or else nobody."""
+    with TemporaryDirectory() as path:
+        folder, is_root = Path(path), os.geteuid() == 0
+        (folder / "data").mkdir()
+        (folder / "data" / "rows.txt").touch()
+        (folder / "train.py").touch()
+        monkeypatch.setenv("HOME", path)
+        if is_root:
+            for each in (folder, *folder.rglob("*")):
+                os.chown(each, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        try:
+            yield folder
+        finally:
+            if is_root:
+                os.seteuid(0)
+            (folder / "data").chmod(0o700)
+
+
+@pytest.mark.parametrize("in_git", [False, True])
+@pytest.mark.parametrize("name", ["train.py", "data"])
+def test_what_can_t_be_read_is_refused(name: str, in_git: bool, of_nobody: Path) -> None:
+    """Also a folder, which git and Python leave out without an error; not one that git ignores."""
+    if in_git:
+        subprocess.run(["git", "init", "--quiet", str(of_nobody)], check=True)
+    (of_nobody / name).chmod(0)
+
+    with pytest.raises(SourceError, match=re.escape(f"{of_nobody / name} ")):
+        source.files_of(of_nobody)
+    if in_git:
+        (of_nobody / ".gitignore").write_text(f"{name}\n")
+        assert [of_nobody / ".gitignore"] == [path for path in source.files_of(of_nobody) if path.name[0] == "."]
 
 
 def test_a_script_is_packed_with_what_it_imports_and_its_folder(folder: Path) -> None:

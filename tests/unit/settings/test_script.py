@@ -5,6 +5,7 @@ import secrets
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,27 @@ def test_a_script_that_can_t_be_read_is_a_problem(script: Path, monkeypatch: pyt
     (problem,) = problems(**keys(script))
 
     assert problem.what.startswith("script = ")
+
+
+@pytest.mark.parametrize("target", ["local", "minikube"])
+def test_a_file_beside_it_that_can_t_be_read_is_one_problem(
+    script: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """At preview: its hash, or its package, would be a traceback in the update."""
+    file = script.with_name("rows.txt")
+    file.touch()
+    opened = Path.open
+
+    def refuse(path: Path, *how: Any, **more: Any) -> Any:
+        if path == file:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *how, **more)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    (problem,) = problems(**keys(script, target=target, scriptFolder=str(script.parent)))
+
+    assert problem.what.startswith("scriptFolder")
+    assert f"{file} " in problem.why
 
 
 def test_a_workload_without_a_script_says_how_one_is_named() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from training.workloads.script.recognise import Script
 MOST_BYTES = 256 * 2**20
 """Largest folder of a script: a larger one has data in it."""
 LEFT_OUT = ("__pycache__", "node_modules")
+_UNREADABLE = re.compile(rb"could not open directory '(.*?)/?': Permission denied")
 
 
 class SourceError(ValueError):
@@ -41,7 +43,7 @@ def hash_of(files: Iterable[tuple[str, Path]]) -> str:
 def files_of(folder: Path) -> list[Path]:
     """The files of a folder that git does not ignore; outside a repository those that are not hidden.
 
-    Raises SourceError where they are more than `MOST_BYTES` together.
+    Raises SourceError where they are more than `MOST_BYTES` together, or one can't be read.
     """
     files = [path for path in listed(folder) if path.is_file()]
     size = sum(path.stat().st_size for path in files)
@@ -56,29 +58,50 @@ def files_of(folder: Path) -> list[Path]:
 
 def listed(folder: Path) -> list[Path]:
     """Return the files of a folder that git does not ignore, and links to folders; without a repository, those not
-    hidden."""
+    hidden. Raises SourceError for a file or folder among them that can't be read: the training would lack it."""
     by_git = _by_git(folder)
-    return sorted(set(_visible(folder) if by_git is None else by_git))
+    paths = sorted(set(_visible(folder) if by_git is None else by_git))
+    for path in paths:
+        try:
+            if path.is_file():
+                path.open("rb").close()
+        except PermissionError:
+            raise _unreadable(path) from None
+    return paths
 
 
 def _by_git(folder: Path) -> list[Path] | None:
-    """Return the files that are tracked or not ignored; None if there is no git or no repository."""
+    """Return the files that are tracked or not ignored; None if there is no git or no repository. Raises SourceError
+    for a folder that git leaves out with a warning."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        listing = subprocess.run(command, capture_output=True, check=False, timeout=60)
+        listing = subprocess.run(
+            command, capture_output=True, check=False, timeout=60, env=os.environ | {"LC_ALL": "C"}
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     if listing.returncode:
         return None
+    if left_out := _UNREADABLE.search(listing.stderr):
+        raise _unreadable(folder / os.fsdecode(left_out[1]))
     return [folder / os.fsdecode(name) for name in listing.stdout.split(b"\0") if name]
 
 
 def _visible(folder: Path) -> Iterator[Path]:
-    for top, folders, names in os.walk(folder):
+    for top, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not _is_left_out(Path(top, name))]
         yield from (path for name in folders if (path := Path(top, name)).is_symlink())
         yield from (Path(top, name) for name in names if not name.startswith("."))
 
 
+def _refuse(error: OSError) -> None:
+    if isinstance(error, PermissionError):
+        raise _unreadable(Path(error.filename)) from None
+
+
+def _unreadable(path: Path) -> SourceError:
+    return SourceError(f"{path} can't be read: let this user read it, or move it out of the folder")
+
+
 def _is_left_out(folder: Path) -> bool:
-    return folder.name.startswith(".") or folder.name in LEFT_OUT or (folder / "pyvenv.cfg").is_file()
+    return folder.name.startswith(".") or folder.name in LEFT_OUT or os.path.isfile(folder / "pyvenv.cfg")  # noqa: PTH113 (Path's raises for a folder without permission)
