@@ -19,7 +19,7 @@ from functools import cache
 from compare.fairness import Fairness
 from compare.intervals import MARGIN, ONCE, Interval, Rule, estimate, ratio_interval, rule_of
 from compare.measurement import Measurement, seconds_to_target
-from compare.run_numbers import Clock, clock_of
+from compare.run_numbers import ONE_EPOCH, Clock, clock_of
 from compare.schema import Answer, BreakEven, Claim, Estimate
 from compare.value import Check, Missing
 from compare.words import sides
@@ -27,7 +27,6 @@ from compare.words import sides
 MOST_EPOCHS = 10_000
 """What the setting `epochs` allows: a break-even beyond it is none."""
 
-ONE_EPOCH = "what follows the steps of an epoch was not seen often enough: train at least two whole epochs"
 NOT_SAID: dict[Claim | None, str] = {
     "same work": "the arms did the same work, so the speedup says it",
     "same result": "the claim is `same result`: the time to that is compared",

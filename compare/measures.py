@@ -95,6 +95,12 @@ CLOCKS = (
         meaning="start of the process or container to the result, without our own probes",
     ),
     Measure(
+        name="wallSecondsPerEpoch", title="An epoch more, end to end", unit="s", better="lower",
+        otherwise=run_numbers.ONE_EPOCH, of=lambda run, _: run_numbers.clock_of(run.result).per_epoch,
+        meaning="what an epoch more adds to wallSeconds: its steps, validation, reports and checkpoints; the rest is "
+        "paid once",
+    ),
+    Measure(
         name="rayClusterStartSeconds", title="Start of Ray's cluster, once", unit="s", digits=0, better="lower",
         otherwise=NO_CLUSTER,
         of=lambda run, _: run.result.ray_head.cluster_start_seconds if run.result.ray_head else None,

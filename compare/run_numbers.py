@@ -15,6 +15,7 @@ from training.contract.result import MACHINE, TRAINING_WAIT, StepSeconds, Traini
 
 HOUR = 3600.0
 NOT_SAID = "its result does not say it"
+ONE_EPOCH = "what follows the steps of an epoch was not seen often enough: train at least two whole epochs"
 Number = Callable[[Run, Measurement], float | None]
 """Reads a number of a run."""
 

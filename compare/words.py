@@ -95,9 +95,14 @@ def shown_seconds(seconds: float | None) -> str:
     """`8.3 s`, `5.2 min` or `3.1 h`."""
     if seconds is None:
         return "an unknown time"
-    units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
-    unit, name = next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
+    unit, name = time_unit(seconds)
     return f"{seconds / unit:.1f} {name}"
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """Return the unit that so many seconds are shown in: its seconds, and `s`, `min` or `h`."""
+    units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
+    return next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
 
 
 def enumerated(texts: Sequence[str]) -> str:

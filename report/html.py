@@ -20,7 +20,7 @@ from report import curve, ratios, words
 from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
-from report.pictures import clock, pictures
+from report.pictures import first, pictures
 from report.plots import ShownRun
 from report.stored import SWEEP_PREFIX, newest_start
 from training.contract.arms import ARMS
@@ -60,7 +60,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             measured_at=_date(comparison),
             sentence=in_short(comparison).sentence,
             machine=machine_in_short(comparison),
-            clock=clock(comparison) if comparison.arms else None,
+            first=first(comparison),
             deciding=[_deciding_row(comparison, name) for name in deciding(comparison)],
             trained=named(comparison.workload).words(comparison.recipe),
             arms=_ray_first(comparison),
@@ -74,7 +74,6 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             ratios=ratios.rows(comparison),
             footnotes=ratios.footnotes(comparison),
             details=words.details(comparison),
-            break_even=_break_even_rows(comparison),
             doubt=words.doubt(comparison),
             projected=words.projected,
             curve=curve.rows(comparison),
@@ -160,14 +159,6 @@ def _measure_row(comparison: Comparison, each: Measure) -> dict[str, Any]:
     values = {name: comparison.arms[name].measures.get(each.name) for name in comparison.shown_arms()}
     cells = {name: figure(value, each) if value else None for name, value in values.items()}
     return {"title": each.title, "unit": each.unit, "cells": cells}
-
-
-def _break_even_rows(comparison: Comparison) -> list[str]:
-    """Return from which epoch on Ray is ahead of each arm that it is compared with, in words."""
-    return [
-        f"{comparison.arms[name].title}: {words.break_even_against(meets, comparison.repeats)}"
-        for name, meets in comparison.break_even.items()
-    ]
 
 
 def _provenance(comparison: Comparison) -> list[tuple[str, str]]:

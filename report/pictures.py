@@ -11,7 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from compare.schema import ArmSummary, Comparison, Estimate
-from report import plots, step_parts
+from report import clock_plots, plots, step_parts
+from report.clocks import clocks, parts, reading
 from report.plots import ShownRun
 from training.workloads.cnn.detail import CnnDetail
 
@@ -41,12 +42,14 @@ class Panel:
     title: str
     svg: Markup | None
     problem: str = ""
+    note: str = ""
+    """What to see in it."""
 
 
-def drawn(title: str, draw: Callable[[], str]) -> Panel:
+def drawn(title: str, draw: Callable[[], str], note: str = "") -> Panel:
     """The picture that `draw` gives as SVG; where it fails, what it said."""
     try:
-        return Panel(title, Markup(draw()))  # noqa: S704 - drawn here, with what is shown escaped
+        return Panel(title, Markup(draw()), note=note)  # noqa: S704 - drawn here, with what is shown escaped
     except Exception as error:  # noqa: BLE001 - whatever a drawing fails of, the result is worth more than it
         return Panel(title, None, f"{type(error).__name__}: {error}")
 
@@ -71,31 +74,25 @@ def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list
     return sections
 
 
-def clock(comparison: Comparison) -> Panel:
-    """The whole clock of every arm."""
-    arms = {name: comparison.arms[name] for name in comparison.shown_arms()}
-    titles = {name: arm.title for name, arm in arms.items()}
-    return drawn(
-        "Start to result, by arm",
-        lambda: plots.whole_clock({name: clock_parts(arm) for name, arm in arms.items()}, titles),
-    )
-
-
-def clock_parts(arm: ArmSummary) -> dict[str, float]:
-    """Median seconds of a run by part; what no clock covers is `other`, so that the bar is as long as the run."""
-    startup, warmup, train, evaluation, whole = (
-        arm.median(f"{name}Seconds") or 0.0 for name in ("startup", "warmup", "train", "evaluation", "wall")
-    )
-    parts = {"start-up": startup, "training": warmup + train, "evaluation": evaluation}
-    return parts | {"other": max(0.0, whole - sum(parts.values()))}
+def first(comparison: Comparison) -> list[Panel]:
+    """The pictures that answer: the clocks over epochs, where those are known, and where the time went."""
+    if not comparison.arms:
+        return []
+    panels = []
+    if shown := clocks(comparison):
+        note = reading(comparison, shown)
+        panels.append(drawn("End to end over epochs", lambda: clock_plots.over_epochs(shown), note))
+    titles = {name: arm.title for name, arm in comparison.arms.items()}
+    bars = drawn("Where the time went", lambda: clock_plots.by_part(parts(comparison), titles))
+    return [*panels, bars]
 
 
 def _of_time(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:
     panels = []
     if any(arm.startup_phases for arm in comparison.arms.values()):
         panels.append(drawn("Start-up by part", lambda: plots.phases(_startup_parts(comparison))))
-    if parts := step_parts.by_arm(comparison):
-        panels.append(drawn("Where a step's time goes", lambda: plots.step_parts(parts)))
+    if of_steps := step_parts.by_arm(comparison):
+        panels.append(drawn("Where a step's time goes", lambda: plots.step_parts(of_steps)))
     if any(run.result.steps.trace for run in runs):
         panels.append(drawn("Step times", lambda: plots.step_times(runs)))
     return panels

@@ -7,7 +7,6 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from compare.schema import Estimate, Projection
@@ -27,14 +26,6 @@ LONGEST_NAME = 24
 LONGEST_TITLE = 22
 """Characters of a line of a bar's name."""
 
-FILLINGS: dict[str, dict[str, Any]] = {
-    "start-up": {"facecolor": "none", "hatch": "//////"},
-    "training": {},
-    "evaluation": {"alpha": 0.5},
-    "other": {"facecolor": "none"},
-}
-"""The parts of a whole clock, in the order in which they are drawn, and how each fills its bar."""
-
 _WORKER_LINES: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot")
 
 
@@ -45,35 +36,6 @@ class ShownRun:
     name: str
     repeat: int
     result: TrainingResult
-
-
-def whole_clock(parts: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
-    """Median seconds of each arm from start to result: its colour says the arm, the filling the part.
-
-    Args:
-        parts: By arm, the seconds of the parts in `FILLINGS`, which are drawn one after another.
-        titles: What each arm is, in words.
-    """
-    longest = max(sum(of_arm.values()) for of_arm in parts.values())
-    height = 1.0 + 0.62 * len(parts)
-    with drawing("time", "Start to result, by arm", ("seconds, median run", ""), height=height) as picture:
-        axes = picture.axes
-        for row, (arm, of_arm) in enumerate(parts.items()):
-            ended = 0.0
-            for part, filling in FILLINGS.items():
-                colours = {"facecolor": ARM_COLOURS[arm], "edgecolor": ARM_COLOURS[arm]}
-                axes.barh(row, of_arm[part], left=ended, height=0.62, linewidth=0.8, **colours | filling)
-                ended += of_arm[part]
-            label = f"{ended:,.1f} s\nstart-up {of_arm['start-up']:,.1f}"
-            axes.text(ended + 0.02 * longest, row, label, va="center", fontsize=8.5, linespacing=1.45)
-        axes.set_xlim(0, 1.42 * longest or 1.0)
-        names = [f"{arm}\n{textwrap.fill(titles[arm], LONGEST_TITLE)}" for arm in parts]
-        axes.set_yticks(range(len(parts)), names, fontsize=8)
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-        samples = [Patch(**{"facecolor": MUTED, "edgecolor": MUTED} | filling) for filling in FILLINGS.values()]
-        picture.figure.legend(samples, list(FILLINGS), loc="outside lower center", ncols=len(samples))
-    return picture.markup
 
 
 def phases(parts: Mapping[str, Mapping[str, float]]) -> str:

@@ -24,6 +24,8 @@ ARM_LINES = dict(zip(_ARMS, cycle(_LINES), strict=False))
 ARM_MARKERS = dict(zip(_ARMS, cycle("oDs^vP"), strict=False))
 SERIES = tuple(f"#03{number:02x}00" for number in range(1, 7))
 """Colours of links and of a sweep's lines; none is an arm's."""
+PARTS = tuple(f"#04{number:02x}00" for number in range(1, 6))
+"""Colours of the parts of a whole clock."""
 
 _VARIABLES = {
     INK: "--ink",
@@ -32,6 +34,7 @@ _VARIABLES = {
     HEAT: "--heat",
     **{colour: f"--arm-{(number - 1) % 6 + 1}" for number, colour in enumerate(ARM_COLOURS.values(), start=1)},
     **{colour: f"--series-{number}" for number, colour in enumerate(SERIES, start=1)},
+    **{colour: f"--part-{number}" for number, colour in enumerate(PARTS, start=1)},
 }
 _STYLE: dict[str, Any] = {
     "axes.edgecolor": MUTED,
@@ -117,7 +120,7 @@ def _inline_tag(tag: str, name: str) -> str:
     tag = re.sub(r'\s*xmlns(:xlink)?="[^"]*"', "", tag).replace("xlink:href", "href")
     tag = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', tag)
     tag = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", tag)
-    tag = re.sub(r"#0[123][0-9a-f]{2}00\b", lambda match: f"var({_VARIABLES[match[0]]})", tag)
+    tag = re.sub(r"#0[1234][0-9a-f]{2}00\b", lambda match: f"var({_VARIABLES[match[0]]})", tag)
     return re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", tag)
 
 

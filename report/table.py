@@ -1,7 +1,7 @@
 """A comparison as aligned text, 80 columns wide: answer, arms, ratios with their interval, verdict, reasons. Pure."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from compare import measures
 from compare.comparison import OF_CURVE
@@ -9,17 +9,26 @@ from compare.curve import NOT_ASKED
 from compare.entries import Measure
 from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
-from report import curve, ratios, step_parts, words
+from report import clocks, curve, ratios, step_parts, words
 from report.figures import MISSING, figure, is_shown
 from training.contract.arms import ARMS, counted
 from training.contract.workload import named
 
 WIDTH = 80
+SHADES = dict(zip(clocks.PARTS, "▒█░▓·", strict=True))
+"""How a bar shows the parts of a whole clock."""
 
 
 def render(comparison: Comparison) -> str:
     """The whole text, without a last newline."""
-    parts = [wrap(comparison.answer), _arms(comparison), _ratios(comparison), wrap(comparison.verdict)]
+    parts = [
+        wrap(comparison.answer),
+        _heading(comparison),
+        _clocks(comparison),
+        _arms(comparison),
+        _ratios(comparison),
+        wrap(comparison.verdict),
+    ]
     parts += [
         _details(comparison),
         _step_parts(comparison),
@@ -31,6 +40,31 @@ def render(comparison: Comparison) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def _clocks(comparison: Comparison) -> str:
+    """The report's first pictures as text: the lines as numbers, and a bar an arm of where the measured time went."""
+    if not comparison.arms:
+        return ""
+    shown, of_arms = clocks.clocks(comparison), clocks.parts(comparison)
+    rows = clocks.rows(comparison, shown)
+    left = aligned(rows).splitlines()
+    width = WIDTH - 2 - max(map(len, left))
+    longest = max(sum(of_arm.values()) for of_arm in of_arms.values())
+    bars = [_bar(of_arm, width / longest if longest else 0.0) for of_arm in of_arms.values()]
+    named = "  ".join(f"{shade} {part}" for part, shade in SHADES.items() if any(shade in bar for bar in bars))
+    lines = [f"{text.ljust(len(left[0]))}  {bar}".rstrip() for text, bar in zip(left, ["", *bars], strict=True)]
+    sentence = clocks.break_even_words(comparison) if shown else ""
+    return "\n".join([*lines, f"Where the time went: {named}", *([wrap(sentence)] if sentence else [])])
+
+
+def _bar(seconds: Mapping[str, float], scale: float) -> str:
+    """Each part as many characters as it takes, so that the whole is right to half a character."""
+    bar, ended = "", 0.0
+    for part, shade in SHADES.items():
+        ended += seconds[part]
+        bar += shade * (round(ended * scale) - len(bar))
+    return bar
+
+
 def _arms(comparison: Comparison) -> str:
     every = measures.measures_of(comparison.workload, comparison.unit)
     columns = [each for each in every if each.column and is_shown(comparison, each)]
@@ -38,7 +72,7 @@ def _arms(comparison: Comparison) -> str:
     rows = [["arm", *(each.column for each in columns)]]
     rows += [[name, *(_cell(summary, each) for each in columns)] for name, summary in shown]
     lines = [_line(each, shown) for each in every if each.least is not None and is_shown(comparison, each)]
-    return "\n".join([_heading(comparison), "", aligned(rows), *lines])
+    return "\n".join([aligned(rows), *lines])
 
 
 def _line(each: Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:

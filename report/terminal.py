@@ -6,8 +6,8 @@ from typing import TextIO
 from training.contract.printable import printable
 
 _PLAIN = str.maketrans(
-    {"×": "x", "±": "+-", "–": "-", "−": "-", "…": "...", "α": "alpha", "β": "beta", "µ": "u", "·": "*"}
-    | {mark: str(number) for number, mark in enumerate("¹²³⁴⁵⁶⁷⁸⁹", start=1)}
+    {"×": "x", "±": "+-", "–": "-", "−": "-", "…": "...", "α": "alpha", "β": "beta", "µ": "u"}
+    | dict(zip("█▓▒░·¹²³⁴⁵⁶⁷⁸⁹", "#%=-.123456789", strict=True))
 )
 
 

@@ -8,6 +8,7 @@ from training.contract.arms import counted
 NOT_KNOWN = "not known"
 NONE = f"none up to {MOST_EPOCHS:,} epochs"
 """Said only where the whole interval stays behind: what a few runs do not show is not known."""
+OPEN_END = f"or more; the upper end is {NOT_KNOWN}"
 HARDLY = 1.05
 """A predicted speedup below this is no gain that anybody would see."""
 
@@ -33,11 +34,10 @@ def break_even_against(meets: BreakEven | None, repeats: int) -> str:
         return NOT_KNOWN
     if meets.probably is None:
         return f"{NOT_KNOWN}, {meets.possibly:,} epochs or more"
-    if repeats == 1:
-        return f"about {meets.probably:,} epochs (one repeat)"
-    if meets.surely is None:
-        return f"about {meets.probably:,} epochs ({meets.possibly:,} or more; the upper end is {NOT_KNOWN})"
-    return f"about {meets.probably:,} epochs ({meets.possibly:,} to {meets.surely:,})"
+    if meets.surely == 1:
+        return "from the first epoch on"
+    interval = f"{meets.possibly or 0:,} " + (f"to {meets.surely:,}" if meets.surely else OPEN_END)
+    return f"about {counted(meets.probably, 'epoch')} ({'one repeat' if repeats == 1 else interval})"
 
 
 def _is_never(meets: BreakEven | None, repeats: int) -> bool:

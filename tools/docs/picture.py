@@ -1,4 +1,4 @@
-"""Draws README's picture from a result: `python -m tools.docs.picture results/local/latest`.
+"""Draws README's pictures from a result: `python -m tools.docs.picture results/local/latest`.
 
 Only maintainers run it, after a measurement on a quiet machine whose figures README states.
 """
@@ -9,30 +9,32 @@ from pathlib import Path
 
 from compare.schema import Comparison
 from report import pictures
-from report.pictures import clock
+from report.pictures import Panel, first
 from report.stored import COMPARISON
 from training.contract.codec import write_whole
 
-PATH = Path(__file__).resolve().parents[2] / "docs" / "where-the-time-goes.svg"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+NAMES = ("end-to-end-over-epochs.svg", "where-the-time-goes.svg")
+"""Of the first pictures of a report."""
 _PAGE = Path(pictures.__file__).with_name("page.html.j2")
 _THEME = re.compile(r":root \{.*?(?=@media print)", re.DOTALL)
 """The colours of the report's page, light and dark."""
 
 
 def main(arguments: list[str]) -> int:
-    """Write the picture of the result in a folder."""
+    """Write the pictures of the result in a folder."""
     (folder,) = arguments
     comparison = Comparison.from_json((Path(folder) / COMPARISON).read_text(encoding="utf-8"))
-    write_whole(PATH, picture(comparison))
+    for name, panel in zip(NAMES, first(comparison), strict=True):
+        write_whole(DOCS / name, picture(panel))
     return 0
 
 
-def picture(comparison: Comparison) -> str:
-    """The median run of each arm as a bar of its parts: an SVG file that follows light and dark themes.
+def picture(panel: Panel) -> str:
+    """A picture of a report as an SVG file that follows light and dark themes.
 
     Raises ValueError where it could not be drawn.
     """
-    panel = clock(comparison)
     if panel.svg is None:
         raise ValueError(panel.problem)
     theme = _THEME.search(_PAGE.read_text(encoding="utf-8"))

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from report.html import render
+from report.pictures import first
 from report.sweep import numbers
 from report.sweep_page import render as render_sweep
+from tests.unit.report.test_clocks import CASES
 from tests.unit.report.test_html import measured
 from tests.unit.results import make_recipe
 from tests.unit.tools.test_sweep import FakeStack, begun, in_project, run
@@ -122,7 +124,19 @@ def sweep_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return render_sweep(done, numbers(done, folder))
 
 
-@pytest.mark.parametrize("kind", ["page", "sweep_page"])
+@pytest.fixture(scope="module")
+def first_screens(page: str) -> str:
+    """The pictures that answer, of measurements of all kinds."""
+    figures = "".join(
+        f'<figure class="pictures"><figcaption>{name}</figcaption>{panel.svg}<p class="note">{panel.note}</p></figure>'
+        for name, comparison in CASES.items()
+        for panel in first(comparison)
+    )
+    head, _, _ = page.partition("<body>")
+    return f"{head}<body>{figures}</body></html>"
+
+
+@pytest.mark.parametrize("kind", ["page", "first_screens", "sweep_page"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_everything_can_be_read(kind: str, request: pytest.FixtureRequest, tmp_path: Path, theme: str) -> None:
     """Labels stay apart and inside their picture, the page never scrolls sideways, nothing is pale."""

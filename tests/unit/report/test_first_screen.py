@@ -1,4 +1,4 @@
-"""The report's first screen: answer, sentence, date, the numbers that decide, the whole clock; Ray beside the names."""
+"""The report's first screen: answer, sentence, date, the picture that answers, the numbers that decide."""
 
 import html
 import re
@@ -12,10 +12,9 @@ from compare.in_short import in_short, machine_in_short
 from compare.schema import BreakEven, Comparison, Estimate
 from report import words
 from report.html import render
-from report.pictures import PHASES, clock, clock_parts
+from report.pictures import PHASES
 from tests.unit.report.test_html import svgs
 from tests.unit.results import make_context, make_run, make_runs, quiet_machine, replaced
-from training.contract.arms import ARMS
 
 ALL = ("baseline", "wide", "native", "ray")
 
@@ -45,11 +44,10 @@ def deciding(page: str) -> list[str]:
 
 
 def test_the_page_begins_with_what_decides(page: str, comparison: Comparison) -> None:
-    """Date, answer, sentence, the two numbers, the clock; everything else comes after."""
+    """Date, answer, sentence, the picture that answers, the two numbers; everything else comes after."""
     parts = [
         "1 March 2025, 12:03 UTC", f"<h1>{comparison.answer}</h1>", in_short(comparison).sentence,
-        *(comparison.arms[name].title for name in ("baseline", "wide")),
-        'id="time-figure_1"', ">Why<", ">Ratios<", ">Arms<",
+        'id="clocks-figure_1"', 'id="time-figure_1"', 'class="deciding"', ">Why<", ">Ratios<", ">Arms<",
     ]  # fmt: skip
     places = [page.index(part) for part in parts]
 
@@ -128,18 +126,6 @@ def test_ray_stands_beside_the_names_of_the_rows(page: str) -> None:
     assert re.search(r"th:first-child \{[^}]*position: sticky; left: 0", page)  # not prose: CSS
 
 
-def test_the_clock_of_an_arm_is_as_long_as_its_run(comparison: Comparison, page: str) -> None:
-    """Start-up is marked and has its number beside the whole one; parts add up."""
-    picture = svgs(page)["time"]
-    for arm in comparison.arms.values():
-        parts = clock_parts(arm)
-        assert sum(parts.values()) == pytest.approx(arm.median("wallSeconds"))
-        assert parts["start-up"] == arm.median("startupSeconds")
-        assert f"{arm.median('wallSeconds'):,.1f} s" in picture
-        assert f"start-up {arm.median('startupSeconds'):,.1f}" in picture
-    assert "url(#time-" in picture  # the pattern of a start-up
-
-
 def test_parts_of_a_start_up_have_words(tmp_path: Path) -> None:
     """No name of the code stands in a picture; a part that is new has its own."""
     phases = dict.fromkeys(PHASES, 1.0) | {"somethingNew": 1.0}
@@ -156,8 +142,10 @@ def test_every_colour_stands_for_one_thing(page: str) -> None:
     for block in re.findall(r":root \{(.*?)\}", page, re.DOTALL)[:2]:
         colours = re.findall(r"--[\w-]+: (#[0-9a-f]{6})", block)
         assert len(colours) == len(set(colours))
-    used = {name: set(re.findall(r"var\(--(arm|series)", svg)) for name, svg in svgs(page).items()}
-    assert used["time"] == used["start-up"] == {"arm"}
+    used = {name: set(re.findall(r"var\(--(arm|series|part)", svg)) for name, svg in svgs(page).items()}
+    assert {name: used[name] for name in ("clocks", "start-up", "time")} == {
+        "clocks": {"arm"}, "start-up": {"arm"}, "time": {"part"},
+    }  # fmt: skip
 
 
 def test_what_stands_in_backticks_is_code_and_the_rest_is_text(comparison: Comparison, tmp_path: Path) -> None:
@@ -183,14 +171,5 @@ def test_a_break_even_that_never_comes_is_none_and_says_why(comparison: Comparis
     )
 
     assert f'<small class="muted">{words.NONE}</small>' in page  # not prose: HTML
-    line = next(text for text in page.splitlines() if f"{comparison.arms['wide'].title}: {words.NONE}" in text)
-    assert "because." in line
-
-
-def test_nothing_measured_has_no_clock() -> None:
-    """Of arms without a second there is a bar of nothing, and no error."""
-    empty = compare(make_runs(), make_context())
-    nothing = {name: replace(arm, measures={}) for name, arm in empty.arms.items()}
-
-    assert clock(replace(empty, arms=nothing)).svg
-    assert list(nothing) == [name for name in ARMS if name in nothing]
+    assert f"wide: {words.NONE}." in page
+    assert "because." in page

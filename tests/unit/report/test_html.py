@@ -23,8 +23,8 @@ from training.contract.result import Reported, TrainingResult, summarise
 from training.workloads.cnn.recipe import CnnRecipe
 
 PICTURES = {
-    "time", "start-up", "step-times", "accuracy-epochs", "accuracy-seconds", "loss-epochs", "loss-seconds", "rate",
-    "class-accuracy", "confusion-baseline", "confusion-native", "confusion-ray", "cpu", "memory", "scaling",
+    "clocks", "time", "start-up", "step-times", "accuracy-epochs", "accuracy-seconds", "loss-epochs", "loss-seconds",
+    "rate", "class-accuracy", "confusion-baseline", "confusion-native", "confusion-ray", "cpu", "memory", "scaling",
 }  # fmt: skip
 
 
@@ -122,6 +122,7 @@ def test_axes_are_labelled_with_units(page: str) -> None:
     """Each picture has its axes named; SVGs are XML with text as text."""
     pictures = svgs(page)
     expected = {
+        "clocks": ["epochs", "seconds, start to result"],
         "time": ["seconds, median run"],
         "step-times": ["step of rank 0, milliseconds", "share of the arm's steps, %"],
         "accuracy-epochs": ["epoch", "validation accuracy, %"],
@@ -159,7 +160,7 @@ def test_text_has_the_contrast_of_wcag_aa(page: str, theme: int) -> None:
     for ground in ("page", "card"):
         for text in ("ink", "muted", "good", "bad"):
             assert _contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
-        for drawn in [name for name in colours if name.startswith(("series", "arm-"))]:
+        for drawn in [name for name in colours if name.startswith(("series", "arm-", "part-"))]:
             assert _contrast(colours[drawn], colours[ground]) >= 3, (drawn, ground)
     strongest = _mixed(colours["heat"], colours["card"], 0.42)
     assert _contrast(colours["ink"], strongest) >= 4.5
@@ -247,7 +248,7 @@ def test_without_any_run_file_the_numbers_remain(tmp_path: Path) -> None:
     comparison = compare(make_runs(), make_context())
     page = render(comparison, "local", tmp_path)
 
-    assert set(svgs(page)) == {"time", "start-up", "scaling"}
+    assert set(svgs(page)) == {"clocks", "time", "start-up", "scaling"}
     (answer,) = re.findall("<h1>(.*)</h1>", page)
     assert comparison.verdict.startswith(answer)
     assert "<code>baseline-1</code> (missing)" in page

@@ -46,7 +46,7 @@ def test_every_row_has_a_word_or_a_sign(wording: Wording) -> None:
         "speedup": "faster", "wideSpeedup": "~", "endToEndSpeedup": "slower", "endToEndWideSpeedup": "slower",
         "efficiency": "", "rayOverhead": "=", "accuracyGap": "", "breakEvenEpochs": "",
     }  # fmt: skip
-    wording("table", table.render(comparison).split("\n\n")[3])
+    wording("table", table.render(comparison).split("\n\n")[4])
 
 
 def opened(comparison: Comparison, repeats: dict[str, int | None], n: int = 3) -> Comparison:

@@ -1,0 +1,162 @@
+"""The arms' whole clocks over epochs and by part, as numbers: the same for the pictures and the terminal. Pure."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from compare.schema import ArmSummary, Comparison
+from report import words
+from report.figures import MISSING
+from training.contract.arms import counted
+
+PARTS = ("start-up", "training", "evaluation", "saving", "other")
+"""The parts of a whole clock, in the order in which they are shown."""
+SHOWN_SHARE = 0.01
+"""A part that is nowhere longer than this share of the longest clock cannot be seen, and is not named."""
+FARTHEST = 40
+"""How many times the measured epochs are shown at most: farther on no start-up can be seen."""
+ROOM = 1.2
+"""Room right of what is shown."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """An arm's whole clock over epochs, in seconds."""
+
+    once: tuple[float, ...]
+    """What is paid once, in each repeat: start-up, warm-up beyond its steps, the test, the end."""
+    per_epoch: tuple[float, ...]
+    """What an epoch adds, in each repeat."""
+
+    def at(self, epochs: float) -> tuple[float, float, float]:
+        """Lowest repeat, mean, highest repeat; where the means of two arms meet, their ratio's centre is 1."""
+        seconds = [once + epochs * each for once, each in zip(self.once, self.per_epoch, strict=True)]
+        return min(seconds), _mean(seconds), max(seconds)
+
+    @property
+    def epoch(self) -> float:
+        """What an epoch adds, mean."""
+        return _mean(self.per_epoch)
+
+
+class Meeting(NamedTuple):
+    """From which epoch on Ray's clock lies below every alternative's."""
+
+    alternative: str
+    """The arm that it probably meets last, by name."""
+    probably: int
+    possibly: int | None
+    """Ends of the 95 % interval; None where one is not known."""
+    surely: int | None
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What the picture of the clocks over epochs shows."""
+
+    lines: Mapping[str, Line]
+    """By arm; an arm whose epochs were not clocked has none."""
+    measured: int
+    """Epochs that were trained."""
+    last: int
+    """Epochs at the right end."""
+    meeting: Meeting | None
+    """None where it is too far away to be shown."""
+
+
+def clocks(comparison: Comparison) -> Clocks | None:
+    """None where epochs of the arms are not known to be the same work, or were not clocked."""
+    lines = {name: line for name in comparison.shown_arms() if (line := _line(comparison.arms[name]))}
+    if comparison.claim != "same work" or not lines:
+        return None
+    trained = [spread.low for arm in comparison.arms.values() if (spread := arm.measures.get("epochsCompleted"))]
+    measured = int(min(trained))
+    meeting, farthest = last_meeting(comparison), FARTHEST * measured / ROOM
+    if meeting is None or meeting.probably > farthest:
+        return Clocks(lines, measured, 2 * measured, None)
+    ends = [end for end in (meeting.probably, meeting.surely) if end and end <= farthest]
+    return Clocks(lines, measured, math.ceil(ROOM * max(measured, *ends)), meeting)
+
+
+def last_meeting(comparison: Comparison) -> Meeting | None:
+    """None if Ray probably never passes all alternatives, that is not known, or it leads from the first epoch on."""
+    known = {name: meets for name, meets in comparison.break_even.items() if meets and meets.probably}
+    if not known or len(known) < len(comparison.break_even):
+        return None
+    last = max(known, key=lambda name: known[name].probably or 0)
+    probably, possibly = (max(getattr(meets, end) or 0 for meets in known.values()) for end in ("probably", "possibly"))
+    return Meeting(last, probably, possibly or None, comparison.break_even_epochs) if probably > 1 else None
+
+
+def reading(comparison: Comparison, shown: Clocks) -> str:
+    """What to see in the picture of the clocks over epochs."""
+    texts = ["A line begins at what is paid once, mostly start-up, and rises with each epoch."]
+    texts += ["Its band holds every repeat."] if comparison.repeats > 1 else []
+    texts += ["Grey: where Ray may catch up, with 95 % confidence."] if shown.meeting and shown.meeting.possibly else []
+    return " ".join([*texts, break_even_words(comparison)]).strip()
+
+
+def break_even_words(comparison: Comparison) -> str:
+    """Where Ray's clock meets each alternative's; "" where no epochs were compared."""
+    against = [
+        f"{name}: {words.break_even_against(meets, comparison.repeats)}"
+        for name, meets in comparison.break_even.items()
+    ]
+    interval = " (95 % interval)" if comparison.repeats > 1 else ""
+    return f"Break-even{interval} with {'; with '.join(against)}." if against else ""
+
+
+def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
+    """The lines as numbers, a row an arm: seconds paid once, of an epoch, at the break-even, as measured."""
+    measured = {name: comparison.arms[name].median("wallSeconds") for name in comparison.shown_arms()}
+    if shown is None:
+        return [["", "end to end s"], *([name, _seconds(seconds)] for name, seconds in measured.items())]
+    meeting = last_meeting(comparison)
+    ends = [*([meeting.surely or meeting.probably] if meeting else []), shown.measured]
+    heading = ["", "once s", "an epoch s", *(f"{counted(end, 'epoch')} s" for end in ends)]
+    return [heading, *([name, *_cells(shown.lines.get(name), ends)] for name in measured)]
+
+
+def _cells(line: Line | None, ends: Sequence[int]) -> list[str]:
+    if line is None:
+        return [MISSING] * (2 + len(ends))
+    return [_seconds(line.at(0)[1]), f"{line.epoch:,.2f}", *(_seconds(line.at(end)[1]) for end in ends)]
+
+
+def _seconds(seconds: float | None) -> str:
+    return MISSING if seconds is None else f"{seconds:,.1f}"
+
+
+def parts(comparison: Comparison) -> dict[str, dict[str, float]]:
+    """Median seconds of each arm by part; what no clock covers is `other`, so they add up to the whole clock."""
+    return {name: _parts(comparison.arms[name]) for name in comparison.shown_arms()}
+
+
+def visible(of_arms: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The parts that can be seen in some arm."""
+    longest = max(sum(of_arm.values()) for of_arm in of_arms.values())
+    return [part for part in PARTS if any(of_arm[part] > SHOWN_SHARE * longest for of_arm in of_arms.values())]
+
+
+def _parts(arm: ArmSummary) -> dict[str, float]:
+    startup, warmup, train, evaluation, report, checkpoint, whole = (
+        arm.median(f"{name}Seconds") or 0.0
+        for name in ("startup", "warmup", "train", "evaluation", "report", "checkpoint", "wall")
+    )
+    known = dict(zip(PARTS, (startup, warmup + train, evaluation, report + checkpoint), strict=False))
+    return known | {"other": max(0.0, whole - sum(known.values()))}
+
+
+def _line(arm: ArmSummary) -> Line | None:
+    whole, epochs, each = (arm.measures.get(name) for name in ("wallSeconds", "epochsCompleted", "wallSecondsPerEpoch"))
+    if not whole or not epochs or not each or not len(arm.runs) == whole.n == epochs.n == each.n:
+        return None
+    of_runs = zip(whole.values, epochs.values, each.values, strict=True)
+    return Line(tuple(wall - count * seconds for wall, count, seconds in of_runs), tuple(each.values))
+
+
+def _mean(values: tuple[float, ...] | list[float]) -> float:
+    """Geometric, as the centre of a ratio's interval is; of noise that makes one negative the arithmetic mean."""
+    return statistics.geometric_mean(values) if min(values) > 0 else statistics.fmean(values)
