@@ -2,9 +2,9 @@
 
 import pytest
 
-from compare.answer import MOST_EPOCHS, ONE_EPOCH, Pair, break_even, ratios_at, ratios_per_epoch
+from compare.answer import MOST_EPOCHS, Pair, break_even, ratios_at, ratios_per_epoch
 from compare.intervals import ratio_interval
-from compare.run_numbers import Clock, clock_of
+from compare.run_numbers import ONE_EPOCH, Clock, clock_of
 from compare.schema import BreakEven
 from compare.value import Missing
 from tests.unit.results import make_recipe, make_result

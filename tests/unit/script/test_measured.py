@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compare import answer
+from compare import run_numbers
 from compare.comparison import compare
 from compare.measurement import Context, Run
 from compare.schema import Comparison
@@ -311,8 +311,8 @@ def test_one_epoch_leaves_no_break_even(measured: Callable[..., Comparison]) -> 
     assert "same work" == found.claim
     assert found.ratios["speedup"] is not None
     assert found.break_even_epochs is None
-    assert answer.ONE_EPOCH in found.reasons["breakEvenEpochs"]
-    assert answer.ONE_EPOCH not in several.reasons.get("breakEvenEpochs", "")
+    assert run_numbers.ONE_EPOCH in found.reasons["breakEvenEpochs"]
+    assert run_numbers.ONE_EPOCH not in several.reasons.get("breakEvenEpochs", "")
 
 
 def reaching(arm: str) -> list[Observation]:
