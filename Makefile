@@ -29,6 +29,9 @@ ifneq ($(strip $(typed-variables) $(filter-out $(TARGETS),$(typed-goals))),)
   endif
 endif
 
+# 1 if a switch is on. The environment may give one, too, which nobody has checked.
+on = $(if $(filter-out 0 1,$(value $1)),$(error $1=$(value $1): allowed are 1 for yes, and 0 or nothing for no),$(filter 1,$(value $1)))
+
 ##@ Measure
 
 up: ## measure what is missing, print the answer; STACK=smoke: a test [STACK SET]
@@ -58,7 +61,7 @@ outputs: ## print the comparison again [STACK JSON=1]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.stack outputs
 
 report: ## open the report of a result, or its curves in TensorBoard [STACK SET RESULT=latest PRINT=1 TENSORBOARD=1 LIVE=1]
-	@if [ "$$TENSORBOARD" = 1 ]; then $(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard; \
+	@if [ "$(call on,TENSORBOARD)" ]; then $(BOOTSTRAP) --no-cli && $(IN_VENV) tools.follow tensorboard; \
 	else $(BOOTSTRAP) --stack="$$STACK" && { [ -n "$$RESULT" ] || .venv/bin/python -m tools.stack report >&2; } && $(IN_VENV) report open; fi
 
 history: ## list the results, or two side by side [STACK COMPARE="1 latest"]
@@ -98,15 +101,15 @@ env: ## for plain pulumi commands: eval "$(make -s env)" [STACK]
 	@$(BOOTSTRAP) --stack="$$STACK" && .venv/bin/python -m tools.stack select && $(IN_VENV) tools.stack.environment print
 
 bench: ## compare the arms with this machine's limit [QUICK=1 ONLY=bfloat16 JSON=1]
-	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(filter 1,$(QUICK)),--quick) $(if $(filter 1,$(JSON)),--json) $(if $(ONLY),--only "$(ONLY)")
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench $(if $(call on,QUICK),--quick) $(if $(call on,JSON),--json) $(if $(ONLY),--only "$(ONLY)")
 
 check: ## lint, format and types
 	@$(BOOTSTRAP) --dev --no-cli && .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy .
 
 test: ## the tests that this machine can run; on a Minikube: CLUSTER=1 [SLOW=1 TRY_* CLUSTER=1 CLUSTER_ENV=file]
-	@if [ "$$CLUSTER" = 1 ]; then $(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
+	@if [ "$(call on,CLUSTER)" ]; then $(BOOTSTRAP) --dev --stack ci && exec bash -c '[ -z "$$CLUSTER_ENV" ] || . "$$CLUSTER_ENV" && TEST_CLUSTER=1 \
 		exec .venv/bin/python -m tools.stack.environment exec --no-backend pytest --durations=0 tests/cluster'; \
-	else $(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(filter 1,$(SLOW)),,--without-slow) --junitxml=.state/test-results.xml tests; fi
+	else $(BOOTSTRAP) --dev --tracking && $(IN_VENV) tools.stack.environment exec --no-backend pytest -n 4 $(if $(call on,SLOW),,--without-slow) --junitxml=.state/test-results.xml tests; fi
 
 template: ## cut a template for `pulumi new` [TO=../my-template]
 	@$(PYTHON) -m tools.template

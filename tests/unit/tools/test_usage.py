@@ -98,6 +98,21 @@ def test_a_switch_is_1_or_0(words: list[str]) -> None:
     assert [False, False, False, True] == [is_on("A", given) for given in ({}, {"A": ""}, {"A": "0"}, {"A": "1"})]
 
 
+READ_BY_MAKE = [("report", "TENSORBOARD"), ("bench", "QUICK"), ("bench", "JSON"), ("test", "CLUSTER"), ("test", "SLOW")]
+
+
+@pytest.mark.parametrize(("target", "switch"), READ_BY_MAKE)
+def test_a_switch_of_the_environment_is_1_or_0_too(target: str, switch: str) -> None:
+    """Where no tool reads it, but the Makefile; for other targets it means nothing."""
+    ended = make("-n", target, **{switch: "yes"})
+
+    assert 2 == ended.returncode
+    assert f"{switch}=yes" in ended.stderr
+    assert 0 == make("-n", "history", **{switch: "yes"}).returncode
+    assert 0 == make("-n", target, **{switch: "0"}).returncode
+    assert {name for _, name in READ_BY_MAKE} == set(re.findall(r"call on,(\w+)", MAKEFILE))
+
+
 def test_what_replaces_a_removed_target_takes_its_variables() -> None:
     """The line that is told is one that make accepts, and no target is both removed and there."""
     for removed, words in usage.REMOVED.items():
