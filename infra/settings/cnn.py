@@ -22,6 +22,8 @@ AUTO_DATASETS: dict[Target, str] = {**dict.fromkeys((*LOCAL, *RAY), "digits"), *
 """The data set that `auto` selects without a datasetPath."""
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 IMAGEFOLDER = "imagefolder"
+WITHOUT_FILES = ("digits", "synthetic")
+"""Data sets whose images come with the program."""
 CNNS = ("cnn", "cnn-half", "cnn-double")
 LARGEST_OF_CNN = 128
 """The largest side in pixels: there the dense layer of `cnn` has 34 million weights."""
@@ -143,12 +145,19 @@ def _steps_are_timed(draft: CnnDraft) -> Iterator[Problem]:
     )
 
 
-def _dataset_path_exists(draft: CnnDraft) -> Iterator[Problem]:
-    folder = draft.path(draft.own.dataset_path)
-    if folder and not is_readable_folder(folder):
+def _dataset_path_is_of_use(draft: CnnDraft) -> Iterator[Problem]:
+    folder, name = draft.path(draft.own.dataset_path), dataset_of(draft)
+    if draft.own.dataset_path and name in WITHOUT_FILES:
+        yield Problem(
+            f"{draft.shown('datasetPath')} with {draft.shown('dataset')}",
+            f"set with dataset {' or '.join(other for other in DATASETS if other not in WITHOUT_FILES)} only",
+            ("pulumi config rm datasetPath",),
+            why=f"the images of {name} come with the program: no run would read yours",
+        )
+    elif folder and not is_readable_folder(folder):
         yield Problem(
             draft.shown("datasetPath"),
-            "a folder that exists, whatever the data set",
+            "a folder that exists",
             ("pulumi config rm datasetPath",),
             why=f"there is no folder {str(folder)!r}, or it can't be read",
         )
@@ -307,7 +316,7 @@ OWN = OfWorkload(
         _images_exist,
         _epoch_has_a_step,
         _steps_are_timed,
-        _dataset_path_exists,
+        _dataset_path_is_of_use,
         _data_is_in_its_storage,
         _images_are_somewhere,
         _images_are_by_class,
