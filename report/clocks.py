@@ -15,8 +15,8 @@ PARTS = ("start-up", "training", "evaluation", "saving", "other")
 """The parts of a whole clock, in the order in which they are shown."""
 SHOWN_SHARE = 0.01
 """A part that is nowhere longer than this share of the longest clock cannot be seen, and is not named."""
-FARTHEST = 40
-"""How many times the measured epochs are shown at most: farther on no start-up can be seen."""
+FARTHEST = 4
+"""How many times as far as the probable break-even the sure one is shown at most: farther on nothing could be seen."""
 ROOM = 1.2
 """Room right of what is shown."""
 
@@ -63,7 +63,6 @@ class Clocks:
     last: int
     """Epochs at the right end."""
     meeting: Meeting | None
-    """None where it is too far away to be shown."""
 
 
 def clocks(comparison: Comparison) -> Clocks | None:
@@ -73,11 +72,12 @@ def clocks(comparison: Comparison) -> Clocks | None:
         return None
     trained = [spread.low for arm in comparison.arms.values() if (spread := arm.measures.get("epochsCompleted"))]
     measured = int(min(trained))
-    meeting, farthest = last_meeting(comparison), FARTHEST * measured / ROOM
-    if meeting is None or meeting.probably > farthest:
+    meeting = last_meeting(comparison)
+    if meeting is None:
         return Clocks(lines, measured, 2 * measured, None)
-    ends = [end for end in (meeting.probably, meeting.surely) if end and end <= farthest]
-    return Clocks(lines, measured, math.ceil(ROOM * max(measured, *ends)), meeting)
+    is_near = meeting.surely is not None and meeting.surely <= FARTHEST * meeting.probably
+    end = meeting.surely if meeting.surely and is_near else meeting.probably
+    return Clocks(lines, measured, math.ceil(ROOM * max(measured, end)), meeting)
 
 
 def last_meeting(comparison: Comparison) -> Meeting | None:
@@ -113,7 +113,7 @@ def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
     measured = {name: comparison.arms[name].median("wallSeconds") for name in comparison.shown_arms()}
     if shown is None:
         return [["", "end to end s"], *([name, _seconds(seconds)] for name, seconds in measured.items())]
-    meeting = last_meeting(comparison)
+    meeting = shown.meeting
     ends = [*([meeting.surely or meeting.probably] if meeting else []), shown.measured]
     heading = ["", "once s", "an epoch s", *(f"{counted(end, 'epoch')} s" for end in ends)]
     return [heading, *([name, *_cells(shown.lines.get(name), ends)] for name in measured)]

@@ -61,7 +61,9 @@ CASES: dict[str, Comparison] = {
     "two arms": made(arms=("baseline", "ray")),
     "never meets": made({"ray": 0.12, "native": 0.11}),
     "not known": made({"ray": 0.06}),
-    "huge start-up": made(startup={"ray": 4000.0}),
+    "known of the centre alone": made({"ray": 0.0575}),
+    "huge start-up": made(startup={"ray": 400.0}),
+    "never makes up for its start-up": made(startup={"ray": 4000.0}),
     "ahead from the first epoch": made({"ray": 0.03, "native": 0.029}, {"ray": 3.0}, epochs=20),
     "met long ago": made({"ray": 3.0, "native": 2.9, "baseline": 9.0, "wide": 4.0}, {"ray": 120.0}, epochs=30),
     "saves for long": made(checkpoint_seconds=9.0),
@@ -137,23 +139,35 @@ def test_lines_cross_where_the_comparison_says_that_clocks_meet() -> None:
     ("case", "last", "label"),
     [
         ("meets", 12, "Ray ahead from 10"),
-        ("one epoch", 2, ""),
+        ("one epoch", 236, "Ray ahead from 196"),
         ("one repeat", 60, "Ray meets wide at about 50"),
         ("never meets", 6, ""),
         ("not known", 6, ""),
-        ("huge start-up", 6, ""),
+        ("known of the centre alone", 296, "Ray meets wide at about 246"),
+        ("huge start-up", 6626, "Ray ahead from 5,521"),
+        ("never makes up for its start-up", 6, ""),
         ("ahead from the first epoch", 40, ""),
         ("met long ago", 36, "Ray ahead from 7"),
     ],
 )
 def test_as_many_epochs_are_shown_as_answer(case: str, last: int, label: str) -> None:
-    """Up to the break-even, if start-up can still be seen then; else twice as many as were trained."""
+    """Up to the break-even, also if only its centre is known; where there is none twice as many as were trained."""
     shown = clocks.clocks(CASES[case])
     assert shown
 
     assert shown.last == last
     assert [text for text in texts(case)["clocks"] if text.startswith("Ray ")] == ([label] if label else [])
     assert {*shown.lines} == {*CASES[case].arms}
+
+
+@pytest.mark.parametrize(("surely", "last"), [(248, 298), (249, 75)])
+def test_a_sure_break_even_far_beyond_the_probable_one_is_not_shown(surely: int, last: int) -> None:
+    """The crossing would be at the left edge."""
+    far: dict[str, BreakEven | None] = {"baseline": BreakEven(possibly=40, probably=62, surely=surely)}
+    shown = clocks.clocks(replace(CASES["meets"], break_even=far, break_even_epochs=surely))
+
+    assert shown
+    assert shown.last == last
 
 
 def test_ray_is_ahead_where_it_surely_is_of_all() -> None:
