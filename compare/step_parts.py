@@ -50,8 +50,8 @@ def waits(times: StepTimes) -> str:
     slower = "slower ranks" if times.slowest_rank is None else f"rank {times.slowest_rank}"
     reasons = {"input": "input", "exchange": "gradients", "waiting": slower}
     seconds = {words: times.parts.get(part, 0.0) for part, words in reasons.items()}
-    told = {words: of_it for words, of_it in seconds.items() if of_it >= LEAST_TOLD * step}
-    return enumerated([f"{1000 * of_it:.0f} ms for {words}" for words, of_it in told.items()])
+    long = {words: of_it for words, of_it in seconds.items() if of_it >= LEAST_TOLD * step}
+    return enumerated([f"{1000 * of_it:.0f} ms for {words}" for words, of_it in long.items()])
 
 
 def _with_waiting(parts: StepParts) -> dict[str, float]:
