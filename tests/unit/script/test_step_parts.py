@@ -299,7 +299,7 @@ def test_the_link_is_the_least_exchange_of_each_step() -> None:
         with_parts(0, 2, exchange=[0, 10_000, 30_000, 10_000]),
         with_parts(1, 2, exchange=[0, 40_000, 10_000, 20_000]),
     ]
-    parts = step_parts(ranks, [1, 2, 3])
+    parts = step_parts([of_rank.parts for of_rank in ranks], [1, 2, 3])
 
     assert parts is not None
     assert pytest.approx(0.01) == parts.link
@@ -309,7 +309,7 @@ def test_the_link_is_the_least_exchange_of_each_step() -> None:
 def test_a_rank_s_own_work_is_without_exchange_and_collectives() -> None:
     """In those it waits for others."""
     waits = {"collective": [0, 7, 7], "report": [0, 9, 9]}
-    parts = step_parts([with_parts(0, 1, compute=[0, 100_000, 100_000], **waits)], [1, 2])
+    parts = step_parts([with_parts(0, 1, compute=[0, 100_000, 100_000], **waits).parts], [1, 2])
 
     assert parts is not None
     assert pytest.approx([0.4, 0.4]) == parts.own_work[0]
@@ -318,7 +318,7 @@ def test_a_rank_s_own_work_is_without_exchange_and_collectives() -> None:
 def test_every_timed_step_is_in_a_block() -> None:
     """Of 19 steps the last nine, too."""
     slow_end = [0, *[0] * 10, *[1_000_000] * 9]
-    parts = step_parts([with_parts(0, 1, compute=slow_end)], list(range(1, 20)))
+    parts = step_parts([with_parts(0, 1, compute=slow_end).parts], list(range(1, 20)))
 
     assert parts is not None
     assert 10 == len(parts.own_work[0])
@@ -327,7 +327,7 @@ def test_every_timed_step_is_in_a_block() -> None:
 
 def test_parts_that_are_not_told_apart_are_left_out() -> None:
     """They are no zeros."""
-    parts = step_parts([rank(0, 1)], [1, 2, 3])
+    parts = step_parts([rank(0, 1).parts], [1, 2, 3])
 
     assert parts is not None
     assert "exchange" not in parts.seconds
@@ -339,12 +339,12 @@ def test_parts_that_are_not_told_apart_are_left_out() -> None:
 def test_ranks_without_parts_have_none() -> None:
     """A Keras script, and steps that were made too late to be kept."""
     assert step_parts([], [1]) is None
-    assert step_parts([rank(0, 1, framework="keras")], [1]) is None
-    assert step_parts([rank(0, 1, steps=4)], [4]) is None
+    assert step_parts([rank(0, 1, framework="keras").parts], [1]) is None
+    assert step_parts([rank(0, 1, steps=4).parts], [4]) is None
 
 
 def test_ranks_of_an_accelerator_have_none() -> None:
     """Its kernels run after the calls that start them have returned."""
     parts = {"microseconds": {part: [1, 1] for part in PARTS}, "noParts": "gpu", "noInput": "", "noExchange": ""}
 
-    assert step_parts([rank(0, 1, steps=2, parts=parts)], [1]) is None
+    assert step_parts([rank(0, 1, steps=2, parts=parts).parts], [1]) is None

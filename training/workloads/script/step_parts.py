@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from training.contract.result import StepParts
-from training.workloads.script.observations import Observation
+from training.workloads.script.observations import Parts
 
 EXCHANGE = "exchange"
 WAITS = (EXCHANGE, "collective", "report")
@@ -15,11 +15,11 @@ BLOCKS = 10
 one step disturbs in the next."""
 
 
-def step_parts(ranks: Sequence[Observation], timed_steps: Sequence[int]) -> StepParts | None:
+def step_parts(ranks: Sequence[Parts | None], timed_steps: Sequence[int]) -> StepParts | None:
     """Compute where the time of `timed_steps` went; None where a rank has no parts of them."""
-    last = min((len(rank.parts.seconds["between"]) for rank in ranks if rank.parts), default=0)
+    last = min((len(parts.seconds["between"]) for parts in ranks if parts), default=0)
     steps = [step for step in timed_steps if step < last]
-    known = [rank.parts for rank in ranks if rank.parts and not rank.parts.no_parts]
+    known = [parts for parts in ranks if parts and not parts.no_parts]
     if not steps or len(known) < len(ranks):
         return None
     exchanges = all(not parts.no_exchange for parts in known)

@@ -84,7 +84,7 @@ class EndedRun:
     @cached_property
     def step_parts(self) -> StepParts | None:
         """Where the time of its timed steps went; None if that is not known."""
-        return step_parts(self.seen, self.clock.timed_steps) if self.clock else None
+        return step_parts([rank.parts for rank in self.seen], self.clock.timed_steps) if self.clock else None
 
     @cached_property
     def software(self) -> Software:

@@ -15,11 +15,13 @@ from typing import Any
 
 from . import (
     booster_rounds,
+    experiment,
     in_pod,
     keras_steps,
     ray_train,
     rllib_iterations,
     state,
+    torch_experiment,
     torch_loaders,
     torch_parts,
     torch_probe,
@@ -56,6 +58,12 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "ray.train.v2.api.data_parallel_trainer": ray_train.end_driver_with_workers,
 }
 """Functions that observe a module, by its name; each is called when that module is completely loaded."""
+EXPERIMENTS: dict[str, Callable[[Any], None]] = {
+    "torch.optim.optimizer": torch_experiment.count_steps,
+    "torch.utils.data.dataloader": torch_experiment.change_input,
+    "torch.nn.parallel.distributed": torch_experiment.change_exchange,
+}
+"""Functions that change a module for `make why`, around what observes it."""
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -65,23 +73,27 @@ class Finder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec of a module of OBSERVERS; None for any other."""
-        observe = OBSERVERS.get(fullname)
-        if observe is None:
+        tables = (OBSERVERS, EXPERIMENTS) if experiment.is_wanted() else (OBSERVERS,)
+        observers = [table[fullname] for table in tables if fullname in table]
+        if not observers:
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
-                spec.loader.exec_module = _then(spec.loader.exec_module, observe)  # type: ignore[method-assign, assignment]
+                spec.loader.exec_module = _then(spec.loader.exec_module, observers)  # type: ignore[method-assign, assignment]
                 return spec
         return None
 
 
-def _then(execute: Callable[[ModuleType], None], observe: Callable[[Any], None]) -> Callable[[ModuleType], None]:
+def _then(
+    execute: Callable[[ModuleType], None], observers: Sequence[Callable[[Any], None]]
+) -> Callable[[ModuleType], None]:
     @functools.wraps(execute)
     def execute_and_observe(module: ModuleType) -> None:
         execute(module)
         try:
-            observe(module)
+            for observe in observers:
+                observe(module)
         except Exception as error:  # noqa: BLE001 (a version that nobody tried: the script goes on, unobserved)
             state.note(f"{module.__name__} can't be observed: {error!r}")
 

@@ -48,7 +48,7 @@ class StepParts:
         """`clock`: seconds, without what the observer took."""
         self.thread: int | None = None
         """The thread whose time is measured; None before its first backward or step."""
-        self._clock = clock
+        self.clock = clock
         self._stack = [BETWEEN]
         self._calls = {part: _Part(self, part) for part in PARTS}
         self._last = clock()
@@ -83,7 +83,7 @@ class StepParts:
         """Measure this thread from now on, unless another one steps already."""
         if self.thread is not None:
             return
-        self.thread, self._last = threading.get_ident(), self._clock() if now is None else now
+        self.thread, self._last = threading.get_ident(), self.clock() if now is None else now
         self._pass_batches = self._early.get(self.thread, 0)
         if self._pass_batches:
             self.no_input = ""
@@ -92,19 +92,19 @@ class StepParts:
 
     def become(self, part: str) -> None:
         """Turn what is outside of every call to `part`, as when a batch was delivered."""
-        self._charge(self._clock())
+        self._charge(self.clock())
         self._stack[0] = part
         if part == COMPUTE and self._stack[-1] == OPTIMIZER:
             self._stack[-1], self._in_closure = COMPUTE, True
 
     def enter(self, part: str) -> None:
         """Begin a call that belongs to `part`."""
-        self._charge(self._clock())
+        self._charge(self.clock())
         self._stack.append(part)
 
     def leave(self) -> None:
         """End the call that began last."""
-        self._charge(self._clock())
+        self._charge(self.clock())
         if len(self._stack) > 1:
             self._stack.pop()
 
@@ -139,7 +139,7 @@ class StepParts:
 
     def gradient(self) -> None:
         """Note that a parameter has its gradient; the last of a backward is where its exchange begins."""
-        self._gradient_at = self._clock()
+        self._gradient_at = self.clock()
 
     def enter_backward(self) -> None:
         """Begin a backward, perhaps within another."""

@@ -88,7 +88,7 @@ def observe_backward(module: Any) -> None:
 
     @functools.wraps(backward)
     def backward_observed(*args: Any, **more: Any) -> Any:
-        if _compiles(torch):
+        if compiles(torch):
             return backward(*args, **more)
         parts = _claimed()
         if parts is None:
@@ -112,7 +112,7 @@ def observe_parallel(module: Any) -> None:
 
     @functools.wraps(forward)
     def forward_observed(self: Any, *args: Any, **more: Any) -> Any:
-        if _compiles(torch):
+        if compiles(torch):
             return forward(self, *args, **more)
         parts = _claimed() if torch.is_grad_enabled() and self.training else None
         if parts is not None:
@@ -146,7 +146,7 @@ def _see_forward(parts: StepParts, model: Any) -> None:
         weakref.finalize(model, _gradients[model].remove)
 
 
-def _compiles(torch: Any) -> bool:
+def compiles(torch: Any) -> bool:
     """Return whether a compiler reads the code that asks: a constant to it, so it sees nothing of the observer."""
     return bool(getattr(getattr(torch, "compiler", None), "is_compiling", bool)())
 
@@ -164,7 +164,7 @@ def _timed(call: Callable[..., Any], part: str) -> Callable[..., Any]:
 
     @functools.wraps(call)
     def timed(*args: Any, **more: Any) -> Any:
-        if _compiles(torch):
+        if compiles(torch):
             return call(*args, **more)
         now = state.current()
         with state.NO_PART if now.parts.backwards else now.part(part):

@@ -1,0 +1,235 @@
+"""Changes one condition of the training at a time, for some steps, equally on all ranks: what removing it would gain.
+
+For `make why` alone, never in a measurement: the weights are of no use afterwards. A *block* is some steps under one
+condition, a *round* a block of each condition in an order of its own. The first steps of a block are not timed.
+
+Ranks count the forwards that exchange gradients, because these are the same on all of them; steps of an optimizer may
+differ. In each round there is a block that exchanges, so no rank is a round ahead of another: that is why a rank that
+reads in a file in which round to end finds it there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import state
+from .step_parts import PARTS
+
+WHY = "TRAINING_OBSERVE_WHY"
+"""Environment variable: whether this run tries conditions."""
+AS_IS, INPUT_READY, NO_EXCHANGE, THREADS = "as is", "input ready", "no exchange", "threads "
+"""Conditions; the last is followed by a number."""
+PLAN, ENOUGH, LAST = "why-plan.json", "why-enough", "why-last"
+"""Files: rank 0's plan for all; that no more rounds are needed, from outside; and in which round all ranks end."""
+PLANNED_AT, BEGIN = 10, 12
+"""Turns before rank 0 plans, and before the first block: every rank finds the plan, having exchanged since."""
+BLOCK_SECONDS, LEAST_STEPS, MOST_STEPS = 0.4, 6, 40
+"""Of the timed part of a block."""
+LEAST_DROPPED, MOST_DROPPED = 2, 60
+"""Steps at the beginning of a block that are not timed."""
+WAIT_SECONDS, POLL_SECONDS = 60.0, 0.01
+
+
+@dataclass
+class Plan:
+    """The conditions that can be tried, and the steps of a block."""
+
+    conditions: list[str]
+    absent: dict[str, str]
+    """Conditions that can't be tried, and why."""
+    dropped: int
+    timed: int
+    threads: int
+    """Of a rank, as it is."""
+    world: int
+    loader_workers: int | None
+    """Processes of the loader of rank 0; None where no loader was seen."""
+    rows: float | None
+    """Of a step, over all ranks; None where they are not known."""
+
+    @property
+    def block(self) -> int:
+        """Turns of a block."""
+        return self.dropped + self.timed
+
+
+@dataclass
+class Facts:
+    """What the framework's hooks have seen by the time of the plan."""
+
+    loader_workers: int | None = None
+    ahead: int = 0
+    """Batches that the loader reads before they are wanted."""
+    no_input: str = "no DataLoader of PyTorch delivers the batches"
+    """Why batches can't be given again; "" if they can."""
+    no_exchange: str = "no gradients are exchanged by DistributedDataParallel"
+    threads: int = 1
+    set_threads: Callable[[int], Any] = field(default=lambda _: None)
+
+
+class Experiment:
+    """The blocks of this rank."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pid = os.getpid()
+        self.facts = Facts()
+        self.condition = AS_IS
+        self.counts_forwards = False
+        """Whether a turn is a forward that exchanges gradients; else it is a step."""
+        self._folder = folder
+        self._at: list[float] = []
+        """Of each turn's begin: seconds of the script's clock."""
+        self._steps: list[int] = []
+        """Made before each turn."""
+        self._plan: Plan | None = None
+        self._round = -1
+
+    @property
+    def is_input_ready(self) -> bool:
+        """Whether the loader gives batches again that it has delivered before."""
+        return self.condition == INPUT_READY
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether gradients are exchanged, where the script says so."""
+        return self.condition != NO_EXCHANGE
+
+    def turn(self) -> None:
+        """Begin a turn: the first of a block changes the condition. Raises state.Enough after the last round."""
+        now = state.current()
+        with now.hook():
+            self._at.append(now.parts.clock())
+            self._steps.append(len(now.step_ends))
+            number = len(self._at) - 1
+            if number == PLANNED_AT and now.rank == 0:
+                _write(self._folder / PLAN, json.dumps(vars(self._planned(now))))
+            if number < BEGIN:
+                return
+            if self._plan is None:
+                self._plan = Plan(**json.loads(self._awaited(PLAN)))
+            block, within = divmod(number - BEGIN, self._plan.block)
+            is_over = within == 0 and self._begin_block(block, self._plan)
+        if is_over:
+            self._change(AS_IS)
+            now.ended_early = True
+            state.write()
+            raise state.Enough(0)
+
+    def _begin_block(self, block: int, plan: Plan) -> bool:
+        """Keep the block that ended, and change the condition; return whether the last round is over instead."""
+        if block:
+            self._keep(plan)
+        number, index = divmod(block, len(plan.conditions))
+        if index == 0:
+            self._round = number
+            last = _read(self._folder / LAST)
+            if last is not None and number > int(last):
+                return True
+            if state.current().rank == 0 and last is None and (self._folder / ENOUGH).exists():
+                _write(self._folder / LAST, str(number))
+        self._change(order(plan.conditions, number)[index])
+        return False
+
+    def _change(self, condition: str) -> None:
+        plan = self._plan
+        if plan and self.condition.startswith(THREADS):
+            self.facts.set_threads(plan.threads)
+        self.condition = condition
+        if condition.startswith(THREADS):
+            self.facts.set_threads(int(condition.removeprefix(THREADS)))
+
+    def _keep(self, plan: Plan) -> None:
+        """Write the timed part of the block that just ended: its length, its steps, and their parts."""
+        first, end = len(self._at) - 1 - plan.timed, len(self._at) - 1
+        parts, steps = state.current().parts, range(self._steps[first], self._steps[end])
+        known = not parts.no_parts and steps.stop <= len(parts.of_steps[PARTS[0]])
+        line = {
+            "round": self._round,
+            "condition": self.condition,
+            "seconds": self._at[end] - self._at[first],
+            "turns": plan.timed,
+            "steps": len(steps),
+            "microseconds": {part: [round(parts.of_steps[part][step] * 1e6) for step in steps] for part in PARTS}
+            if known
+            else {},
+            "noParts": parts.no_parts,
+            "noInput": parts.no_input,
+            "noExchange": parts.no_exchange,
+        }
+        with (self._folder / f"why-{state.current().rank}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def _planned(self, now: state.State) -> Plan:
+        facts = self.facts
+        turns = [after - before for before, after in itertools.pairwise(self._at[4:])]
+        seconds = max(1e-6, statistics.median(turns))
+        wishes = {INPUT_READY: facts.no_input, NO_EXCHANGE: facts.no_exchange}
+        threads = sorted({1, facts.threads // 2} - {0, facts.threads})
+        wishes |= {f"{THREADS}{number}": "" for number in threads} or {f"{THREADS}1": "it has no more"}
+        loader = now.training()
+        rows = loader.rows_at_step if loader and not loader.is_ahead else []
+        return Plan(
+            conditions=[AS_IS, *(name for name, reason in wishes.items() if not reason)],
+            absent={name: reason for name, reason in wishes.items() if reason},
+            dropped=min(MOST_DROPPED, max(LEAST_DROPPED, facts.ahead + 1)),
+            timed=min(MOST_STEPS, max(LEAST_STEPS, math.ceil(BLOCK_SECONDS / seconds))),
+            threads=facts.threads,
+            world=now.world,
+            loader_workers=facts.loader_workers,
+            rows=now.world * statistics.median(after - before for before, after in itertools.pairwise(rows))
+            if len(rows) > 2
+            else None,
+        )
+
+    def _awaited(self, name: str) -> str:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (text := _read(self._folder / name)) is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"rank 0 did not write {name} within {WAIT_SECONDS:.0f} s")
+            time.sleep(POLL_SECONDS)
+        return text
+
+
+def order(conditions: Sequence[str], number: int) -> list[str]:
+    """Return the conditions in the order of a round, the same on all ranks."""
+    shuffled = list(conditions)
+    random.Random(number).shuffle(shuffled)  # noqa: S311 (nothing secret)
+    return shuffled
+
+
+_experiments: list[Experiment] = []
+
+
+def is_wanted() -> bool:
+    """Return whether this process tries conditions."""
+    return bool(os.environ.get(WHY)) and state.FOLDER in os.environ
+
+
+def current() -> Experiment:
+    """Return the experiment of this process: a forked child begins with its own."""
+    if not _experiments or _experiments[0].pid != os.getpid():
+        _experiments[:] = [Experiment(Path(os.environ[state.FOLDER]))]
+    return _experiments[0]
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
