@@ -27,7 +27,7 @@ def step_times(results: Sequence[TrainingResult]) -> StepTimes | Missing:
         reasons = (result.reasons.get("stepParts") for result in results)
         return Missing(next((why for why in reasons if why), NOT_CLOCKED))
     by_name = [_with_waiting(each) for each in parts]
-    slowest, slower = _slowest(parts)
+    slowest, slower = slowest_rank(parts)
     return StepTimes(
         parts={
             name: statistics.median(each[name] for each in by_name)
@@ -62,7 +62,7 @@ def _with_waiting(parts: StepParts) -> dict[str, float]:
     return {**parts.seconds, "exchange": parts.link, "waiting": waiting}
 
 
-def _slowest(parts: Sequence[StepParts]) -> tuple[int | None, float | None]:
+def slowest_rank(parts: Sequence[StepParts]) -> tuple[int | None, float | None]:
     """Return the rank whose own work is more than the others' median, with 95 % confidence, and by how many seconds."""
     ranks = min(len(each.own_work) for each in parts)
     if ranks < 2:

@@ -1,0 +1,290 @@
+"""Why a step takes as long as it does: what removing one cause at a time gained in a run of `make why`. Pure.
+
+Each round tries every condition once. Its ratio is taken to the block of the same round in which nothing was changed,
+so that what changes slowly on the machine is in both. The interval is Student's t over the rounds, and Bonferroni's
+over the conditions: with 95 % confidence all of them hold the truth.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from compare.intervals import CONFIDENCE, Interval, difference_interval, mean_interval, ratio_interval
+from compare.step_parts import LEAST_TOLD, slowest_rank
+from compare.value import Missing
+from training.contract.result import StepParts
+
+AS_IS, INPUT_READY, NO_EXCHANGE, THREADS = "as is", "input ready", "no exchange", "threads "
+"""Conditions of a block; the last is followed by a number."""
+LOOKS = (6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Rounds after which it is looked whether they are enough: fixed before, and by widths alone."""
+LEAST_ROUNDS = 4
+"""Rounds below which nothing is judged."""
+HALF_WIDTH = 0.05
+"""Relative half-width of every interval at which the rounds are enough."""
+LEAST_GAIN = 0.02
+"""Share of a step below which a gain is not told, however certain it is."""
+CLOCKED = ("between", "save", "report", "collective")
+"""Parts of a step that are causes by the clock alone: without them their time is gained, at most."""
+SLOWS_COMPUTING = 2.0
+"""Times what the clock saw of a cause, from which on removing it must have gained elsewhere, too."""
+
+Decision = Literal["faster", "slower", "nothing above noise", "not decided"]
+"""Of a step under a condition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Each condition once."""
+
+    seconds: Mapping[str, float]
+    """Of a step of the slowest rank, by condition; without steps before which more was done than before most."""
+    whole_step: float
+    """Seconds of a step as it is, with those."""
+    parts: StepParts | None
+    """Of the block in which nothing was changed; None where they are not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """The rounds of one arm."""
+
+    rounds: Sequence[Round]
+    conditions: Sequence[str]
+    absent: Mapping[str, str]
+    """Conditions that could not be tried, and why."""
+    rows: float | None
+    """Of a step, over all ranks."""
+    threads: int
+    """Compute threads of a rank."""
+    loader_workers: int | None
+    """Processes of the DataLoader of a rank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What a step takes under a condition."""
+
+    seconds: float
+    lower: float
+    upper: float
+    """Ends of its interval, which holds with those of the other conditions in 95 %."""
+    decision: Decision
+    least_gain: float
+    """Share of a step that would have been seen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """What makes a step longer, and the seconds of a step that removing it gains, at most."""
+
+    name: str
+    """A condition, a part of the step, or `rank 1`."""
+    seconds: float
+    lower: float
+    upper: float
+    slows_computing: bool = False
+    """Whether removing it gained more than twice what the clock saw of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmWhy:
+    """Where an arm's step goes, and what would shorten it."""
+
+    rounds: int
+    step_seconds: float
+    parts: dict[str, float]
+    """Seconds of a step by its part on rank 0, with `waiting` for slower ranks; empty where they are not known."""
+    slowest_rank: int | None
+    slower_seconds: float | None
+    """By how much its own work takes longer than that of the others."""
+    effects: dict[str, Effect]
+    absent: dict[str, str]
+    causes: list[Cause]
+    """Those that are certain, the largest first."""
+    rows: float | None
+    threads: int
+    loader_workers: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """How many times as many rows a second one arm trains as another, as they are and under a condition in both."""
+
+    above: str
+    below: str
+    """Arms."""
+    condition: str
+    as_is: float
+    changed: float
+    lower: float
+    upper: float
+    """Of the latter's interval."""
+
+
+def is_enough(tried: Tried) -> bool:
+    """Return whether it may be stopped: at a look, with every interval narrow."""
+    if len(tried.rounds) not in LOOKS:
+        return False
+    return all(_half_width(interval) < HALF_WIDTH for interval in _intervals(tried).values())
+
+
+def widest(tried: Tried) -> float | None:
+    """Return the largest relative half-width of the intervals so far; None for too few rounds."""
+    return max(map(_half_width, _intervals(tried).values()), default=None) if len(tried.rounds) > 1 else None
+
+
+def judge(tried: Tried) -> ArmWhy | Missing:
+    """Judge the rounds of an arm, of which there have to be a few."""
+    rounds = tried.rounds
+    if len(rounds) < LEAST_ROUNDS:
+        return Missing(f"{len(rounds)} rounds, and {LEAST_ROUNDS} are needed")
+    step, usual = statistics.fmean([each.whole_step for each in rounds]), _as_is(tried)
+    parts = [each.parts for each in rounds if each.parts]
+    known = len(parts) == len(rounds)
+    slowest, slower = slowest_rank(parts) if known else (None, None)
+    effects = {name: _effect(interval, step, usual) for name, interval in _intervals(tried).items()}
+    means = _mean_parts(parts) if known else {}
+    causes = [_by_experiment(name, effect, step, means) for name, effect in effects.items()]
+    causes += [_by_clock(name, parts, step, slower or 0.0) for name in CLOCKED if known and name in means]
+    if slowest is not None and slower is not None and slower >= LEAST_TOLD * step:
+        causes.append(_of_rank(slowest, parts))
+    certain = sorted(filter(None, _best_threads(causes)), key=lambda cause: -cause.seconds)
+    return ArmWhy(
+        rounds=len(rounds),
+        step_seconds=step,
+        parts=means,
+        slowest_rank=slowest,
+        slower_seconds=slower,
+        effects=effects,
+        absent=dict(tried.absent),
+        causes=certain,
+        rows=tried.rows,
+        threads=tried.threads,
+        loader_workers=tried.loader_workers,
+    )
+
+
+def distribution(above: Tried, below: Tried, condition: str, names: tuple[str, str]) -> Distribution | None:
+    """Compute what distribution gains with a cause taken away in both arms; None where that is not known.
+
+    An arm that exchanges no gradients has that taken away as it is.
+    """
+    as_below = AS_IS if condition == NO_EXCHANGE and condition in below.absent else condition
+    if not (above.rows and below.rows and condition in above.conditions and as_below in below.conditions):
+        return None
+    if min(len(above.rounds), len(below.rounds)) < LEAST_ROUNDS:
+        return None
+    rows = above.rows / below.rows
+    logs_above = [math.log(each.seconds[condition]) for each in above.rounds]
+    logs_below = [math.log(each.seconds[as_below]) for each in below.rounds]
+    interval = difference_interval(logs_above, logs_below)
+    if interval is None:
+        return None
+    return Distribution(
+        above=names[0],
+        below=names[1],
+        condition=condition,
+        as_is=rows * _as_is(below) / _as_is(above),
+        changed=rows * math.exp(interval.centre),
+        lower=rows * math.exp(interval.lower),
+        upper=rows * math.exp(interval.upper),
+    )
+
+
+def _as_is(tried: Tried) -> float:
+    return statistics.geometric_mean([each.seconds[AS_IS] for each in tried.rounds])
+
+
+def _intervals(tried: Tried) -> dict[str, Interval]:
+    """Return the interval of each condition's ratio to the block of its round in which nothing was changed."""
+    changed = [name for name in tried.conditions if name != AS_IS]
+    confidence = 1 - (1 - CONFIDENCE) / max(1, len(changed))
+    intervals = {
+        name: ratio_interval([each.seconds[name] / each.seconds[AS_IS] for each in tried.rounds], confidence)
+        for name in changed
+    }
+    return {name: interval for name, interval in intervals.items() if interval}
+
+
+def _half_width(interval: Interval) -> float:
+    return math.sqrt(interval.upper / interval.lower) - 1
+
+
+def _effect(interval: Interval, step: float, usual: float) -> Effect:
+    """Return the effect of a ratio to the `usual` step on the mean step, all in seconds."""
+    half, seconds = _half_width(interval), interval.mapped(lambda ratio: step - usual * (1 - ratio))
+    return Effect(
+        seconds=seconds.centre,
+        lower=seconds.lower,
+        upper=seconds.upper,
+        decision=_decision(seconds, step, half),
+        least_gain=max(LEAST_GAIN, (1 - 1 / (1 + half)) * usual / step),
+    )
+
+
+def _decision(seconds: Interval, step: float, half: float) -> Decision:
+    if seconds.upper < step and seconds.centre <= (1 - LEAST_GAIN) * step:
+        return "faster"
+    if seconds.lower > step and seconds.centre >= (1 + LEAST_GAIN) * step:
+        return "slower"
+    return "nothing above noise" if half < HALF_WIDTH else "not decided"
+
+
+def _by_experiment(name: str, effect: Effect, step: float, parts: Mapping[str, float]) -> Cause | None:
+    if effect.decision != "faster":
+        return None
+    seen = {INPUT_READY: parts.get("input"), NO_EXCHANGE: parts.get("exchange")}.get(name)
+    gain = step - effect.seconds
+    beyond = seen is not None and gain >= SLOWS_COMPUTING * seen and gain - seen >= LEAST_TOLD * step
+    return Cause(
+        name=name,
+        seconds=gain,
+        lower=step - effect.upper,
+        upper=step - effect.lower,
+        slows_computing=beyond,
+    )
+
+
+def _by_clock(name: str, parts: Sequence[StepParts], step: float, slower: float) -> Cause | None:
+    """Return a part of the step as a cause; what is a wait for a slower rank is that rank's."""
+    waits = slower if name in ("report", "collective") else 0.0
+    interval = mean_interval([max(0.0, each.seconds[name] - waits) for each in parts])
+    if interval is None or interval.centre < LEAST_TOLD * step or interval.lower <= 0:
+        return None
+    return Cause(name=name, seconds=interval.centre, lower=interval.lower, upper=interval.upper)
+
+
+def _of_rank(slowest: int, parts: Sequence[StepParts]) -> Cause | None:
+    excess = [
+        statistics.fmean(each.own_work[slowest])
+        - statistics.median(statistics.fmean(blocks) for rank, blocks in enumerate(each.own_work) if rank != slowest)
+        for each in parts
+    ]
+    interval = mean_interval(excess)
+    if interval is None:
+        return None
+    return Cause(name=f"rank {slowest}", seconds=interval.centre, lower=interval.lower, upper=interval.upper)
+
+
+def _best_threads(causes: Sequence[Cause | None]) -> list[Cause | None]:
+    """Leave the number of threads that gains most: one can have one number of them."""
+    of_threads = [cause for cause in causes if cause and cause.name.startswith(THREADS)]
+    best = max(of_threads, key=lambda cause: cause.seconds, default=None)
+    return [cause for cause in causes if cause not in of_threads or cause is best]
+
+
+def _mean_parts(parts: Sequence[StepParts]) -> dict[str, float]:
+    """Return the parts of rank 0; of its exchange, what it waits for slower ranks stands apart."""
+    means = {
+        name: statistics.fmean(each.seconds[name] for each in parts)
+        for name in parts[0].seconds
+        if all(name in each.seconds for each in parts)
+    }
+    links = [each.link for each in parts if each.link is not None]
+    if "exchange" in means and len(links) == len(parts):
+        means["waiting"] = statistics.fmean(each.waiting(0) or 0.0 for each in parts)
+        means["exchange"] = statistics.fmean(links)
+    return means
