@@ -2,7 +2,7 @@
 # STACK chooses the stack (default local), SET="workers=3 epochs=5" gives settings for one call.
 
 PYTHON ?= python3
-TOOLS_PYTHON := $(if $(filter try,$(MAKECMDGOALS)),python3,$(PYTHON))
+TOOLS_PYTHON := $(if $(filter try why,$(MAKECMDGOALS)),python3,$(PYTHON))
 STACK ?= local
 export GOALS := $(MAKECMDGOALS)
 export STACK SET JSON ALL KEEP PRINT LIVE RESULT COMPARE QUICK LOGS
@@ -74,6 +74,9 @@ fetch: ## bring back what a run kept in storage [STACK SET RUN=ray-1 TO=folder]
 
 try: ## about 20 steps of a script of yours in every arm [STACK SCRIPT=../my/train.py ARGS="--epochs 1" PYTHON=../my/.venv WORKERS=2 KIND=torchrun ENV="A=1" STEPS=20 LIMIT=120 WRITE=1]
 	@$(BOOTSTRAP) --no-cli && $(if $(filter file,$(origin STACK)),unset STACK && )$(IN_VENV) tools.tryout
+
+why: ## why a step takes so long, and what would shorten it [STACK SET SCRIPT=../my/train.py ARGS="--epochs 9" PYTHON=../my/.venv WORKERS=2 KIND=torchrun ENV="A=1" ARM="native ray" LIMIT=600]
+	@$(BOOTSTRAP) --no-cli && $(if $(filter file,$(origin STACK)),unset STACK && )$(IN_VENV) tools.why
 
 submit: ## run a script on the stack's Ray cluster [STACK SET SCRIPT=train.py ARGS="--epochs 1" FOLDER=. ENV="A=1" PIP=requirements.txt DETACH=1]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs submit

@@ -10,28 +10,23 @@ import tempfile
 from pathlib import Path
 
 from report import terminal
-from tools.setup.project import ToolError, run_main
+from tools.setup.project import run_main
 from tools.stack.lines import for_make
 from tools.tryout import explain, keep, show, write
+from tools.tryout.known_script import known_script
 from tools.tryout.others import Others
 from tools.tryout.request import Request, read
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
 from training.workloads.script import commands, facts, python_environment, same_work
-from training.workloads.script.recognise import Script, ScriptError, recognise
+from training.workloads.script.recognise import Script
 
 
 def main() -> int:
     """Try the script of SCRIPT; 1 when no two arms of it can be compared."""
     request = read()
-    try:
-        script = recognise(request.script, request.arguments, request.kind)
-        versions = python_environment.checked(request.python, script)
-    except ScriptError as error:
-        raise ToolError(str(error)) from None
-    except python_environment.PythonError as error:
-        raise ToolError(explain.python_problem(error, request.command)) from None
+    script, versions = known_script(request)
     terminal.write(show.recognised(script, versions, str(commands.folder(script))))
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
         arms = _arms(script, request, Path(folder), "ray" in versions)

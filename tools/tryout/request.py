@@ -11,7 +11,7 @@ from tools.setup.usage import quoted
 from tools.tryout import write
 from training.workloads.script import recipe
 
-USAGE = 'make try SCRIPT=../mine/train.py ARGS="--epochs 1 --num-workers {workers}" PYTHON=../mine/.venv'
+USAGE = 'SCRIPT=../mine/train.py ARGS="--epochs 1 --num-workers {workers}" PYTHON=../mine/.venv'
 VARIABLES = ("SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT")
 """In the order in which one types them."""
 
@@ -42,16 +42,16 @@ class Request:
     """The name of a stack for this script alone."""
 
 
-def read(environment: Mapping[str, str] = os.environ) -> Request:
-    """The request. Raises ToolError."""
+def read(environment: Mapping[str, str] = os.environ, target: str = "try") -> Request:
+    """The request of `make try`, or of another target with its variables. Raises ToolError."""
     script = environment.get("SCRIPT", "")
     if not script:
-        raise ToolError(f"SCRIPT is missing: the file that trains, as in\n  {USAGE}")
+        raise ToolError(f"SCRIPT is missing: the file that trains, as in\n  make {target} {USAGE}")
     writes = is_on("WRITE", environment)
     if writes and write.is_secret(environment.get("ARGS", "")):
         raise ToolError(
             "ARGS has what looks like a secret, and WRITE=1 would put it into a stack's file, which git tracks: give it"
-            f" as a variable, which stays out of it\n  {USAGE} ENV='API_TOKEN=…' WRITE=1"
+            f" as a variable, which stays out of it\n  make {target} {USAGE} ENV='API_TOKEN=…' WRITE=1"
         )
     variables = _variables(environment.get("ENV", ""))
     python = _python(environment.get("PYTHON") or str(VENV / "bin" / "python"))
@@ -71,7 +71,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Request:
         write_to=own_stack if writes else "",
         keys=keys,
         secrets=tuple(write.secrets(environment)),
-        command=_command(environment),
+        command=_command(environment, target),
         own_stack=own_stack,
     )
 
@@ -83,10 +83,10 @@ def _python(text: str) -> str:
     return str(inside) if is_missing or (ROOT / inside.expanduser()).exists() else text
 
 
-def _command(environment: Mapping[str, str]) -> str:
+def _command(environment: Mapping[str, str], target: str) -> str:
     words = [f"{name}={quoted(environment[name])}" for name in VARIABLES if environment.get(name)]
     stack = f"STACK={environment['STACK']} " if environment.get("STACK") else ""
-    return f"{stack}make try {' '.join(words)}"
+    return f"{stack}make {target} {' '.join(words)}"
 
 
 def _path(text: str) -> Path:

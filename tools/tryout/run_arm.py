@@ -8,9 +8,9 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +28,20 @@ KEPT = 2**16
 """Bytes of the end of what an arm prints."""
 TRACE_BEFORE_END_SECONDS = 5
 TRACE_LINES = 8
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """What is other than in a try."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """More of the observer's."""
+    is_over: Callable[[], bool] = lambda: False
+    """Asked now and then whether the run is to be ended."""
+
+
+AS_TRIED = Changed()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +71,7 @@ class Outcome:
         return self.printed_bytes > MOST_PRINTED
 
 
-def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome:
+def run(arm: ArmCommand, request: Request, folder: Path, where: Path, changed: Changed = AS_TRIED) -> Outcome:
     """Run `arm` in the folder `where`; its files are in a new private folder in `folder`."""
     own = folder / arm.arm
     own.mkdir(mode=0o700)
@@ -66,7 +80,7 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome
         plan.touch(mode=0o600)  # what ENV holds may be secret
         hang_seconds = request.limit_seconds - min(TRACE_BEFORE_END_SECONDS, request.limit_seconds // 2)
         variables = variables_of(arm, request.variables, Path(ray_folder))
-        variables |= observed_by(own, request.steps, hang_seconds)
+        variables |= {**observed_by(own, request.steps, hang_seconds), **changed.variables}
         plan.write_text(
             json.dumps(
                 {
@@ -80,7 +94,7 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome
             encoding="utf-8",
         )
         began = time.monotonic()
-        code, printed, printed_bytes = _guarded(plan, request.limit_seconds, own)
+        code, printed, printed_bytes = _guarded(plan, request.limit_seconds, own, changed.is_over)
         seconds = time.monotonic() - began
         plan.unlink()
     end: dict[str, Any] = {}
@@ -92,7 +106,7 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path) -> Outcome
     )  # fmt: skip
 
 
-def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
+def _guarded(plan: Path, limit_seconds: int, own: Path, is_over: Callable[[], bool]) -> tuple[int, str, int]:
     """Exit code, the end of what was printed, and how many bytes that was."""
     command = [
         *(sys.executable, "-m", "infra.places.local.guard", "--deadline", str(limit_seconds), "--progress", str(own)),
@@ -105,7 +119,9 @@ def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
     assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018 (both are pipes)
     tail = _Tail(running.stdout, running.stdin)
     try:
-        code = running.wait()
+        while (code := _waited(running)) is None:
+            if is_over():
+                running.stdin.close()  # the guard ends everything at end-of-file
     finally:
         with suppress(OSError):
             running.stdin.close()
@@ -116,6 +132,13 @@ def _guarded(plan: Path, limit_seconds: int, own: Path) -> tuple[int, str, int]:
         tail.thread.join(process_session.GIVE_UP_SECONDS)
         running.stdout.close()
     return code, tail.text(), tail.count
+
+
+def _waited(running: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return running.wait(POLL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 class _Tail:

@@ -1,0 +1,148 @@
+"""What `make why` found, in words: where a step goes, what removing each cause would gain, and what to change. Pure."""
+
+from collections.abc import Sequence
+
+from compare.step_parts import LEAST_TOLD
+from compare.why import INPUT_READY, NO_EXCHANGE, THREADS, ArmWhy, Cause, Distribution, Effect
+from compare.words import enumerated
+
+CONDITIONS = {
+    INPUT_READY: "With input that costs nothing",
+    NO_EXCHANGE: "Without an exchange of gradients",
+}
+"""A sentence's beginning, by condition."""
+NAMES = {
+    INPUT_READY: "input",
+    NO_EXCHANGE: "the exchange of gradients",
+    "between": "what is done between two steps, as validation or printing",
+    "save": "torch.save",
+    "report": "ray.train.report",
+    "collective": "collectives beside DistributedDataParallel",
+}
+"""What a cause is called."""
+CHANGES = {
+    NO_EXCHANGE: "fewer exchanges (no_sync() in all but each second backward), fewer bytes (a hook such as "
+    "fp16_compress_hook), or larger batches; for many small gradients another bucket_cap_mb",
+    "between": "do it less often, as every 50 steps",
+    "save": "save less often, or on one rank",
+    "report": "report less often, or without a checkpoint",
+    "collective": "do it less often, or with asynchronous calls",
+}
+"""What is changed against a cause; none of it was tried."""
+
+
+def where(why: ArmWhy) -> str:
+    """`Of a step of 84 ms, 39 wait for input, 15 for gradients (9 of it for rank 1).`"""
+    step, parts = why.step_seconds, why.parts
+    waiting = parts.get("waiting", 0.0)
+    slower = "slower ranks" if why.slowest_rank is None else f"rank {why.slowest_rank}"
+    waits = {
+        "input": (parts.get("input", 0.0), ""),
+        "gradients": (parts.get("exchange", 0.0) + waiting, f" ({_ms(waiting)} of it for {slower})"),
+    }
+    waits_shown = [
+        f"{_ms(seconds)} @for {what}{more if what == 'gradients' and _is_long(waiting, step) else ''}"
+        for what, (seconds, more) in waits.items()
+        if _is_long(seconds, step)
+    ]
+    shown = [text.replace("@", "" if number else "wait ") for number, text in enumerate(waits_shown)]
+    others = {"between": "go by between steps", "save": "save", "report": "report", "collective": "are collectives"}
+    shown += [f"{_ms(parts[name])} {verb}" for name, verb in others.items() if _is_long(parts.get(name, 0.0), step)]
+    if not parts:
+        return f"A step takes {_ms(step)} ms; its parts are not known."
+    if not shown:
+        return f"Of a step of {_ms(step)} ms hardly anything waits."
+    return f"Of a step of {_ms(step)} ms, {enumerated(shown)}."
+
+
+def _is_long(seconds: float, step: float) -> bool:
+    return seconds >= LEAST_TOLD * step
+
+
+def effects(why: ArmWhy) -> list[str]:
+    """Return a sentence for each condition, tried or not."""
+    tried = [_effect(name, effect, why) for name, effect in why.effects.items()]
+    return tried + [
+        f"Not tried: {_lower(_condition(name, why))}, because {reason}." for name, reason in why.absent.items()
+    ]
+
+
+def _effect(name: str, effect: Effect, why: ArmWhy) -> str:
+    begin = _condition(name, why)
+    times = f"{_ms(effect.seconds)} ms ({_ms(effect.lower)} to {_ms(effect.upper)})"
+    if effect.decision == "faster":
+        cause = next((cause for cause in why.causes if cause.name == name), None)
+        also = " Removing it gains more than the clock saw of it: it also slows computing." * bool(
+            cause and cause.slows_computing
+        )
+        if name.startswith(THREADS):
+            return f"{begin} a step takes {times}: about that can be gained."
+        return f"{begin} a step would take {times}: at most that can be gained.{also}"
+    if effect.decision == "slower":
+        return f"{begin} a step takes {times}: longer than as it is."
+    least = f"a gain of {100 * effect.least_gain:.0f} % of a step would have been seen"
+    if effect.decision == "nothing above noise":
+        return f"{begin} a step takes no less, as far as can be told: nothing above noise; {least}."
+    return f"{begin} a step would take {times}: not decided; {least}."
+
+
+def _condition(name: str, why: ArmWhy) -> str:
+    if name.startswith(THREADS):
+        number = name.removeprefix(THREADS)
+        instead = f" instead of {why.threads}" if why.threads > 1 else ""
+        return f"With {number} compute thread{'s' if number != '1' else ''} a rank{instead}"
+    return CONDITIONS[name]
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
+def causes(why: ArmWhy) -> list[str]:
+    """Return the causes that are certain, the largest first, each with what to change."""
+    return [f"{_cause(cause, why)}: {_change(cause, why)}." for cause in why.causes]
+
+
+def nothing(why: ArmWhy) -> str:
+    """Return what is said where no cause is certain: what would have been seen."""
+    least = max((effect.least_gain for effect in why.effects.values()), default=None)
+    seen = "" if least is None else f"; a gain of {100 * least:.0f} % of a step would have been seen"
+    is_open = any(effect.decision == "not decided" for effect in why.effects.values())
+    return f"{'No cause is certain' if is_open else 'Nothing above noise'}{seen}."
+
+
+def _cause(cause: Cause, why: ArmWhy) -> str:
+    amount = f"{_ms(cause.seconds)} ms ({_ms(cause.lower)} to {_ms(cause.upper)})"
+    if cause.name.startswith("rank "):
+        return f"{cause.name}, which takes {amount} longer than the others, who wait for it"
+    if cause.name.startswith(THREADS):
+        return f"{why.threads} compute threads a rank, {amount}"
+    return f"{NAMES[cause.name]}, at most {amount}"
+
+
+def _change(cause: Cause, why: ArmWhy) -> str:
+    """Return the line that one types or changes, and what of it was tried."""
+    if cause.name.startswith("rank "):
+        return "look for what that rank does beside the others; a wait is no gain, so what it would gain is not known"
+    if cause.name.startswith(THREADS):
+        number = cause.name.removeprefix(THREADS)
+        return f'ENV="OMP_NUM_THREADS={number}"; tried by torch.set_num_threads({number})'
+    if cause.name == INPUT_READY:
+        if why.loader_workers:
+            return "cheaper rows (decoded before, or fewer steps of work), or another num_workers; neither was tried"
+        return "DataLoader(…, num_workers=1, persistent_workers=True), or cheaper rows; neither was tried"
+    return f"{CHANGES[cause.name]}; not tried"
+
+
+def distributions(gains: Sequence[Distribution]) -> list[str]:
+    """Return what distribution gains with a cause taken away in both arms."""
+    return [
+        f"{CONDITIONS[each.condition]} in both, {each.above} would train"
+        f" {each.changed:.2f} times as fast ({each.lower:.2f} to {each.upper:.2f}) as {each.below}"
+        f" instead of {each.as_is:.2f} times, at most."
+        for each in gains
+    ]
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.0f}" if seconds >= 0.0995 else f"{1000 * seconds:.1f}"

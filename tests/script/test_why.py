@@ -1,0 +1,73 @@
+"""Conditions in real trainings: all ranks change together, epochs keep their length, and the run ends by itself."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.script.tryout import NO_TORCH
+from tests.stacks import TORCH
+from tools.tryout import request
+from tools.tryout.run_arm import Changed, Outcome, run
+from tools.why import blocks
+from tools.why.follow import Follower
+from training.workloads.script import commands
+from training.workloads.script.observe import experiment
+from training.workloads.script.recognise import recognise
+
+pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
+SCRIPT = Path(__file__).with_name("why_train.py")
+BATCHES = 16
+"""Of an epoch of a rank of two."""
+
+
+def run_tried(arguments: str, folder: Path, *, arm: str = "native", script: Path = SCRIPT) -> Outcome:
+    """A run in which conditions are tried for some seconds."""
+    asked = replace(request.read({"SCRIPT": str(script), "ARGS": arguments, "PYTHON": TORCH}), steps=0)
+    known = recognise(script, asked.arguments)
+    made = commands.commands(known, asked.python, commands.Sizes(workers=2, master_port=29517), {"epochs": "1000"})
+    command = next(each for each in made if each.arm == arm)
+    with Follower(folder / arm, 3, print) as follower:
+        changed = Changed(variables={experiment.WHY: "1"}, is_over=follower.is_stalled)
+        return run(command, asked, folder, script.parent, changed)
+
+
+def blocks_of(folder: Path, rank: int) -> list[tuple[Any, ...]]:
+    """The blocks of a rank, without their times."""
+    text = (folder / f"why-{rank}.jsonl").read_text(encoding="utf-8")
+    return [(line["round"], line["condition"], line["turns"]) for line in map(json.loads, text.splitlines())]
+
+
+@pytest.mark.parametrize(
+    ("way", "absent"),
+    [
+        ("plain", set()),
+        ("dictionary", set()),
+        ("in-place", set()),
+        ("no_sync", set()),
+        ("flag", set()),
+        ("unused", set()),
+        ("static", set()),
+        ("norm", set()),
+        ("workers", set()),
+        ("persistent", set()),
+        ("leaves-out", set()),
+        ("compiled", {"no exchange"}),
+    ],
+)
+def test_ranks_change_together_and_epochs_keep_their_length(way: str, absent: set[str], tmp_path: Path) -> None:
+    """However a script exchanges its gradients and reads its rows."""
+    outcome = run_tried(f"--as {way}", tmp_path)
+    assert 0 == outcome.code, outcome.printed[-3000:]
+
+    tried = blocks.tried(tmp_path / "native")
+    assert tried is not None
+    assert {"as is", "input ready", "no exchange"} - absent == set(tried.conditions)
+    assert len(tried.rounds) >= 2
+    assert blocks_of(tmp_path / "native", 0) == blocks_of(tmp_path / "native", 1)
+    epochs = Counter(re.findall(r"rank \d+ epoch \d+: (\d+)", outcome.printed))
+    assert {str(BATCHES)} == epochs.keys(), epochs

@@ -1,0 +1,227 @@
+"""`make why` without a run: its variables, blocks as rounds, when a run is told to end, and what is kept."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compare.why import AS_IS, INPUT_READY
+from tests.golden import Wording
+from tests.unit.compare.test_why import judged, tried
+from tools.setup.project import ToolError
+from tools.tryout import request as of_try
+from tools.why import blocks, follow, keep, request
+from tools.why.follow import Follower
+from training.workloads.script.observe import experiment
+from training.workloads.script.observe.experiment import Plan
+from training.workloads.script.observe.step_parts import PARTS
+from training.workloads.script.recognise import Script
+
+PLAN = Plan(
+    conditions=[AS_IS, INPUT_READY], absent={"threads 1": "it has no more"}, dropped=2, timed=6, threads=1, world=2,
+    loader_workers=0, rows=64.0,
+)  # fmt: skip
+
+
+def block(number: int, condition: str, milliseconds: list[float], **outside: list[float]) -> dict[str, Any]:
+    """A block whose steps compute so long, and do something else between them."""
+    seconds = {"compute": milliseconds, **outside}
+    steps = len(milliseconds)
+    return {
+        "round": number,
+        "condition": condition,
+        "seconds": sum(map(sum, seconds.values())) / 1000,
+        "turns": steps,
+        "steps": steps,
+        "microseconds": {part: [1000 * each for each in seconds.get(part, [0.0] * steps)] for part in PARTS},
+        "noParts": "",
+        "noInput": "",
+        "noExchange": "",
+    }
+
+
+def write(folder: Path, plan: Plan, *ranks: list[dict[str, Any]]) -> None:
+    """The files of a run."""
+    folder.mkdir(exist_ok=True)
+    (folder / experiment.PLAN).write_text(json.dumps(vars(plan)), encoding="utf-8")
+    for rank, lines in enumerate(ranks):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"why-{rank}.jsonl").write_text(text, encoding="utf-8")
+
+
+def rounds_of(count: int, milliseconds: float) -> list[dict[str, Any]]:
+    """A first round, and so many that count."""
+    steps = [milliseconds] * 6
+    return [block(number, name, steps) for number in range(count + 1) for name in (AS_IS, INPUT_READY)]
+
+
+def test_the_step_is_that_of_the_slowest_rank(tmp_path: Path) -> None:
+    """Of whole rounds alone, without the first."""
+    half = block(4, AS_IS, [90.0] * 6)
+    write(tmp_path, PLAN, [*rounds_of(3, 10.0), half], rounds_of(3, 20.0))
+    read = blocks.tried(tmp_path)
+
+    assert read is not None
+    assert 3 == len(read.rounds)
+    assert pytest.approx(0.02) == read.rounds[0].seconds[AS_IS]
+    assert pytest.approx(0.02) == read.rounds[0].whole_step
+    assert PLAN.absent == read.absent
+
+
+def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
+    """The ranks write while somebody reads."""
+    write(tmp_path, PLAN, rounds_of(2, 10.0), rounds_of(2, 10.0))
+    with (tmp_path / "why-1.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"round": 3, "cond')
+    read = blocks.tried(tmp_path)
+
+    assert read is not None
+    assert 2 == len(read.rounds)
+
+
+def test_the_end_of_an_epoch_on_any_rank_is_not_compared(tmp_path: Path) -> None:
+    """Its step is longer on all: that rank validates, and the others wait for it."""
+    first = [block(0, AS_IS, [10.0] * 6), block(0, INPUT_READY, [10.0] * 6)]
+    validates = block(1, AS_IS, [10.0] * 6, between=[0.0, 0.0, 90.0, 0.0, 0.0, 0.0])
+    waits = block(1, AS_IS, [10.0] * 6, exchange=[0.0, 0.0, 90.0, 0.0, 0.0, 0.0])
+    ready = block(1, INPUT_READY, [10.0] * 6)
+    write(tmp_path, PLAN, [*first, validates, ready], [*first, waits, ready])
+    (read,) = (found.rounds for found in [blocks.tried(tmp_path)] if found)
+
+    assert pytest.approx(0.01) == read[0].seconds[AS_IS]
+    assert pytest.approx(0.025) == read[0].whole_step
+    assert read[0].parts is not None
+    assert pytest.approx(0.015) == read[0].parts.seconds["between"]
+
+
+def test_what_is_done_before_each_step_is_compared(tmp_path: Path) -> None:
+    """It is no luck in which block it is."""
+    lines = [block(number, name, [10.0] * 6, between=[20.0] * 6) for number in (0, 1) for name in (AS_IS, INPUT_READY)]
+    write(tmp_path, PLAN, lines, lines)
+    read = blocks.tried(tmp_path)
+
+    assert read is not None
+    assert pytest.approx(0.03) == read.rounds[0].seconds[AS_IS]
+
+
+def test_steps_without_parts_have_their_mean(tmp_path: Path) -> None:
+    """As those of a model whose gradients are sharded."""
+    lines = [
+        block(number, name, [10.0] * 6) | {"microseconds": {}, "steps": 3}
+        for number in (0, 1)
+        for name in (AS_IS, INPUT_READY)
+    ]
+    write(tmp_path, PLAN, lines, lines)
+    read = blocks.tried(tmp_path)
+
+    assert read is not None
+    assert pytest.approx(0.02) == read.rounds[0].seconds[AS_IS]
+    assert read.rounds[0].parts is None
+
+
+def test_before_a_plan_nothing_is_there(tmp_path: Path) -> None:
+    """The ranks start, and train some steps first."""
+    assert blocks.tried(tmp_path) is None
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks often, and waits little."""
+    monkeypatch.setattr(follow, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(follow, "STALLED_SECONDS", 0.1)
+
+
+def ended(folder: Path, seconds: float, lines: list[dict[str, Any]]) -> Follower:
+    """A follower that has had a run end."""
+    write(folder, PLAN, lines, lines)
+    said = threading.Event()
+    with Follower(folder, seconds, lambda _: said.set()) as follower:
+        for _ in range(500):
+            if follower.ended:
+                break
+            said.wait(0.01)
+    return follower
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_ends_when_it_is_decided(tmp_path: Path) -> None:
+    """At a look, by a file that rank 0 sees."""
+    assert follow.DECIDED == ended(tmp_path, 100.0, rounds_of(6, 10.0)).ended
+    assert (tmp_path / experiment.ENOUGH).exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_ends_when_its_time_is_up(tmp_path: Path) -> None:
+    """However few rounds there are."""
+    assert follow.TIME_UP == ended(tmp_path, 0.02, rounds_of(2, 10.0)).ended
+    assert (tmp_path / experiment.ENOUGH).exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_that_makes_no_progress_is_ended_from_outside(tmp_path: Path) -> None:
+    """Its ranks wait for each other."""
+    follower = ended(tmp_path, 100.0, rounds_of(2, 10.0))
+
+    assert follow.STALLED == follower.ended
+    assert follower.is_stalled()
+
+
+def test_the_order_of_a_round_is_the_same_on_all_ranks_and_another_in_the_next() -> None:
+    """So that no condition is always after the same one."""
+    conditions = ["a", "b", "c", "d"]
+    orders = [tuple(experiment.order(conditions, number)) for number in range(24)]
+
+    assert orders == [tuple(experiment.order(conditions, number)) for number in range(24)]
+    assert len(set(orders)) > 12
+    assert {frozenset(conditions)} == {frozenset(order) for order in orders}
+
+
+def test_the_variables_are_read() -> None:
+    """Those of a try, and which arms."""
+    asked = request.read({"SCRIPT": "examples/torch_ddp.py", "ARM": "native ray", "LIMIT": "90"})
+
+    assert ("native", "ray") == asked.arms
+    assert 90 == asked.limit_seconds
+    assert ("native", "baseline") == request.read({"SCRIPT": "examples/torch_ddp.py"}).arms
+
+
+def test_a_stack_s_script_is_tried_as_it_is_measured() -> None:
+    """Its keys are the variables of the same meaning; SET changes them for this call."""
+    asked = request.read({"STACK": "torch-ddp", "SET": "workers=1"})
+
+    assert asked.of_try.script.name == "torch_ddp.py"
+    assert ("--epochs", "{epochs}") == asked.of_try.arguments
+    assert "examples/.venv" in asked.of_try.python
+    assert 1 == asked.of_try.workers
+    assert "torch-ddp" == asked.of_try.own_stack
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"STACK": "local"}, {"SCRIPT": "a.py", "ARM": "tuned"}, {"SCRIPT": "a.py", "LIMIT": "1"}],
+    ids=["no script", "a stack without a script", "an unknown arm", "too short"],
+)
+def test_what_is_wrong_is_refused(given: dict[str, str], wording: Wording) -> None:
+    """With what is allowed."""
+    with pytest.raises(ToolError) as refused:
+        request.read(given)
+    wording("causes", str(refused.value))
+
+
+def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As JSON, without the values of variables."""
+    monkeypatch.setattr(keep, "ROOT", tmp_path)
+    script = tmp_path / "train.py"
+    script.touch()
+    asked = of_try.read({"SCRIPT": str(script), "ENV": "TOKEN=very-secret"})
+    path = keep.keep(asked, Script(path=script, kind="torchrun", modules=frozenset(), arguments=()),
+                     {"native": judged(tried({INPUT_READY: 0.5}))}, [], "")  # fmt: skip
+    text = (tmp_path / path).read_text(encoding="utf-8")
+
+    assert Path("results/train/why.json") == path
+    assert "very-secret" not in text
+    native = json.loads(text)["arms"]["native"]
+    assert INPUT_READY == native["causes"][0]["name"]
+    assert "faster" == native["effects"][INPUT_READY]["decision"]

@@ -1,0 +1,149 @@
+"""`make why`: run an arm in which one condition changes at a time, and say what makes its steps long.
+
+Nothing of these runs is a measurement: weights are thrown away, and the clocks of `make up` know nothing of it.
+"""
+
+import sys
+import tempfile
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+from compare import why
+from compare.value import Missing
+from compare.why import ArmWhy, Distribution, Tried
+from report import terminal
+from report import why as words
+from tools.setup.project import ToolError, run_main
+from tools.tryout import explain, run_arm
+from tools.tryout.__main__ import end_with_its_files
+from tools.tryout.known_script import known_script
+from tools.tryout.others import Others
+from tools.tryout.run_arm import Outcome
+from tools.why import blocks, keep
+from tools.why.follow import Follower
+from tools.why.request import EPOCHS, WhyRequest, read
+from training.machine import isolation, machine_lock
+from training.machine.ports import held_ports
+from training.workloads.script import commands
+from training.workloads.script.observe import experiment
+from training.workloads.script.recognise import Script
+
+WIDTH = 80
+START_SECONDS = 120
+"""Beyond the time for trying: an arm starts, makes its first steps, and ends."""
+
+
+def main() -> int:
+    """Try the arms; 1 when nothing can be said of any."""
+    request = read()
+    script, versions = known_script(request.of_try)
+    if "torch" not in versions:
+        raise ToolError(
+            "conditions are tried in scripts of PyTorch alone: `make up` shows what others' steps are clocked at"
+        )
+    with tempfile.TemporaryDirectory(prefix="why-") as folder:
+        arms = _arms(script, request, Path(folder), "ray" in versions)
+        machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
+        if reason := isolation.refusal():
+            terminal.write(f"without a network of its own: {reason}")
+        with Others() as others:
+            tried = _try_all(arms, script, request, Path(folder))
+    busy = others.in_words()
+    judged = {arm: why.judge(of_arm) for arm, of_arm in tried.items()}
+    known = {arm: of_arm for arm, of_arm in judged.items() if isinstance(of_arm, ArmWhy)}
+    gains = _distributions(tried, known)
+    if busy:
+        terminal.write(f"\nthe machine was not quiet, and what is said here may be of that: {busy}")
+    for arm, of_arm in judged.items():
+        terminal.write(f"\n{_in_words(arm, of_arm)}")
+    if gains:
+        terminal.write("\n" + "\n".join(_wrapped(text) for text in words.distributions(gains)))
+    if not known:
+        return 1
+    terminal.write(f"\nkept: {keep.keep(request.of_try, script, known, gains, busy)}")
+    return 0
+
+
+def _arms(script: Script, request: WhyRequest, folder: Path, has_ray: bool) -> list[commands.ArmCommand]:
+    """Return the arms that are wanted. Raises ToolError where none of them is there."""
+    with held_ports(1) as (port,):
+        sizes = commands.Sizes(workers=request.of_try.workers, master_port=port)
+    (folder / "storage").mkdir()
+    values = {"seed": "1", "epochs": str(EPOCHS), "storage": str(folder / "storage")}
+    every = {arm.arm: arm for arm in commands.commands(script, request.of_try.python, sizes, values, has_ray)}
+    wanted = [every[name] for name in request.arms]
+    for arm in wanted:
+        if arm.absent:
+            terminal.write(f"{arm.arm}: absent, {arm.absent}")
+    present = [arm for arm in wanted if not arm.absent]
+    if not present:
+        raise ToolError(
+            f"no arm is left to try: ARM={' or ARM='.join(name for name in every if not every[name].absent)}"
+        )
+    return present
+
+
+def _try_all(arms: list[commands.ArmCommand], script: Script, request: WhyRequest, folder: Path) -> dict[str, Tried]:
+    """Try one arm after another; what one leaves of its time the next may take."""
+    left, tried = float(request.limit_seconds), {}
+    for number, arm in enumerate(arms):
+        seconds = left / (len(arms) - number)
+        limited = replace(request.of_try, steps=0, limit_seconds=int(seconds) + START_SECONDS)
+        own = folder / arm.arm
+        terminal.write(f"{arm.arm}: {arm}")
+        with Follower(own, seconds, terminal.write) as follower:
+            changed = run_arm.Changed(variables={experiment.WHY: "1"}, is_over=follower.is_stalled)
+            outcome = run_arm.run(arm, limited, folder, commands.folder(script), changed)
+        left -= min(seconds, outcome.seconds)
+        of_arm = blocks.tried(own)
+        terminal.write(f"  {_ended(outcome, of_arm, follower.ended, script)}")
+        if of_arm:
+            tried[arm.arm] = of_arm
+    return tried
+
+
+def _ended(outcome: Outcome, tried: Tried | None, reason: str, script: Script) -> str:
+    """Return how a run ended, and what helps where that was too early."""
+    rounds = len(tried.rounds) if tried else 0
+    if reason:
+        return f"{rounds} rounds in {outcome.seconds:.0f} s: {reason}"
+    if problem := explain.problem(outcome, script, int(outcome.seconds)):
+        return problem
+    if tried is None:
+        return f"the script ended before step {experiment.BEGIN}: give it more epochs"
+    return f"the script ended after {rounds} rounds: give it more epochs"
+
+
+def _in_words(arm: str, judged: ArmWhy | Missing) -> str:
+    if isinstance(judged, Missing):
+        return f"{arm}: nothing can be said: {judged.reason}"
+    causes = words.causes(judged) if judged.causes else [words.nothing(judged)]
+    numbers = [f"{number}. " if judged.causes else "" for number in range(1, len(causes) + 1)]
+    parts = [f"{arm}, {judged.rounds} rounds"]
+    parts += [_wrapped(text) for text in [words.where(judged), *words.effects(judged)]]
+    parts += ["  what makes it long, the largest first" if judged.causes else "  what makes it long"]
+    parts += [_wrapped(text, number) for text, number in zip(causes, numbers, strict=True)]
+    return "\n".join(parts)
+
+
+def _wrapped(text: str, number: str = "") -> str:
+    return textwrap.fill(f"{number}{text}", WIDTH, initial_indent="  ", subsequent_indent=f"  {' ' * len(number)}")
+
+
+def _distributions(tried: dict[str, Tried], known: dict[str, ArmWhy]) -> list[Distribution]:
+    """What distribution would gain without a cause that was found in one of both arms, and taken away in both."""
+    if not {"native", "baseline"} <= known.keys():
+        return []
+    causes = {cause.name for arm in known.values() for cause in arm.causes}
+    gains = [
+        why.distribution(tried["native"], tried["baseline"], name, ("native", "baseline"))
+        for name in words.CONDITIONS
+        if name in causes
+    ]
+    return [each for each in gains if each]
+
+
+if __name__ == "__main__":
+    end_with_its_files()
+    run_main(main)
