@@ -83,8 +83,8 @@ def first(comparison: Comparison) -> list[Panel]:
         note = reading(comparison, shown)
         panels.append(drawn("End to end over epochs", lambda: clock_plots.over_epochs(shown), note))
     titles = {name: arm.title for name, arm in comparison.arms.items()}
-    bars = drawn("Where the time went", lambda: clock_plots.by_part(parts(comparison), titles))
-    return [*panels, bars]
+    title = f"Where the time of {comparison.passes or 'a run'} went"
+    return [*panels, drawn(title, lambda: clock_plots.by_part(parts(comparison), titles))]
 
 
 def _of_time(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:
