@@ -160,6 +160,21 @@ def test_as_many_epochs_are_shown_as_answer(case: str, last: int, label: str) ->
     assert {*shown.lines} == {*CASES[case].arms}
 
 
+def test_bands_and_the_break_even_are_drawn_and_every_line_is_inside() -> None:
+    """A band an arm in its colour; grey the epochs of the break-even, where its interval is known."""
+    drawn = {case: str(first(CASES[case])[0].svg) for case in ("meets", "one repeat", "never meets")}
+    bands = {case: re.findall(r"fill: var\(--(\w+)[-\d]*\); fill-opacity: 0\.2\b", svg) for case, svg in drawn.items()}
+    grey = {case: len(re.findall(r"fill: var\(--muted\); opacity: 0\.18", svg)) for case, svg in drawn.items()}
+    shown = clocks.clocks(CASES["meets"])
+    assert shown
+    highest = max(line.at(shown.last)[2] for line in shown.lines.values())
+    ticks = [float(text) for text in texts("meets")["clocks"] if text.isdigit()]
+
+    assert {case: len(found) for case, found in bands.items()} == {"meets": 3, "one repeat": 4, "never meets": 4}
+    assert grey == {"meets": 1, "one repeat": 0, "never meets": 0}
+    assert 0.8 * highest < max(ticks) <= 1.12 * highest
+
+
 @pytest.mark.parametrize(("surely", "last"), [(248, 298), (249, 75)])
 def test_a_sure_break_even_far_beyond_the_probable_one_is_not_shown(surely: int, last: int) -> None:
     """The crossing would be at the left edge."""
