@@ -5,7 +5,7 @@ import sys
 import threading
 from types import TracebackType
 
-from infra.places.local.beside import FOLLOW_SECONDS, in_words
+from infra.places.local.beside import FOLLOW_SECONDS, in_words, use
 from training.contract.provenance import allowed_cpus
 from training.machine import orphans
 from training.machine.cpu_time import CpuTime, Reading
@@ -49,3 +49,7 @@ class Others:
     def in_words(self) -> str:
         """Return what they took, as the check `machineQuiet` would see it; "" if it is not noticeable, or not known."""
         return in_words(self._first, self._last, len(self._cpus)) if self._first and self._last else ""
+
+    def cpus(self) -> float | None:
+        """Return the CPUs that they took; None where that is not known."""
+        return use(self._first, self._last, len(self._cpus)).other_cpus if self._first and self._last else None
