@@ -143,7 +143,7 @@ def judge(tried: Tried) -> ArmWhy | Missing:
         return Missing(f"{len(rounds)} rounds, and {LEAST_ROUNDS} are needed")
     step, usual = statistics.fmean([each.whole_step for each in rounds]), _as_is(tried)
     parts = [each.parts for each in rounds if each.parts]
-    known = len(parts) == len(rounds)
+    known = len(parts) >= LEAST_ROUNDS  # of steps beyond the first 20,000 parts are not kept
     slowest, slower = slowest_rank(parts) if known else (None, None)
     effects = {name: _effect(interval, step, usual) for name, interval in _intervals(tried).items()}
     means = _mean_parts(parts) if known else {}

@@ -28,7 +28,8 @@ from training.workloads.script.recognise import recognise
 
 SCRIPT = Path(__file__).with_name("planted_train.py")
 PLANTED = {
-    "nothing": "",
+    "alone": "",
+    "nothing": NO_EXCHANGE,
     "input": INPUT_READY,
     "gradients": NO_EXCHANGE,
     "rank": "rank 1",
@@ -36,8 +37,8 @@ PLANTED = {
     "threads": "threads 1",
     "workers": INPUT_READY,
 }
-"""By what is planted: the name of the cause that it is. Nothing is planted in a single process: two ranks exchange
-gradients, which takes its time."""
+"""By what is planted: the name of the cause that it is. In one process alone there is none; two ranks exchange gradients
+where nothing is planted, too."""
 QUIET_CPUS = 0.1
 MOST_TRIES = 3
 """Of one try, until the machine was quiet."""
@@ -63,7 +64,7 @@ def once(plant: str, limit_seconds: int) -> Try:
     asked = replace(request.read({"SCRIPT": str(SCRIPT), "ARGS": f"--plant {plant}", "PYTHON": TORCH}, "why"), steps=0)
     script = recognise(SCRIPT, asked.arguments)
     made = commands.commands(script, asked.python, commands.Sizes(workers=2, master_port=29533), {})
-    arm = next(each for each in made if each.arm == ("baseline" if plant == "nothing" else "native"))
+    arm = next(each for each in made if each.arm == ("baseline" if plant == "alone" else "native"))
     with tempfile.TemporaryDirectory(prefix="planted-") as folder, Others() as others:
         own = Path(folder) / arm.arm
         with Follower(own, limit_seconds, lambda _: None) as follower:
