@@ -37,8 +37,8 @@ PLANTED = {
     "threads": "threads 1",
     "workers": INPUT_READY,
 }
-"""By what is planted: the name of the cause that it is. In one process alone there is none; two ranks exchange gradients
-where nothing is planted, too."""
+"""By what is planted: the name of the cause that it is. In one process alone there is none; two ranks exchange
+gradients where nothing is planted, too."""
 QUIET_CPUS = 0.1
 MOST_TRIES = 3
 """Of one try, until the machine was quiet."""
