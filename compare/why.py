@@ -124,6 +124,28 @@ class Distribution:
     """Of the latter's interval."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Why:
+    """What a run of `make why` found, as it is kept in why.json."""
+
+    schema_version: int
+    made_at: str
+    """UTC, ISO 8601."""
+    command: str
+    """What makes it again, without the values of ENV."""
+    script: str
+    script_sha256: str
+    arguments: list[str]
+    workers: int
+    cpu_model: str
+    busy: str
+    """What other programs took meanwhile, in words; "" if they took nothing to speak of."""
+    arms: dict[str, ArmWhy]
+    unknown: dict[str, str]
+    """Arms of which nothing can be said, and why."""
+    distribution: list[Distribution]
+
+
 def is_enough(tried: Tried) -> bool:
     """Return whether it may be stopped: at a look, with every interval narrow."""
     if len(tried.rounds) not in LOOKS:

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,20 @@ from matplotlib.ticker import MaxNLocator
 from compare.schema import Estimate, Projection
 from report.series import elapsed
 from report.step_parts import WORDS, shown_parts
-from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, HEAT, INK, MUTED, SERIES, Picture, drawing, numbered
+from report.svg import (
+    ARM_COLOURS,
+    ARM_LINES,
+    ARM_MARKERS,
+    CARD,
+    HEAT,
+    INK,
+    MUTED,
+    PARTS,
+    SERIES,
+    Picture,
+    drawing,
+    numbered,
+)
 from training.contract.arms import ARMS, FORMER_ARMS, NATIVE, RAY
 from training.contract.result import TrainingResult, Worker
 from training.workloads.cnn.detail import Epoch, detail_of
@@ -36,6 +48,26 @@ class ShownRun:
     name: str
     repeat: int
     result: TrainingResult
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a step would take less, in seconds, with the ends of its interval; negative: more."""
+
+    what: str
+    seconds: float
+    lower: float
+    upper: float
+    how: str
+    """Of `GAIN_MARKERS`."""
+
+
+GAIN_MARKERS: Mapping[str, tuple[str, bool]] = {
+    "certain": ("o", True),
+    "not certain": ("o", False),
+    "by the clock": ("D", True),
+}
+"""How a gain is known: its marker, and whether that is filled."""
 
 
 def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
@@ -62,12 +94,31 @@ def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
     with drawing("step-parts", "Where a step's time goes", ("milliseconds of a step", ""), height=height) as picture:
         for row, of_arm in enumerate(parts.values()):
             ended = 0.0
-            for name, colour in zip(names, cycle(SERIES), strict=False):
+            for name, colour in zip(names, (*SERIES, *PARTS), strict=False):
                 width = 1000 * of_arm.get(name, 0.0)
                 picture.axes.barh(row, width, left=ended, height=0.62, color=colour, label=WORDS[name])
                 ended += width
         picture.axes.set_yticks(range(len(parts)), list(parts))
         picture.axes.invert_yaxis()
+        picture.axes.grid(axis="y", visible=False)
+        picture.legend()
+    return picture.markup
+
+
+def gains(arm: str, rows: Sequence[Gain]) -> str:
+    """What each change of a step would gain, with intervals, from top to bottom; zero is a line."""
+    height = 1.2 + 0.42 * len(rows)
+    description = f"What each change would gain of a step of {arm}"
+    with drawing(f"gains-{arm}", description, ("milliseconds of a step", ""), height=height) as picture:
+        picture.axes.axvline(0, color=INK, linewidth=0.9)
+        for place, row in enumerate(rows):
+            marker, is_filled = GAIN_MARKERS[row.how]
+            ends = [[1000 * (row.seconds - row.lower)], [1000 * (row.upper - row.seconds)]]
+            style: dict[str, Any] = {"fmt": marker, "color": ARM_COLOURS[arm], "capsize": 3, "markersize": 6}
+            style |= {} if is_filled else {"markerfacecolor": CARD}
+            picture.axes.errorbar([1000 * row.seconds], [place], xerr=ends, label=row.how, **style)
+        picture.axes.set_yticks(range(len(rows)), [textwrap.fill(row.what, LONGEST_TITLE) for row in rows])
+        picture.axes.set_ylim(len(rows) - 0.5, -0.5)
         picture.axes.grid(axis="y", visible=False)
         picture.legend()
     return picture.markup

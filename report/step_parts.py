@@ -25,9 +25,13 @@ NOTED_WAIT = 0.05
 
 
 def by_arm(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Return the parts of each arm that has any, in the order of `WORDS`, without those that are small in all arms."""
+    """Return the parts of each arm that has any."""
     arms = {name: comparison.arms[name].step_parts for name in comparison.shown_arms()}
-    parts = {name: times.parts for name, times in arms.items() if times}
+    return large({name: times.parts for name, times in arms.items() if times})
+
+
+def large(parts: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Return the parts of each arm in the order of `WORDS`, without those that are small in all arms."""
     shown = [
         part
         for part in WORDS
@@ -48,10 +52,11 @@ def rows(comparison: Comparison) -> list[list[str]]:
     if not names:
         return []
     heading = ["ms of a step", *(WORDS[name] for name in names)]
-    return [heading, *([arm, *(_milliseconds(of_arm.get(name)) for name in names)] for arm, of_arm in parts.items())]
+    return [heading, *([arm, *(milliseconds(of_arm.get(name)) for name in names)] for arm, of_arm in parts.items())]
 
 
-def _milliseconds(seconds: float | None) -> str:
+def milliseconds(seconds: float | None) -> str:
+    """`1,234.5`, or a dash for what is not known."""
     return MISSING if seconds is None else f"{1000 * seconds:,.1f}"
 
 
@@ -60,13 +65,13 @@ def remarks(comparison: Comparison) -> list[str]:
     arms = {name: comparison.arms[name].step_parts for name in comparison.shown_arms()}
     texts = [
         f"{name}: rank {times.slowest_rank} is the slowest. Its own work takes"
-        f" {_milliseconds(times.slower_seconds)} ms a step longer than that of the others, with 95 % confidence."
+        f" {milliseconds(times.slower_seconds)} ms a step longer than that of the others, with 95 % confidence."
         for name, times in arms.items()
         if times and times.slowest_rank is not None
     ]
     waits = {name: times.cpu_wait_seconds for name, times in arms.items() if times and _waits_for_cpus(times)}
     if waits:
-        shown = ", ".join(f"{name} {_milliseconds(seconds)}" for name, seconds in waits.items())
+        shown = ", ".join(f"{name} {milliseconds(seconds)}" for name, seconds in waits.items())
         texts.append(f"Threads of rank 0 waited for a CPU, ms a step, added over them: {shown}.")
     return texts
 

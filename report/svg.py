@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from training.contract.arms import ARMS, FORMER_ARMS
 
 _ARMS = (*ARMS, *FORMER_ARMS)
-INK, MUTED, GRID, HEAT = "#010100", "#010200", "#010300", "#010400"
+INK, MUTED, GRID, HEAT, CARD = "#010100", "#010200", "#010300", "#010400", "#010500"
 ARM_COLOURS = {name: f"#02{number:02x}00" for number, name in enumerate(_ARMS, start=1)}
 _LINES: tuple[Any, ...] = ((0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)), "solid", (0, (8, 2)), "dashdot")
 ARM_LINES = dict(zip(_ARMS, cycle(_LINES), strict=False))
@@ -32,6 +32,7 @@ _VARIABLES = {
     MUTED: "--muted",
     GRID: "--grid",
     HEAT: "--heat",
+    CARD: "--card",
     **{colour: f"--arm-{(number - 1) % 6 + 1}" for number, colour in enumerate(ARM_COLOURS.values(), start=1)},
     **{colour: f"--series-{number}" for number, colour in enumerate(SERIES, start=1)},
     **{colour: f"--part-{number}" for number, colour in enumerate(PARTS, start=1)},

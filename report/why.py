@@ -31,6 +31,11 @@ CHANGES = {
 """What is changed against a cause; none of it was tried."""
 
 
+def warning(busy: str) -> str:
+    """Return what stands before everything else where other programs ran meanwhile."""
+    return f"the machine was not quiet, and what is said here may be of that: {busy}"
+
+
 def where(why: ArmWhy) -> str:
     """`Of a step of 84 ms, 39 wait for input, 15 for gradients (9 of it for rank 1).`"""
     step, parts = why.step_seconds, why.parts
@@ -61,10 +66,12 @@ def _is_long(seconds: float, step: float) -> bool:
 
 def effects(why: ArmWhy) -> list[str]:
     """Return a sentence for each condition, tried or not."""
-    tried = [_effect(name, effect, why) for name, effect in why.effects.items()]
-    return tried + [
-        f"Not tried: {_lower(_condition(name, why))}, because {reason}." for name, reason in why.absent.items()
-    ]
+    return [*(_effect(name, effect, why) for name, effect in why.effects.items()), *not_tried(why)]
+
+
+def not_tried(why: ArmWhy) -> list[str]:
+    """Return a sentence for each condition that could not be tried."""
+    return [f"Not tried: {_lower(_condition(name, why))}, because {reason}." for name, reason in why.absent.items()]
 
 
 def _effect(name: str, effect: Effect, why: ArmWhy) -> str:

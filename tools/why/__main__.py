@@ -11,10 +11,10 @@ from pathlib import Path
 
 from compare import why
 from compare.value import Missing
-from compare.why import ArmWhy, Distribution, Tried
+from compare.why import ArmWhy, Distribution, Tried, Why
 from report import terminal
 from report import why as words
-from tools.setup.project import ToolError, run_main
+from tools.setup.project import ROOT, ToolError, run_main
 from tools.tryout import explain, run_arm
 from tools.tryout.__main__ import end_with_its_files
 from tools.tryout.known_script import known_script
@@ -23,6 +23,7 @@ from tools.tryout.run_arm import Outcome
 from tools.why import blocks, keep
 from tools.why.follow import Follower
 from tools.why.request import EPOCHS, WhyRequest, read
+from training.contract.codec import write_whole
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
 from training.workloads.script import commands
@@ -54,15 +55,27 @@ def main() -> int:
     known = {arm: of_arm for arm, of_arm in judged.items() if isinstance(of_arm, ArmWhy)}
     gains = _distributions(tried, known)
     if busy:
-        terminal.write(f"\nthe machine was not quiet, and what is said here may be of that: {busy}")
+        terminal.write(f"\n{words.warning(busy)}")
     for arm, of_arm in judged.items():
         terminal.write(f"\n{_in_words(arm, of_arm)}")
     if gains:
         terminal.write("\n" + "\n".join(_wrapped(text) for text in words.distributions(gains)))
     if not known:
         return 1
-    terminal.write(f"\nkept: {keep.keep(request.of_try, script, known, gains, busy)}")
+    content = keep.found(request, script, judged, gains, busy)
+    path = keep.keep(content, request.of_try.own_stack)
+    terminal.write(f"\nkept: {path}")
+    terminal.write(f"page: {write_page(content, path)}")
     return 0
+
+
+def write_page(content: Why, path: Path) -> Path:
+    """Write the page beside the file, and return its path."""
+    from report import why_page  # matplotlib takes a second to import, and memory beside what is tried
+
+    page = path.with_suffix(".html")
+    write_whole(ROOT / page, why_page.render(content))
+    return page
 
 
 def _arms(script: Script, request: WhyRequest, folder: Path, has_ray: bool) -> list[commands.ArmCommand]:

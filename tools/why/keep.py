@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from compare.why import ArmWhy, Distribution
+from compare.value import Missing
+from compare.why import ArmWhy, Distribution, Why
 from tools.setup.project import ROOT
-from tools.tryout.request import Request
+from tools.why.request import WhyRequest
 from training.contract.codec import encode, write_whole
 from training.machine import cpu
 from training.workloads.script.recognise import Script
@@ -18,40 +18,33 @@ SCHEMA_VERSION = 1
 NAME = "why.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Why:
-    """The file."""
-
-    schema_version: int
-    made_at: str
-    """UTC, ISO 8601."""
-    script: str
-    script_sha256: str
-    arguments: list[str]
-    workers: int
-    cpu_model: str
-    busy: str
-    """What other programs took meanwhile, in words; "" if they took nothing to speak of."""
-    arms: dict[str, ArmWhy]
-    distribution: list[Distribution]
-
-
-def keep(
-    request: Request, script: Script, arms: Mapping[str, ArmWhy], gains: Sequence[Distribution], busy: str
-) -> Path:
-    """Write the file, and return its path relative to the project; it replaces an earlier one."""
-    path = Path("results", request.own_stack, NAME)
-    content = Why(
+def found(
+    request: WhyRequest,
+    script: Script,
+    arms: Mapping[str, ArmWhy | Missing],
+    gains: Sequence[Distribution],
+    busy: str,
+) -> Why:
+    """Return all that is kept."""
+    of_try = request.of_try
+    return Why(
         schema_version=SCHEMA_VERSION,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        script=request.keys["script"],
+        command=request.command,
+        script=of_try.keys["script"],
         script_sha256=hashlib.sha256(script.path.read_bytes()).hexdigest(),
-        arguments=list(request.arguments),
-        workers=request.workers,
+        arguments=list(of_try.arguments),
+        workers=of_try.workers,
         cpu_model=cpu.model(),
         busy=busy,
-        arms=dict(arms),
+        arms={arm: judged for arm, judged in arms.items() if isinstance(judged, ArmWhy)},
+        unknown={arm: judged.reason for arm, judged in arms.items() if isinstance(judged, Missing)},
         distribution=list(gains),
     )
+
+
+def keep(content: Why, stack: str) -> Path:
+    """Write the file, and return its path relative to the project; it replaces an earlier one."""
+    path = Path("results", stack, NAME)
     write_whole(ROOT / path, json.dumps(encode(content), indent=1) + "\n")
     return path

@@ -1,4 +1,4 @@
-"""The HTML report and a sweep's in a real browser, on a phone and a desktop, light and dark.
+"""The HTML report, a sweep's and that of `make why` in a real browser, on a phone and a desktop, light and dark.
 
 No console error, nothing overlaps or overflows, and every text stands out from its background as WCAG 2.2 AA has it.
 """
@@ -17,8 +17,10 @@ from report.html import render
 from report.pictures import first
 from report.sweep import numbers
 from report.sweep_page import render as render_sweep
+from report.why_page import render as render_why
 from tests.unit.report.test_clocks import CASES
 from tests.unit.report.test_html import measured
+from tests.unit.report.test_why_page import found as found_causes
 from tests.unit.results import make_recipe
 from tests.unit.tools.test_sweep import FakeStack, begun, in_project, run
 
@@ -125,6 +127,12 @@ def sweep_page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
+def why_page() -> str:
+    """Causes of each kind, in two arms."""
+    return render_why(found_causes())
+
+
+@pytest.fixture(scope="module")
 def first_screens(page: str) -> str:
     """The pictures that answer, of measurements of all kinds."""
     figures = "".join(
@@ -136,7 +144,7 @@ def first_screens(page: str) -> str:
     return f"{head}<body>{figures}</body></html>"
 
 
-@pytest.mark.parametrize("kind", ["page", "first_screens", "sweep_page"])
+@pytest.mark.parametrize("kind", ["page", "first_screens", "sweep_page", "why_page"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_everything_can_be_read(kind: str, request: pytest.FixtureRequest, tmp_path: Path, theme: str) -> None:
     """Labels stay apart and inside their picture, the page never scrolls sideways, nothing is pale."""

@@ -96,6 +96,13 @@ class _Tags(HTMLParser):
             self.wrong.append(tag)
 
 
+def tags_of(page: str) -> _Tags:
+    """What is open in the end, ids, and what is closed without being open."""
+    tags = _Tags()
+    tags.feed(page)
+    return tags
+
+
 def test_every_picture_is_there(page: str) -> None:
     """One inline SVG for each picture that the report promises."""
     assert set(svgs(page)) == PICTURES
@@ -109,8 +116,7 @@ def test_nothing_comes_from_or_leads_outside(page: str) -> None:
 
 def test_page_is_well_formed(page: str) -> None:
     """Every tag is closed, every id is unique, and every reference leads to one."""
-    tags = _Tags()
-    tags.feed(page)
+    tags = tags_of(page)
     references = set(re.findall(r'(?:href="|url\()#([^")]+)', page))
 
     assert (tags.open, tags.wrong) == ([], [])

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from compare.why import AS_IS, INPUT_READY
+from compare.value import Missing
+from compare.why import AS_IS, INPUT_READY, ArmWhy
 from tests.golden import Wording
 from tests.unit.compare.test_why import judged, tried
+from tests.unit.report.test_why_page import found as found_causes
 from tools.setup.project import ToolError
-from tools.tryout import request as of_try
+from tools.why import __main__ as why_main
 from tools.why import blocks, follow, keep, request
 from tools.why.follow import Follower
 from training.workloads.script.observe import experiment
@@ -210,18 +212,46 @@ def test_what_is_wrong_is_refused(given: dict[str, str], wording: Wording) -> No
     wording("causes", str(refused.value))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"SCRIPT": "examples/torch_ddp.py", "ARGS": "--epochs $N", "ENV": "TOKEN=very-secret B=2", "LIMIT": "60"},
+        {"STACK": "torch-ddp", "SET": "workers=1 environment='TOKEN=very-secret'", "ARM": "native ray"},
+        {"STACK": "mine", "SCRIPT": "examples/torch_ddp.py"},
+    ],
+    ids=["a script", "a stack", "a script under a name"],
+)
+def test_the_command_makes_it_again_without_what_is_secret(given: dict[str, str], wording: Wording) -> None:
+    """Names of variables alone; make reads a dollar as its own."""
+    command = request.read(given).command
+
+    assert "very-secret" not in command
+    wording("causes", command)
+
+
 def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As JSON, without the values of variables."""
+    """As JSON, without the values of variables, and with the arms of which nothing is known."""
     monkeypatch.setattr(keep, "ROOT", tmp_path)
     script = tmp_path / "train.py"
     script.touch()
-    asked = of_try.read({"SCRIPT": str(script), "ENV": "TOKEN=very-secret"})
-    path = keep.keep(asked, Script(path=script, kind="torchrun", modules=frozenset(), arguments=()),
-                     {"native": judged(tried({INPUT_READY: 0.5}))}, [], "")  # fmt: skip
+    asked = request.read({"SCRIPT": str(script), "ENV": "TOKEN=very-secret"})
+    arms: dict[str, ArmWhy | Missing] = {"native": judged(tried({INPUT_READY: 0.5})), "baseline": Missing("3 rounds")}
+    script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
+    path = keep.keep(keep.found(asked, script_found, arms, [], ""), "train")
     text = (tmp_path / path).read_text(encoding="utf-8")
 
     assert Path("results/train/why.json") == path
     assert "very-secret" not in text
+    assert {"baseline": "3 rounds"} == json.loads(text)["unknown"]
     native = json.loads(text)["arms"]["native"]
     assert INPUT_READY == native["causes"][0]["name"]
     assert "faster" == native["effects"][INPUT_READY]["decision"]
+
+
+def test_the_page_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, of the same content."""
+    monkeypatch.setattr(why_main, "ROOT", tmp_path)
+    page = why_main.write_page(found_causes(), Path("results/train/why.json"))
+
+    assert Path("results/train/why.html") == page
+    assert "<h1>" in (tmp_path / page).read_text(encoding="utf-8")

@@ -1,0 +1,144 @@
+"""What `make why` found as one HTML file, by the rules of `report.html`: loads nothing, links nowhere.
+
+It decides nothing: what is certain, and what may be said of it, is in `compare.why` and `report.why`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from compare.why import INPUT_READY, NO_EXCHANGE, THREADS, ArmWhy, Cause, Effect, Why
+from report import plots, step_parts
+from report import why as words
+from report.html import templates
+from report.pictures import Panel, drawn
+from report.plots import Gain
+from report.step_parts import milliseconds
+from training.contract.arms import counted
+
+LABELS = {
+    INPUT_READY: "input ready",
+    NO_EXCHANGE: "no exchange of gradients",
+    "between": "nothing between steps",
+    "save": "no torch.save",
+    "report": "no ray.train.report",
+    "collective": "no collectives beside DDP",
+}
+"""What is changed, in a picture and its table."""
+AT_MOST = "What is gained is at most this; with other threads about this."
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of an arm's table; times are milliseconds, and "" where there are none."""
+
+    what: str
+    step: str = ""
+    step_range: str = ""
+    gain: str = ""
+    gain_range: str = ""
+    says: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One arm."""
+
+    arm: str
+    where: str
+    causes: Sequence[str]
+    nothing: str
+    """Said instead where no cause is certain."""
+    not_tried: Sequence[str]
+    gains: Panel | None
+    rows: Sequence[Row]
+
+
+def render(why: Why) -> str:
+    """The whole page."""
+    parts = step_parts.large({arm: of_arm.parts for arm, of_arm in why.arms.items() if of_arm.parts})
+    bars = drawn("Where a step's time goes", lambda: plots.step_parts(parts)) if parts else None
+    made_at = datetime.fromisoformat(why.made_at)
+    return (
+        templates()
+        .get_template("why.html.j2")
+        .render(
+            why=why,
+            warning=words.warning(why.busy) if why.busy else "",
+            workers=counted(why.workers, "worker"),
+            made_at=f"{made_at.day} {made_at:%B %Y, %H:%M} UTC",
+            sections=[_section(arm, of_arm) for arm, of_arm in why.arms.items()],
+            bars=bars,
+            distribution=words.distributions(why.distribution),
+            lacks_values="=…" in why.command,
+        )
+    )
+
+
+def _section(arm: str, why: ArmWhy) -> Section:
+    shown = [(_of_effect(name, effect, why), _row(name, effect, why)) for name, effect in why.effects.items()]
+    shown += [_of_clock(cause) for cause in why.causes if cause.name not in why.effects and not _is_of_rank(cause)]
+    shown.sort(key=lambda each: -each[0].seconds)
+    gains = [gain for gain, _ in shown]
+    as_is = Row("as it is", milliseconds(why.step_seconds), says=counted(why.rounds, "round"))
+    return Section(
+        arm=arm,
+        where=words.where(why),
+        causes=words.causes(why),
+        nothing="" if why.causes else words.nothing(why),
+        not_tried=words.not_tried(why),
+        gains=drawn(f"What each change would gain of a step of {arm}", lambda: plots.gains(arm, gains), AT_MOST)
+        if gains
+        else None,
+        rows=[as_is, *(row for _, row in shown), *(_row_of_rank(cause) for cause in why.causes if _is_of_rank(cause))],
+    )
+
+
+def _of_effect(name: str, effect: Effect, why: ArmWhy) -> Gain:
+    step, is_certain = why.step_seconds, effect.decision in ("faster", "slower")
+    ends = step - effect.upper, step - effect.lower
+    return Gain(_label(name), step - effect.seconds, *ends, "certain" if is_certain else "not certain")
+
+
+def _row(name: str, effect: Effect, why: ArmWhy) -> Row:
+    gain = _of_effect(name, effect, why)
+    return Row(
+        what=gain.what,
+        step=milliseconds(effect.seconds),
+        step_range=_range(effect.lower, effect.upper),
+        gain=_signed(gain.seconds),
+        gain_range=_range(gain.lower, gain.upper),
+        says=effect.decision,
+        detail="" if gain.how == "certain" else f"{100 * effect.least_gain:.0f} % of a step would have been seen",
+    )
+
+
+def _of_clock(cause: Cause) -> tuple[Gain, Row]:
+    gain = Gain(_label(cause.name), cause.seconds, cause.lower, cause.upper, "by the clock")
+    times = {"gain": milliseconds(cause.seconds), "gain_range": _range(cause.lower, cause.upper)}
+    return gain, Row(what=gain.what, says=gain.how, detail="not tried", **times)
+
+
+def _is_of_rank(cause: Cause) -> bool:
+    return cause.name.startswith("rank ")
+
+
+def _row_of_rank(cause: Cause) -> Row:
+    """What others wait for a slower rank is no gain."""
+    longer = f"works {milliseconds(cause.seconds)} ms longer ({_range(cause.lower, cause.upper)})"
+    return Row(f"{cause.name} as fast as others", gain="not known", says="by the clock", detail=longer)
+
+
+def _label(name: str) -> str:
+    if name.startswith(THREADS):
+        return f"{counted(int(name.removeprefix(THREADS)), 'compute thread')} a rank"
+    return LABELS[name]
+
+
+def _range(lower: float, upper: float) -> str:
+    return f"{_signed(lower)} to {_signed(upper)}"
+
+
+def _signed(seconds: float) -> str:
+    return milliseconds(seconds).replace("-", "\N{MINUS SIGN}")
