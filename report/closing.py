@@ -9,6 +9,7 @@ from pathlib import Path
 from compare.in_short import in_short, machine_in_short
 from compare.schema import Comparison
 from compare.verdict import LONGER
+from report import step_parts
 from report.commands import settings_text
 from report.table import WIDTH, wrap
 from tools.setup.project import DEFAULT_STACK, ROOT
@@ -31,6 +32,8 @@ def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapp
     lines = [comparison.answer, wrap(in_short(comparison).sentence), *([wrap(machine)] if machine else [])]
     if page:
         lines.append(_report_line(page.resolve()))
+    if step_parts.long_waits(comparison):
+        lines.append(_why_line(stack, settings))
     return "\n".join([*lines, f"next: {next_step(comparison, stack, settings)}"])
 
 
@@ -40,6 +43,12 @@ def _report_line(page: Path) -> str:
     if len(line) <= WIDTH or not page.is_relative_to(ROOT):
         return line
     return f"report: {page.relative_to(ROOT)}"
+
+
+def _why_line(stack: str, settings: Mapping[str, str]) -> str:
+    """The command for who wants to know more of waits; without a name it would not mean the default stack."""
+    name = f"STACK={stack} " if stack == DEFAULT_STACK else ""
+    return f"why: {name}{make(stack, 'why', settings)}    # steps wait for input or gradients: what is gained without"
 
 
 def smoke(comparison: Comparison) -> str:

@@ -16,7 +16,7 @@ from compare.entries import Measure
 from compare.in_short import RATIOS, in_short, machine_in_short
 from compare.schema import Comparison
 from compare.words import compared
-from report import curve, ratios, words
+from report import curve, ratios, step_parts, words
 from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
@@ -83,7 +83,9 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             pictures=pictures(comparison, runs),
             missing=[file for file in files if file.state != "present"],
             provenance=_provenance(comparison),
-            commands=_commands(comparison, stack),
+            commands=[_command(comparison, stack, target) for target in ("destroy", "up")],
+            waits=step_parts.long_waits(comparison),
+            why=_command(comparison, stack, "why"),
         )
     )
 
@@ -177,8 +179,8 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
     return [("Host", host), ("Versions", versions), *((name, text[:12]) for name, text in hashes.items() if text)]
 
 
-def _commands(comparison: Comparison, stack: str) -> list[str]:
-    """Return the commands that repeat the measurement with its settings; `up` alone keeps runs that the stack has."""
+def _command(comparison: Comparison, stack: str, target: str) -> str:
+    """Return a command with the settings of the measurement; `up` alone keeps runs that the stack has."""
     words = [f"STACK={stack.removeprefix(SWEEP_PREFIX)}"]
     words += [f"SET={settings_text(comparison.settings)}"] if comparison.settings else []
-    return [" ".join([*words, "make", target]) for target in ("destroy", "up")]
+    return " ".join([*words, "make", target])

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 from compare.schema import Comparison, StepTimes
+from compare.words import enumerated
 from report.figures import MISSING
+from training.contract.arms import NATIVE, RAY
 
 WORDS = {
     "input": "input",
@@ -20,6 +22,10 @@ WORDS = {
 slower ranks stands beside it."""
 SHOWN_SHARE = 0.01
 """Parts below this share of the step in every arm are left out."""
+WAITS = ("input", "exchange", "waiting")
+"""Parts in which a step waits for input or gradients."""
+LONG_WAIT = 0.1
+"""Share of a step that these take together, from which on the reader is told of `make why`."""
 NOTED_WAIT = 0.05
 """Share of a step for which threads waited for a CPU, from which on it is told."""
 
@@ -74,6 +80,20 @@ def remarks(comparison: Comparison) -> list[str]:
         shown = ", ".join(f"{name} {milliseconds(seconds)}" for name, seconds in waits.items())
         texts.append(f"Threads of rank 0 waited for a CPU, ms a step, added over them: {shown}.")
     return texts
+
+
+def long_waits(comparison: Comparison) -> str:
+    """`ray waits 12.0 of 84.0 ms`: what steps of workers wait for input or gradients; "" where none waits long."""
+    times = {name: arm.step_parts for name in (NATIVE.name, RAY.name) if (arm := comparison.arms.get(name))}
+    steps = {name: sum(of_arm.parts.values()) for name, of_arm in times.items() if of_arm}
+    waits = {name: sum(of_arm.parts.get(part, 0.0) for part in WAITS) for name, of_arm in times.items() if of_arm}
+    return enumerated(
+        [
+            f"{name} waits {milliseconds(seconds)} of {milliseconds(steps[name])} ms"
+            for name, seconds in waits.items()
+            if seconds > LONG_WAIT * steps[name]
+        ]
+    )
 
 
 def _waits_for_cpus(times: StepTimes) -> bool:

@@ -1,15 +1,17 @@
 """Where an arm's step goes over its repeats: parts, the slowest rank, waits, and their words."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compare.comparison import compare
-from compare.schema import StepTimes
+from compare.schema import Comparison, StepTimes
 from compare.step_parts import NOT_CLOCKED, step_times, waits
 from compare.value import Missing
-from report import step_parts, table
+from report import closing, html, step_parts, table
 from tests.golden import Wording
 from tests.unit.results import make_context, make_result, make_runs, replaced
 from training.contract.cpu_use import CpuWait
@@ -129,6 +131,35 @@ def test_the_table_has_the_parts_of_each_arm(wording: Wording) -> None:
     assert ["ray", "39.0", "28.0", "6.0", "9.0"] == rows[-1][:5]
     wording("table", "".join(table.render(comparison).partition(heading[0])[1:]).partition("\n\n")[0])
     wording("verdict", comparison.reasons["verdict.step"])
+
+
+def waiting(share: float, arms: Sequence[str] = ("ray",)) -> Comparison:
+    """A comparison in which so much of a step of 84 ms waits, a third each for input, gradients and slower ranks."""
+    third = share * 0.084 / 3
+    seconds = {"input": third, "exchange": 2 * third, "compute": 0.084 - 3 * third}
+    of_step = StepParts(seconds=seconds, exchange=[2 * third, third], link=third, own_work=[[0.05], [0.05]])
+    busy = parts(seconds={"compute": 0.084}, exchange=[], link=None)
+    runs = [replaced(run, step_parts=of_step if run.arm in arms else busy) for run in make_runs()]
+    return compare(runs, make_context(settings={"workers": "2"}))
+
+
+def test_who_waits_long_is_told_of_the_tool_that_says_why(tmp_path: Path, wording: Wording) -> None:
+    """From a tenth of a step of Ray or native on, on the page and below the table; a single process is none of them."""
+    both, page = waiting(0.12, ["native", "ray"]), tmp_path / "report.html"
+
+    assert "" == step_parts.long_waits(waiting(0.099, ["native", "ray"]))
+    assert "" == step_parts.long_waits(waiting(0.5, ["baseline"]))
+    assert "" == step_parts.long_waits(compare(make_runs(), make_context()))
+    wording("table", step_parts.long_waits(waiting(0.101)))
+    wording("table", step_parts.long_waits(both))
+    lines = closing.render(both, "mine", page, {"workers": "3"}).splitlines()
+    wording("table", lines[-2])
+    wording("table", closing.render(both, "local", page, {}).splitlines()[-2])
+    assert "make why" not in closing.render(waiting(0.099), "mine", page, {})
+    shown = html.render(both, "mine", tmp_path)
+    assert step_parts.long_waits(both) in shown
+    assert "STACK=mine SET=&#34;workers=2&#34; make why" in shown
+    assert "make why" not in html.render(waiting(0.099), "mine", tmp_path)
 
 
 def of_arm(arm: str) -> StepParts:
