@@ -1,6 +1,13 @@
-"""docs/own-script.md has the items of the same work."""
+"""docs/own-script.md has the items of the same work, and the keys of why.json."""
 
+import re
+from dataclasses import fields
+
+from compare.why import ArmWhy, Cause, Distribution, Effect, Why
 from tools.docs import same_work_table
+from training.contract.recipe import camel
+
+OF_WHY = {"the file": Why, "an arm": ArmWhy, "an effect": Effect, "a cause": Cause, "a distribution": Distribution}
 
 
 def test_the_docs_have_the_list() -> None:
@@ -8,3 +15,16 @@ def test_the_docs_have_the_list() -> None:
     page = same_work_table.PATH.read_text(encoding="utf-8")
 
     assert page == same_work_table.in_page(page)
+
+
+def test_the_docs_have_every_key_of_why_json() -> None:
+    """And no other."""
+    page = same_work_table.PATH.read_text(encoding="utf-8")
+    rows = re.findall(rf"^\| ({'|'.join(OF_WHY)}) \| ([^|]*) \|", page, re.MULTILINE)
+    documented = {
+        of: [key for other, keys in rows if other == of for key in re.findall(r"`(\w+)`", keys)] for of in OF_WHY
+    }
+
+    assert {of: sorted(camel(each.name) for each in fields(kind)) for of, kind in OF_WHY.items()} == {
+        of: sorted(keys) for of, keys in documented.items()
+    }
