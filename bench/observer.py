@@ -1,8 +1,9 @@
 """Measures the cost of observing a script by a clock of its own: python -m bench.observer SCRIPT PYTHON [--repeats N]
 
-A copy of the script (an example, or one of bench) gets a clock after each step and runs in one process on one CPU, with the observer and without, which take turns at being first. Two runs of one program differ more
-than their steps do: many pairs of short runs say more than few of long ones. Measures; passes no judgement. PYTHON is
-the interpreter of an environment with its framework.
+A copy of the script (an example, or one of bench) gets a clock after each step and runs in one process on one CPU, with
+the observer and without, which take turns at being first. Two runs of one program differ more than their steps do: many
+pairs of short runs say more than few of long ones. Measures; passes no judgement. PYTHON is the interpreter of an
+environment with its framework.
 """
 
 import argparse
