@@ -2,7 +2,7 @@
 
 import pulumi
 
-from infra import budget, outputs, plan
+from infra import budget, outputs, plan, repeats
 from infra.places import place as places
 from infra.settings import settings
 
@@ -15,7 +15,7 @@ if pulumi.runtime.is_dry_run() and config.commands:
     pulumi.log.info("\n".join(config.commands))
 
 site = place.survey(config)
-runs = plan.plan_runs(config, site)
+runs = repeats.chosen(config, plan.plan_runs(config, site))
 ground = place.declare(config, site, runs)
 for name, value in outputs.comparison(config, site, runs, ground).items():
     pulumi.export(name, value)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from compare.answer import Contest, answer, break_even, ratios_at, ratios_per_epoch
 from compare.intervals import (
     CONFIDENCE,
-    FIRST_REPEATS,
     MARGIN,
     WHENEVER,
     Rule,
@@ -28,12 +27,19 @@ from compare.run_numbers import Clock
 from compare.schema import Answer, BreakEven
 from compare.stopping import ending
 from compare.value import Missing
-from training.contract.arms import in_turn
+from training.contract.repeats import FIRST_REPEATS
 
 SEED, PATHS = 20261123, 3000
 SPREAD = 0.05
 """The standard deviation of a log ratio from repeat to repeat, s, unless a table says otherwise."""
 ARMS = ("baseline", "wide", "ray", "native")
+ORDERS = (
+    ("baseline", "wide", "native", "ray"),
+    ("wide", "ray", "baseline", "native"),
+    ("ray", "native", "wide", "baseline"),
+    ("native", "baseline", "ray", "wide"),
+)
+"""In which they run, repeat by repeat, and again: as `infra.plan` has it."""
 MOST = WHENEVER.most_repeats
 EPOCHS = 20
 RAY_FIXED, RAY_EPOCH = 10.0, 1.0
@@ -52,10 +58,10 @@ def heavy_tails(rng: random.Random, spread: float, repeats: int = MOST) -> Luck:
     """Student's t with 3 degrees of freedom, with the same variance."""
     scale = spread / math.sqrt(2) / math.sqrt(3)
 
-    def one() -> float:
+    def draw() -> float:
         return rng.gauss(0, scale) / math.sqrt(sum(rng.gauss(0, 1) ** 2 for _ in range(3)) / 3)
 
-    return [{arm: one() for arm in ARMS} for _ in range(repeats)]
+    return [{arm: draw() for arm in ARMS} for _ in range(repeats)]
 
 
 def slow_outliers(rng: random.Random, spread: float, repeats: int = MOST) -> Luck:
@@ -69,9 +75,9 @@ def slow_outliers(rng: random.Random, spread: float, repeats: int = MOST) -> Luc
 def drift(rng: random.Random, spread: float, repeats: int = MOST) -> Luck:
     """The machine's pace wanders from run to run, twice as far as runs differ by themselves."""
     own, pace, luck = spread / math.sqrt(2), rng.gauss(0, spread * math.sqrt(2)), Luck()
-    for repeat in range(1, repeats + 1):
+    for repeat in range(repeats):
         of_repeat = {}
-        for arm in in_turn(ARMS, repeat):
+        for arm in ORDERS[repeat % len(ORDERS)]:
             pace = 0.9 * pace + math.sqrt(1 - 0.9**2) * rng.gauss(0, spread * math.sqrt(2))
             of_repeat[arm] = pace + rng.gauss(0, own)
         luck.append(of_repeat)
@@ -174,17 +180,17 @@ class Answers:
 
 def answers(truth: Truth, noise: Noise, name: str, paths: int, spread: float = SPREAD) -> Answers:
     """Measure so often with `repeats auto`."""
-    rng, found = seeded(name), Answers(paths)
+    rng, tally = seeded(name), Answers(paths)
     for _ in range(paths):
         clocks = [truth.clocks(luck) for luck in noise(rng, spread)]
-        words, end = _measure(clocks, truth, found)
-        found.words[words] = found.words.get(words, 0) + 1
-        found.repeats.append(end)
-        found.open += words == "Not decided"
-    return found
+        words, end = _measure(clocks, truth, tally)
+        tally.words[words] = tally.words.get(words, 0) + 1
+        tally.repeats.append(end)
+        tally.open += words == "Not decided"
+    return tally
 
 
-def _measure(clocks: Sequence[Mapping[str, Clock]], truth: Truth, found: Answers) -> tuple[Answer, int]:
+def _measure(clocks: Sequence[Mapping[str, Clock]], truth: Truth, tally: Answers) -> tuple[Answer, int]:
     """Go on until it ends; what a budget would leave after each repeat counts, too."""
     words: Answer = "Not decided"
     is_false, end = False, 0
@@ -196,8 +202,8 @@ def _measure(clocks: Sequence[Mapping[str, Clock]], truth: Truth, found: Answers
             epochs = [each for each in known if not isinstance(each, Missing)]
             is_false = truth.errs(words, max(epochs, default=None))
             end = repeats if ending(words, contests, "same work", repeats) != "goes on" else 0
-        found.false_if_stopped[repeats] = found.false_if_stopped.get(repeats, 0) + is_false
-    found.false += is_false
+        tally.false_if_stopped[repeats] = tally.false_if_stopped.get(repeats, 0) + is_false
+    tally.false += is_false
     return words, end
 
 
@@ -249,12 +255,12 @@ def answers_table(paths: int, spread: float) -> list[str]:
               "false, ended by a budget anywhere")  # fmt: skip
     lines = [f"| baseline / Ray, wide / Ray (an epoch) | {' | '.join(titles)} |", "| --- " * (len(titles) + 1) + "|"]
     for truth in TRUTHS:
-        found = answers(truth, normal, f"{truth} {spread}", paths, spread)
+        tally = answers(truth, normal, f"{truth} {spread}", paths, spread)
         words = ("Worth it", "Worth it from", "Not worth it here", "Not decided")
         epoch = f" ({truth.per_epoch:g})" if truth.per_epoch else ""
-        cells = [f"{100 * found.share(each):.1f} %" for each in words]
-        cells.append(f"{statistics.median(found.repeats):g}, {statistics.fmean(found.repeats):.1f}")
-        cells += [f"{100 * found.false / paths:.1f} %", f"{100 * found.most_false:.1f} %"]
+        cells = [f"{100 * tally.share(each):.1f} %" for each in words]
+        cells.append(f"{statistics.median(tally.repeats):g}, {statistics.fmean(tally.repeats):.1f}")
+        cells += [f"{100 * tally.false / paths:.1f} %", f"{100 * tally.most_false:.1f} %"]
         lines.append(f"| {truth.baseline:g}, {truth.wide:g}{epoch} | {' | '.join(cells)} |")
     return lines
 

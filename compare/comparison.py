@@ -29,6 +29,7 @@ from compare.schema import (
     WorkersCurve,
 )
 from compare.step_parts import step_times
+from compare.stopping import ending
 from compare.value import Missing, Summary, Value
 from compare.verdict import Findings, MeasuredArm, details, first_words, verdict
 from training.contract.arms import ARMS, RAY
@@ -68,6 +69,8 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         projection=known(findings.projection),
         workers_curve=None if isinstance(points, Missing) else _curve(points),
         passes=measurement.passed,
+        measurement=context.key,
+        auto=findings.ending or "",
     )
 
 
@@ -110,6 +113,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         workers_curve=Missing(why_no_model) if why_no_model else curve(measurement, projection),
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
         arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in measurement.arms},
+        ending=ending(words, list(contests.values()), claim, len(measurement.repeats)) if context.is_auto else None,
     )
 
 

@@ -151,9 +151,9 @@ def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
     if comparison.answer == "Not decided" and ratio is not None:
         if ratio.lower is None:
             return "One repeat cannot show how certain that is."
-        if ratio.repeats_to_decide:
-            return f"That is too uncertain to decide: {ratio.repeats_to_decide} repeats probably would."
-        return "That is too uncertain to decide."
+        would = f": {ratio.repeats_to_decide} repeats probably would" if ratio.repeats_to_decide else ""
+        is_last = comparison.auto == "most repeats"
+        return f"That is too uncertain to decide{' in as many repeats as there may be' if is_last else would}."
     return ""
 
 

@@ -14,20 +14,14 @@ from typing import Literal
 
 from compare.measurement import Context
 from compare.schema import Estimate, Spread
+from training.contract.repeats import FIRST_REPEATS, MOST_AUTO_REPEATS, MOST_REPEATS
 
 CONFIDENCE = 0.95
 MARGIN = 1.05
 """A ratio whose whole interval lies within 1/1.05 to 1.05 is no measurable difference."""
 
-MOST_REPEATS = 100
-"""What the setting `repeats` allows."""
 ENOUGH_TO_ESTIMATE = 3
 """Repeats below which their spread says too little about how many would decide."""
-FIRST_REPEATS = 4
-"""Repeats to begin with: the estimate where there is none yet."""
-MOST_AUTO_REPEATS = 12
-"""Of `repeats auto`. The confidence below is made for it, so it is no setting: chosen afterwards it would be worth
-nothing."""
 AUTO_CONFIDENCE = 0.9875
 """Of each interval of `repeats auto`: of the nine t intervals after 4 to 12 repeats *all* hold the truth in 95 %.
 

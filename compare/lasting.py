@@ -45,7 +45,7 @@ def chance(log_clocks: Sequence[Sequence[float]]) -> float:
         [clock - of_repeat - of_arm + overall for clock, of_arm in zip(clocks, of_arms, strict=True)]
         for clocks, of_repeat in zip(log_clocks, of_repeats, strict=True)
     ]
-    products = [[sum(map(float.__mul__, one, other)) for other in residuals] for one in residuals]
+    products = [[sum(map(float.__mul__, row, other)) for other in residuals] for row in residuals]
     tolerance = 1e-12 * sum(products[repeat][repeat] for repeat in range(repeats))
     order, seen = list(range(repeats)), _resemblance(products, range(repeats))
     rng, as_much = random.Random(repeats), 1  # noqa: S311 - no secret

@@ -22,7 +22,7 @@ Claim = Literal["same work", "same result", "same script", "it finished"]
 """How much may be said of the arms, from what was observed of them: A to D of the docs."""
 
 Ending = Literal["decided", "nothing to decide", "most repeats", "goes on"]
-"""Why a measurement ends whose repeats are as many as it takes."""
+"""Why a measurement with `repeats auto` ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +40,20 @@ class Spread:
 class Estimate(Spread):
     """A ratio over the repeats, and how certain it is."""
 
-    lower: Annotated[float | None, "lower end of the 95 % t interval of the mean (of logarithms); null: one repeat"]
+    lower: Annotated[
+        float | None,
+        "lower end of the 95 % t interval of the mean (of logarithms); with `repeats auto` its level is 98.75 %: it "
+        "holds with 95 % whenever the measurement ended; null: one repeat",
+    ]
     upper: Annotated[float | None, "its upper end"]
     decision: Annotated[
         str,
         "what it says of Ray: `faster` or `slower` (the interval excludes 1), `no measurable difference` (within "
         "±5 %), `not decided`; empty where 1 means nothing special",
     ]
-    repeats_to_decide: Annotated[int | None, "where it is not decided: repeats that probably would; null: over 100"]
+    repeats_to_decide: Annotated[
+        int | None, "where it is not decided: repeats that probably would; null: over 100, with `repeats auto` over 12"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +218,12 @@ class Comparison:
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
     workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
     passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""
+    measurement: Annotated[str, "identifies what was measured: the hash that all runs share"] = ""
+    auto: Annotated[
+        str,
+        "with `repeats auto` why it ended: `decided`, `nothing to decide`, `most repeats`; else `goes on`; empty: a "
+        "fixed number",
+    ] = ""
 
     def to_json(self) -> str:
         """Canonical JSON, without NaN: equal comparisons give equal text."""

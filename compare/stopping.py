@@ -1,10 +1,11 @@
 """When a measurement with `repeats auto` ends. Pure: what is decided in, whether another repeat could add to it out."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from compare.answer import DECIDES, Contest
 from compare.intervals import WHENEVER
-from compare.schema import Answer, Claim, Ending
+from compare.schema import Answer, Claim, Comparison, Ending
 from compare.value import Missing
 
 
@@ -21,3 +22,20 @@ def ending(answer: Answer, contests: Sequence[Contest], claim: Claim | None, rep
     if any(each.is_lost and (each.longer_cannot_win or isinstance(each.per_epoch, Missing)) for each in contests):
         return "decided"
     return "most repeats" if repeats >= WHENEVER.most_repeats else "goes on"
+
+
+def budget_seconds(comparison: Comparison) -> float | None:
+    """Return the seconds of `budgetMinutes`; None if it is not set."""
+    minutes = comparison.settings.get("budgetMinutes")
+    return 60.0 * float(minutes) if minutes else None
+
+
+def repeat_seconds(comparison: Comparison) -> float:
+    """Return how long a repeat takes, from its first start to its last end: the longest until now, 0 without any."""
+    runs = [run for arm in comparison.arms.values() for run in arm.runs]
+    starts = {run.name: datetime.fromisoformat(run.started_at).timestamp() for run in runs}
+    spans = {}
+    for repeat in {run.repeat for run in runs}:
+        own = [run for run in runs if run.repeat == repeat]
+        spans[repeat] = max(starts[run.name] + run.wall_seconds for run in own) - min(starts[run.name] for run in own)
+    return max(spans.values(), default=0.0)

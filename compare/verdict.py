@@ -2,6 +2,7 @@
 change it; and the details that stand below it. Pure: numbers in, words out; it computes no ratio.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,14 +10,15 @@ from itertools import pairwise
 from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide
 from compare.curve import Curve
 from compare.fairness import Fairness
-from compare.intervals import ENOUGH_TO_ESTIMATE
+from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
 from compare.measurement import NO_REPEAT, Measurement
 from compare.qualifiers import ACCURACY_POINTS
-from compare.schema import Answer, ArmSummary, Claim, Estimate, Projection, Spread
+from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, Projection, Spread
 from compare.step_parts import waits
 from compare.value import Missing, Summary
 from compare.words import factor, inverse, sides
 from training.contract.arms import NATIVE, RAY, WIDE
+from training.contract.repeats import MOST_AUTO_REPEATS
 
 DETAILS = (
     "epoch", "step", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
@@ -58,6 +60,8 @@ class Findings:
     projection: Projection | Missing
     workers_curve: Curve | Missing
     qualifiers: Mapping[str, str]
+    ending: Ending | None
+    """Why a measurement with `repeats auto` ends; None if their number is fixed."""
 
     def ratio(self, name: str) -> Estimate | None:
         """Return the ratio of this name, where it is known."""
@@ -126,8 +130,8 @@ def _reason(findings: Findings) -> str:
         over = f"until {measurement.target.name} reaches {measurement.target.value:g}, start-up included,"
     else:
         over = f"over {measurement.passed}, from start to result,"
-    text = f"{over} {_subject(measurement)} {sides(known)}{_certainty(measurement)}"
-    return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else "")
+    text = f"{over} {_subject(measurement)} {sides(known)}{_certainty(findings)}"
+    return text + (f"; {_would_decide(findings)}" if findings.answer == "Not decided" else _near_tie(findings))
 
 
 def _as_written(findings: Findings) -> str:
@@ -146,25 +150,53 @@ def _as_written(findings: Findings) -> str:
         if name in findings.contests and (ratio := findings.ratio(key))
     ]
     text = f"it is not known whether the arms did the same work. Whatever they did, from start to result {took}"
-    text += _in_repeats(measurement)
+    text += _in_repeats(findings)
     return text + (f". In its timed steps Ray goes through {' and '.join(rates)}" if rates else "")
 
 
-def _certainty(measurement: Measurement) -> str:
-    confidence = ", with 95 % confidence" if len(measurement.repeats) > 1 else ""
-    return f"{confidence}{_in_repeats(measurement)}"
+def _certainty(findings: Findings) -> str:
+    confidence = ", with 95 % confidence" if len(findings.measurement.repeats) > 1 else ""
+    return f"{confidence}{_in_repeats(findings)}"
 
 
-def _in_repeats(measurement: Measurement) -> str:
-    repeats = len(measurement.repeats)
-    return f", in {repeats} repeats" if repeats > 1 else ", in one repeat, which cannot show how certain that is"
+def _in_repeats(findings: Findings) -> str:
+    repeats = len(findings.measurement.repeats)
+    if repeats <= 1:
+        return ", in one repeat, which cannot show how certain that is"
+    if findings.answer == "Not decided" and findings.ending == "most repeats":
+        return ""  # what would decide says it
+    return f", in {repeats} repeats" + (", as many as it took" if findings.ending == "decided" else "")
 
 
 def _would_decide(findings: Findings) -> str:
-    repeats = repeats_to_decide(list(findings.contests.values()))
-    if len(findings.measurement.repeats) < ENOUGH_TO_ESTIMATE:
+    """Return how many repeats would decide; who adds them to a fixed number errs more often than 95 % says."""
+    repeats, finished = repeats_to_decide(list(findings.contests.values())), len(findings.measurement.repeats)
+    if findings.ending == "most repeats":
+        return f"not decided in {finished} repeats, and more are not made"
+    if findings.ending == "goes on":
+        would = f"{repeats} would probably decide" if repeats else f"{MOST_AUTO_REPEATS} would probably not decide"
+        return f"{would}, and the next `up` goes on"
+    if finished < ENOUGH_TO_ESTIMATE:
         return f"measure at least {repeats} repeats"
-    return f"{repeats} repeats would probably decide" if repeats else "even 100 repeats would probably not decide"
+    if not repeats:
+        return "even 100 repeats would probably not decide"
+    or_auto = ", or with `repeats auto`" if repeats <= MOST_AUTO_REPEATS else ""
+    return f"{repeats} repeats would probably decide: measure anew{or_auto}"
+
+
+def _near_tie(findings: Findings) -> str:
+    """Return that *Worth it* and *Not worth it here* may both be true: a gain is there, and it is too small to matter.
+
+    So it is if the alternative that Ray gains least against takes 1 to 1.05 times as long.
+    """
+    nows = [each.now for each in findings.contests.values() if isinstance(each.now, Estimate)]
+    ends = [(now.lower, now.upper) for now in nows if now.lower and now.upper]
+    lower, upper = min(ends, key=math.prod, default=(0.0, 0.0))
+    if not 1 < math.sqrt(lower * upper) < MARGIN:
+        return ""
+    gain = "the gain" if lower > 1 else "a gain, if any,"
+    probably = "" if upper < MARGIN else "probably "
+    return f"; {gain} is {probably}below 5 %: another measurement may begin with the other word"
 
 
 def _subject(measurement: Measurement) -> str:

@@ -49,7 +49,7 @@ def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
     budget = seconds_of(settings)
     if budget is None:
         return []
-    request = wanted(settings)
+    request = wanted(settings).of(settings.run.repeats.least)  # those of `auto` beyond them begin only if they fit
     basis = run_history.known(settings, request, project)
     estimated = estimate(request, basis.runs)
     if estimated is None or estimated.total.high <= budget:
@@ -110,8 +110,8 @@ def _fewer_sides(request: Wanted) -> Iterator[Shorter]:
 def _fewer_repeats(request: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
     """Yield the most repeats that fit the budget; one repeat if none fit."""
     if request.repeats > 1:
-        most = _most(1, request.repeats - 1, lambda count: _fits(replace(request, repeats=count), known, budget))
-        yield set_line("repeats", most), _certainty(most, request.repeats), replace(request, repeats=most)
+        most = _most(1, request.repeats - 1, lambda count: _fits(request.of(count), known, budget))
+        yield set_line("repeats", most), _certainty(most, request.repeats), request.of(most)
 
 
 def _certainty(repeats: int, before: int) -> str:

@@ -59,11 +59,18 @@ class Wanted:
     recipe: Recipe
     sides: tuple[Side, ...]
     repeats: int
+    """At least."""
+    most_repeats: int
+    """At most: more than that with `repeats auto` alone."""
 
     @property
     def runs(self) -> int:
-        """Return the number of runs of all sides."""
+        """Return the number of runs of all sides, at least."""
         return self.repeats * len(self.sides)
+
+    def of(self, repeats: int) -> "Wanted":
+        """Return the measurement with another number of repeats, which is fixed."""
+        return replace(self, repeats=repeats, most_repeats=repeats)
 
     def without(self, *arms: str, curve: bool = True) -> "Wanted":
         """Return the measurement without the sides of these arms, or without those of the workers' curve."""
@@ -101,7 +108,12 @@ def wanted(settings: Settings) -> Wanted:
     own = settings.recipe.workers
     sides = [Side(arm=arm, workers=own, name=arm) for arm in settings.arms]
     sides += [Side(arm=RAY.name, workers=n, name=f"{RAY.name} with {n}") for n in settings.workers_curve]
-    return Wanted(recipe=settings.recipe, sides=tuple(sides), repeats=settings.run.repeats)
+    return Wanted(
+        recipe=settings.recipe,
+        sides=tuple(sides),
+        repeats=settings.run.repeats.least,
+        most_repeats=settings.run.repeats.most,
+    )
 
 
 def runs_of(side: Side, request: Wanted, known: Sequence[Timed]) -> list[Timed]:
@@ -123,10 +135,10 @@ def estimate(request: Wanted, known: Sequence[Timed]) -> Estimate | None:
         return None
     sides = tuple(_of_side(side, runs_of(side, request, known)) for side in request.sides)
     between, once = _between(known), min((each.startup for each in sides), key=lambda startup: startup.middle)
-    pauses = request.runs * between
+    pause = len(sides) * between
     total = Range(
-        low=once.low + pauses + request.repeats * sum(each.whole.low for each in sides),
-        high=once.high + pauses + request.repeats * sum(each.whole.high for each in sides),
+        low=once.low + request.repeats * (pause + sum(each.whole.low for each in sides)),
+        high=once.high + request.most_repeats * (pause + sum(each.whole.high for each in sides)),
     )
     return Estimate(sides=sides, between=between, once=once, total=total)
 

@@ -30,7 +30,7 @@ def comparison(
 ) -> dict[str, pulumi.Input[Any]]:
     """Return the stack's outputs by name. A scalar that was not measured is None, which Pulumi omits from the stack's
     outputs."""
-    context = context_of(settings, site)
+    context = context_of(settings, site, plans)
     measured = pulumi.Output.all(**ground.results).apply(partial(compare_results, context, plans))
     return {**{name: measured[name] for name in (*scalar_names(), "comparison")}, **ground.outputs}
 
@@ -42,12 +42,14 @@ def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping
     return {**scalars(compared), "comparison": compared.to_json()}
 
 
-def context_of(settings: Settings, site: Site) -> Context:
+def context_of(settings: Settings, site: Site, plans: Sequence[RunPlan]) -> Context:
     """Return the settings of the measurement that the results do not contain."""
     return Context(
         recipe=settings.recipe,
         target=settings.target,
-        repeats=settings.run.repeats,
+        repeats=max(plan.repeat for plan in plans),
+        is_auto=settings.run.repeats.is_auto,
+        key=plans[0].measurement,
         arms=settings.arms,
         curve=settings.workers_curve,
         absent=settings.absent_arms,

@@ -10,16 +10,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from compare.measurement import Reserved
 from infra.settings.settings import Settings
 from training.contract import provenance, workload
-from training.contract.arms import ARMS, RAY, in_turn
+from training.contract.arms import ARMS, RAY
 from training.contract.recipe import Recipe, canonical
 from training.contract.workload import Installed
 from training.launch import environment
 
+T = TypeVar("T")
 _DIGITS = 12
 """The digits of a measurement's hash in the name of its folder in storage."""
 
@@ -68,12 +69,15 @@ class Site:
 
 
 def plan_runs(settings: Settings, site: Site) -> tuple[RunPlan, ...]:
-    """Return the runs in the order of execution: every arm once, then every arm again in another order."""
+    """Return the runs in the order of execution: every arm once, then every arm again in another order.
+
+    With `repeats auto` those of as many repeats as there may be; `infra.repeats` chooses among them.
+    """
     sides = [
         *((arm, settings.recipe.workers) for arm in settings.arms),
         *((RAY.name, n) for n in settings.workers_curve),
     ]
-    repeats = range(1, settings.run.repeats + 1)
+    repeats = range(1, settings.run.repeats.most + 1)
     drafts = [_draft(settings, *side, repeat) for repeat in repeats for side in in_turn(sides, repeat)]
     context = {"datasetFiles": _data(settings)} | _context(settings, site)
     code = {arm: provenance.code_hash(arm, settings.recipe.workload) for arm in settings.arms}
@@ -95,6 +99,17 @@ def storage_of(settings: Settings, plan: RunPlan) -> str:
 def folder_of(storage: str, stack: str, plan: RunPlan) -> str:
     """Return the folder of a stack's measurement, in storage at that address."""
     return f"{storage}/{stack}/{plan.measurement[:_DIGITS]}"
+
+
+def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
+    """The arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last once.
+
+    And where their number is even, each follows each other one once: machines drift, and warm up. The rows of a
+    Williams square: E. J. Williams, Australian Journal of Scientific Research 2 (1949), 149.
+    """
+    count = len(arms)
+    zigzag = [(step + 1) // 2 * (1 if step % 2 else -1) for step in range(count)]
+    return [arms[(repeat - 1 + offset) % count] for offset in zigzag]
 
 
 def _draft(settings: Settings, arm: str, workers: int, repeat: int) -> RunPlan:

@@ -13,10 +13,9 @@ from report import step_parts
 from report.commands import settings_text
 from report.table import WIDTH, wrap
 from tools.setup.project import DEFAULT_STACK, ROOT
+from training.contract.repeats import AUTO, FIRST_REPEATS, MOST_AUTO_REPEATS
 
 QUIET = "machineQuiet"
-FIRST_REPEATS = 4
-"""So many decide what lies clearly apart."""
 
 
 def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapping[str, str]) -> str:
@@ -81,10 +80,17 @@ def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) 
         return f"{make(stack, 'report')}    # what is not known of the runs"
     needed = [ratio.repeats_to_decide for name in ("endToEndSpeedup", "endToEndWideSpeedup", "timeToTargetSpeedup")
               if (ratio := comparison.ratios.get(name)) and ratio.repeats_to_decide]  # fmt: skip
+    if comparison.auto == "goes on":
+        return f"{make(stack, 'up', settings)}    # goes on; runs that are there are kept"
     repeats = max([FIRST_REPEATS, *needed])
-    if repeats <= comparison.repeats:
+    if repeats <= comparison.repeats or comparison.auto:
         return f"{make(stack, 'report')}    # how far the runs lie apart"
-    return f"{make(stack, 'up', {**settings, 'repeats': str(repeats)})}    # runs that are there are kept"
+    if comparison.repeats == 1:  # it had no interval that could have been looked at
+        return f"{make(stack, 'up', {**settings, 'repeats': str(repeats)})}    # runs that are there are kept"
+    if repeats <= MOST_AUTO_REPEATS and not {"keepBaseline", "workersCurve"} & comparison.settings.keys():
+        return f"{make(stack, 'up', {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
+    anew = f"{make(stack, 'destroy')} && {make(stack, 'up', {**settings, 'repeats': str(repeats)})}"
+    return f"{anew}    # anew: repeats that are added until it is decided err more often"
 
 
 def _may_change(comparison: Comparison) -> bool:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from compare import measures
 from compare.in_short import machine_in_short
-from compare.intervals import MOST_REPEATS
 from compare.schema import Comparison, Estimate
 from report import words
 from report.figures import MISSING, figure
+from training.contract.repeats import MOST_AUTO_REPEATS, MOST_REPEATS
 
 UNCHANGED, UNDECIDED = "no measurable difference", "not decided"
 SIGNS = {UNCHANGED: "=", UNDECIDED: "~"}
@@ -68,8 +68,8 @@ def footnotes(comparison: Comparison) -> list[str]:
 
 def why_open(value: Estimate, comparison: Comparison) -> str:
     """What would decide a ratio that is not decided."""
-    number = value.repeats_to_decide
-    text = f"{number} repeats would probably decide" if number else f"more than {MOST_REPEATS} repeats would be needed"
+    number, most = value.repeats_to_decide, MOST_AUTO_REPEATS if comparison.auto else MOST_REPEATS
+    text = f"{number} repeats would probably decide" if number else f"more than {most} repeats would be needed"
     text = f"one repeat has no interval; {text}" if value.n == 1 else text
     return f"{text}; the machine was not quiet" if machine_in_short(comparison) else text
 

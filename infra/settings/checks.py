@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from infra.settings import storage
 from infra.settings.draft import Check, Draft
 from infra.settings.problem import Problem, set_line
+from training.contract.repeats import FIRST_REPEATS
 
 
 def fewer_workers(draft: Draft) -> tuple[int, ...]:
@@ -33,7 +34,7 @@ def _curve_ends_at_workers(draft: Draft) -> Iterator[Problem]:
 
 
 def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
-    rule, repeats = draft.keys["seed"].rule, draft.run.repeats
+    rule, repeats = draft.keys["seed"].rule, draft.run.repeats.most
     try:
         rule.parse(str(draft.recipe.seed + repeats - 1))
     except ValueError:
@@ -43,6 +44,24 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
             (set_line("seed", draft.recipe.seed - repeats + 1),),
             why=f"repeat {repeats} uses seed + {repeats - 1}",
         )
+
+
+def _auto_measures_all_arms_anew(draft: Draft) -> Iterator[Problem]:
+    """Refuse what has not been thought through: its intervals hold for whole repeats of the arms alone."""
+    if not draft.run.repeats.is_auto:
+        return
+    others = {
+        "keepBaseline": (draft.run.keep_baseline, "a kept baseline would be looked at in two measurements", "false"),
+        "workersCurve": (bool(draft.run.workers_curve), "no rule says yet when the curve is decided", "none"),
+    }
+    for key, (is_set, why, off) in others.items():
+        if is_set:
+            yield Problem(
+                f"{draft.shown('repeats')} with {draft.shown(key)}",
+                f"{key} {off}, or a number of repeats",
+                (set_line(key, off), set_line("repeats", FIRST_REPEATS)),
+                why=why,
+            )
 
 
 def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
@@ -88,6 +107,7 @@ def _tracking_is_installed(draft: Draft) -> Iterator[Problem]:
 CHECKS: tuple[Check, ...] = (
     _curve_ends_at_workers,
     _seeds_stay_valid,
+    _auto_measures_all_arms_anew,
     storage.problems,
     _tracking_is_an_address,
     _tracking_is_installed,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any
 
-from training.contract.rules import Rule
+from training.contract.repeats import AS_MANY_AS_IT_TAKES, AUTO, MOST_REPEATS, Repeats
+from training.contract.rules import Rule, whole
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)(Ki|Mi|Gi|Ti|k|M|G|T|)", re.ASCII)
@@ -45,6 +46,19 @@ class Quantity:
 
     text: str
     bytes: int
+
+
+def repeats() -> Rule:
+    """A number of repeats, or as many as it takes."""
+    number = whole(1, MOST_REPEATS)
+
+    def parse(text: str) -> Repeats:
+        if text.strip() == AUTO:
+            return AS_MANY_AS_IT_TAKES
+        fixed: int = number.parse(text)
+        return Repeats(fixed, fixed)
+
+    return Rule(parse, f"{number.allowed}, or {AUTO}")
 
 
 def quantity(lowest: str) -> Rule:

@@ -12,6 +12,7 @@ from infra.settings import rules
 from infra.settings.key import LOCAL, OF_S3, OWN_PROCESSES, RAY, TARGETS, Target, setting
 from infra.settings.rules import Quantity
 from training.contract.recipe import WORKLOADS
+from training.contract.repeats import AUTO, FIRST_REPEATS, MOST_AUTO_REPEATS, Repeats
 from training.contract.rules import boolean, choice, number, text, whole
 
 ON, OFF = "true", "false"
@@ -36,8 +37,11 @@ class ChoiceSettings:
 class RunSettings:
     """Which runs are made, and what each may take."""
 
-    repeats: int = setting(
-        "4", whole(1, 100), "runs of each arm; one decides nothing, and the verdict says how many would"
+    repeats: Repeats = setting(
+        str(FIRST_REPEATS),
+        rules.repeats(),
+        f"runs of each arm; one decides nothing, and the verdict says how many would;"
+        f" {AUTO}: {FIRST_REPEATS}, then more until it is decided, at most {MOST_AUTO_REPEATS}",
     )
     wide_arm: Literal["auto", "true", "false"] = setting(
         "auto",
@@ -64,7 +68,8 @@ class RunSettings:
     budget_minutes: int | None = setting(
         "",
         whole(1, 10_080),
-        "minutes that a measurement may take; if it will take longer, a preview says what to leave out",
+        "minutes that a measurement may take; if it will take longer, a preview says what to leave out; with repeats"
+        " auto of one up, which begins no repeat after the fourth that would probably end later",
         derived="none",
         example="15",
     )

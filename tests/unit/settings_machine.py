@@ -17,6 +17,7 @@ from infra.settings import facts as reader
 from infra.settings.facts import Facts
 from infra.settings.problem import InvalidSettingsError, Problem
 from infra.settings.settings import Settings
+from training.contract.repeats import Repeats
 from training.workloads.cnn.recipe import CnnRecipe
 
 GIB = 2**30
@@ -98,8 +99,9 @@ def applied(values: Mapping[str, str], fix: str, folder: Path = ROOT) -> dict[st
     return after
 
 
-def with_run(settings: Settings, **changes: Any) -> Settings:
+def with_run(settings: Settings, repeats: int | None = None, **changes: Any) -> Settings:
     """The settings with other values of their section `run`."""
+    changes |= {} if repeats is None else {"repeats": Repeats(repeats, repeats)}
     return replace(settings, run=replace(settings.run, **changes))
 
 

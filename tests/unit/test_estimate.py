@@ -303,3 +303,17 @@ def test_the_plan_shows_every_phase(wording: Wording) -> None:
     assert ["4", "15", "25", "30", "50", "45", "75", "1", "25"] == re.findall(r"\d+", row)
     assert {"13", "21"} <= set(re.findall(r"\d+", said))
     wording("plan", said)
+
+
+def test_as_many_repeats_as_it_takes_are_a_range(wording: Wording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 4 to 12 repeats; the budget decides when the last one begins, and so asks for no change that shortens it."""
+    auto = settings(repeats="auto", budgetMinutes="25")
+    fixed = {repeats: found(settings(repeats=repeats)).total for repeats in ("4", "12")}
+    monkeypatch.setattr(run_history, "known", lambda *_: run_history.Basis(runs=EVERY_ARM, words="runs of a test"))
+
+    text = plan.Expected(auto).text()
+
+    assert Range(low=fixed["4"].low, high=fixed["12"].high) == found(auto).total
+    wording("plan", text)
+    assert [] == budget.warnings(auto)
+    assert budget.warnings(settings(repeats="auto", budgetMinutes="17"))

@@ -33,6 +33,7 @@ from tools.setup.project import (
 )
 from tools.stack import config as stack_config
 from tools.stack import environment, followed, preview_words, session
+from tools.stack.further import ONE_AT_A_TIME, Further
 from tools.stack.recovery import Recovery
 from tools.stack.update import Update, ending
 
@@ -51,7 +52,7 @@ class Stack:
         self.overrides = {**_SMOKE_SETTINGS, **overrides} if name == SMOKE else overrides
         self.settings = stack_text(name)
         self.target = overrides.get("target", target_of(self.settings))
-        self.environment = environment.for_pulumi(os.environ, self.target)
+        self.environment = environment.for_pulumi(os.environ, self.target) | ONE_AT_A_TIME
         self._recovery = Recovery(stack=self.name, target=self.target, environment=self.environment)
         self._pulumi = self._recovery.pulumi
         self._followed = Update()
@@ -60,7 +61,7 @@ class Stack:
         """Update, then show and publish the comparison; after a failure say what is kept and what to type."""
         if self.target in CLUSTER_TARGETS:
             return self._up_in_cluster()
-        return self._close(self.update())
+        return self._close(self._measure())
 
     def _up_in_cluster(self) -> int:
         """Update with this machine locked and a stopped cluster started first, if the place needs it."""
@@ -68,7 +69,7 @@ class Stack:
 
         with update.ready(self.target, self.name, self.overrides):
             before = failure_reason.ended(self.name, self.overrides)
-            status = self.update()
+            status = self._measure()
         if status != 0:
             failure_reason.tell(self.name, self.overrides, before)
             say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
@@ -97,6 +98,13 @@ class Stack:
             return self.comparison() is not None
         except ToolError:  # the state can't be read, which the update has said
             return False
+
+    def _measure(self) -> int:
+        """Update; with `repeats auto` again for each further repeat, until it ends or somebody ends it."""
+        further, status = Further(), self.update()
+        while status == 0 and not self._followed.is_stopped and further.is_due(self.comparison()):
+            status = self.update()
+        return status
 
     def update(self) -> int:
         """`pulumi up`, after what a killed one left was cleared."""

@@ -46,8 +46,8 @@ class Expected:
         program warns itself.
         """
         settings, request = self._settings, self._request
-        arms = f"{counted(request.repeats, 'repeat')} of {counted(len(request.sides), 'arm')}"
-        first = f"stack {settings.stack}: {arms}, {counted(request.runs, 'run')}"
+        arms = f"{_up_to(request, 1, 'repeat')} of {counted(len(request.sides), 'arm')}"
+        first = f"stack {settings.stack}: {arms}, {_up_to(request, len(request.sides), 'run')}"
         estimated = estimate.estimate(request, self._basis.runs)
         if estimated is None:
             return f"{first}\n{unknown(settings, request, self._basis)}"
@@ -55,7 +55,12 @@ class Expected:
         if settings.target not in LOCAL:
             lines.append("not in it: what the cluster, its image and its pods take to come up")
         limit_seconds = budget.seconds_of(settings)
-        if limit_seconds is not None and estimated.total.high <= limit_seconds:
+        if limit_seconds is not None and settings.run.repeats.is_auto:
+            lines.append(
+                f"beyond the first {request.repeats} a repeat begins only if it would probably end within budgetMinutes"
+                f" {settings.run.budget_minutes}"
+            )
+        elif limit_seconds is not None and estimated.total.high <= limit_seconds:
             lines += budget.advice(settings, request, self._basis.runs, estimated)
         return "\n".join(lines)
 
@@ -65,7 +70,7 @@ def shown(request: Wanted, estimated: Estimate) -> str:
     rows = [
         (
             each.side.name,
-            str(request.repeats),
+            _up_to(request),
             *map(str, (each.startup, each.rest, each.whole)),
             _known(each.known_runs),
         )
@@ -75,6 +80,13 @@ def shown(request: Wanted, estimated: Estimate) -> str:
     lines = [f"  {line}" for line in columns(title, rows)]
     lines.append(f"  before the first run: {estimated.once}; between runs: {estimated.between:.1f} s")
     return "\n".join([*lines, f"in all {estimated.total}"])
+
+
+def _up_to(request: Wanted, of_each: int = 1, noun: str = "") -> str:
+    """Return how many there are of something of each repeat: a number, or a range of them."""
+    least, most = request.repeats * of_each, request.most_repeats * of_each
+    number = counted(most, noun) if noun else str(most)
+    return number if least == most else f"{least} to {number}"
 
 
 def _known(runs: int) -> str:

@@ -20,6 +20,7 @@ from pulumi.automation import CommandError, CommandResult, LocalWorkspace, OnOut
 from tools.setup.project import ROOT, ToolError, last_line
 from tools.stack import config as stack_config
 from tools.stack import environment, session
+from tools.stack.further import ONE_AT_A_TIME, Further
 from tools.stack.recovery import Recovery
 
 _LIVE = ("up", "destroy")
@@ -88,7 +89,7 @@ class SweepStack:
     def __init__(self, name: str, settings: str, target: str) -> None:
         self.name = name
         self._settings = settings
-        self._environment = environment.for_pulumi(os.environ, target)
+        self._environment = environment.for_pulumi(os.environ, target) | ONE_AT_A_TIME
         folder = stack_config.write_init_project()
         self._recovery = Recovery(stack=name, target=target, environment=self._environment, folder=folder)
         self._recovery.restore_state()
@@ -109,6 +110,12 @@ class SweepStack:
         """
         config = self._write_config(overrides)
         self._recovery.clear(config, dict(overrides))
+        further, comparison = Further(), self._update(config)
+        while further.is_due(comparison):
+            comparison = self._update(config)
+        return comparison
+
+    def _update(self, config: Path) -> str:
         try:
             outputs = self._stack.up(config_file=str(config), suppress_outputs=True).outputs
         except CommandError as error:

@@ -4,14 +4,11 @@ To add one: an entry here, and the module `training.<name>` that a run starts.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from training.contract.recipe import Recipe
 from training.contract.workload import named
-
-T = TypeVar("T")
 
 Role = Literal["reference", "alternative", "control", "subject", "variant"]
 """reference: what everybody has. alternative: what one would do instead of the subject. control: the subject's work
@@ -24,17 +21,6 @@ Start = Literal["alone", "peers", "ray"]
 def counted(number: float, noun: str) -> str:
     """Return a number with its noun: `1 CPU`, `0.5 CPUs`, `9,000 epochs`."""
     return f"{number:,.6g} {noun}{'s' if number != 1 else ''}"
-
-
-def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
-    """The arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last once.
-
-    And where their number is even, each follows each other one once: machines drift, and warm up. The rows of a
-    Williams square: E. J. Williams, Australian Journal of Scientific Research 2 (1949), 149.
-    """
-    count = len(arms)
-    zigzag = [(step + 1) // 2 * (1 if step % 2 else -1) for step in range(count)]
-    return [arms[(repeat - 1 + offset) % count] for offset in zigzag]
 
 
 @dataclass(frozen=True, kw_only=True)

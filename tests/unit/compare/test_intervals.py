@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from compare.intervals import (
-    FIRST_REPEATS,
     Interval,
     decide,
     difference_interval,
@@ -16,6 +15,7 @@ from compare.intervals import (
     repeats_to_decide,
     t_quantile,
 )
+from training.contract.repeats import FIRST_REPEATS
 
 MOST_FALSE = 0.06
 SIMULATIONS = 3000

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,14 +102,25 @@ def test_the_next_step_fits_the_answer(comparison: Comparison, command: str) -> 
     assert next_step(comparison, "mine", {"workers": "3"}).partition("    # ")[0] == command
 
 
-def test_as_many_repeats_as_would_decide_are_proposed() -> None:
-    """Where that number is known."""
+@pytest.mark.parametrize(
+    ("needed", "changes", "command"),
+    [
+        (11, {}, 'make up SET="repeats=auto"'),
+        (40, {}, 'make destroy && make up SET="repeats=40"'),
+        (11, {"settings": {"keepBaseline": "true"}}, 'make destroy && make up SET="repeats=11"'),
+        (11, {"auto": "goes on"}, "make up"),
+        (11, {"auto": "most repeats"}, "make report"),
+    ],
+)
+def test_what_decides_without_erring_more_often_is_proposed(needed: int, changes: dict[str, Any], command: str) -> None:
+    """As many repeats as it takes, or a number anew; no number that is added to what was looked at."""
     comparison = answered("Not decided", NEVER)
     ratio = comparison.ratios["endToEndSpeedup"]
     assert ratio
-    open_ratio = replace(ratio, lower=0.9, upper=1.2, repeats_to_decide=11)
+    open_ratio = replace(ratio, lower=0.9, upper=1.2, repeats_to_decide=needed)
+    undecided = replace(comparison, ratios={"endToEndSpeedup": open_ratio}, **changes)
 
-    assert 'SET="repeats=11"' in next_step(replace(comparison, ratios={"endToEndSpeedup": open_ratio}), "local", {})
+    assert command == next_step(undecided, "local", {}).partition("    # ")[0]
 
 
 def test_a_smoke_test_counts_arms_and_checks() -> None:

@@ -414,3 +414,18 @@ def test_a_quota_of_less_than_a_cpu_leaves_permission() -> None:
 
     assert "pulumi config set allowOversubscription true" in found
     assert () == settings(replace(machine(cores=2), cpu_quota=2.0), workers="2").warnings
+
+
+@pytest.mark.parametrize(("key", "value"), [("keepBaseline", "true"), ("workersCurve", "1,2")])
+def test_as_many_repeats_as_it_takes_are_of_whole_repeats(key: str, value: str, wording: Wording) -> None:
+    """A kept baseline and a workers' curve are refused beside `repeats auto`, by what either of both is set to."""
+    problem = only_problem(repeats="auto", **{key: value})
+
+    assert problem.fixes[1] == "pulumi config set repeats 4"
+    wording("settings", problem, key)
+
+
+def test_every_seed_of_as_many_repeats_as_there_may_be_is_valid() -> None:
+    """The twelfth repeat has the recipe's seed and eleven."""
+    assert 12 == settings(repeats="auto", seed="2147483636").run.repeats.most
+    assert "pulumi config set seed 2147483626" in only_problem(repeats="auto", seed="2147483637").fixes

@@ -23,6 +23,7 @@ from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
 from training.contract.arms import ARMS
 from training.contract.recipe import camel
+from training.contract.repeats import Repeats
 from training.workloads.cnn.recipe import CnnRecipe
 
 
@@ -32,7 +33,11 @@ def test_nothing_set_is_the_default_measurement_of_this_machine() -> None:
 
     assert (found.target, found.stack, found.cluster) == ("local", "local", None)
     assert found.recipe == CnnRecipe(dataset="digits")
-    assert (found.run.repeats, found.arms, found.run.keep_baseline) == (4, ("baseline", "wide", "native", "ray"), False)
+    assert (found.run.repeats.most, found.arms, found.run.keep_baseline) == (
+        4,
+        ("baseline", "wide", "native", "ray"),
+        False,
+    )
     assert (found.oversubscription, found.warnings, found.refused_at_up) == (None, (), ())
 
 
@@ -136,7 +141,7 @@ def test_legal_zero_is_kept() -> None:
 def test_settings_cannot_be_changed() -> None:
     """Components share one settings object: none can change it for the others."""
     with pytest.raises(FrozenInstanceError):
-        settings().run.repeats = 2  # type: ignore[misc]
+        settings().run.repeats = Repeats(2, 2)  # type: ignore[misc]
 
 
 def test_several_problems_are_said_at_once(wording: Wording) -> None:

@@ -1,0 +1,95 @@
+"""How many repeats a stack has now: as set, or with `repeats auto` as its own last outputs say.
+
+Outputs are in the backend, and no file of this machine is asked: a preview elsewhere plans the same runs.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+
+from compare.measurement import CompareError
+from compare.schema import Comparison
+from compare.stopping import repeat_seconds
+from infra import budget
+from infra.plan import RunPlan
+from infra.settings.settings import Settings
+from training.contract.repeats import AUTO, FIRST_REPEATS, MOST_AUTO_REPEATS
+
+GOES_ON = "goes on"
+AT_A_TIME = 4
+"""Repeats that an update adds while it is not decided: with four arms the order of their turns cancels out in four."""
+VARIABLE = "RAY_WORTH_IT_REPEATS_AT_A_TIME"
+"""Of the environment: another number. `make up` looks after each, and goes on by itself."""
+_OUTPUTS = "pulumi:pulumi:readStackOutputs"
+
+
+def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
+    """Return those of the planned runs that the stack is to have now. Raises RunError if its outputs cannot be read."""
+    if not settings.run.repeats.is_auto:
+        return tuple(plans)
+    comparison = _last_comparison()
+    number = repeats_now(comparison, plans[0].measurement, _at_a_time(settings, comparison))
+    if words := _words(comparison, number):
+        pulumi.log.info(words)
+    return tuple(plan for plan in plans if plan.repeat <= number)
+
+
+def repeats_now(comparison: Mapping[str, Any] | None, measurement: str, at_a_time: int) -> int:
+    """Return how many repeats there are to be.
+
+    Args:
+        comparison: The stack's last one, of any version; None if there is none.
+        measurement: What is to be measured. What another one found decides nothing of it.
+        at_a_time: Repeats to add where it is not decided.
+    """
+    if comparison is None or comparison.get("measurement") != measurement:
+        return FIRST_REPEATS
+    finished = _repeats_of(comparison)
+    added = at_a_time if comparison.get("auto") == GOES_ON else 0
+    return min(max(finished + added, FIRST_REPEATS), MOST_AUTO_REPEATS)
+
+
+def _at_a_time(settings: Settings, comparison: Mapping[str, Any] | None) -> int:
+    """Return how many repeats to add: as many as probably end within the budget, which is of one update."""
+    number = int(os.environ.get(VARIABLE) or AT_A_TIME)
+    seconds = budget.seconds_of(settings)
+    if seconds is None or comparison is None:
+        return number
+    try:
+        of_one = repeat_seconds(Comparison.from_json(json.dumps(comparison)))
+    except CompareError:  # of another version: how long it took is not known
+        return number
+    return min(number, int(seconds / of_one)) if of_one else number
+
+
+def _repeats_of(comparison: Mapping[str, Any]) -> int:
+    return max((len(arm["runs"]) for arm in comparison["arms"].values()), default=0)
+
+
+def _last_comparison() -> dict[str, Any] | None:
+    """Return the output `comparison` of this stack as its last update left it; None if there is none."""
+    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    try:
+        outputs = pulumi.runtime.invoke(_OUTPUTS, {"name": name}).value["outputs"]
+        return json.loads(outputs["comparison"]) if "comparison" in outputs else None
+    except Exception as error:  # noqa: BLE001 - of the engine, of any kind
+        raise pulumi.RunError(
+            f"repeats {AUTO}: the outputs of stack {name} say how many there are, and cannot be read: {error}\n"
+            f"Nothing was changed. A number needs no outputs: pulumi config set repeats {FIRST_REPEATS}"
+        ) from None
+
+
+def _words(comparison: Mapping[str, Any] | None, number: int) -> str:
+    """Return what an update adds to a measurement that is not decided yet."""
+    if comparison is None or comparison.get("auto") != GOES_ON:
+        return ""
+    finished = _repeats_of(comparison)
+    if number < finished:  # of another measurement, which begins anew
+        return ""
+    if number == finished:
+        return f"repeats {AUTO}: not decided in {finished}, and another would not end within budgetMinutes"
+    next_ones = f"repeat {number} is" if number == finished + 1 else f"repeats {finished + 1} to {number} are"
+    return f"repeats {AUTO}: not decided in {finished}; {next_ones} next, of at most {MOST_AUTO_REPEATS}"

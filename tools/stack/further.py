@@ -1,0 +1,50 @@
+"""Whether `make up` goes on with another repeat of `repeats auto`: until it is decided, or the budget is used up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from compare.schema import Comparison
+from compare.stopping import budget_seconds, repeat_seconds
+from compare.words import duration
+from tools.setup.project import say
+
+GOES_ON = "goes on"
+ONE_AT_A_TIME = {"RAY_WORTH_IT_REPEATS_AT_A_TIME": "1"}
+"""Has the program add one repeat, where a plain `pulumi up` adds four: it is looked at after each."""
+
+
+class Further:
+    """Of one `make up`, from now on."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = self._last = clock()
+        self._longest = 0.0
+        """Of the updates with one repeat, in seconds: with what pulumi takes."""
+        self._repeats = 0
+
+    def is_due(self, text: str | None) -> bool:
+        """Return whether another repeat begins; says why not, where it is not decided.
+
+        Args:
+            text: The stack's comparison after an update; None if it has none.
+        """
+        comparison = Comparison.from_json(text) if text else None
+        if comparison is None or comparison.auto != GOES_ON:
+            return False
+        now = self._clock()
+        if comparison.repeats == self._repeats + 1:
+            self._longest = max(self._longest, now - self._last)
+        elif comparison.repeats == self._repeats:  # none was added: the program saw no time for one
+            return False
+        self._last, self._repeats = now, comparison.repeats
+        budget, next_seconds = budget_seconds(comparison), max(self._longest, repeat_seconds(comparison))
+        if budget is None or now - self._began + next_seconds <= budget:
+            return True
+        say(
+            f"not decided in {comparison.repeats} repeats, and another takes about {duration(next_seconds)}: it would"
+            f" end later than budgetMinutes {comparison.settings['budgetMinutes']}. The next `make up` goes on"
+        )
+        return False

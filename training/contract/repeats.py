@@ -1,0 +1,25 @@
+"""How many repeats a measurement has: a number that was chosen before, or as many as it takes."""
+
+from dataclasses import dataclass
+
+AUTO = "auto"
+"""As many as it takes."""
+FIRST_REPEATS = 4
+"""To begin with: so many decide what lies clearly apart."""
+MOST_REPEATS = 100
+"""That can be chosen."""
+MOST_AUTO_REPEATS = 12
+"""Of `auto`. Its confidence is made for it (`compare.intervals`), so it is no setting: chosen afterwards it would be
+worth nothing."""
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How many there are in any case, and how many there may be: the same, unless there are as many as it takes."""
+
+    least: int
+    most: int
+    is_auto: bool = False
+
+
+AS_MANY_AS_IT_TAKES = Repeats(FIRST_REPEATS, MOST_AUTO_REPEATS, is_auto=True)
