@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 
@@ -31,10 +32,9 @@ class Further:
         Args:
             text: The stack's comparison after an update; None if it has none.
         """
-        comparison = Comparison.from_json(text) if text else None
-        if comparison is None or comparison.auto != GOES_ON:
+        if not text or json.loads(text).get("auto") != GOES_ON:
             return False
-        now = self._clock()
+        comparison, now = Comparison.from_json(text), self._clock()
         if comparison.repeats == self._repeats + 1:
             self._longest = max(self._longest, now - self._last)
         elif comparison.repeats == self._repeats:  # none was added: the program saw no time for one
