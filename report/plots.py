@@ -119,6 +119,7 @@ def gains(arm: str, rows: Sequence[Gain]) -> str:
             picture.axes.errorbar([1000 * row.seconds], [place], xerr=ends, label=row.how, **style)
         picture.axes.set_yticks(range(len(rows)), [textwrap.fill(row.what, LONGEST_TITLE) for row in rows])
         picture.axes.set_ylim(len(rows) - 0.5, -0.5)
+        picture.axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
         picture.axes.grid(axis="y", visible=False)
         picture.legend()
     return picture.markup

@@ -25,7 +25,7 @@ LABELS = {
     "collective": "no collectives beside DDP",
 }
 """What is changed, in a picture and its table."""
-AT_MOST = "What is gained is at most this; with other threads about this."
+AT_MOST, ABOUT = "At most this is gained", "; with other threads about this"
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ def _section(arm: str, why: ArmWhy) -> Section:
     shown += [_of_clock(cause) for cause in why.causes if cause.name not in why.effects and not _is_of_rank(cause)]
     shown.sort(key=lambda each: -each[0].seconds)
     gains = [gain for gain, _ in shown]
+    note = f"{AT_MOST}{ABOUT * any(name.startswith(THREADS) for name in why.effects)}."
     as_is = Row("as it is", milliseconds(why.step_seconds), says=counted(why.rounds, "round"))
     return Section(
         arm=arm,
@@ -88,7 +89,7 @@ def _section(arm: str, why: ArmWhy) -> Section:
         causes=words.causes(why),
         nothing="" if why.causes else words.nothing(why),
         not_tried=words.not_tried(why),
-        gains=drawn(f"What each change would gain of a step of {arm}", lambda: plots.gains(arm, gains), AT_MOST)
+        gains=drawn(f"What each change would gain of a step of {arm}", lambda: plots.gains(arm, gains), note)
         if gains
         else None,
         rows=[as_is, *(row for _, row in shown), *(_row_of_rank(cause) for cause in why.causes if _is_of_rank(cause))],
@@ -110,7 +111,7 @@ def _row(name: str, effect: Effect, why: ArmWhy) -> Row:
         gain=_signed(gain.seconds),
         gain_range=_range(gain.lower, gain.upper),
         says=effect.decision,
-        detail="" if gain.how == "certain" else f"{100 * effect.least_gain:.0f} % of a step would have been seen",
+        detail="" if gain.how == "certain" else f"a gain of {100 * effect.least_gain:.0f} % would have been seen",
     )
 
 
