@@ -32,7 +32,7 @@ def run_tried(arguments: str, folder: Path, *, arm: str = "native", script: Path
     made = commands.commands(known, asked.python, commands.Sizes(workers=2, master_port=29517), {"epochs": "1000"})
     command = next(each for each in made if each.arm == arm)
     with Follower(folder / arm, 3, print) as follower:
-        changed = Changed(variables={experiment.WHY: "1"}, is_over=follower.is_stalled)
+        changed = Changed(variables={experiment.WHY: "1"}, is_over=follower.is_to_be_ended)
         return run(command, asked, folder, script.parent, changed)
 
 
@@ -57,6 +57,11 @@ def blocks_of(folder: Path, rank: int) -> list[tuple[Any, ...]]:
         ("persistent", set()),
         ("leaves-out", set()),
         ("compiled", {"no exchange"}),
+        ("objects", set()),
+        ("two-loaders", set()),
+        ("endless", {"input ready"}),
+        ("validates", set()),
+        ("another-model", set()),
     ],
 )
 def test_ranks_change_together_and_epochs_keep_their_length(way: str, absent: set[str], tmp_path: Path) -> None:
@@ -71,3 +76,14 @@ def test_ranks_change_together_and_epochs_keep_their_length(way: str, absent: se
     assert blocks_of(tmp_path / "native", 0) == blocks_of(tmp_path / "native", 1)
     epochs = Counter(re.findall(r"rank \d+ epoch \d+: (\d+)", outcome.printed))
     assert {str(BATCHES)} == epochs.keys(), epochs
+
+
+def test_nothing_is_changed_where_ranks_make_different_numbers_of_steps(tmp_path: Path) -> None:
+    """With join() they would change at different times, and wait for each other for ever."""
+    run_tried("--as join", tmp_path)
+    tried = blocks.tried(tmp_path / "native")
+
+    assert tried is not None
+    assert ["as is"] == tried.conditions
+    assert {"input ready", "no exchange", "threads 1"} == tried.absent.keys()
+    assert tried.rounds

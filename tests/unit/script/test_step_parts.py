@@ -89,6 +89,21 @@ def test_the_parts_of_a_step_sum_to_it(step: Step) -> None:
     assert step.clock.now == sum(seconds.values())
 
 
+def test_forgotten_steps_make_room_for_later_ones(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a run in which conditions are tried: it reads each step once."""
+    monkeypatch.setattr("training.workloads.script.observe.step_parts.MOST_STEPS", 2)
+    for seconds in (1, 2, 4):
+        step.take(seconds)
+        step.end()
+    step.parts.forget(1)
+    step.take(8)
+    step.end()
+
+    assert [2, 8] == list(step.parts.of_steps[BETWEEN])
+    step.parts.forget(1)
+    assert 2 == len(step.parts.of_steps[BETWEEN])
+
+
 def test_a_backward_that_exchanges_nothing_computes(step: Step) -> None:
     """As within `no_sync`, or without DistributedDataParallel."""
     step.parts.deliver()

@@ -38,6 +38,7 @@ BLOCK_SECONDS, LEAST_STEPS, MOST_STEPS = 0.4, 6, 40
 LEAST_DROPPED, MOST_DROPPED = 2, 60
 """Steps at the beginning of a block that are not timed."""
 WAIT_SECONDS, POLL_SECONDS = 60.0, 0.01
+NO_LOADER = "no DataLoader of PyTorch delivers the batches"
 
 
 @dataclass
@@ -70,9 +71,11 @@ class Facts:
     loader_workers: int | None = None
     ahead: int = 0
     """Batches that the loader reads before they are wanted."""
-    no_input: str = "no DataLoader of PyTorch delivers the batches"
+    no_input: str = NO_LOADER
     """Why batches can't be given again; "" if they can."""
     no_exchange: str = "no gradients are exchanged by DistributedDataParallel"
+    uneven: str = ""
+    """Why ranks would not change together; "" if they do."""
     threads: int = 1
     set_threads: Callable[[int], Any] = field(default=lambda _: None)
 
@@ -86,6 +89,8 @@ class Experiment:
         self.condition = AS_IS
         self.counts_forwards = False
         """Whether a turn is a forward that exchanges gradients; else it is a step."""
+        self.given = 0
+        """Batches that were given again, in this block."""
         self._folder = folder
         self._at: list[float] = []
         """Of each turn's begin: seconds of the script's clock."""
@@ -141,7 +146,7 @@ class Experiment:
         return False
 
     def _change(self, condition: str) -> None:
-        plan = self._plan
+        plan, self.given = self._plan, 0
         if plan and self.condition.startswith(THREADS):
             self.facts.set_threads(plan.threads)
         self.condition = condition
@@ -151,8 +156,10 @@ class Experiment:
     def _keep(self, plan: Plan) -> None:
         """Write the timed part of the block that just ended: its length, its steps, and their parts."""
         first, end = len(self._at) - 1 - plan.timed, len(self._at) - 1
-        parts, steps = state.current().parts, range(self._steps[first], self._steps[end])
-        known = not parts.no_parts and steps.stop <= len(parts.of_steps[PARTS[0]])
+        parts, made = state.current().parts, (self._steps[first], self._steps[end])
+        parts.forget(made[0])
+        steps = range(made[1] - made[0])
+        known = not parts.no_parts and len(steps) <= len(parts.of_steps[PARTS[0]])
         line = {
             "round": self._round,
             "condition": self.condition,
@@ -162,6 +169,7 @@ class Experiment:
             "microseconds": {part: [round(parts.of_steps[part][step] * 1e6) for step in steps] for part in PARTS}
             if known
             else {},
+            "given": self.given,
             "noParts": parts.no_parts,
             "noInput": parts.no_input,
             "noExchange": parts.no_exchange,
@@ -176,6 +184,7 @@ class Experiment:
         wishes = {INPUT_READY: facts.no_input, NO_EXCHANGE: facts.no_exchange}
         threads = sorted({1, facts.threads // 2} - {0, facts.threads})
         wishes |= {f"{THREADS}{number}": "" for number in threads} or {f"{THREADS}1": "it has no more"}
+        wishes = {name: facts.uneven or reason for name, reason in wishes.items()}
         loader = now.training()
         rows = loader.rows_at_step if loader and not loader.is_ahead else []
         return Plan(

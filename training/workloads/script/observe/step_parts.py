@@ -54,6 +54,8 @@ class StepParts:
         self._last = clock()
         self._seconds = dict.fromkeys(PARTS, 0.0)
         self.of_steps = {part: array("d") for part in PARTS}
+        self.forgotten = 0
+        """First steps that are in `of_steps` no more."""
         self._batches = 0
         """Delivered since the last step, to learn from."""
         self._pass_batches = self._pass_steps = 0
@@ -71,6 +73,8 @@ class StepParts:
         """Whether the next backward exchanges gradients."""
         self.backwards = 0
         """Depth of backwards in backwards, as of checkpointing that computes a forward again."""
+        self.backwards_made = 0
+        """Backwards that ended, without those within others."""
         self._gradient_at: float | None = None
         self._in_closure = False
         """Whether an optimizer's step computes a forward and a backward itself."""
@@ -155,6 +159,7 @@ class StepParts:
         if self.backwards > 0:
             self.leave()
             return False
+        self.backwards_made += 1
         began, self._gradient_at = self._gradient_at, None
         if self.synchronises and began is not None:
             self.synchronises = False  # until the next forward
@@ -184,6 +189,12 @@ class StepParts:
         self._batches = 0
         self._pass_steps += 1
         self._in_closure = False
+
+    def forget(self, steps: int) -> None:
+        """Forget the parts of so many steps, so that later ones are kept."""
+        for seconds in self.of_steps.values():
+            del seconds[: steps - self.forgotten]
+        self.forgotten = max(steps, self.forgotten)
 
     def _charge(self, now: float) -> None:
         self._seconds[self._stack[-1]] += now - self._last

@@ -9,53 +9,18 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from . import experiment, state
 from .torch_parts import compiles
+from .torch_stock import Stocks
 
-KEPT_BATCHES = 4
-"""Batches that are given again, in turn."""
 AGAIN = "_observed_again"
 """Attribute of an iterator: how many batches it gave again in this pass."""
-
-
-class Stock:
-    """The last batches of a loader, to be given again."""
-
-    def __init__(self) -> None:
-        self._batches: deque[tuple[Any, list[int]]] = deque(maxlen=KEPT_BATCHES)
-        """Each with the versions of its tensors when it was delivered."""
-        self._rows = 0
-        self._are_changed = False
-        """Whether the script changes batches in place: then copies are kept, and given."""
-
-    def keep(self, batch: Any) -> None:
-        """Keep a batch that was delivered, unless it is smaller than others, as the last of a pass may be."""
-        if not self._are_changed and any(_versions(kept) != versions for kept, versions in self._batches):
-            self._are_changed = True
-            self._batches.clear()
-        rows = max((tensor.shape[0] for tensor in _tensors(batch) if tensor.ndim), default=0)
-        if rows < self._rows:
-            return
-        if rows > self._rows:
-            self._batches.clear()
-        self._rows = rows
-        self._batches.append((_copied(batch) if self._are_changed else batch, _versions(batch)))
-
-    def give(self) -> Any:
-        """Return the batch that was given longest ago; LookupError where none is kept."""
-        if not self._batches:
-            raise LookupError
-        kept = self._batches.popleft()
-        self._batches.append(kept)
-        return _copied(kept[0]) if self._are_changed else kept[0]
-
-
-_stocks: dict[int, Stock] = {}
-"""By the id of a data set: a script may make a loader of it for each epoch."""
+ABANDONED = 16
+"""Forwards of other models, or steps of other optimizers, after which the one that was counted is taken for gone."""
+_stocks = Stocks()
 
 
 def change_input(module: Any) -> None:
@@ -67,17 +32,25 @@ def change_input(module: Any) -> None:
     def deliver_ready(self: Any) -> Any:
         if not torch.is_grad_enabled():
             return deliver(self)
-        now = experiment.current()
-        with state.current().hook():
-            _see_loader(now.facts, self)
-            batch = _again(self) if now.is_input_ready and not now.facts.no_input else None
-            if batch is None and self.__dict__.get(AGAIN) and _is_over(self):
-                raise StopIteration
+        tried, now, batch = experiment.current(), state.current(), None
+        with now.hook():
+            _see_loader(tried.facts, self)
+            try:
+                batch = _again(self) if tried.is_input_ready and not tried.facts.no_input else None
+                is_over = batch is None and bool(self.__dict__.get(AGAIN)) and _is_over(self)
+            except StopIteration:
+                is_over = True
+        if is_over:
+            if now.parts_here() is not None:
+                now.parts.end_pass()
+            raise StopIteration
         if batch is not None:
+            tried.given += 1
+            now.parts.deliver()
             return batch[0]
         real = deliver(self)
-        with state.current().hook():
-            _stocks.setdefault(id(self._dataset), Stock()).keep(real)
+        with now.hook():
+            _keep(tried.facts, self, real)
         return real
 
     @functools.wraps(reset)
@@ -89,14 +62,32 @@ def change_input(module: Any) -> None:
 
 
 def _see_loader(facts: experiment.Facts, iterator: Any) -> None:
+    """Learn what a loader that is learned from is like: of several, each has to be able to give batches again."""
+    facts.loader_workers = max(facts.loader_workers or 0, int(iterator._num_workers))
+    prefetched = iterator._num_workers * int(getattr(iterator, "_prefetch_factor", None) or 0)
+    facts.ahead = max(facts.ahead, prefetched)
+    if facts.no_input not in ("", experiment.NO_LOADER):
+        return
     if not state.current().is_in_step_thread():
         facts.no_input = "another thread than that of the steps reads the batches"
     elif iterator._dataset_kind != 0:  # _DatasetKind.Map
         facts.no_input = "the data set has no length: an epoch would not end where it should"
+    elif iterator._num_workers and _length(iterator._index_sampler) is None:
+        facts.no_input = "its sampler has no length: an epoch would not end where it should"
     else:
         facts.no_input = ""
-    facts.loader_workers = int(iterator._num_workers)
-    facts.ahead = facts.loader_workers * int(getattr(iterator, "_prefetch_factor", None) or 0)
+
+
+def _keep(facts: experiment.Facts, iterator: Any, batch: Any) -> None:
+    """Keep a batch to be given again; not the last of a pass, which may be smaller than the others."""
+    if facts.no_input:
+        return
+    try:
+        stock = _stocks.of(iterator)
+        if not stock or not _is_over(iterator):
+            facts.no_input = stock.keep(batch)
+    except Exception as error:  # noqa: BLE001 (the script has its batch)
+        facts.no_input = f"its batches can't be kept: {error!r}"
 
 
 def _again(iterator: Any) -> tuple[Any] | None:
@@ -106,8 +97,11 @@ def _again(iterator: Any) -> tuple[Any] | None:
     asked of them, and batches are counted.
     """
     try:
-        batch = _stocks[id(iterator._dataset)].give()
+        batch = _stocks.of(iterator).give()
     except LookupError:
+        return None
+    except Exception as error:  # noqa: BLE001 (the script gets another batch)
+        experiment.current().facts.no_input = f"its batches can't be given again: {error!r}"
         return None
     if iterator._num_workers == 0:
         iterator._next_index()
@@ -120,15 +114,16 @@ def _again(iterator: Any) -> tuple[Any] | None:
 
 
 def _is_over(iterator: Any) -> bool:
-    """Return whether a pass had as many batches as it has without an experiment."""
+    """Return whether a pass had as many batches as it has without an experiment; never where nobody knows."""
+    length = _length(iterator._index_sampler)
     delivered: int = iterator._num_yielded + iterator.__dict__.get(AGAIN, 0)
-    return delivered >= len(iterator._index_sampler)
+    return length is not None and delivered >= length
 
 
 def change_exchange(module: Any) -> None:
     """Count forwards that exchange gradients, and have them exchange none. `module`: torch.nn.parallel.distributed."""
     parallel, torch = module.DistributedDataParallel, module.torch
-    forward, counted = parallel.forward, list[Callable[[], Any]]()
+    forward, counted = parallel.forward, _Counted()
 
     @functools.wraps(forward)
     def forward_changed(self: Any, *args: Any, **more: Any) -> Any:
@@ -139,10 +134,9 @@ def change_exchange(module: Any) -> None:
         if not exchanges or not now.is_in_step_thread():
             return forward(self, *args, **more)
         tried = experiment.current()
-        if not counted and not now.step_ends:
-            counted.append(weakref.ref(self))
-            tried.counts_forwards, tried.facts.no_exchange = True, ""
-        if counted and counted[0]() is self:
+        if self._join_config.enable:
+            tried.facts.uneven = "ranks may make different numbers of steps, as join() allows"
+        if counted.is_turn(self, now, tried):
             tried.turn()
         if tried.exchanges:
             return forward(self, *args, **more)
@@ -155,17 +149,51 @@ def change_exchange(module: Any) -> None:
     parallel.forward = forward_changed
 
 
+class _Counted:
+    """The model whose forwards are turns: the first of a script, and another when that is used no more.
+
+    Of forwards without a backward between them, as of a validation, the first alone is a turn: so one rank that
+    validates stays in step with the others.
+    """
+
+    def __init__(self) -> None:
+        self._model: Callable[[], Any] | None = None
+        self._others = 0
+        """Forwards of others since its last."""
+        self._backwards = -1
+
+    def is_turn(self, model: Any, now: state.State, tried: experiment.Experiment) -> bool:
+        """Return whether this forward begins a turn."""
+        if self._model is None:
+            if now.step_ends:  # another model was trained before: steps are counted
+                return False
+            tried.counts_forwards, tried.facts.no_exchange = True, ""
+            self._model = weakref.ref(model)
+        backwards = now.parts.backwards_made
+        if backwards and backwards == self._backwards:
+            return False
+        if self._model() is not model:
+            self._others += 1
+            if self._others < ABANDONED:
+                return False
+            self._model = weakref.ref(model)
+        self._others, self._backwards = 0, backwards
+        return True
+
+
 def count_steps(module: Any) -> None:
     """Count steps, where no forward exchanges gradients. `module`: torch.optim.optimizer."""
     after = getattr(module, "register_optimizer_step_post_hook", None)
-    seen = [0]
+    seen, others = 0, 0
 
     def count(*_: Any) -> None:
+        nonlocal seen, others
         now, torch = state.current(), sys.modules["torch"]
         steps = len(now.step_ends)
-        if steps == seen[0] or not now.is_in_step_thread():
+        others = others + 1 if steps == seen else 0  # another optimizer's
+        if 0 < others < ABANDONED or not now.is_in_step_thread():
             return
-        seen[0] = steps
+        seen = steps
         tried = experiment.current()
         if steps == 1:
             tried.facts.threads, tried.facts.set_threads = torch.get_num_threads(), torch.set_num_threads
@@ -176,26 +204,8 @@ def count_steps(module: Any) -> None:
         after(count)
 
 
-def _tensors(batch: Any) -> Iterator[Any]:
-    if isinstance(batch, dict):
-        batch = list(batch.values())
-    if isinstance(batch, (list, tuple)):
-        for each in batch:
-            yield from _tensors(each)
-    elif hasattr(batch, "data_ptr") and hasattr(batch, "clone"):
-        yield batch
-
-
-def _versions(batch: Any) -> list[int]:
-    return [tensor._version for tensor in _tensors(batch)]
-
-
-def _copied(batch: Any) -> Any:
-    """Return the batch with copies of its tensors; other leaves are shared."""
-    if isinstance(batch, dict):
-        return type(batch)({name: _copied(each) for name, each in batch.items()})
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(_copied(each) for each in batch))
-    if isinstance(batch, (list, tuple)):
-        return type(batch)(_copied(each) for each in batch)
-    return batch.clone() if hasattr(batch, "data_ptr") and hasattr(batch, "clone") else batch
+def _length(sampler: Any) -> int | None:
+    try:
+        return len(sampler)
+    except (TypeError, NotImplementedError, AttributeError):
+        return None
