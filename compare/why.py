@@ -165,12 +165,13 @@ def judge(tried: Tried) -> ArmWhy | Missing:
         return Missing(f"{len(rounds)} rounds, and {LEAST_ROUNDS} are needed")
     step, usual = statistics.fmean([each.whole_step for each in rounds]), _as_is(tried)
     parts = [each.parts for each in rounds if each.parts]
-    known = len(parts) >= LEAST_ROUNDS  # of steps beyond the first 20,000 parts are not kept
+    known = len(parts) >= LEAST_ROUNDS
     slowest, slower = slowest_rank(parts) if known else (None, None)
     effects = {name: _effect(interval, step, usual) for name, interval in _intervals(tried).items()}
     means = _mean_parts(parts) if known else {}
-    causes = [_by_experiment(name, effect, step, means) for name, effect in effects.items()]
-    causes += [_by_clock(name, parts, step, slower or 0.0) for name in CLOCKED if known and name in means]
+    causes = [_by_experiment(name, effect, step, _seen(name, means, slowest)) for name, effect in effects.items()]
+    waits = slower if slowest and slower else 0.0  # rank 0 waits for another
+    causes += [_by_clock(name, parts, step, waits) for name in CLOCKED if known and name in means]
     if slowest is not None and slower is not None and slower >= LEAST_TOLD * step:
         causes.append(_of_rank(slowest, parts))
     certain = sorted(filter(None, _best_threads(causes)), key=lambda cause: -cause.seconds)
@@ -255,10 +256,18 @@ def _decision(seconds: Interval, step: float, half: float) -> Decision:
     return "nothing above noise" if half < HALF_WIDTH else "not decided"
 
 
-def _by_experiment(name: str, effect: Effect, step: float, parts: Mapping[str, float]) -> Cause | None:
+def _seen(name: str, parts: Mapping[str, float], slowest: int | None) -> float | None:
+    """Return what the clock sees of a condition's cause; None where it is not known, as where another rank is the
+    slowest: these are the parts of rank 0."""
+    clocked = {INPUT_READY: ("input",), NO_EXCHANGE: ("exchange", "waiting")}.get(name, ())
+    seconds = [parts[part] for part in clocked if part in parts]
+    return sum(seconds) if seconds and not slowest else None
+
+
+def _by_experiment(name: str, effect: Effect, step: float, seen: float | None) -> Cause | None:
+    """`seen`: seconds of a step that the clock sees of it; None where they are not known."""
     if effect.decision != "faster":
         return None
-    seen = {INPUT_READY: parts.get("input"), NO_EXCHANGE: parts.get("exchange")}.get(name)
     gain = step - effect.seconds
     beyond = seen is not None and gain >= SLOWS_COMPUTING * seen and gain - seen >= LEAST_TOLD * step
     return Cause(
@@ -270,13 +279,13 @@ def _by_experiment(name: str, effect: Effect, step: float, parts: Mapping[str, f
     )
 
 
-def _by_clock(name: str, parts: Sequence[StepParts], step: float, slower: float) -> Cause | None:
-    """Return a part of the step as a cause; what is a wait for a slower rank is that rank's."""
-    waits = slower if name in ("report", "collective") else 0.0
+def _by_clock(name: str, parts: Sequence[StepParts], step: float, waits: float) -> Cause | None:
+    """Return a part of the step as a cause; what rank 0 waits there for a slower rank is that rank's."""
+    waits = waits if name in ("report", "collective") else 0.0
     interval = mean_interval([max(0.0, each.seconds[name] - waits) for each in parts])
     if interval is None or interval.centre < LEAST_TOLD * step or interval.lower <= 0:
         return None
-    return Cause(name=name, seconds=interval.centre, lower=interval.lower, upper=interval.upper)
+    return Cause(name=name, seconds=interval.centre, lower=interval.lower, upper=min(interval.upper, step))
 
 
 def _of_rank(slowest: int, parts: Sequence[StepParts]) -> Cause | None:

@@ -30,6 +30,8 @@ CHANGES = {
 }
 """What is changed against a cause; none of it was tried."""
 
+EVEN = "most of it waits for ranks that are slower for a moment: give all of them as much work"
+
 
 def warning(busy: str) -> str:
     """Return what stands before everything else where other programs ran meanwhile."""
@@ -78,13 +80,14 @@ def _effect(name: str, effect: Effect, why: ArmWhy) -> str:
     begin = _condition(name, why)
     times = f"{_ms(effect.seconds)} ms ({_ms(effect.lower)} to {_ms(effect.upper)})"
     if effect.decision == "faster":
+        gain = _ms(why.step_seconds - effect.seconds)
         cause = next((cause for cause in why.causes if cause.name == name), None)
         also = " Removing it gains more than the clock saw of it: it also slows computing." * bool(
             cause and cause.slows_computing
         )
         if name.startswith(THREADS):
-            return f"{begin} a step takes {times}: about that can be gained."
-        return f"{begin} a step would take {times}: at most that can be gained.{also}"
+            return f"{begin} a step takes {times}: about {gain} ms can be gained."
+        return f"{begin} a step would take {times}: at most {gain} ms can be gained.{also}"
     if effect.decision == "slower":
         return f"{begin} a step takes {times}: longer than as it is."
     least = f"a gain of {100 * effect.least_gain:.0f} % of a step would have been seen"
@@ -112,10 +115,12 @@ def causes(why: ArmWhy) -> list[str]:
 
 def nothing(why: ArmWhy) -> str:
     """Return what is said where no cause is certain: what would have been seen."""
-    least = max((effect.least_gain for effect in why.effects.values()), default=None)
-    seen = "" if least is None else f"; a gain of {100 * least:.0f} % of a step would have been seen"
+    if not why.effects:
+        return "Nothing could be tried."
+    least = max(effect.least_gain for effect in why.effects.values())
     is_open = any(effect.decision == "not decided" for effect in why.effects.values())
-    return f"{'No cause is certain' if is_open else 'Nothing above noise'}{seen}."
+    found = "No cause is certain" if is_open else "Nothing above noise"
+    return f"{found}; a gain of {100 * least:.0f} % of a step would have been seen."
 
 
 def _cause(cause: Cause, why: ArmWhy) -> str:
@@ -138,6 +143,9 @@ def _change(cause: Cause, why: ArmWhy) -> str:
         if why.loader_workers:
             return "cheaper rows (decoded before, or fewer steps of work), or another num_workers; neither was tried"
         return "DataLoader(…, num_workers=1, persistent_workers=True), or cheaper rows; neither was tried"
+    uneven = cause.name == NO_EXCHANGE and not why.slowest_rank
+    if uneven and why.parts.get("waiting", 0.0) > why.parts.get("exchange", 0.0):
+        return f"{EVEN}; {CHANGES[cause.name]}; not tried"
     return f"{CHANGES[cause.name]}; not tried"
 
 
@@ -145,8 +153,8 @@ def distributions(gains: Sequence[Distribution]) -> list[str]:
     """Return what distribution gains with a cause taken away in both arms."""
     return [
         f"{CONDITIONS[each.condition]} in both, {each.above} would train"
-        f" {each.changed:.2f} times as fast ({each.lower:.2f} to {each.upper:.2f}) as {each.below}"
-        f" instead of {each.as_is:.2f} times, at most."
+        f" {each.changed:.2f} times as fast ({each.lower:.2f} to {each.upper:.2f}) as {each.below};"
+        f" as they are, {each.as_is:.2f} times."
         for each in gains
     ]
 

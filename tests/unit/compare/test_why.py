@@ -116,6 +116,57 @@ def test_input_that_slows_computing_is_said_to(wording: Wording) -> None:
     wording("causes", text(found))
 
 
+def test_a_wait_for_ranks_that_are_slow_in_turn_is_no_slow_computing(wording: Wording) -> None:
+    """Without an exchange nobody waits; the clock had seen that wait."""
+    seen = parts(seconds=PARTS | {"exchange": 0.043, "input": 0.011}, exchange=[0.043, 0.043], link=0.003)
+    found = judged(tried({NO_EXCHANGE: 0.5}, parts=seen))
+
+    assert pytest.approx(0.04) == found.parts["waiting"]
+    assert [NO_EXCHANGE] == [cause.name for cause in found.causes]
+    assert not found.causes[0].slows_computing
+    wording("causes", text(found))
+
+
+def test_slow_input_of_another_rank_is_no_slow_computing() -> None:
+    """The clock of rank 0 does not see it."""
+    seen = parts(seconds=PARTS | {"input": 0.0}, exchange=[0.054, 0.006], link=0.006, own_work=[[0.030], [0.078]])
+    found = judged(tried({INPUT_READY: 0.5}, parts=seen))
+
+    assert "rank 1" in [cause.name for cause in found.causes]
+    assert not any(cause.slows_computing for cause in found.causes)
+
+
+def test_where_nothing_was_tried_nothing_is_said_of_noise(wording: Wording) -> None:
+    """As of one process without a DataLoader, and with one thread."""
+    wording("causes", text(judged(tried({}, absent={INPUT_READY: experiment.NO_LOADER}))))
+
+
+def test_collectives_of_the_slowest_rank_are_no_wait() -> None:
+    """Rank 0 waits for nobody."""
+    slow = parts(seconds=PARTS | {"collective": 0.01}, own_work=[[0.078], [0.050]])
+    assert "collective" in [cause.name for cause in judged(tried({INPUT_READY: 1.0}, parts=slow)).causes]
+
+
+def test_rounds_without_parts_leave_those_that_have_some() -> None:
+    """A block in which no optimizer stepped has none."""
+    of_arm = tried({INPUT_READY: 1.0})
+    some = [replace(of_arm.rounds[0], parts=None), *of_arm.rounds[1:]]
+
+    assert pytest.approx(judged(of_arm).parts) == judged(replace(of_arm, rounds=some)).parts
+
+
+def test_a_gain_by_the_clock_is_not_more_than_the_step() -> None:
+    """Something rare and long leaves an interval that is wider than that."""
+    rounds = [
+        replace(each, parts=parts(seconds=PARTS | {"between": 0.05 if number % 3 else 0.15}))
+        for number, each in enumerate(tried({INPUT_READY: 1.0}).rounds)
+    ]
+    found = judged(replace(tried({INPUT_READY: 1.0}), rounds=rounds))
+
+    assert "between" == found.causes[0].name
+    assert STEP == found.causes[0].upper
+
+
 def test_a_slow_rank_is_a_cause_whose_gain_is_not_known(wording: Wording) -> None:
     """What the others wait is no gain."""
     slow = parts(exchange=[0.030, 0.006], link=0.006, own_work=[[0.050], [0.078]])
