@@ -136,6 +136,7 @@ class Why:
     script: str
     script_sha256: str
     arguments: list[str]
+    """With `…` instead of what looks like a secret."""
     workers: int
     cpu_model: str
     busy: str

@@ -68,7 +68,7 @@ def once(plant: str, limit_seconds: int) -> Try:
     with tempfile.TemporaryDirectory(prefix="planted-") as folder, Others() as others:
         own = Path(folder) / arm.arm
         with Follower(own, limit_seconds, lambda _: None) as follower:
-            changed = Changed(variables={experiment.WHY: "1"}, is_over=follower.is_stalled)
+            changed = Changed(variables={experiment.WHY: "1"}, is_over=follower.is_to_be_ended)
             outcome = run(arm, asked, Path(folder), SCRIPT.parent, changed)
         rounds = blocks.tried(own)
     judged = why.judge(rounds) if rounds else None

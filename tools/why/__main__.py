@@ -21,7 +21,7 @@ from tools.tryout.known_script import known_script
 from tools.tryout.others import Others
 from tools.tryout.run_arm import Outcome
 from tools.why import blocks, keep
-from tools.why.follow import Follower
+from tools.why.follow import STALLED, TIME_UP, Follower
 from tools.why.request import EPOCHS, WhyRequest, read
 from training.contract.codec import write_whole
 from training.machine import isolation, machine_lock
@@ -106,21 +106,24 @@ def _try_all(arms: list[commands.ArmCommand], script: Script, request: WhyReques
         own = folder / arm.arm
         terminal.write(f"{arm.arm}: {arm}")
         with Follower(own, seconds, terminal.write) as follower:
-            changed = run_arm.Changed(variables={experiment.WHY: "1"}, is_over=follower.is_stalled)
+            changed = run_arm.Changed(variables={experiment.WHY: "1"}, is_over=follower.is_to_be_ended)
             outcome = run_arm.run(arm, limited, folder, commands.folder(script), changed)
         left -= min(seconds, outcome.seconds)
         of_arm = blocks.tried(own)
-        terminal.write(f"  {_ended(outcome, of_arm, follower.ended, script)}")
+        terminal.write(f"  {_ended(outcome, of_arm, follower.ended, script, request.limit_seconds)}")
         if of_arm:
             tried[arm.arm] = of_arm
     return tried
 
 
-def _ended(outcome: Outcome, tried: Tried | None, reason: str, script: Script) -> str:
+def _ended(outcome: Outcome, tried: Tried | None, reason: str, script: Script, limit_seconds: int) -> str:
     """Return how a run ended, and what helps where that was too early."""
     rounds = len(tried.rounds) if tried else 0
-    if reason:
-        return f"{rounds} rounds in {outcome.seconds:.0f} s: {reason}"
+    if reason and (rounds >= why.LEAST_ROUNDS or not outcome.code or reason == STALLED):
+        more = (
+            f"; give it more, as LIMIT={2 * limit_seconds}" if rounds < why.LEAST_ROUNDS and reason == TIME_UP else ""
+        )
+        return f"{rounds} rounds in {outcome.seconds:.0f} s: {reason}{more}"
     if problem := explain.problem(outcome, script, int(outcome.seconds)):
         return problem
     if tried is None:

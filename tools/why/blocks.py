@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from compare.why import AS_IS, Round, Tried
+from compare.why import AS_IS, INPUT_READY, Round, Tried
 from training.contract.result import StepParts
 from training.workloads.script.observations import Parts
 from training.workloads.script.observe import experiment
@@ -20,29 +20,59 @@ RARE = 0.2
 block an epoch ends is luck. Its time is in the parts of the step."""
 
 
+NOT_GIVEN = "no DataLoader delivered batches while it was tried"
+
+
+class Reader:
+    """Reads what the ranks of a run add to their files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._plan: dict[str, Any] = {}
+        self._files: list[_File] = []
+        self._waiting: list[dict[tuple[int, str], Block]] = []
+        """Blocks of each rank, by round and condition, of rounds that are not complete."""
+        self._rounds: list[Round] = []
+        self._complete = self._given = 0
+
+    def read(self) -> Tried | None:
+        """Read what was tried so far; None before there is a plan. A first round only warms up, and does not count."""
+        if not self._plan and not self._read_plan():
+            return None
+        plan = self._plan
+        for file, blocks in zip(self._files, self._waiting, strict=True):
+            blocks.update({(block["round"], block["condition"]): block for block in file.new_blocks()})
+        while all((self._complete, name) in blocks for name in plan["conditions"] for blocks in self._waiting):
+            of_round = {
+                name: [blocks.pop((self._complete, name)) for blocks in self._waiting] for name in plan["conditions"]
+            }
+            if self._complete:
+                self._rounds.append(_round(of_round))
+                self._given += sum(block["given"] for block in of_round.get(INPUT_READY, []))
+            self._complete += 1
+        is_given = self._given or not self._rounds or INPUT_READY not in plan["conditions"]
+        return Tried(
+            rounds=list(self._rounds),
+            conditions=[name for name in plan["conditions"] if is_given or name != INPUT_READY],
+            absent=plan["absent"] | ({} if is_given else {INPUT_READY: NOT_GIVEN}),
+            rows=plan["rows"],
+            threads=plan["threads"],
+            loader_workers=plan["loader_workers"],
+        )
+
+    def _read_plan(self) -> bool:
+        try:
+            self._plan = json.loads((self._folder / experiment.PLAN).read_text(encoding="utf-8"))
+        except OSError:
+            return False
+        ranks = range(self._plan["world"])
+        self._files, self._waiting = [_File(self._folder / f"why-{rank}.jsonl") for rank in ranks], [{} for _ in ranks]
+        return True
+
+
 def tried(folder: Path) -> Tried | None:
-    """Read what was tried so far; None before there is a plan. A first round only warms up, and does not count."""
-    try:
-        plan = json.loads((folder / experiment.PLAN).read_text(encoding="utf-8"))
-    except OSError:
-        return None
-    ranks = [list(_blocks(folder / f"why-{rank}.jsonl")) for rank in range(plan["world"])]
-    by_round = [{(block["round"], block["condition"]): block for block in blocks} for blocks in ranks]
-    complete = 0
-    while all((complete, name) in blocks for name in plan["conditions"] for blocks in by_round):
-        complete += 1
-    rounds = range(1, complete)
-    return Tried(
-        rounds=[
-            _round({name: [blocks[number, name] for blocks in by_round] for name in plan["conditions"]})
-            for number in rounds
-        ],
-        conditions=plan["conditions"],
-        absent=plan["absent"],
-        rows=plan["rows"],
-        threads=plan["threads"],
-        loader_workers=plan["loader_workers"],
-    )
+    """Read what was tried in a run; None where there was no plan."""
+    return Reader(folder).read()
 
 
 def _round(blocks: dict[str, list[Block]]) -> Round:
@@ -98,11 +128,19 @@ def _parts(of_ranks: list[Block]) -> StepParts | None:
     return step_parts(parts, range(min(block["steps"] for block in of_ranks)))
 
 
-def _blocks(path: Path) -> Iterator[Block]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError:
-        return
-    for line in text.splitlines(keepends=True):
-        if line.endswith("\n"):  # else it is being written
-            yield json.loads(line)
+class _File:
+    """A file that grows by lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+
+    def new_blocks(self) -> Iterator[Block]:
+        """Yield the blocks of whole lines that were not there before."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                lines, end, _ = file.read().rpartition(b"\n")  # what follows is being written
+        except OSError:
+            return
+        self._read += len(lines + end)
+        yield from map(json.loads, lines.splitlines())

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -11,12 +12,15 @@ from compare.why import Tried
 from tools.why import blocks
 from training.workloads.script.observe import experiment
 
-DECIDED, TIME_UP, STALLED = "decided", "its time was up", "its ranks waited for each other"
+DECIDED, TIME_UP = "decided", "its time was up"
+STALLED = "it tried nothing any more, as where ranks wait for each other, or a validation is long"
 """Why a run is told to end."""
 LOOK_SECONDS = 1.0
 STALLED_SECONDS = 60.0
 """Without another block, after which the ranks wait for each other for ever; longer where a block takes long."""
 STALLED_BLOCKS = 10
+OVERTIME_SECONDS = 20.0
+"""After which a run that was told to end is ended from outside: its round is long, or it goes on in spite of that."""
 
 
 class Follower:
@@ -27,10 +31,11 @@ class Follower:
         self.ended = ""
         """Why the run was told to end; "" if it was not."""
         self._folder, self._seconds, self._say = folder, seconds, say
-        self._to_say = list(why.LOOKS)
+        self._looks = list(why.LOOKS)
         self._began: float | None = None
+        self._told_at: float | None = None
         self._over = threading.Event()
-        self._stalled = threading.Event()
+        self._is_to_be_ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
     def __enter__(self) -> "Follower":
@@ -41,39 +46,46 @@ class Follower:
         self._over.set()
         self._thread.join()
 
-    def is_stalled(self) -> bool:
-        """Return whether the run makes no progress any more, so that it has to be ended from outside."""
-        return self._stalled.is_set()
+    def is_to_be_ended(self) -> bool:
+        """Return whether the run has to be ended from outside, because it makes no progress or does not end."""
+        return self._is_to_be_ended.is_set()
 
     def _follow(self) -> None:
         size, changed, rounds, longest = 0, time.monotonic(), 0, 0.0
+        reader = blocks.Reader(self._folder)
         while not self._over.wait(LOOK_SECONDS):
             now, grown = time.monotonic(), self._size()
             if grown != size:
                 longest = max(longest, now - changed) if size else 0.0
                 size, changed = grown, now
-                tried = blocks.tried(self._folder)
+                tried = reader.read()
                 if tried and len(tried.rounds) > rounds:
                     rounds = len(tried.rounds)
                     self._look(tried)
             elif size and now - changed > max(STALLED_SECONDS, STALLED_BLOCKS * longest):
                 self.ended = self.ended or STALLED
-                self._stalled.set()
+                self._is_to_be_ended.set()
             if self._began is None and (self._folder / experiment.PLAN).exists():
                 self._began = now
             if self._began is not None and now - self._began > self._seconds:
                 self._end(TIME_UP)
+            if self._told_at is not None and now - self._told_at > OVERTIME_SECONDS:
+                self._is_to_be_ended.set()
 
     def _look(self, tried: Tried) -> None:
-        if self._to_say and len(tried.rounds) >= self._to_say[0]:
-            self._to_say = [look for look in self._to_say if look > len(tried.rounds)]
-            self._say(f"  {len(tried.rounds)} rounds: ±{100 * (why.widest(tried) or 0.0):.0f} %")
-        if why.is_enough(tried):
-            self._end(DECIDED)
+        """Look after each number of rounds that was fixed before, of which several may have passed."""
+        seen = tried
+        while self._looks and len(tried.rounds) >= self._looks[0]:
+            seen = replace(tried, rounds=tried.rounds[: self._looks.pop(0)])
+            if why.is_enough(seen):
+                self._end(DECIDED)
+                break
+        if seen is not tried:
+            self._say(f"  {len(seen.rounds)} rounds: ±{100 * (why.widest(seen) or 0.0):.0f} %")
 
     def _end(self, reason: str) -> None:
         if not self.ended:
-            self.ended = reason
+            self.ended, self._told_at = reason, time.monotonic()
             (self._folder / experiment.ENOUGH).touch()
 
     def _size(self) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from compare.value import Missing
 from compare.why import ArmWhy, Distribution, Why
-from tools.setup.project import ROOT
-from tools.why.request import WhyRequest
+from tools.setup.project import ROOT, ToolError
+from tools.why.request import WhyRequest, without_secrets
 from training.contract.codec import encode, write_whole
 from training.machine import cpu
 from training.workloads.script.recognise import Script
@@ -33,7 +33,7 @@ def found(
         command=request.command,
         script=of_try.keys["script"],
         script_sha256=hashlib.sha256(script.path.read_bytes()).hexdigest(),
-        arguments=list(of_try.arguments),
+        arguments=without_secrets(of_try.arguments),
         workers=of_try.workers,
         cpu_model=cpu.model(),
         busy=busy,
@@ -44,7 +44,10 @@ def found(
 
 
 def keep(content: Why, stack: str) -> Path:
-    """Write the file, and return its path relative to the project; it replaces an earlier one."""
+    """Write the file, and return its path relative to the project; it replaces an earlier one. Raises ToolError."""
     path = Path("results", stack, NAME)
-    write_whole(ROOT / path, json.dumps(encode(content), indent=1) + "\n")
+    try:
+        write_whole(ROOT / path, json.dumps(encode(content), indent=1) + "\n")
+    except OSError as error:
+        raise ToolError(f"{path} could not be written, so nothing is kept of it: {error.strerror or error}") from None
     return path

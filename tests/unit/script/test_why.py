@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compare.value import Missing
-from compare.why import AS_IS, INPUT_READY, ArmWhy
+from compare.why import AS_IS, INPUT_READY, ArmWhy, Tried
 from tests.golden import Wording
 from tests.unit.compare.test_why import judged, tried
 from tests.unit.report.test_why_page import found as found_causes
@@ -37,6 +37,7 @@ def block(number: int, condition: str, milliseconds: list[float], **outside: lis
         "seconds": sum(map(sum, seconds.values())) / 1000,
         "turns": steps,
         "steps": steps,
+        "given": steps if condition == INPUT_READY else 0,
         "microseconds": {part: [1000 * each for each in seconds.get(part, [0.0] * steps)] for part in PARTS},
         "noParts": "",
         "noInput": "",
@@ -123,6 +124,30 @@ def test_steps_without_parts_have_their_mean(tmp_path: Path) -> None:
     assert read.rounds[0].parts is None
 
 
+def test_input_that_could_not_be_made_ready_was_not_tried(tmp_path: Path) -> None:
+    """As where a script keeps all batches itself, and asks no DataLoader any more."""
+    lines = [each | {"given": 0} for each in rounds_of(3, 10.0)]
+    write(tmp_path, PLAN, lines, lines)
+    read = blocks.tried(tmp_path)
+
+    assert read is not None
+    assert [AS_IS] == read.conditions
+    assert INPUT_READY in read.absent
+
+
+def test_a_reader_gives_what_was_added(tmp_path: Path) -> None:
+    """A run of short steps writes much."""
+    lines = rounds_of(5, 10.0)
+    reader, halves = blocks.Reader(tmp_path), [lines[:7], lines]
+    found: list[Tried] = []
+    for half in halves:
+        write(tmp_path, PLAN, half, half)
+        found += filter(None, [reader.read()])
+
+    assert [2, 5] == [len(each.rounds) for each in found]
+    assert found[-1] == blocks.tried(tmp_path)
+
+
 def test_before_a_plan_nothing_is_there(tmp_path: Path) -> None:
     """The ranks start, and train some steps first."""
     assert blocks.tried(tmp_path) is None
@@ -155,6 +180,30 @@ def test_a_run_ends_when_it_is_decided(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+def test_a_look_is_not_missed_where_several_rounds_pass_at_once(tmp_path: Path) -> None:
+    """As with steps below a millisecond."""
+    assert follow.DECIDED == ended(tmp_path, 100.0, rounds_of(7, 10.0)).ended
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_that_does_not_end_when_told_is_ended_from_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rounds are long, or it catches what ends it."""
+    monkeypatch.setattr(follow, "OVERTIME_SECONDS", 0.0)
+    monkeypatch.setattr(follow, "STALLED_SECONDS", 100.0)
+    write(tmp_path, PLAN, rounds_of(6, 10.0), rounds_of(6, 10.0))
+    with Follower(tmp_path, 100.0, lambda _: None) as follower:
+        for _ in range(500):
+            if follower.is_to_be_ended():
+                break
+            threading.Event().wait(0.01)
+
+    assert follow.DECIDED == follower.ended
+    assert follower.is_to_be_ended()
+
+
+@pytest.mark.usefixtures("quick")
 def test_a_run_ends_when_its_time_is_up(tmp_path: Path) -> None:
     """However few rounds there are."""
     assert follow.TIME_UP == ended(tmp_path, 0.02, rounds_of(2, 10.0)).ended
@@ -167,7 +216,7 @@ def test_a_run_that_makes_no_progress_is_ended_from_outside(tmp_path: Path) -> N
     follower = ended(tmp_path, 100.0, rounds_of(2, 10.0))
 
     assert follow.STALLED == follower.ended
-    assert follower.is_stalled()
+    assert follower.is_to_be_ended()
 
 
 def test_the_order_of_a_round_is_the_same_on_all_ranks_and_another_in_the_next() -> None:
@@ -185,6 +234,7 @@ def test_the_variables_are_read() -> None:
     asked = request.read({"SCRIPT": "examples/torch_ddp.py", "ARM": "native ray", "LIMIT": "90"})
 
     assert ("native", "ray") == asked.arms
+    assert ("native",) == request.read({"SCRIPT": "examples/torch_ddp.py", "ARM": "native native"}).arms
     assert 90 == asked.limit_seconds
     assert ("native", "baseline") == request.read({"SCRIPT": "examples/torch_ddp.py"}).arms
 
@@ -200,10 +250,24 @@ def test_a_stack_s_script_is_tried_as_it_is_measured() -> None:
     assert "torch-ddp" == asked.of_try.own_stack
 
 
+def test_what_is_typed_is_used_instead_of_a_stack_s_key() -> None:
+    """It means this call."""
+    asked = request.read({"STACK": "torch-ddp", "WORKERS": "1", "ARGS": "--epochs 3"}).of_try
+
+    assert 1 == asked.workers
+    assert ("--epochs", "3") == asked.arguments
+
+
 @pytest.mark.parametrize(
     "given",
-    [{}, {"STACK": "local"}, {"SCRIPT": "a.py", "ARM": "tuned"}, {"SCRIPT": "a.py", "LIMIT": "1"}],
-    ids=["no script", "a stack without a script", "an unknown arm", "too short"],
+    [
+        {},
+        {"STACK": "local"},
+        {"SCRIPT": "a.py", "STACK": "../a"},
+        {"SCRIPT": "a.py", "ARM": "tuned"},
+        {"SCRIPT": "a.py", "LIMIT": "1"},
+    ],
+    ids=["no script", "a stack without a script", "no name of a stack", "an unknown arm", "too short"],
 )
 def test_what_is_wrong_is_refused(given: dict[str, str], wording: Wording) -> None:
     """With what is allowed."""
@@ -234,7 +298,8 @@ def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(keep, "ROOT", tmp_path)
     script = tmp_path / "train.py"
     script.touch()
-    asked = request.read({"SCRIPT": str(script), "ENV": "TOKEN=very-secret"})
+    given = "--hub-token very-secret --wandb_key=very-secret logger.password=very-secret --lr 0.1 --fast"
+    asked = request.read({"SCRIPT": str(script), "ENV": "TOKEN=very-secret", "ARGS": given})
     arms: dict[str, ArmWhy | Missing] = {"native": judged(tried({INPUT_READY: 0.5})), "baseline": Missing("3 rounds")}
     script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
     path = keep.keep(keep.found(asked, script_found, arms, [], ""), "train")
@@ -243,6 +308,8 @@ def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert Path("results/train/why.json") == path
     assert "very-secret" not in text
     assert {"baseline": "3 rounds"} == json.loads(text)["unknown"]
+    shown = ["--hub-token", "…", "--wandb_key=…", "logger.password=…", "--lr", "0.1", "--fast"]
+    assert shown == json.loads(text)["arguments"]
     native = json.loads(text)["arms"]["native"]
     assert INPUT_READY == native["causes"][0]["name"]
     assert "faster" == native["effects"][INPUT_READY]["decision"]
@@ -255,3 +322,15 @@ def test_the_page_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     assert Path("results/train/why.html") == page
     assert "<h1>" in (tmp_path / page).read_text(encoding="utf-8")
+
+
+def test_a_folder_that_can_t_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After all that was found has been printed."""
+    monkeypatch.setattr(keep, "ROOT", tmp_path)
+    script = tmp_path / "train.py"
+    script.touch()
+    (tmp_path / "results").touch()
+    script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
+    content = keep.found(request.read({"SCRIPT": str(script)}), script_found, {}, [], "")
+    with pytest.raises(ToolError):
+        keep.keep(content, "train")
