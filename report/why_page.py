@@ -71,7 +71,7 @@ def render(why: Why) -> str:
             sections=[_section(arm, of_arm) for arm, of_arm in why.arms.items()],
             bars=bars,
             distribution=words.distributions(why.distribution),
-            lacks_values="=…" in why.command,
+            lacks_values="…" in why.command,
         )
     )
 

@@ -6,6 +6,7 @@ Nothing of these runs is a measurement: weights are thrown away, and the clocks 
 import sys
 import tempfile
 import textwrap
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from training.workloads.script.observe import experiment
 from training.workloads.script.recognise import Script
 
 WIDTH = 80
+NOT_TRIED = "it ended before conditions were tried"
 START_SECONDS = 120
 """Beyond the time for trying: an arm starts, makes its first steps, and ends."""
 
@@ -44,7 +46,7 @@ def main() -> int:
             "conditions are tried in scripts of PyTorch alone: `make up` shows what others' steps are clocked at"
         )
     with tempfile.TemporaryDirectory(prefix="why-") as folder:
-        arms = _arms(script, request, Path(folder), "ray" in versions)
+        arms, absent = _arms(script, request, Path(folder), "ray" in versions)
         machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
         if reason := isolation.refusal():
             terminal.write(f"without a network of its own: {reason}")
@@ -62,11 +64,16 @@ def main() -> int:
         terminal.write("\n" + "\n".join(_wrapped(text) for text in words.distributions(gains)))
     if not known:
         return 1
-    content = keep.found(request, script, judged, gains, busy)
+    content = keep.found(request, script, judged | without_rounds(request.arms, judged, absent), gains, busy)
     path = keep.keep(content, request.of_try.own_stack)
     terminal.write(f"\nkept: {path}")
     terminal.write(f"page: {write_page(content, path)}")
     return 0
+
+
+def without_rounds(arms: Iterable[str], judged: Container[str], absent: Mapping[str, str]) -> dict[str, Missing]:
+    """Return why nothing is known of the other arms that were asked for."""
+    return {arm: Missing(absent.get(arm, NOT_TRIED)) for arm in arms if arm not in judged}
 
 
 def write_page(content: Why, path: Path) -> Path:
@@ -78,8 +85,10 @@ def write_page(content: Why, path: Path) -> Path:
     return page
 
 
-def _arms(script: Script, request: WhyRequest, folder: Path, has_ray: bool) -> list[commands.ArmCommand]:
-    """Return the arms that are wanted. Raises ToolError where none of them is there."""
+def _arms(
+    script: Script, request: WhyRequest, folder: Path, has_ray: bool
+) -> tuple[list[commands.ArmCommand], dict[str, str]]:
+    """Return the arms that are wanted, and why others of them are absent. Raises ToolError where none is there."""
     with held_ports(1) as (port,):
         sizes = commands.Sizes(workers=request.of_try.workers, master_port=port)
     (folder / "storage").mkdir()
@@ -94,7 +103,7 @@ def _arms(script: Script, request: WhyRequest, folder: Path, has_ray: bool) -> l
         raise ToolError(
             f"no arm is left to try: ARM={' or ARM='.join(name for name in every if not every[name].absent)}"
         )
-    return present
+    return present, {arm.arm: arm.absent for arm in wanted if arm.absent}
 
 
 def _try_all(arms: list[commands.ArmCommand], script: Script, request: WhyRequest, folder: Path) -> dict[str, Tried]:

@@ -315,6 +315,13 @@ def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "faster" == native["effects"][INPUT_READY]["decision"]
 
 
+def test_an_arm_that_was_asked_for_and_not_tried_has_its_reason() -> None:
+    """Who reads the page did not see the run."""
+    without = why_main.without_rounds(("native", "baseline", "ray"), {"baseline"}, {"native": "needs Ray Data"})
+
+    assert {"native": Missing("needs Ray Data"), "ray": Missing(why_main.NOT_TRIED)} == without
+
+
 def test_the_page_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole, of the same content."""
     monkeypatch.setattr(why_main, "ROOT", tmp_path)
