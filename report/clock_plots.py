@@ -67,7 +67,7 @@ def by_part(parts: Mapping[str, Mapping[str, float]], titles: Mapping[str, str])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         samples = [Patch(color=COLOURS[part], label=part) for part in clocks.visible(parts)]
-        columns = 3 if len(samples) > 4 else len(samples)
+        columns = min(3, len(samples))
         picture.figure.legend(handles=samples, loc="outside lower center", ncols=columns or 1)
     return picture.markup
 

@@ -11,7 +11,7 @@ from report import words
 from report.figures import MISSING
 from training.contract.arms import counted
 
-PARTS = ("start-up", "training", "evaluation", "saving", "other")
+PARTS = ("start-up", "training", "evaluation", "saving, reports", "other")
 """The parts of a whole clock, in the order in which they are shown."""
 SHOWN_SHARE = 0.01
 """A part that is nowhere longer than this share of the longest clock cannot be seen, and is not named."""
@@ -109,14 +109,15 @@ def break_even_words(comparison: Comparison) -> str:
 
 
 def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
-    """The lines as numbers, a row an arm: seconds paid once, of an epoch, at the break-even, as measured."""
-    measured = {name: comparison.arms[name].median("wallSeconds") for name in comparison.shown_arms()}
+    """The lines as numbers, a row an arm: seconds paid once, of an epoch, at the break-even; the measured medians."""
+    arms = {name: comparison.arms[name].median("wallSeconds") for name in comparison.shown_arms()}
     if shown is None:
-        return [["", "end to end s"], *([name, _seconds(seconds)] for name, seconds in measured.items())]
+        return [["", "end to end s"], *([name, _seconds(seconds)] for name, seconds in arms.items())]
     meeting = shown.meeting
-    ends = [*([meeting.surely or meeting.probably] if meeting else []), shown.measured]
-    heading = ["", "once s", "an epoch s", *(f"{counted(end, 'epoch')} s" for end in ends)]
-    return [heading, *([name, *_cells(shown.lines.get(name), ends)] for name in measured)]
+    ends = [meeting.surely or meeting.probably] if meeting else []
+    heading = ["", "once s", "an epoch s", *(f"{counted(end, 'epoch')} s" for end in [*ends, shown.measured])]
+    cells = [[name, *_cells(shown.lines.get(name), ends), _seconds(seconds)] for name, seconds in arms.items()]
+    return [heading, *cells]
 
 
 def _cells(line: Line | None, ends: Sequence[int]) -> list[str]:
