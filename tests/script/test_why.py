@@ -87,3 +87,14 @@ def test_nothing_is_changed_where_ranks_make_different_numbers_of_steps(tmp_path
     assert ["as is"] == tried.conditions
     assert {"input ready", "no exchange", "threads 1"} == tried.absent.keys()
     assert tried.rounds
+
+
+def test_a_model_that_trains_while_what_wraps_it_does_not_is_seen(tmp_path: Path) -> None:
+    """Its exchange is clocked, and taken away: Lightning calls train() of its module alone."""
+    run_tried("--as wrapped", tmp_path)
+    tried = blocks.tried(tmp_path / "native")
+
+    assert tried is not None
+    assert "no exchange" in tried.conditions
+    assert tried.rounds[0].parts is not None
+    assert tried.rounds[0].parts.link is not None

@@ -90,6 +90,9 @@ def main() -> None:
     loader = DataLoader(data, **{"batch_size": BATCH, "sampler": sampler, **more.get(way, {})})
     made = Network(norm=way == "norm", unused=way == "unused")
     model: Any = DistributedDataParallel(made, find_unused_parameters=way == "unused", static_graph=way == "static")
+    if way == "wrapped":  # as Lightning leaves it after its first validation
+        model.eval()
+        made.train()
     model = torch.compile(model, backend="aot_eager") if way == "compiled" else model
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     rank, number = dist.get_rank(), 0

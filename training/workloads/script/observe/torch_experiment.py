@@ -130,8 +130,7 @@ def change_exchange(module: Any) -> None:
         if compiles(torch):
             return forward(self, *args, **more)
         now = state.current()
-        exchanges = self.require_backward_grad_sync and self.training and torch.is_grad_enabled()
-        if not exchanges or not now.is_in_step_thread():
+        if not (self.require_backward_grad_sync and torch.is_grad_enabled()) or not now.is_in_step_thread():
             return forward(self, *args, **more)
         tried = experiment.current()
         if self._join_config.enable:
@@ -147,6 +146,14 @@ def change_exchange(module: Any) -> None:
             self.require_backward_grad_sync = True
 
     parallel.forward = forward_changed
+
+
+def _begin(now: state.State, facts: experiment.Facts) -> None:
+    """Note what is known at the first forward: the first step may come late, as of an optimizer that makes many
+    forwards in each."""
+    torch = sys.modules["torch"]
+    facts.threads, facts.set_threads = torch.get_num_threads(), torch.set_num_threads
+    now.rank, now.world = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
 class _Counted:
@@ -169,8 +176,9 @@ class _Counted:
                 return False
             tried.counts_forwards, tried.facts.no_exchange = True, ""
             self._model = weakref.ref(model)
+            _begin(now, tried.facts)
         backwards = now.parts.backwards_made
-        if backwards and backwards == self._backwards:
+        if backwards == self._backwards and (backwards or not now.step_ends):
             return False
         if self._model() is not model:
             self._others += 1
@@ -195,7 +203,7 @@ def count_steps(module: Any) -> None:
             return
         seen = steps
         tried = experiment.current()
-        if steps == 1:
+        if steps == 1 and not tried.counts_forwards:
             tried.facts.threads, tried.facts.set_threads = torch.get_num_threads(), torch.set_num_threads
         if not tried.counts_forwards:
             tried.turn()

@@ -114,7 +114,8 @@ def observe_parallel(module: Any) -> None:
     def forward_observed(self: Any, *args: Any, **more: Any) -> Any:
         if compiles(torch):
             return forward(self, *args, **more)
-        parts = _claimed() if torch.is_grad_enabled() and self.training else None
+        learns = self.training or self.module.training  # Lightning leaves what wraps its module in evaluation
+        parts = _claimed() if learns and torch.is_grad_enabled() else None
         if parts is not None:
             with state.current().hook():
                 try:
