@@ -20,11 +20,14 @@ NAMES = {
     "collective": "collectives beside DistributedDataParallel",
 }
 """What a cause is called."""
+SAVE_LESS = "save less often"
+OF_RANK_0 = ("between", "save")
+"""Causes by the clock of rank 0, which the others may not have."""
 CHANGES = {
     NO_EXCHANGE: "fewer exchanges (no_sync() in all but each second backward), fewer bytes (a hook such as "
     "fp16_compress_hook), or larger batches; for many small gradients another bucket_cap_mb",
     "between": "do it less often, as every 50 steps",
-    "save": "save less often, or on one rank",
+    "save": f"{SAVE_LESS}, or on one rank",
     "report": "report less often, or without a checkpoint",
     "collective": "do it less often, or with asynchronous calls",
 }
@@ -135,7 +138,10 @@ def _cause(cause: Cause, why: ArmWhy) -> str:
 def _change(cause: Cause, why: ArmWhy) -> str:
     """Return the line that one types or changes, and what of it was tried."""
     if cause.name.startswith("rank "):
-        return "look for what that rank does beside the others; a wait is no gain, so what it would gain is not known"
+        clocked = [NAMES[each.name] for each in why.causes if each.name in OF_RANK_0 and cause.name == "rank 0"]
+        such = f", as {enumerated(clocked)}" if clocked else ""
+        what = f"look for what that rank does beside the others{such}"
+        return f"{what}; a wait is no gain, so what it would gain is not known"
     if cause.name.startswith(THREADS):
         number = cause.name.removeprefix(THREADS)
         return f'ENV="OMP_NUM_THREADS={number}"; tried by torch.set_num_threads({number})'
@@ -143,10 +149,16 @@ def _change(cause: Cause, why: ArmWhy) -> str:
         if why.loader_workers:
             return "cheaper rows (decoded before, or fewer steps of work), or another num_workers; neither was tried"
         return "DataLoader(…, num_workers=1, persistent_workers=True), or cheaper rows; neither was tried"
+    return f"{_untried(cause, why)}; not tried"
+
+
+def _untried(cause: Cause, why: ArmWhy) -> str:
+    if cause.name == "save" and why.slowest_rank == 0:
+        return SAVE_LESS
     uneven = cause.name == NO_EXCHANGE and not why.slowest_rank
     if uneven and why.parts.get("waiting", 0.0) > why.parts.get("exchange", 0.0):
-        return f"{EVEN}; {CHANGES[cause.name]}; not tried"
-    return f"{CHANGES[cause.name]}; not tried"
+        return f"{EVEN}; {CHANGES[cause.name]}"
+    return CHANGES[cause.name]
 
 
 def distributions(gains: Sequence[Distribution]) -> list[str]:

@@ -141,6 +141,15 @@ def test_where_nothing_was_tried_nothing_is_said_of_noise(wording: Wording) -> N
     wording("causes", text(judged(tried({}, absent={INPUT_READY: experiment.NO_LOADER}))))
 
 
+def test_what_rank_0_does_alone_is_named_where_it_is_slow(wording: Wording) -> None:
+    """As saving: others wait for it, and it need not be told to save on one rank."""
+    saves = parts(seconds=PARTS | {"save": 0.02, "input": 0.019}, own_work=[[0.07], [0.05]])
+    found = judged(tried({INPUT_READY: 1.0}, parts=saves))
+
+    assert {"rank 0", "save"} == {cause.name for cause in found.causes}
+    wording("causes", text(found))
+
+
 def test_collectives_of_the_slowest_rank_are_no_wait() -> None:
     """Rank 0 waits for nobody."""
     slow = parts(seconds=PARTS | {"collective": 0.01}, own_work=[[0.078], [0.050]])
