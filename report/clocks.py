@@ -146,8 +146,10 @@ def _parts(arm: ArmSummary) -> dict[str, float]:
         arm.median(f"{name}Seconds") or 0.0
         for name in ("startup", "warmup", "train", "evaluation", "report", "checkpoint", "wall")
     )
-    known = dict(zip(PARTS, (startup, warmup + train, evaluation, report + checkpoint), strict=False))
-    return known | {"other": max(0.0, whole - sum(known.values()))}
+    rest, room = (warmup + train, evaluation, report + checkpoint), max(0.0, whole - startup)
+    share = min(1.0, room / sum(rest)) if sum(rest) else 1.0  # medians of runs that differ may add up to more
+    known = (startup, *(share * seconds for seconds in rest))
+    return dict(zip(PARTS, (*known, max(0.0, whole - sum(known))), strict=True))
 
 
 def _line(arm: ArmSummary) -> Line | None:

@@ -238,6 +238,19 @@ def test_the_parts_of_an_arm_are_its_whole_clock(case: str) -> None:
         assert parts["start-up"] == summary.median("startupSeconds")
 
 
+def test_medians_that_add_up_to_more_are_no_longer_than_the_whole() -> None:
+    """The runs with the longest start-up need not be those that train for the longest; both numbers are the table's."""
+    native = CASES["meets"].arms["native"]
+    long = native.measures["wallSeconds"]
+    assert long
+    shorter = replace(native, measures=native.measures | {"wallSeconds": replace(long, median=9.0)})
+    parts = clocks.parts(replace(CASES["meets"], arms={"native": shorter}))["native"]
+
+    assert sum(parts.values()) == pytest.approx(9.0)
+    assert parts["start-up"] == native.median("startupSeconds")
+    assert parts["other"] == pytest.approx(0.0)
+
+
 def test_a_part_that_nobody_sees_is_not_named() -> None:
     """Few colours: saving is one where it takes time."""
     names = {case: set(texts(case)["time"]) & set(clocks.PARTS) for case in ("meets", "saves for long")}
