@@ -78,6 +78,17 @@ def test_ranks_change_together_and_epochs_keep_their_length(way: str, absent: se
     assert {str(BATCHES)} == epochs.keys(), epochs
 
 
+def test_a_batch_that_is_given_again_begins_to_compute_as_any_other(tmp_path: Path) -> None:
+    """Else what a script does with a batch would look like the end of an epoch, and its longest steps be left out in
+    one condition alone."""
+    run_tried("--as prepares", tmp_path)
+    text = (tmp_path / "native" / "why-0.jsonl").read_text(encoding="utf-8")
+    given = [line["microseconds"] for line in map(json.loads, text.splitlines()) if line["given"]]
+
+    assert given
+    assert sum(sum(each["between"]) for each in given) < sum(sum(each["compute"]) for each in given) / 4
+
+
 def test_nothing_is_changed_where_ranks_make_different_numbers_of_steps(tmp_path: Path) -> None:
     """With join() they would change at different times, and wait for each other for ever."""
     run_tried("--as join", tmp_path)

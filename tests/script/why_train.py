@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import itertools
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -137,6 +138,8 @@ def passes(way: str, loader: Any, data: Rows, rank: int) -> Iterator[Any]:
 
 def parts(way: str, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Return rows and labels."""
+    if way == "prepares":
+        time.sleep(0.01)
     if way == "objects":
         return batch.rows(), batch.labels
     return (batch["row"], batch["label"]) if way == "dictionary" else batch

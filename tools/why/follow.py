@@ -16,7 +16,7 @@ DECIDED, TIME_UP = "decided", "its time was up"
 STALLED = "it tried nothing any more, as where ranks wait for each other, or a validation is long"
 """Why a run is told to end."""
 LOOK_SECONDS = 1.0
-STALLED_SECONDS = 60.0
+STALLED_SECONDS = 180.0
 """Without another block, after which the ranks wait for each other for ever; longer where a block takes long."""
 STALLED_BLOCKS = 10
 OVERTIME_SECONDS = 20.0
