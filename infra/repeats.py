@@ -32,7 +32,8 @@ def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
         return tuple(plans)
     comparison = _last_comparison()
     number = repeats_now(comparison, plans[0].measurement, _at_a_time(settings, comparison))
-    if words := _words(comparison, number):
+    is_told = VARIABLE in os.environ and not pulumi.runtime.is_dry_run()  # by the preview, which `make up` shows
+    if (words := _words(comparison, number)) and not is_told:
         pulumi.log.info(words)
     return tuple(plan for plan in plans if plan.repeat <= number)
 
