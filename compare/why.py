@@ -18,8 +18,9 @@ from training.contract.result import StepParts
 
 AS_IS, INPUT_READY, NO_EXCHANGE, THREADS = "as is", "input ready", "no exchange", "threads "
 """Conditions of a block; the last is followed by a number."""
-LOOKS = (6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Rounds after which it is looked whether they are enough: fixed before, and by widths alone."""
+LOOKS = (6, *(size for power in range(3, 13) for size in (2**power, 3 * 2 ** (power - 1))))
+"""Rounds after which it is looked whether they are enough, 6, 8, 12, 16, 24 to 6144: fixed before, and by widths alone.
+Of steps below a millisecond ten rounds and more are made in a second."""
 LEAST_ROUNDS = 4
 """Rounds below which nothing is judged."""
 HALF_WIDTH = 0.05

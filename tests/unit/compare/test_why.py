@@ -234,6 +234,7 @@ def test_it_is_enough_at_a_look_with_narrow_intervals() -> None:
     narrow = {INPUT_READY: 1.0, NO_EXCHANGE: 1.0}
     assert why.is_enough(tried(narrow, rounds=6))
     assert not why.is_enough(tried(narrow, rounds=7))
+    assert why.is_enough(tried(narrow, rounds=1024))
     assert not why.is_enough(tried(narrow, rounds=6, wobble=[0.6, 1.4, 0.7, 1.3, 0.9, 1.1]))
 
 

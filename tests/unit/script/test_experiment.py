@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from training.workloads.script.observe import torch_experiment
+from training.workloads.script.observe import experiment, torch_experiment
 from training.workloads.script.observe.experiment import Experiment
 from training.workloads.script.observe.state import State
 
@@ -81,3 +81,14 @@ def test_rank_and_threads_are_known_before_the_first_step(rank: Rank) -> None:
 
     assert (RANK, WORLD) == (rank.state.rank, rank.state.world)
     assert THREADS == rank.experiment.facts.threads
+
+
+@pytest.mark.parametrize(("steps_of_turn", "per_step"), [(1.0, 1), (0.5, 2), (0.0, 10)])
+def test_a_block_has_whole_steps(steps_of_turn: float, per_step: int, rank: Rank) -> None:
+    """Also of an optimizer that makes many forwards in each: else a block would have none, or one of two conditions."""
+    rank.experiment._at = [0.2 * turn for turn in range(experiment.PLANNED_AT + 1)]
+    rank.experiment._steps = [int(steps_of_turn * turn) for turn in range(experiment.PLANNED_AT + 1)]
+    plan = rank.experiment._planned(rank.state)
+
+    assert per_step * experiment.LEAST_DROPPED == plan.dropped
+    assert per_step * experiment.LEAST_STEPS == plan.timed

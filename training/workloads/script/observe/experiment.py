@@ -181,6 +181,7 @@ class Experiment:
         facts = self.facts
         turns = [after - before for before, after in itertools.pairwise(self._at[4:])]
         seconds = max(1e-6, statistics.median(turns))
+        per_step = math.ceil(PLANNED_AT / max(1, self._steps[-1]))  # several, where an optimizer makes many forwards
         wishes = {INPUT_READY: facts.no_input, NO_EXCHANGE: facts.no_exchange}
         threads = sorted({1, facts.threads // 2} - {0, facts.threads})
         wishes |= {f"{THREADS}{number}": "" for number in threads} or {f"{THREADS}1": "it has no more"}
@@ -190,8 +191,8 @@ class Experiment:
         return Plan(
             conditions=[AS_IS, *(name for name, reason in wishes.items() if not reason)],
             absent={name: reason for name, reason in wishes.items() if reason},
-            dropped=min(MOST_DROPPED, max(LEAST_DROPPED, facts.ahead + 1)),
-            timed=min(MOST_STEPS, max(LEAST_STEPS, math.ceil(BLOCK_SECONDS / seconds))),
+            dropped=per_step * min(MOST_DROPPED, max(LEAST_DROPPED, facts.ahead + 1)),
+            timed=max(per_step * LEAST_STEPS, min(MOST_STEPS, math.ceil(BLOCK_SECONDS / seconds))),
             threads=facts.threads,
             world=now.world,
             loader_workers=facts.loader_workers,
