@@ -22,7 +22,7 @@ from tools.tryout.known_script import known_script
 from tools.tryout.others import Others
 from tools.tryout.run_arm import Outcome
 from tools.why import blocks, keep
-from tools.why.follow import STALLED, TIME_UP, Follower
+from tools.why.follow import TIME_UP, Follower
 from tools.why.request import EPOCHS, WhyRequest, read
 from training.contract.codec import write_whole
 from training.machine import isolation, machine_lock
@@ -33,6 +33,9 @@ from training.workloads.script.recognise import Script
 
 WIDTH = 80
 NOT_TRIED = "it ended before conditions were tried"
+DIED_LATER = "\n  Conditions were tried by then: `make try` shows whether it also dies without them."
+MOST_SECONDS = 3600
+"""That LIMIT may be."""
 START_SECONDS = 120
 """Beyond the time for trying: an arm starts, makes its first steps, and ends."""
 
@@ -119,25 +122,24 @@ def _try_all(arms: list[commands.ArmCommand], script: Script, request: WhyReques
             outcome = run_arm.run(arm, limited, folder, commands.folder(script), changed)
         left -= min(seconds, outcome.seconds)
         of_arm = blocks.tried(own)
-        terminal.write(f"  {_ended(outcome, of_arm, follower.ended, script, request.limit_seconds)}")
+        terminal.write(f"  {ended(outcome, of_arm, follower, script, request.limit_seconds)}")
         if of_arm:
             tried[arm.arm] = of_arm
     return tried
 
 
-def _ended(outcome: Outcome, tried: Tried | None, reason: str, script: Script, limit_seconds: int) -> str:
+def ended(outcome: Outcome, tried: Tried | None, follower: Follower, script: Script, limit_seconds: int) -> str:
     """Return how a run ended, and what helps where that was too early."""
-    rounds = len(tried.rounds) if tried else 0
-    if reason and (rounds >= why.LEAST_ROUNDS or not outcome.code or reason == STALLED):
-        more = (
-            f"; give it more, as LIMIT={2 * limit_seconds}" if rounds < why.LEAST_ROUNDS and reason == TIME_UP else ""
-        )
-        return f"{rounds} rounds in {outcome.seconds:.0f} s: {reason}{more}"
+    rounds, reason = len(tried.rounds) if tried else 0, follower.ended
+    is_short, counted = rounds < why.LEAST_ROUNDS, f"{rounds} round{'' if rounds == 1 else 's'}"
+    if reason and (not is_short or not outcome.code or follower.is_to_be_ended()):
+        more = f"; give it more, as LIMIT={min(2 * limit_seconds, MOST_SECONDS)}"
+        return f"{counted} in {outcome.seconds:.0f} s: {reason}{more if is_short and reason == TIME_UP else ''}"
     if problem := explain.problem(outcome, script, int(outcome.seconds)):
-        return problem
+        return f"{problem}{DIED_LATER if tried else ''}"
     if tried is None:
         return f"the script ended before step {experiment.BEGIN}: give it more epochs"
-    return f"the script ended after {rounds} rounds: give it more epochs"
+    return f"the script ended after {counted}: give it more epochs"
 
 
 def _in_words(arm: str, judged: ArmWhy | Missing) -> str:

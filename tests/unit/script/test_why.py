@@ -12,7 +12,9 @@ from compare.why import AS_IS, INPUT_READY, ArmWhy, Tried
 from tests.golden import Wording
 from tests.unit.compare.test_why import judged, tried
 from tests.unit.report.test_why_page import found as found_causes
+from tests.unit.script.test_facts import rank as rank_of
 from tools.setup.project import ToolError
+from tools.tryout.run_arm import Outcome
 from tools.why import __main__ as why_main
 from tools.why import blocks, follow, keep, request
 from tools.why.follow import Follower
@@ -341,3 +343,46 @@ def test_a_folder_that_can_t_be_written_is_said(tmp_path: Path, monkeypatch: pyt
     content = keep.found(request.read({"SCRIPT": str(script)}), script_found, {}, [], "")
     with pytest.raises(ToolError):
         keep.keep(content, "train")
+
+
+class Followed(Follower):
+    """A run that was followed."""
+
+    def __init__(self, reason: str, *, from_outside: bool) -> None:
+        super().__init__(Path(), 60.0, print)
+        self.ended = reason
+        if from_outside:
+            self._is_to_be_ended.set()
+
+
+@pytest.mark.parametrize(
+    ("reason", "from_outside", "code", "rounds"),
+    [
+        (follow.DECIDED, False, 0, 8),
+        (follow.DECIDED, True, -9, 8),
+        (follow.TIME_UP, True, -9, 1),
+        (follow.TIME_UP, False, 1, 0),
+        ("", False, 1, 0),
+        ("", False, 1, None),
+        ("", False, 0, 2),
+    ],
+    ids=["decided", "it went on", "slow steps", "it died late", "it died", "it died early", "few epochs"],
+)
+def test_how_a_run_ended_is_said(
+    reason: str, from_outside: bool, code: int, rounds: int | None, wording: Wording
+) -> None:
+    """With what helps: a script that dies of its own is told from one that was ended from outside."""
+    outcome = Outcome(
+        arm="native",
+        code=code,
+        seconds=70.0,
+        seen=[rank_of(0, 2)],
+        printed="ValueError",
+        printed_bytes=10,
+        trace="",
+        end={},
+    )
+    of_arm = None if rounds is None else tried({INPUT_READY: 1.0}, rounds=rounds)
+    script = Script(path=Path("train.py"), kind="torchrun", modules=frozenset({"torch"}), arguments=())
+    said = why_main.ended(outcome, of_arm, Followed(reason, from_outside=from_outside), script, 40)
+    wording("causes", said)
