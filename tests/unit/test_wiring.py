@@ -257,6 +257,18 @@ def test_the_variables_of_a_shell_change_no_provider(monkeypatch: pytest.MonkeyP
     assert provider_inputs(recorded) == recorded["inputs"]["cluster"]
 
 
+@pytest.mark.parametrize("target", ["local", "minikube", "kubernetes", "ray"])
+def test_as_many_repeats_as_it_takes_begin_with_four_everywhere(target: str) -> None:
+    """A stack without outputs; the first comparison says whether it goes on, with the hash that its runs share."""
+    recorded = record(target, "repeats=auto")
+    comparison = json.loads(recorded["exports"]["comparison"])
+    ray_runs = [name for name in recorded["inputs"] if re.fullmatch(r"ray-\d+", name)]
+
+    assert [f"ray-{repeat}" for repeat in (1, 2, 3, 4)] == sorted(ray_runs)
+    assert "decided" == comparison["auto"]
+    assert comparison["measurement"] in json.dumps(recorded["inputs"]["ray-1"])
+
+
 def test_the_program_stays_a_table_of_contents() -> None:
     """At most 40 lines."""
     assert 40 >= len((ROOT / "__main__.py").read_text().splitlines())
