@@ -17,6 +17,9 @@ from typing import Any
 
 KEPT_BATCHES = 4
 """Batches that are given again, in turn."""
+KEPT_OF = 8
+"""Of so many batches one is kept once there are enough: while a batch is taken apart the loader's processes go on, and
+that time is in no clock."""
 MOST_STOCKS = 8
 """Of a process: a script may make a data set for each epoch."""
 MOST_SECONDS = 0.2
@@ -86,6 +89,7 @@ class Stock:
 
     def __init__(self) -> None:
         self._batches: deque[_Kept] = deque(maxlen=KEPT_BATCHES)
+        self._delivered = 0
         self._copies = False
         """Whether the script changes batches in place: then copies are kept, and given."""
 
@@ -95,6 +99,9 @@ class Stock:
 
     def keep(self, batch: Any) -> str:
         """Keep a batch that was delivered; return why others should not be kept, "" if they should."""
+        self._delivered += 1
+        if len(self) == KEPT_BATCHES and self._delivered % KEPT_OF:
+            return ""
         self._look()
         began = time.thread_time()
         try:
