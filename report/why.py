@@ -122,8 +122,8 @@ def nothing(why: ArmWhy) -> str:
         return "Nothing could be tried."
     least = max(effect.least_gain for effect in why.effects.values())
     is_open = any(effect.decision == "not decided" for effect in why.effects.values())
-    found = "No cause is certain" if is_open else "Nothing above noise"
-    return f"{found}; a gain of {100 * least:.0f} % of a step would have been seen."
+    decision = "No cause is certain" if is_open else "Nothing above noise"
+    return f"{decision}; a gain of {100 * least:.0f} % of a step would have been seen."
 
 
 def _cause(cause: Cause, why: ArmWhy) -> str:

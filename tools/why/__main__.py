@@ -67,7 +67,7 @@ def main() -> int:
         terminal.write("\n" + "\n".join(_wrapped(text) for text in words.distributions(gains)))
     if not known:
         return 1
-    content = keep.found(request, script, judged | without_rounds(request.arms, judged, absent), gains, busy)
+    content = keep.kept(request, script, judged | without_rounds(request.arms, judged, absent), gains, busy)
     path = keep.keep(content, request.of_try.own_stack)
     terminal.write(f"\nkept: {path}")
     terminal.write(f"page: {write_page(content, path)}")

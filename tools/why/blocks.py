@@ -33,7 +33,7 @@ class Reader:
         self._waiting: list[dict[tuple[int, str], Block]] = []
         """Blocks of each rank, by round and condition, of rounds that are not complete."""
         self._rounds: list[Round] = []
-        self._complete = self._given = 0
+        self._complete = self._again = 0
 
     def read(self) -> Tried | None:
         """Read what was tried so far; None before there is a plan. A first round only warms up, and does not count."""
@@ -48,9 +48,9 @@ class Reader:
             }
             if self._complete:
                 self._rounds.append(_round(of_round))
-                self._given += sum(block["given"] for block in of_round.get(INPUT_READY, []))
+                self._again += sum(block["again"] for block in of_round.get(INPUT_READY, []))
             self._complete += 1
-        is_given = self._given or not self._rounds or INPUT_READY not in plan["conditions"]
+        is_given = self._again or not self._rounds or INPUT_READY not in plan["conditions"]
         return Tried(
             rounds=list(self._rounds),
             conditions=[name for name in plan["conditions"] if is_given or name != INPUT_READY],

@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 NAME = "why.json"
 
 
-def found(
+def kept(
     request: WhyRequest,
     script: Script,
     arms: Mapping[str, ArmWhy | Missing],

@@ -39,7 +39,7 @@ def block(number: int, condition: str, milliseconds: list[float], **outside: lis
         "seconds": sum(map(sum, seconds.values())) / 1000,
         "turns": steps,
         "steps": steps,
-        "given": steps if condition == INPUT_READY else 0,
+        "again": steps if condition == INPUT_READY else 0,
         "microseconds": {part: [1000 * each for each in seconds.get(part, [0.0] * steps)] for part in PARTS},
         "noParts": "",
         "noInput": "",
@@ -128,7 +128,7 @@ def test_steps_without_parts_have_their_mean(tmp_path: Path) -> None:
 
 def test_input_that_could_not_be_made_ready_was_not_tried(tmp_path: Path) -> None:
     """As where a script keeps all batches itself, and asks no DataLoader any more."""
-    lines = [each | {"given": 0} for each in rounds_of(3, 10.0)]
+    lines = [each | {"again": 0} for each in rounds_of(3, 10.0)]
     write(tmp_path, PLAN, lines, lines)
     read = blocks.tried(tmp_path)
 
@@ -304,7 +304,7 @@ def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     asked = request.read({"SCRIPT": str(script), "ENV": "TOKEN=very-secret", "ARGS": given})
     arms: dict[str, ArmWhy | Missing] = {"native": judged(tried({INPUT_READY: 0.5})), "baseline": Missing("3 rounds")}
     script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
-    path = keep.keep(keep.found(asked, script_found, arms, [], ""), "train")
+    path = keep.keep(keep.kept(asked, script_found, arms, [], ""), "train")
     text = (tmp_path / path).read_text(encoding="utf-8")
 
     assert Path("results/train/why.json") == path
@@ -340,7 +340,7 @@ def test_a_folder_that_can_t_be_written_is_said(tmp_path: Path, monkeypatch: pyt
     script.touch()
     (tmp_path / "results").touch()
     script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
-    content = keep.found(request.read({"SCRIPT": str(script)}), script_found, {}, [], "")
+    content = keep.kept(request.read({"SCRIPT": str(script)}), script_found, {}, [], "")
     with pytest.raises(ToolError):
         keep.keep(content, "train")
 

@@ -89,7 +89,7 @@ class Experiment:
         self.condition = AS_IS
         self.counts_forwards = False
         """Whether a turn is a forward that exchanges gradients; else it is a step."""
-        self.given = 0
+        self.again = 0
         """Batches that were given again, in this block."""
         self._folder = folder
         self._at: list[float] = []
@@ -146,7 +146,7 @@ class Experiment:
         return False
 
     def _change(self, condition: str) -> None:
-        plan, self.given = self._plan, 0
+        plan, self.again = self._plan, 0
         if plan and self.condition.startswith(THREADS):
             self.facts.set_threads(plan.threads)
         self.condition = condition
@@ -156,9 +156,9 @@ class Experiment:
     def _keep(self, plan: Plan) -> None:
         """Write the timed part of the block that just ended: its length, its steps, and their parts."""
         first, end = len(self._at) - 1 - plan.timed, len(self._at) - 1
-        parts, made = state.current().parts, (self._steps[first], self._steps[end])
-        parts.forget(made[0])
-        steps = range(made[1] - made[0])
+        parts, bounds = state.current().parts, (self._steps[first], self._steps[end])
+        parts.forget(bounds[0])
+        steps = range(bounds[1] - bounds[0])
         known = not parts.no_parts and len(steps) <= len(parts.of_steps[PARTS[0]])
         line = {
             "round": self._round,
@@ -169,7 +169,7 @@ class Experiment:
             "microseconds": {part: [round(parts.of_steps[part][step] * 1e6) for step in steps] for part in PARTS}
             if known
             else {},
-            "given": self.given,
+            "again": self.again,
             "noParts": parts.no_parts,
             "noInput": parts.no_input,
             "noExchange": parts.no_exchange,

@@ -45,7 +45,7 @@ def change_input(module: Any) -> None:
                 now.parts.end_pass()
             raise StopIteration
         if batch is not None:
-            tried.given += 1
+            tried.again += 1
             now.parts.deliver()
             return batch[0]
         real = deliver(self)

@@ -77,8 +77,8 @@ class _Kept:
 
     def _tensor(self, number: int) -> Any:
         kept = self._tensors[number]
-        given = kept.clone() if self._copies else kept.detach()
-        return given.requires_grad_() if self._learned[number] else given
+        again = kept.clone() if self._copies else kept.detach()
+        return again.requires_grad_() if self._learned[number] else again
 
     def _present_versions(self) -> list[int]:
         return [] if self._copies else [tensor._version for tensor in self._tensors]
