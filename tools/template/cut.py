@@ -17,7 +17,7 @@ KEPT = (
     "docs/own-script.md", "docs/plain-pulumi.md", "docs/rights.md", "docs/settings.md", "docs/storage.md",
     "docs/targets.md", "docs/tracking.md", "docs/troubleshooting.md", "docs/where-the-time-goes.svg",
     "tools/__init__.py", "tools/fetch", "tools/follow", "tools/jobs", "tools/look", "tools/pulumi_from_source",
-    "tools/recovery", "tools/setup", "tools/stack", "tools/sweep", "tools/tryout",
+    "tools/recovery", "tools/setup", "tools/stack", "tools/sweep", "tools/tryout", "tools/why",
 )  # fmt: skip
 """What a user needs: not our tests, benchmarks, checks of documents and pull requests, or the history of decisions."""
 OWN = {"AGENTS.md": "tools/template/AGENTS.md"}
