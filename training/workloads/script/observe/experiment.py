@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import state
+from . import files, state
 from .step_parts import PARTS
 
 WHY = "TRAINING_OBSERVE_WHY"
@@ -117,7 +117,7 @@ class Experiment:
             self._steps.append(len(now.step_ends))
             number = len(self._at) - 1
             if number == PLANNED_AT and now.rank == 0:
-                _write(self._folder / PLAN, json.dumps(vars(self._planned(now))))
+                files.write(self._folder / PLAN, json.dumps(vars(self._planned(now))))
             if number < BEGIN:
                 return
             if self._plan is None:
@@ -137,11 +137,11 @@ class Experiment:
         number, index = divmod(block, len(plan.conditions))
         if index == 0:
             self._round = number
-            last = _read(self._folder / LAST)
+            last = files.read(self._folder / LAST)
             if last is not None and number > int(last):
                 return True
             if state.current().rank == 0 and last is None and (self._folder / ENOUGH).exists():
-                _write(self._folder / LAST, str(number))
+                files.write(self._folder / LAST, str(number))
         self._change(order(plan.conditions, number)[index])
         return False
 
@@ -203,7 +203,7 @@ class Experiment:
 
     def _awaited(self, name: str) -> str:
         deadline = time.monotonic() + WAIT_SECONDS
-        while (text := _read(self._folder / name)) is None:
+        while (text := files.read(self._folder / name)) is None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"rank 0 did not write {name} within {WAIT_SECONDS:.0f} s")
             time.sleep(POLL_SECONDS)
@@ -230,16 +230,3 @@ def current() -> Experiment:
     if not _experiments or _experiments[0].pid != os.getpid():
         _experiments[:] = [Experiment(Path(os.environ[state.FOLDER]))]
     return _experiments[0]
-
-
-def _write(path: Path, text: str) -> None:
-    new = path.with_suffix(".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return None

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import in_pod, state
+from . import files, in_pod, state
 from .step_parts import REPORT
 
 OF_THIS_MACHINE = ("local",)
@@ -106,9 +106,7 @@ def end_driver_with_workers(module: Any) -> None:
 def _share_checkpoint(result: Any, path_file: Path) -> None:
     """Give the code after `fit` the checkpoint of rank 0, as in Ray's one driver; `path_file` has its folder."""
     if state.current().rank == 0:
-        new = path_file.with_suffix(".new")
-        new.write_text(result.checkpoint.path if result.checkpoint else "", encoding="utf-8")
-        new.replace(path_file)
+        files.write(path_file, result.checkpoint.path if result.checkpoint else "")
         return
     deadline = time.monotonic() + MOST_WAIT_SECONDS
     while not path_file.exists():

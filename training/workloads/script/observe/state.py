@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import in_pod
+from . import files, in_pod
 from .live import EPOCHS, Live
 from .loaders import Loader, Pass, pairs
 from .step_parts import StepParts
@@ -370,9 +370,7 @@ def write() -> None:
         path, text = folder / f"rank-{state.rank}-{state.pid}.json", json.dumps(state.to_dict())
         if in_pod.put(path.name, text):
             return
-        temporary = path.with_suffix(".new")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        files.write(path, text)
     except Exception as error:  # noqa: BLE001 (whatever it is, the script goes on; the reader says that a rank is missing)
         print(f"observer: {error!r}", file=sys.stderr)
 

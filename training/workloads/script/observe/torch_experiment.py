@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import experiment, state
+from .torch_loaders import length_of
 from .torch_parts import compiles
 from .torch_stock import Stocks
 
@@ -72,7 +73,7 @@ def _see_loader(facts: experiment.Facts, iterator: Any) -> None:
         facts.no_input = "another thread than that of the steps reads the batches"
     elif iterator._dataset_kind != 0:  # _DatasetKind.Map
         facts.no_input = "the data set has no length: an epoch would not end where it should"
-    elif iterator._num_workers and _length(iterator._index_sampler) is None:
+    elif iterator._num_workers and length_of(iterator._index_sampler) is None:
         facts.no_input = "its sampler has no length: an epoch would not end where it should"
     else:
         facts.no_input = ""
@@ -115,7 +116,7 @@ def _again(iterator: Any) -> tuple[Any] | None:
 
 def _is_over(iterator: Any) -> bool:
     """Return whether a pass had as many batches as it has without an experiment; never where nobody knows."""
-    length = _length(iterator._index_sampler)
+    length = length_of(iterator._index_sampler)
     delivered: int = iterator._num_yielded + iterator.__dict__.get(AGAIN, 0)
     return length is not None and delivered >= length
 
@@ -210,10 +211,3 @@ def count_steps(module: Any) -> None:
 
     if after is not None:
         after(count)
-
-
-def _length(sampler: Any) -> int | None:
-    try:
-        return len(sampler)
-    except (TypeError, NotImplementedError, AttributeError):
-        return None

@@ -150,8 +150,8 @@ def _loader_of(iterator: Any) -> Loader:
 def _new_loader(iterator: Any) -> Loader:
     base, below = _base(iterator._dataset)
     sampler = iterator._index_sampler
-    loader = Loader(_length(base), _rows_of_pass(iterator, sampler), _length(sampler))
-    loader.below, loader.own_rows = below, _length(iterator._dataset)
+    loader = Loader(length_of(base), _rows_of_pass(iterator, sampler), length_of(sampler))
+    loader.below, loader.own_rows = below, length_of(iterator._dataset)
     loader.identity = _identity(base)
     return loader
 
@@ -178,13 +178,14 @@ def _rows_of_pass(iterator: Any, sampler: Any) -> int | None:
         return None
     if hasattr(sampler, "sampler"):  # batches of what another draws
         rows = _rows_of_pass(iterator, sampler.sampler) if hasattr(sampler.sampler, "sampler") else None
-        rows = rows or _length(sampler.sampler)
+        rows = rows or length_of(sampler.sampler)
         size = getattr(sampler, "batch_size", None)
         return rows // size * size if rows and size and getattr(sampler, "drop_last", False) else rows
-    return None if getattr(iterator, "_auto_collation", True) else _length(sampler)
+    return None if getattr(iterator, "_auto_collation", True) else length_of(sampler)
 
 
-def _length(thing: Any) -> int | None:
+def length_of(thing: Any) -> int | None:
+    """Return how many items it announces; None where it announces none."""
     try:
         return len(thing)
     except (TypeError, NotImplementedError, AttributeError):
@@ -201,8 +202,8 @@ def _identity(dataset: Any, depth: int = 0) -> str | None:
     if isinstance(parts, (list, tuple)) and depth < DEPTH:
         inner = [_identity(part, depth + 1) for part in parts]
         return None if None in inner else _digest([str(each) for each in inner])
-    length = _length(dataset)
-    columns = [column for column in _columns(dataset) if length and _length(column) == length]
+    length = length_of(dataset)
+    columns = [column for column in _columns(dataset) if length and length_of(column) == length]
     column_texts = [
         _sample(column, length or 0) or (depth < DEPTH and _identity(column, depth + 1)) or "" for column in columns
     ]

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import state
+from . import files, state
 
 PROBE = "TRAINING_OBSERVE_PROBE"
 """Environment variable: whether this arm's link is probed."""
@@ -81,17 +81,17 @@ def _refusal(distributed: Any, exchanged: int | None) -> str:
 
 def _agreed(folder: Path, rank: int, world: int, steps_made: int) -> str:
     """GO where every rank is here after as many steps, else why not. What was decided first holds for every rank."""
-    _write(folder / f"probe-{rank}", str(steps_made))
+    files.write(folder / f"probe-{rank}", str(steps_made))
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
-        steps = [_read(folder / f"probe-{other}") for other in range(world)]
+        steps = [files.read(folder / f"probe-{other}") for other in range(world)]
         if None not in steps:
             same = len(set(steps)) == 1
             return _decided(folder, rank, GO if same else f"ranks ended after {' and '.join(map(str, steps))} steps")
         if time.monotonic() > deadline:
             late = f"rank {steps.index(None)} did not end within {WAIT_SECONDS:.0f} s of another"
             return _decided(folder, rank, late)
-        if decision := _read(folder / "probe-decision"):
+        if decision := files.read(folder / "probe-decision"):
             return decision
         time.sleep(POLL_SECONDS)
 
@@ -99,23 +99,10 @@ def _agreed(folder: Path, rank: int, world: int, steps_made: int) -> str:
 def _decided(folder: Path, rank: int, words: str) -> str:
     """These, unless another rank was first. A link is made whole, or not at all."""
     own, decision = folder / f"probe-words-{rank}", folder / "probe-decision"
-    _write(own, words)
+    files.write(own, words)
     with suppress(FileExistsError):
         os.link(own, decision)
-    return _read(decision) or "the ranks could not agree on it"
-
-
-def _write(path: Path, text: str) -> None:
-    new = path.with_suffix(".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return None
+    return files.read(decision) or "the ranks could not agree on it"
 
 
 def _measure(distributed: Any, exchanged: int) -> dict[str, float]:

@@ -1,0 +1,20 @@
+"""Files by which the ranks of a run tell each other something: whole ones, or none. Standard library only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file under another name first: who reads it has all of it."""
+    new = path.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+def read(path: Path) -> str | None:
+    """Return a file's text; None where it is not there yet."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
