@@ -18,6 +18,8 @@ from training.contract.result import StepParts
 
 AS_IS, INPUT_READY, NO_EXCHANGE, THREADS = "as is", "input ready", "no exchange", "threads "
 """Conditions of a block; the last is followed by a number."""
+OF_RANK = "rank "
+"""Name of a cause that is a slower rank, before its number."""
 LOOKS = (6, *(size for power in range(3, 13) for size in (2**power, 3 * 2 ** (power - 1))))
 """Rounds after which it is looked whether they are enough, 6, 8, 12, 16, 24 to 6144: fixed before, and by widths alone.
 Of steps below a millisecond ten rounds and more are made in a second."""
@@ -88,6 +90,11 @@ class Cause:
     upper: float
     slows_computing: bool = False
     """Whether removing it gained more than twice what the clock saw of it."""
+
+    @property
+    def is_of_rank(self) -> bool:
+        """Return whether it is a slower rank, for which the others wait: what that would gain is not known."""
+        return self.name.startswith(OF_RANK)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +306,7 @@ def _of_rank(slowest: int, parts: Sequence[StepParts]) -> Cause | None:
     interval = mean_interval(excess)
     if interval is None:
         return None
-    return Cause(name=f"rank {slowest}", seconds=interval.centre, lower=interval.lower, upper=interval.upper)
+    return Cause(name=f"{OF_RANK}{slowest}", seconds=interval.centre, lower=interval.lower, upper=interval.upper)
 
 
 def _best_threads(causes: Sequence[Cause | None]) -> list[Cause | None]:

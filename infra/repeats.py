@@ -16,13 +16,10 @@ from compare.stopping import repeat_seconds
 from infra import budget
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
-from training.contract.repeats import AUTO, FIRST_REPEATS, MOST_AUTO_REPEATS
+from training.contract.repeats import AT_A_TIME_VARIABLE, AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS
 
-GOES_ON = "goes on"
 AT_A_TIME = 4
 """Repeats that an update adds while it is not decided: with four arms the order of their turns cancels out in four."""
-VARIABLE = "RAY_WORTH_IT_REPEATS_AT_A_TIME"
-"""Of the environment: another number. `make up` looks after each, and goes on by itself."""
 _OUTPUTS = "pulumi:pulumi:readStackOutputs"
 
 
@@ -32,7 +29,8 @@ def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
         return tuple(plans)
     comparison = _last_comparison()
     number = repeats_now(comparison, plans[0].measurement, _at_a_time(settings, comparison))
-    is_told = VARIABLE in os.environ and not pulumi.runtime.is_dry_run()  # by the preview, which `make up` shows
+    # `make up` shows its preview, which has told it.
+    is_told = AT_A_TIME_VARIABLE in os.environ and not pulumi.runtime.is_dry_run()
     if (words := _words(comparison, number)) and not is_told:
         pulumi.log.info(words)
     return tuple(plan for plan in plans if plan.repeat <= number)
@@ -55,7 +53,7 @@ def repeats_now(comparison: Mapping[str, Any] | None, measurement: str, at_a_tim
 
 def _at_a_time(settings: Settings, comparison: Mapping[str, Any] | None) -> int:
     """Return how many repeats to add: as many as probably end within the budget, which is of one update."""
-    number = int(os.environ.get(VARIABLE) or AT_A_TIME)
+    number = int(os.environ.get(AT_A_TIME_VARIABLE) or AT_A_TIME)
     seconds = budget.seconds_of(settings)
     if seconds is None or comparison is None:
         return number

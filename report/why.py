@@ -128,7 +128,7 @@ def nothing(why: ArmWhy) -> str:
 
 def _cause(cause: Cause, why: ArmWhy) -> str:
     amount = f"{_ms(cause.seconds)} ms ({_ms(cause.lower)} to {_ms(cause.upper)})"
-    if cause.name.startswith("rank "):
+    if cause.is_of_rank:
         return f"{cause.name}, which takes {amount} longer than the others, who wait for it"
     if cause.name.startswith(THREADS):
         return f"{why.threads} compute threads a rank, {amount}"
@@ -137,7 +137,7 @@ def _cause(cause: Cause, why: ArmWhy) -> str:
 
 def _change(cause: Cause, why: ArmWhy) -> str:
     """Return the line that one types or changes, and what of it was tried."""
-    if cause.name.startswith("rank "):
+    if cause.is_of_rank:
         clocked = [NAMES[each.name] for each in why.causes if each.name in OF_RANK_0 and cause.name == "rank 0"]
         such = f", as {enumerated(clocked)}" if clocked else ""
         what = f"look for what that rank does beside the others{such}"

@@ -78,7 +78,7 @@ def render(why: Why) -> str:
 
 def _section(arm: str, why: ArmWhy) -> Section:
     shown = [(_of_effect(name, effect, why), _row(name, effect, why)) for name, effect in why.effects.items()]
-    shown += [_of_clock(cause) for cause in why.causes if cause.name not in why.effects and not _is_of_rank(cause)]
+    shown += [_of_clock(cause) for cause in why.causes if cause.name not in why.effects and not cause.is_of_rank]
     shown.sort(key=lambda each: -each[0].seconds)
     gains = [gain for gain, _ in shown]
     note = f"{AT_MOST}{ABOUT * any(name.startswith(THREADS) for name in why.effects)}."
@@ -92,7 +92,7 @@ def _section(arm: str, why: ArmWhy) -> Section:
         gains=drawn(f"What each change would gain of a step of {arm}", lambda: plots.gains(arm, gains), note)
         if gains
         else None,
-        rows=[as_is, *(row for _, row in shown), *(_row_of_rank(cause) for cause in why.causes if _is_of_rank(cause))],
+        rows=[as_is, *(row for _, row in shown), *(_row_of_rank(cause) for cause in why.causes if cause.is_of_rank)],
     )
 
 
@@ -119,10 +119,6 @@ def _of_clock(cause: Cause) -> tuple[Gain, Row]:
     gain = Gain(_label(cause.name), cause.seconds, cause.lower, cause.upper, "by the clock")
     times = {"gain": milliseconds(cause.seconds), "gain_range": _range(cause.lower, cause.upper)}
     return gain, Row(what=gain.what, says=gain.how, detail="not tried", **times)
-
-
-def _is_of_rank(cause: Cause) -> bool:
-    return cause.name.startswith("rank ")
 
 
 def _row_of_rank(cause: Cause) -> Row:

@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from infra.repeats import VARIABLE
 from tests.program.conftest import NewProject
 from tests.program.engine import Project
+from training.contract.repeats import AT_A_TIME_VARIABLE
 
 ARMS = ("baseline", "native", "ray")
 
@@ -27,7 +27,7 @@ def begin(project: Project, **config: str) -> None:
 def go_on(project: Project) -> list[dict[str, Any]]:
     """Add one repeat at a time, as `make up` does, until it ends; the comparison after each update."""
     comparisons: list[dict[str, Any]] = []
-    project.environment[VARIABLE] = "1"
+    project.environment[AT_A_TIME_VARIABLE] = "1"
     while not comparisons or comparisons[-1]["auto"] == "goes on":
         project.up()
         comparisons.append(project.comparison())
@@ -74,7 +74,7 @@ def test_it_goes_on_after_a_failure_as_if_there_had_been_none(new_project: NewPr
     through, stopped = new_project(), new_project()
     for project in (through, stopped):
         begin(project)
-    stopped.environment[VARIABLE] = "1"
+    stopped.environment[AT_A_TIME_VARIABLE] = "1"
     stopped.up()
     stopped.control("ray-5", "fail")
     stopped.up(ok=False)

@@ -10,9 +10,9 @@ from compare.schema import Comparison
 from compare.stopping import budget_seconds, repeat_seconds
 from compare.words import duration
 from tools.setup.project import say
+from training.contract.repeats import AT_A_TIME_VARIABLE, GOES_ON
 
-GOES_ON = "goes on"
-ONE_AT_A_TIME = {"RAY_WORTH_IT_REPEATS_AT_A_TIME": "1"}
+ONE_AT_A_TIME = {AT_A_TIME_VARIABLE: "1"}
 """Has the program add one repeat, where a plain `pulumi up` adds four: it is looked at after each."""
 
 

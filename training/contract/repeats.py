@@ -11,6 +11,10 @@ MOST_REPEATS = 100
 MOST_AUTO_REPEATS = 12
 """Of `auto`. Its confidence is made for it (`compare.intervals`), so it is no setting: chosen afterwards it would be
 worth nothing."""
+GOES_ON = "goes on"
+"""Of a measurement that is not decided: its next update adds repeats."""
+AT_A_TIME_VARIABLE = "RAY_WORTH_IT_REPEATS_AT_A_TIME"
+"""Of the environment: how many it adds. `make up` looks after each, and goes on by itself."""
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from compare.comparison import compare
-from infra import repeats
 from tests.golden import Wording
 from tests.unit.results import make_context, make_runs
-from tools.stack.further import GOES_ON, ONE_AT_A_TIME, Further
+from tools.stack.further import ONE_AT_A_TIME, Further
+from training.contract import repeats
+from training.contract.repeats import GOES_ON
 
 
 def comparison(number: int, auto: str = GOES_ON, minutes: str = "") -> str:
@@ -63,5 +64,5 @@ def test_it_ends_if_an_update_added_nothing() -> None:
 
 def test_the_program_reads_what_make_says() -> None:
     """By the same variable."""
-    assert [repeats.VARIABLE] == list(ONE_AT_A_TIME)
+    assert [repeats.AT_A_TIME_VARIABLE] == list(ONE_AT_A_TIME)
     assert GOES_ON == repeats.GOES_ON
