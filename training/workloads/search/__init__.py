@@ -1,0 +1,1 @@
+"""A search over the arguments of a user's own script."""

@@ -1,0 +1,52 @@
+"""The plan of a run of a search: all that its driver, and whoever starts a trial, has to know. Standard library only."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from training.contract.codec import decode, encode, write_whole
+
+NAME = "plan.json"
+TRIALS = "trials"
+"""Folder of the trials, in the run's own: one each, by number."""
+PORT = "{port}"
+"""Placeholder of a port at which a trial's one rank meets itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A run of a search in one arm."""
+
+    arm: str
+    slots: int
+    """Trials at a time."""
+    threads: int
+    """CPUs of a trial."""
+    folder: str
+    """Folder of the run."""
+    script_folder: str
+    """Folder in which each trial is started."""
+    command: list[str]
+    """Command of a trial, with the placeholders of the space, {storage} and {port}."""
+    variables: dict[str, str]
+    """Environment of a trial, without secret variables and what each trial has of its own."""
+    recipe: dict[str, Any]
+    """Recipe of the run, with camelCase keys."""
+    configurations: list[dict[str, Any]] | None
+    """Configurations of all trials, in order; None where an algorithm chooses each by the results before it."""
+
+    def trial_folder(self, number: int) -> Path:
+        """Return the folder of a trial."""
+        return Path(self.folder) / TRIALS / f"{number}"
+
+    def write(self) -> Path:
+        """Write the plan into the run's folder; return its path."""
+        path = Path(self.folder) / NAME
+        write_whole(path, json.dumps(encode(self)))
+        return path
+
+
+def read(path: Path) -> Plan:
+    """The plan in a file that `write` wrote."""
+    return cast("Plan", decode(Plan, json.loads(path.read_text(encoding="utf-8")), NAME))
