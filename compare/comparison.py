@@ -148,7 +148,7 @@ def _arm(name: str, measurement: Measurement, values: Mapping[str, Sequence[Valu
     if threads is None:
         missing["computeThreads"] = Missing(first.reasons.get("workers.computeThreads", "not counted"))
     summary = ArmSummary(
-        role=ARMS[name].role,
+        role=ARMS[name].role(measurement.recipe.workload),
         title=measurement.requests[name].title,
         measures={measure: known(value) for measure, value in spreads.items()},
         startup_phases=_median_phases(runs),

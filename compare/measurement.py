@@ -210,7 +210,8 @@ def of_repeats(
     epochs_trained = sorted({run.result.epochs_completed for run in runs})
     has_whole_epochs = all(run.result.steps.whole_epochs for run in runs)
     by_arm = {name: [repeat[name] for repeat in repeats if name in repeat] for name in ARMS}
-    subject = next((arm.name for arm in arms if arm.role == "subject"), None)
+    roles = {arm.name: arm.role(workload.name) for arm in arms}
+    subject = next((name for name, role in roles.items() if role == "subject"), None)
     return Measurement(
         context=context,
         recipe=context.recipe,
@@ -224,7 +225,7 @@ def of_repeats(
         by_arm=by_arm,
         subject=subject,
         of_subject=by_arm[subject] if subject else [],
-        alternatives=[arm.name for arm in arms if arm.role in ("reference", "alternative")],
+        alternatives=[name for name, role in roles.items() if role in ("reference", "alternative")],
         epochs_trained=epochs_trained,
         has_whole_epochs=has_whole_epochs,
         common_score=min(scores) if scores and len(scores) == len(runs) else None,

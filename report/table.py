@@ -148,7 +148,7 @@ def _is_news(name: str, comparison: Comparison) -> bool:
     group, _, rest = name.partition(".")
     why = comparison.reasons[name]
     if name in comparison.absent:
-        return name in ARMS and ARMS[name].role != "variant"
+        return name in ARMS and ARMS[name].role(comparison.workload) != "variant"
     if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED} or name in OF_CURVE:
         return False  # of the curve its table says it
     if why in comparison.absent.values():

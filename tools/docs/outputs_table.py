@@ -16,6 +16,7 @@ from compare.entries import Measure, Ratio
 from training.contract.arms import ARMS
 from training.contract.codec import write_whole
 from training.contract.recipe import WORKLOADS, Recipe, camel
+from training.contract.workload import named
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = ROOT / "docs" / "outputs.md"
@@ -74,12 +75,19 @@ def _answers() -> str:
 
 
 def _arms() -> str:
-    two = Recipe(workers=2)
+    others = [name for name in WORKLOADS if named(name).roles or named(name).titles]
+    texts = [f"## Arms\n\nWith two workers of one CPU.\n\n{_table_of_arms(WORKLOADS[0])}"]
+    texts += [f"Of the workload `{name}`:\n\n{_table_of_arms(name)}" for name in others]
+    return "\n".join(texts)
+
+
+def _table_of_arms(workload: str) -> str:
+    two = Recipe(workload=workload, workers=2)
     rows = "".join(
-        f"| `{arm.name}` | {arm.role} | {arm.words(two)} | {f'`{arm.switch}`' if arm.switch else ''} |\n"
+        f"| `{arm.name}` | {arm.role(workload)} | {arm.words(two)} | {f'`{arm.switch}`' if arm.switch else ''} |\n"
         for arm in ARMS.values()
     )
-    return f"## Arms\n\nWith two workers of one CPU.\n\n| arm | role | what runs | setting |\n|---|---|---|---|\n{rows}"
+    return f"| arm | role | what runs | setting |\n|---|---|---|---|\n{rows}"
 
 
 def _catalogue(title: str, entries: tuple[Measure, ...] | tuple[Ratio, ...]) -> str:

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from training.contract.recipe import Recipe
-from training.contract.workload import named
-
-Role = Literal["reference", "alternative", "control", "subject", "variant"]
-"""reference: what everybody has. alternative: what one would do instead of the subject. control: the subject's work
-without the subject. subject: what the question is about. variant: the subject in another form."""
+from training.contract.workload import Role, named
 
 Start = Literal["alone", "peers", "ray"]
 """The way an arm's processes start: one by itself, N that find each other, or N that Ray starts."""
@@ -28,16 +24,22 @@ class Arm:
     """One way to run a workload. `name` is its module, its label, and the beginning of its runs' names."""
 
     name: str
-    role: Role
+    usual_role: Role
+    """Role in the comparison of most workloads; `role` has that of a given one."""
     start: Start
     title: str
-    """The arm's title in the verdict; `{cpus}`, `{workers}`, `{framework}` and `{ray}` are filled in."""
+    """What it runs of most workloads, in words; `{cpus}`, `{workers}`, `{trials}` (at a time), `{framework}` and
+    `{ray}` are filled in."""
     all_cpus: bool = False
     """One process alone has the CPUs of all workers instead of one's."""
     switch: str = ""
     """The setting that says whether it is measured; "": it always is."""
     ignores: tuple[str, ...] = ()
     """Keys of the recipe that cannot change its runs."""
+
+    def role(self, workload: str) -> Role:
+        """Return its role in the comparison of a workload."""
+        return named(workload).roles.get(self.name, self.usual_role)
 
     def processes(self, recipe: Recipe) -> int:
         """Return the number of processes that train together."""
@@ -60,34 +62,32 @@ class Arm:
         """Return the arm's title with its numbers: `one process on 2 CPUs`."""
         cpus, workers = self.process_cpus(recipe), recipe.workers
         trained = named(recipe.workload)
-        return self.title.format(
+        return trained.titles.get(self.name, self.title).format(
             cpus=counted(cpus, "CPU"),
             workers=counted(workers, "worker"),
+            trials=counted(workers, "trial"),
             framework=trained.framework,
             ray=trained.ray,
         )
 
 
-BASELINE = Arm(name="baseline", role="reference", start="alone", title="one process on {cpus}", ignores=("workers",))
+BASELINE = Arm(
+    name="baseline", usual_role="reference", start="alone", title="one process on {cpus}", ignores=("workers",)
+)
 WIDE = Arm(
-    name="wide", role="alternative", start="alone", title="one process on {cpus}", all_cpus=True, switch="wideArm"
+    name="wide", usual_role="alternative", start="alone", title="one process on {cpus}", all_cpus=True, switch="wideArm"
 )
 NATIVE = Arm(
     name="native",
-    role="control",
+    usual_role="control",
     start="peers",
     title="{framework}'s own distribution with {workers}",
     switch="nativeArm",
 )
-RAY = Arm(name="ray", role="subject", start="ray", title="Ray {ray} with {workers}")
+RAY = Arm(name="ray", usual_role="subject", start="ray", title="Ray {ray} with {workers}")
 
 ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY)}
 """All arms by name, in display order."""
 
 FORMER_ARMS = ("tuned",)
 """Names of arms that results of earlier versions have; they are shown after the others."""
-
-
-def with_role(*roles: Role) -> list[Arm]:
-    """The arms of these roles, in order."""
-    return [arm for arm in ARMS.values() if arm.role in roles]

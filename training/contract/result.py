@@ -24,6 +24,8 @@ WORKERS = "workers"
 """Key in a result's reasons: why fewer processes report than train together."""
 MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
 """Keys in a result's reasons: why it is not known what other programs took, and how long ranks waited for a CPU."""
+FAILED = "failed"
+"""Word of a trial that failed, in each item of a search's `did` that it did not do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +236,28 @@ class Reported:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SearchOutcome:
+    """The trials of a search, summed up. `reasons` say under `search.<key>` why a part is null."""
+
+    finished: int
+    """Trials that trained to their end."""
+    stopped: int
+    """Trials that the search ended before."""
+    failed: int
+    """Trials that failed; none is retried."""
+    epochs_trained: int | None
+    """Epochs of all trials but those that failed; null where one's were not seen."""
+    trial_seconds: float
+    """Mean time of a trial, from the start of its process to its end."""
+    between_trials_seconds: float
+    """Mean time for which a slot waits between two trials, for each trial; when none is left it does not wait."""
+    best_config: str | None
+    """Canonical JSON of the finished trial with the best metric; null where none finished."""
+    best_metric: float | None
+    """Its metric."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingResult:
     """One run of one arm: what every workload has, and in `detail` what its own has more."""
 
@@ -282,6 +306,8 @@ class TrainingResult:
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
     step_parts: StepParts | None = None
     """Null where the parts of a step were not clocked."""
+    search: SearchOutcome | None = None
+    """Null where nothing was searched."""
     machine: MachineUse | None = None
     """Use of this machine's CPU time by other programs during the run; null where it could not be read."""
     reasons: dict[str, str] = field(default_factory=dict)

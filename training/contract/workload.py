@@ -12,6 +12,10 @@ from typing import Any, Literal
 
 from training.contract.recipe import WORKLOADS, Recipe
 
+Role = Literal["reference", "alternative", "control", "subject", "variant"]
+"""reference: what everybody has. alternative: what one would do instead of the subject. control: the subject's work
+without the subject. subject: what the question is about. variant: the subject in another form."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
@@ -101,6 +105,26 @@ class Workload:
     """Returns a table's heading, which names the training, from a recipe's camelCase dict."""
     scores: tuple[Score, ...]
     """The first is the one whose gap between the arms is shown."""
+    searches: bool = False
+    """True if a run is a search: its passes are trials, each a training of its own, and its unit of work."""
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """Roles of arms in its comparison, by name, that are not the usual ones."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Titles of arms, by name, that run something else than usual; with the placeholders of `Arm.title`."""
+    passed: str = "epoch"
+    """Word for a pass: longer runs have more of them, and a result's `epochs_completed` counts them."""
+    passes_key: str = "epochs"
+    """Setting by which a run has more passes: a key of the recipe, in camelCase."""
+    longer: str = "Longer training"
+    """What a run with more passes is called, at the beginning of a sentence."""
+    replica: str = "replica"
+    """Word for what a result's `world_size` counts."""
+    entries: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Title and meaning of measures and ratios, by name, that are something else than usual."""
+    lacks: tuple[str, ...] = ()
+    """Names of measures that its runs cannot have."""
+    checks: Mapping[str, str] = field(default_factory=dict)
+    """Sentences for fairness checks, by name, that verify something else than usual."""
     body: str = ""
     """Module with `train(recipe, process) -> TrainingResult | None`, imported once the process is set up. Rank 0 gives
     the result, the others None. "" if it has a `launcher`."""
@@ -151,6 +175,10 @@ class Workload:
     same_work: Callable[[Sequence[Any]], Mapping[str, tuple[bool | None, str]]] | None = None
     """Compares the results of a repeat, each a `TrainingResult`: for each item of the work, whether the arms have it in
     common, and its description. None if the arms' own descriptions have to be equal."""
+
+    def unit_in(self, recipe: Mapping[str, Any]) -> str:
+        """Return the unit of work of a recipe, as a camelCase dict: its own key `unit`, if that is not of a trial."""
+        return self.unit if self.searches else str(recipe.get("unit") or self.unit)
 
 
 def named(name: str) -> Workload:

@@ -46,7 +46,7 @@ def common(settings: Settings, plan: RunPlan) -> dict[str, Any]:
         "arm": plan.arm,
         "recipe": canonical(plan.recipe.to_dict()),
         "timeoutMinutes": settings.run.run_timeout_minutes,
-        "keep": settings.run.keep_baseline and ARMS[plan.arm].role == "reference",
+        "keep": settings.run.keep_baseline and ARMS[plan.arm].role(plan.recipe.workload) == "reference",
         "ownKey": plan.own_key,
         "measurement": plan.measurement,
     }

@@ -78,7 +78,7 @@ def test_names_are_unique_and_arms_exist() -> None:
 
 def test_roles_of_the_arms() -> None:
     """One reference and one subject, always measured; every other arm names the setting that leaves it out."""
-    roles = [arm.role for arm in ARMS.values()]
+    roles = [arm.usual_role for arm in ARMS.values()]
 
     assert (roles.count("reference"), roles.count("subject")) == (1, 1)
-    assert all(arm.switch for arm in ARMS.values() if arm.role in ("control", "variant", "alternative"))
+    assert all(arm.switch for arm in ARMS.values() if arm.usual_role in ("control", "variant", "alternative"))

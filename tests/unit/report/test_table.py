@@ -21,7 +21,7 @@ from training.contract.arms import ARMS, RAY
 PROJECT = Path(__file__).parents[3]
 
 
-LEAN = replace(RAY, name="lean", role="variant", switch="leanRay")
+LEAN = replace(RAY, name="lean", usual_role="variant", switch="leanRay")
 
 
 def with_lean(name: str = LEAN.name) -> Comparison:

@@ -15,7 +15,7 @@ from tests.golden import Wording
 from tests.unit.results import make_result
 from training.contract.codec import ResultError, write_whole
 from training.contract.recipe import canonical
-from training.contract.result import NAME, SCHEMA_VERSION, TrainingResult, read, summarise
+from training.contract.result import NAME, SCHEMA_VERSION, SearchOutcome, Summary, TrainingResult, read, summarise
 
 PROJECT = Path(__file__).parents[3]
 ARMS = ("baseline", "native", "ray")
@@ -259,3 +259,14 @@ def test_summarise_names_the_file_relative_to_the_project(tmp_path: Path) -> Non
     assert summary["path"] == "runs/local/ray-1/result.json"
     assert summary["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert text == canonical(summary)
+
+
+def test_a_search_is_kept_in_the_summary(tmp_path: Path) -> None:
+    """The comparison needs it, and reads summaries alone."""
+    outcome = SearchOutcome(
+        finished=3, stopped=0, failed=1, epochs_trained=None, trial_seconds=2.5, between_trials_seconds=0.1,
+        best_config='{"lr":0.1}', best_metric=0.9,
+    )  # fmt: skip
+    make_result(search=outcome).write(tmp_path / NAME)
+
+    assert Summary.from_dict(json.loads(summarise(tmp_path / NAME, tmp_path))).result.search == outcome

@@ -131,7 +131,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
 
     def _identity(self, plan: RunPlan) -> str:
         """Return the value that replaces a run's Job when it changes; a kept baseline's excludes the measurement."""
-        kept = self._settings.run.keep_baseline and ARMS[plan.arm].role == "reference"
+        kept = self._settings.run.keep_baseline and ARMS[plan.arm].role(plan.recipe.workload) == "reference"
         return plan.own_key if kept else f"{plan.own_key} {plan.measurement}"
 
     def _storage_rules(self) -> Sequence[Manifest]:

@@ -64,7 +64,7 @@ class ClusterRuns(pulumi.ComponentResource):
 
     def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> k8s.batch.v1.Job:
         wanted, access = self._wanted, self._access
-        keep = wanted.keep_baseline and ARMS[plan.arm].role == "reference"
+        keep = wanted.keep_baseline and ARMS[plan.arm].role(plan.recipe.workload) == "reference"
         service = self._service(plan)
         spec: Any = jobs.job(plan, wanted.jobs)
         seconds = wanted.jobs.deadline_seconds + jobs.AWAIT_EXTRA_SECONDS
