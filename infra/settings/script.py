@@ -19,12 +19,11 @@ from training.contract.rules import text
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
 from training.workloads.script import commands, package, python_environment, resolve, source
 from training.workloads.script.recipe import ScriptRecipe, environment_rule, variables
-from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError, recognise
+from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError
 
 LEFT_OUT = ("ray.rllib", "ray.llm")
 """Parts of Ray that are not in the image."""
 _TAKES_WORKERS = "--num-workers {workers}"
-_UNKNOWN_PLACEHOLDER = re.compile(r"\{(?!(?:" + "|".join(PLACEHOLDERS) + r")\})(\w*)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,21 +66,15 @@ def is_recognised(draft: ScriptDraft) -> Iterator[Problem]:
         )  # fmt: skip
         return
     try:
-        _script(draft)
+        resolve.script_of(draft.recipe)
     except ScriptError as error:
         yield _not_recognised(draft, error)
-
-
-def _script(draft: ScriptDraft) -> Script:
-    """Return the recognised script. Raises ScriptError."""
-    arguments = tuple(shlex.split(draft.recipe.script_arguments))
-    return recognise(resolve.path_of(draft.recipe.script), arguments, draft.recipe.script_kind)
 
 
 def _recognised(draft: ScriptDraft) -> Script | None:
     """Return the recognised script; None if another check reports why it is not."""
     try:
-        return _script(draft) if draft.recipe.script else None
+        return resolve.script_of(draft.recipe) if draft.recipe.script else None
     except ScriptError:
         return None
 
@@ -89,8 +82,9 @@ def _recognised(draft: ScriptDraft) -> Script | None:
 def _not_recognised(draft: ScriptDraft, error: ScriptError) -> Problem:
     if error.about == "kind":  # the key's own rule allows none but those that there are
         raise error
-    if error.about == "arguments":
-        arguments: str = _UNKNOWN_PLACEHOLDER.sub(r"\1", draft.recipe.script_arguments)
+    if error.about in ("arguments", "placeholder"):
+        known = "|".join((*PLACEHOLDERS, *draft.recipe.placeholders()))
+        arguments = re.sub(rf"\{{(?!(?:{known})\}})(\w*)\}}", r"\1", draft.recipe.script_arguments)
         fix = arguments if "{workers}" in arguments else f"{arguments} {_TAKES_WORKERS}".strip()
         allowed = draft.keys["scriptArguments"].rule.allowed
         return Problem(draft.shown("scriptArguments"), allowed, (set_line("scriptArguments", fix),), why=str(error))
@@ -108,18 +102,24 @@ def settings_reach_it(draft: ScriptDraft) -> Iterator[Problem]:
         )
 
 
-def has_python(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that the interpreter answers, and has Ray and the script's imports, new enough to be observed."""
+def python_has_imports(draft: ScriptDraft) -> Iterator[Problem]:
+    """Check that the interpreter answers, and has the script's imports, new enough to be observed."""
     script, python = _recognised(draft), resolve.interpreter(draft.recipe.python)
     try:
-        versions = python_environment.checked(python, script)
+        python_environment.checked(python, script)
     except python_environment.PythonError as error:
         key = draft.keys["python"]
         named = [set_line("python", error.interpreter or key.example)]
         fix = " && ".join([error.fix, *named] if error.interpreter else [error.fix] if error.fix else named)
         yield Problem(draft.shown("python"), key.rule.allowed, (fix,), why=error.why)
+
+
+def python_has_ray(draft: ScriptDraft) -> Iterator[Problem]:
+    """Check that an interpreter with the script's imports has Ray, too."""
+    script, python = _recognised(draft), resolve.interpreter(draft.recipe.python)
+    if script is None or any(python_has_imports(draft)):
         return
-    if script and "ray" not in versions:
+    if "ray" not in python_environment.versions(python):
         yield Problem(
             draft.shown("python"), "an environment with Ray: without the arm ray there is nothing to compare",
             (python_environment.line_that_gives(script, ["ray"], python),),
@@ -312,7 +312,7 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
     The packages of an existing Ray cluster, or of a prebuilt image, are checked there.
     """
     if installed is None:
-        return (has_python,)
+        return (python_has_imports, python_has_ray)
     elsewhere = (python_is_the_image_s, ranks_have_pods_of_their_own, fits_pods)
     if isinstance(installed, (OfRayCluster, OfOtherImage)):
         return elsewhere

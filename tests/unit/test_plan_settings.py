@@ -19,7 +19,6 @@ from infra.places.cluster.manifests.pods import pods_of
 from infra.places.local import place as local
 from infra.places.local import run as local_run
 from infra.places.ray import jobs as ray_jobs
-from infra.settings import script as script_settings
 from infra.settings.settings import Settings
 from infra.settings.table import every_key
 from tests.stacks import OF_PLACES, ON_KUBERNETES
@@ -265,8 +264,7 @@ def quickly() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         recognised = cache(recognise)
-        for reader in (resolve, script_settings):
-            patch.setattr(reader, "recognise", recognised)
+        patch.setattr(resolve, "recognise", recognised)
         patch.setattr(provenance, "code_hash", cache(provenance.code_hash))
         patch.setattr(Content, "tag", cache(Content.tag))
         patch.setattr(project_modules, "of_workload", cache(project_modules.of_workload))

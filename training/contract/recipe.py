@@ -7,9 +7,9 @@ The same recipe is config keys in Pulumi, flags on a command line and JSON in a 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from training.contract.rules import Rule, choice, number, whole
 
@@ -60,6 +60,9 @@ class Recovery:
 class Recipe:
     """The settings that change training: snake_case names here, camelCase in config and JSON, --kebab-case as flags."""
 
+    without: ClassVar[tuple[str, ...]] = ()
+    """Fields of a recipe that this one extends and that mean nothing in it: neither keys nor flags, in no result."""
+
     workload: str = setting(WORKLOADS[0], choice(WORKLOADS), "what is trained")
     workers: int = setting(2, whole(1, 256), "workers of the distributed arms")
     worker_cpus: float = setting(
@@ -72,7 +75,7 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this recipe with camelCase keys, as in config and JSON."""
-        return {camel(name): value for name, value in asdict(self).items()}
+        return {key: getattr(self, field.name) for key, field in self.settings().items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -86,11 +89,11 @@ class Recipe:
     @classmethod
     def settings(cls) -> dict[str, Field[Any]]:
         """Return the fields by their camelCase names; `metadata` has their `rule` and `help`."""
-        return {camel(each.name): each for each in fields(cls)}
+        return {camel(each.name): each for each in fields(cls) if each.name not in cls.without}
 
     def flags(self) -> list[str]:
         """Return this recipe as the flags that every entry point reads, without those that are not set."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        values = ((field.name, getattr(self, field.name)) for field in self.settings().values())
         values = ((name, value) for name, value in values if value not in (None, ""))
         return [f"{kebab(name)}={str(v).lower() if isinstance(v, bool) else v}" for name, v in values]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.golden import Wording
 from training.workloads.script import commands
-from training.workloads.script.recognise import ScriptError, recognise
+from training.workloads.script.recognise import ScriptError, Takes, recognise
 
 WORKERS = ("--num-workers", "{workers}")
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -216,6 +216,22 @@ def test_a_placeholder_that_nothing_replaces(wording: Wording, tmp_path: Path) -
     with pytest.raises(ScriptError, match=r"\{worker\}.*\{workers\}, \{seed\}") as refused:
         recognise(script(tmp_path, "pass"), ("{worker}",))
     wording("script", str(refused.value))
+
+
+def test_where_every_run_is_one_process_no_number_of_workers_is_needed(wording: Wording, tmp_path: Path) -> None:
+    """Of a script that starts none by itself; others need it still, and names are known that are replaced."""
+    path, takes = script(tmp_path, "import argparse"), Takes(placeholders=("lr",), one_process=True)
+
+    assert "other" == recognise(path, ("{lr}", "{epochs}"), takes=takes).kind
+    with pytest.raises(ScriptError) as refused:
+        recognise(path, ("{rate}",), takes=takes)
+    assert "placeholder" == refused.value.about
+    for text in ("import ray", "from ray.train.torch import TorchTrainer", SPAWNS + "mp.spawn(main)"):
+        with pytest.raises(ScriptError) as refused:
+            recognise(script(tmp_path, text), ("{lr}",), takes=takes)
+        assert "arguments" == refused.value.about
+        wording("script", str(refused.value))
+        recognise(script(tmp_path, text), ("{lr}", "{workers}"), takes=takes)
 
 
 SPAWNS = "import torch.multiprocessing as mp\nimport torch.distributed\n"

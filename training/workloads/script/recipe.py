@@ -3,7 +3,7 @@
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from training.contract.recipe import WORKLOADS, Recipe, setting
 from training.contract.rules import Rule, choice, number, text, whole
@@ -72,6 +72,9 @@ class ScriptRecipe(Recipe):
     """The settings that change a run of a script. Paths and the interpreter count by what they lead to: see
     `inputs`."""
 
+    one_process: ClassVar[bool] = False
+    """True if each process that is measured trains alone: a script that takes no number of workers is enough."""
+
     workload: str = setting("script", choice(WORKLOADS), "what is trained")
     script: str = setting(
         "",
@@ -84,7 +87,8 @@ class ScriptRecipe(Recipe):
     script_arguments: str = setting(
         "",
         _readable_by(shlex.split, "arguments, quoted as in a shell"),
-        "its arguments; {workers}, {seed}, {epochs} and {storage} (a folder that is deleted afterwards) are replaced",
+        "its arguments; {workers}, {seed}, {epochs} and {storage} (a folder that is deleted afterwards) are replaced, "
+        "and in a search the names of searchSpace",
         derived="none",
         example="--epochs 1 --num-workers {workers}",
     )
@@ -156,3 +160,7 @@ class ScriptRecipe(Recipe):
     measure_steps: int = setting(
         0, whole(0, 10_000_000), "end each rank after so many optimizer steps; 0: when the script ends"
     )
+
+    def placeholders(self) -> tuple[str, ...]:
+        """Return the names that something else replaces in its arguments, besides those that stand for all scripts."""
+        return ()

@@ -46,9 +46,23 @@ _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 class ScriptError(ValueError):
     """The script can't be measured as it is given; the message says what to do, and `about` what it is about."""
 
-    def __init__(self, about: Literal["script", "arguments", "kind"], message: str) -> None:
+    def __init__(self, about: Literal["script", "arguments", "placeholder", "kind"], message: str) -> None:
         super().__init__(message)
         self.about = about
+
+
+@dataclass(frozen=True, kw_only=True)
+class Takes:
+    """What reaches a script by its arguments, which depends on what it is run for."""
+
+    placeholders: tuple[str, ...] = ()
+    """Names that are replaced besides PLACEHOLDERS."""
+    one_process: bool = False
+    """True if every run is one process, so that a script which takes no number of workers is enough."""
+
+
+IN_EVERY_ARM = Takes()
+"""A script that is run in every arm: its number of workers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +104,7 @@ class Script:
         return any(_is_in(name, "ray.data") for name in self.modules)
 
 
-def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Script:
+def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes: Takes = IN_EVERY_ARM) -> Script:
     """The script at `path`; `kind` is one of KINDS, or `auto`. Raises ScriptError."""
     if kind not in ("auto", *KINDS):
         raise ScriptError("kind", f"no script is of kind {kind!r}: allowed are auto, {', '.join(KINDS)}")
@@ -106,7 +120,7 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto") -> Scr
         trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
     )  # fmt: skip
     _check_text(script, tree)
-    _check_arguments(script)
+    _check_arguments(script, takes)
     return script
 
 
@@ -181,27 +195,42 @@ def _is_rank_variable(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in ("RANK", "WORLD_SIZE")
 
 
-def _check_arguments(script: Script) -> None:
+def _check_arguments(script: Script, takes: Takes) -> None:
     """Placeholders are known, and the number of workers reaches who takes it from the arguments alone."""
     used = {name for argument in script.arguments for name in _PLACEHOLDER.findall(argument)}
-    if unknown := used - set(PLACEHOLDERS):
+    known = (*PLACEHOLDERS, *takes.placeholders)
+    if unknown := used - set(known):
         raise ScriptError(
-            "arguments",
+            "placeholder",
             f"the script's arguments have {{{sorted(unknown)[0]}}}, which nothing replaces: "
-            f"allowed are {', '.join('{' + name + '}' for name in PLACEHOLDERS)}",
+            f"allowed are {', '.join('{' + name + '}' for name in known)}",
         )
-    if "workers" not in used and script.kind == "other":
+    if "workers" in used or script.kind in ("torchrun", "tf-config"):
+        return
+    if takes.one_process:
+        _check_it_is_one(script)
+    elif script.kind == "other":
         raise ScriptError(
             "script",
             f"{script.path.name} trains in one process, as far as its imports tell: nothing in it is distributed yet. "
             f"{_example(script)} shows what to add. If it starts its ranks itself, give it their number: … "
             "--num-workers {workers}",
         )
-    if "workers" not in used and script.kind not in ("torchrun", "tf-config"):
+    else:
         raise ScriptError(
             "arguments",
             f"the script's arguments have no {{workers}}, and {WORDS[script.kind]} takes the number of workers from "
             "them: every arm would be the same. Give the script such an argument: … --num-workers {workers}",
+        )
+
+
+def _check_it_is_one(script: Script) -> None:
+    """Refuse a script that would start workers of its own: as many as it has by default, and a Ray for them."""
+    if script.kind != "other" or script.needs_ray:
+        raise ScriptError(
+            "arguments",
+            f"the script's arguments have no {{workers}}, and {script.path.name} starts workers of its own: each run "
+            "is one process, which it is with that number. Give the script such an argument: … --num-workers {workers}",
         )
 
 

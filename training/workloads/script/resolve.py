@@ -14,7 +14,7 @@ from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
 from training.workloads.script import commands, package, python_environment, source
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recipe import ScriptRecipe
-from training.workloads.script.recognise import Script, ScriptError, recognise
+from training.workloads.script.recognise import Script, ScriptError, Takes, recognise
 
 HERE = Path(__file__).resolve().parent
 IMPORTS = """
@@ -85,7 +85,9 @@ def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
 
 def script_of(recipe: ScriptRecipe) -> Script:
     """The script, recognised. Raises ScriptError."""
-    return recognise(path_of(recipe.script), tuple(shlex.split(recipe.script_arguments)), recipe.script_kind)
+    arguments = tuple(shlex.split(recipe.script_arguments))
+    takes = Takes(placeholders=recipe.placeholders(), one_process=recipe.one_process)
+    return recognise(path_of(recipe.script), arguments, recipe.script_kind, takes)
 
 
 def folder_of(recipe: ScriptRecipe) -> Path | None:

@@ -1,5 +1,4 @@
-"""The plan of a run of a search: all that its driver, and whoever starts a trial, has to know. Standard library
-only."""
+"""The plan of a run of a search: all that its driver and starters of trials have to know. Standard library only."""
 
 import json
 from dataclasses import dataclass

@@ -1,0 +1,32 @@
+"""The recipe of a search: which keys it has, and which of them decide its runs."""
+
+import pytest
+
+from training.contract.arms import BASELINE, RAY
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.search.recipe import SearchRecipe
+
+SPACE = '{"lr": {"log": [1e-05, 0.1]}}'
+
+
+def test_the_metric_decides_the_runs_of_a_search() -> None:
+    """An algorithm goes by it; of a script's own training it only judges."""
+    one, other = SearchRecipe(metric="accuracy"), SearchRecipe(metric="loss", metric_mode="min")
+
+    assert {"metric", "metricMode"} <= RAY.settings(one).keys()
+    assert RAY.settings(one) != RAY.settings(other)
+    assert RAY.settings(ScriptRecipe(metric="accuracy")) == RAY.settings(ScriptRecipe(metric="loss"))
+    assert "workers" not in BASELINE.settings(one)
+
+
+def test_keys_that_mean_nothing_in_a_search_are_none_of_its_keys() -> None:
+    """Neither in results nor as flags; what reads the recipe of a script has them as they are by default."""
+    recipe, gone = SearchRecipe(), {"measureSteps", "artifacts", "unit"}
+
+    assert set(ScriptRecipe.settings()) - gone < set(SearchRecipe.settings())
+    assert not gone & set(recipe.to_dict())
+    assert not [flag for flag in recipe.flags() if flag.startswith(("--measure-steps", "--artifacts", "--unit"))]
+    assert (0, "", "") == (recipe.measure_steps, recipe.artifacts, recipe.unit)
+    assert recipe == SearchRecipe.from_dict(recipe.to_dict())
+    with pytest.raises(ValueError, match="measureSteps"):
+        SearchRecipe.from_dict({"measureSteps": 5})

@@ -1,0 +1,69 @@
+"""The recipe of a search over the arguments of a user's own script. Standard library only."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from training.contract.recipe import WORKLOADS, setting
+from training.contract.rules import Rule, choice, text, whole
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.search.space import ALLOWED, Space, SpaceError, canonical_space
+
+ALGORITHMS = ("random", "tpe")
+SCHEDULERS = ("none", "asha")
+LEAST_TRIALS, MOST_TRIALS = 2, 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRecipe(ScriptRecipe):
+    """The settings that change a run of a search: those of the script, of which each trial is one process, and its own.
+
+    The metric decides here: it is what an algorithm goes by, and by which a trial is stopped.
+    """
+
+    without: ClassVar[tuple[str, ...]] = ("measure_steps", "artifacts", "unit")
+    one_process: ClassVar[bool] = True
+
+    workload: str = setting("search", choice(WORKLOADS), "what is trained")
+    unit: str = ""
+    metric: str = setting(
+        "",
+        text("a name"),
+        "number that the script reports, by which its trials are judged",
+        derived="none",
+        example="val_accuracy",
+    )
+    metric_mode: str = setting("max", choice(["max", "min"]), "whether more of the metric is better, or less")
+    search_space: str = setting(
+        "",
+        Rule(canonical_space, ALLOWED),
+        "what is searched: each name stands in scriptArguments, as {lr}, and has the values that it may have",
+        derived="none",
+        example='{"lr": {"log": [1e-5, 0.1]}}',
+    )
+    search_trials: int = setting(16, whole(LEAST_TRIALS, MOST_TRIALS), "trials of a run, each with other values")
+    search_algorithm: Literal["random", "tpe"] = setting(
+        "random",
+        choice(ALGORITHMS),
+        "random: all values are drawn before, the same for every arm; tpe: each arm chooses by its results so far",
+    )
+    search_scheduler: Literal["none", "asha"] = setting(
+        "none",
+        choice(SCHEDULERS),
+        "none: every trial trains to its end; asha: those that fall behind are stopped, by Optuna's rule and by Ray's",
+    )
+    search_grace: int = setting(1, whole(1, 9_999), "with asha: epochs that every trial trains")
+    search_reduction: int = setting(3, whole(2, 100), "with asha: of so many trials one goes on at each round")
+    metric_pattern: str = setting(
+        "",
+        text("a regular expression with one group"),
+        "finds the metric in a line that the script prints; without it, it is what Keras or ray.train.report says",
+        derived="none",
+        example=r"val_accuracy=(\S+)",
+    )
+
+    def placeholders(self) -> tuple[str, ...]:
+        """Return the names of the space; none where it can't be read."""
+        try:
+            return tuple(Space.parse(self.search_space).ranges)
+        except SpaceError:
+            return ()

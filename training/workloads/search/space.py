@@ -1,0 +1,301 @@
+"""The space that a search goes over: parsed from its JSON text, and what is drawn from it.
+
+A configuration is drawn by `random.Random.random` alone, whose sequence Python keeps for a seed, and rounded: so every
+machine has the same ones in the same order. Standard library only, but for Optuna's own form of a space.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from random import Random
+from typing import Any, Literal, Self, get_args
+
+from training.contract.recipe import canonical
+from training.workloads.script.recognise import PLACEHOLDERS
+
+Kind = Literal["log", "float", "int", "choice"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Value = str | int | float
+ALLOWED = (
+    'JSON: names with {"log": [low, high]}, {"float": [low, high]}, {"int": [low, high]} or {"choice": [values]}, '
+    "values that are numbers and texts"
+)
+"""Description of the allowed spaces."""
+RESERVED = (*PLACEHOLDERS, "port", "checkpoint")
+"""Names of placeholders that stand for something else."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_MOST_NAMES, _MOST_VALUES = 50, 1000
+_LEAST, _MOST = 1e-18, 1e18
+"""Least bound of a logarithmic range, and the greatest of any but `int`."""
+_MOST_WHOLE = 2**53
+"""Greatest bound of `int`: a draw is made from a float, which holds every whole number up to it."""
+_NEAREST = 1e-9
+"""Least width of a range, as a part of its larger bound: a nearer one has too few numbers to draw."""
+_DIGITS = 5
+"""Digits after the first to which a drawn number is rounded."""
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text can be a name in a space, and so in the arguments."""
+    return _NAME.fullmatch(text) is not None and text not in RESERVED
+
+
+class SpaceError(ValueError):
+    """A text that is no space: the message says why, and `instead` is the space that was probably meant, or ""."""
+
+    def __init__(self, message: str, instead: str = "") -> None:
+        super().__init__(message)
+        self.instead = instead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Some values, each as likely as the others."""
+
+    values: tuple[Value, ...]
+
+    @property
+    def count(self) -> float:
+        """Return the number of values."""
+        return len(self.values)
+
+    def at(self, share: float) -> Value:
+        """Return the value at a share of the range, from 0 to less than 1."""
+        return self.values[int(share * len(self.values))]
+
+    def distribution(self) -> Any:
+        """Return Optuna's form of it."""
+        from optuna.distributions import CategoricalDistribution
+
+        return CategoricalDistribution(self.values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """Whole numbers, both bounds among them."""
+
+    low: int
+    high: int
+
+    @property
+    def count(self) -> float:
+        """Return the number of values."""
+        return self.high - self.low + 1
+
+    def at(self, share: float) -> Value:
+        """Return the value at a share of the range, from 0 to less than 1."""
+        return min(self.low + int(share * (self.high - self.low + 1)), self.high)
+
+    def distribution(self) -> Any:
+        """Return Optuna's form of it."""
+        from optuna.distributions import IntDistribution
+
+        return IntDistribution(self.low, self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """Numbers between two bounds, which are among them; each is as likely, or with `log` each order of magnitude."""
+
+    low: float
+    high: float
+    log: bool
+
+    @property
+    def count(self) -> float:
+        """Return that there is no end of them."""
+        return math.inf
+
+    def at(self, share: float) -> Value:
+        """Return the value at a share of the range, from 0 to less than 1, rounded.
+
+        The last digits of a logarithm differ between machines; six digits are as good to try, and can be read.
+        """
+        width = self.high - self.low
+        if not self.log:
+            return self._rounded(self.low + share * width, width)
+        begin, end = math.log(self.low), math.log(self.high)
+        value = math.exp(begin + share * (end - begin))
+        return self._rounded(value, width, value)
+
+    def _rounded(self, value: float, *scales: float) -> float:
+        digits = max(_DIGITS - Decimal(scale).adjusted() for scale in scales)
+        return min(max(round(value, digits), self.low), self.high)
+
+    def distribution(self) -> Any:
+        """Return Optuna's form of it."""
+        from optuna.distributions import FloatDistribution
+
+        return FloatDistribution(self.low, self.high, log=self.log)
+
+
+Range = Choice | Whole | Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """What a search goes over: a range for each name, in the order of the alphabet."""
+
+    ranges: Mapping[str, Range]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the space of a JSON text. Raises SpaceError."""
+        space = _names(text)
+        return cls(ranges={name: _range(name, space) for name in sorted(space)})
+
+    @property
+    def count(self) -> float:
+        """Return the number of configurations; infinite where a range has no end of numbers."""
+        return math.prod(each.count for each in self.ranges.values())
+
+    def draw(self, seed: int, trials: int) -> list[dict[str, Value]]:
+        """Draw the configurations of a search, none twice: of more `trials` the first are the same.
+
+        Raises ValueError where the space has fewer.
+        """
+        if trials > self.count:
+            raise ValueError(f"{trials} trials, and the space has {self.count:g} configurations")
+        random = Random(seed)  # noqa: S311 (it draws configurations, no secret)
+        drawn: dict[str, dict[str, Value]] = {}
+        while len(drawn) < trials:
+            configuration = {name: each.at(random.random()) for name, each in self.ranges.items()}
+            drawn.setdefault(canonical(configuration), configuration)
+        return [*drawn.values()]
+
+    def distributions(self) -> dict[str, Any]:
+        """Return Optuna's distributions by name."""
+        return {name: each.distribution() for name, each in self.ranges.items()}
+
+
+def canonical_space(text: str) -> str:
+    """Return one text for one space, whatever its blanks and its order; a text that is no space as it is."""
+    try:
+        Space.parse(text)
+    except SpaceError:
+        return text.strip()
+    return canonical(json.loads(text))
+
+
+def words(configuration: Mapping[str, Value]) -> dict[str, str]:
+    """Return the text that replaces each name in a script's arguments.
+
+    Numbers have no exponent: argparse takes `-1e-05` after an argument for another argument.
+    """
+    return {name: _word(value) for name, value in configuration.items()}
+
+
+def _word(value: Value) -> str:
+    return format(Decimal(repr(value)), "f") if isinstance(value, float) else str(value)
+
+
+def replaced(arguments: Sequence[str], configuration: Mapping[str, Value]) -> list[str]:
+    """Return arguments with the values of a configuration, put in all at once: a value may look like a name."""
+    texts = words(configuration)
+    return [re.sub(r"\{(\w+)\}", lambda match: texts.get(match[1], match[0]), argument) for argument in arguments]
+
+
+def _names(text: str) -> dict[str, Any]:
+    """Return what a text gives each name. Raises SpaceError."""
+    try:
+        given = json.loads(text, object_pairs_hook=_each_once, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise SpaceError(f"it is no JSON: {error}") from None
+    except RecursionError:
+        raise SpaceError("it is nested too deeply") from None
+    except ValueError as error:  # more digits than Python reads
+        raise (error if isinstance(error, SpaceError) else SpaceError("it has a number that is too long")) from None
+    if not isinstance(given, dict):
+        raise SpaceError("it is no JSON object, which begins with {")
+    if not 0 < len(given) <= _MOST_NAMES:
+        raise SpaceError(f"it has {len(given)} names: from 1 to {_MOST_NAMES} are allowed")
+    for name in given:
+        if not _NAME.fullmatch(name):
+            raise SpaceError(f"{_shown(name)} is no name: allowed are 40 letters, digits and _, without a digit first")
+        if name in RESERVED:
+            raise SpaceError(f"{{{name}}} stands for something else in scriptArguments, as do {', '.join(RESERVED)}")
+    return given
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise SpaceError(f"it has {_shown(name)} twice")
+        found[name] = value
+    return found
+
+
+def _refuse_constant(text: str) -> None:
+    raise SpaceError(f"{text} is no number to try")
+
+
+def _range(name: str, space: Mapping[str, Any]) -> Range:
+    """Return the range of a name. Raises SpaceError."""
+    given = space[name]
+    kind = next((each for each in KINDS if isinstance(given, dict) and [*given] == [each]), None)
+    if kind is None:
+        raise SpaceError(f"{name} has {_shown(given)}: allowed is one of {', '.join(KINDS)}, with a list")
+    if not isinstance(given[kind], list):
+        raise SpaceError(f"{name} has {kind} {_shown(given[kind])}: allowed is a list, in []")
+    return _choice(name, given[kind]) if kind == "choice" else _between(name, kind, space)
+
+
+def _choice(name: str, values: list[Any]) -> Choice:
+    if not 0 < len(values) <= _MOST_VALUES:
+        raise SpaceError(f"{name} has a choice of {len(values)} values: from 1 to {_MOST_VALUES} are allowed")
+    for value in values:
+        if not _is_number(value) and not _is_word(value):
+            raise SpaceError(f'{name} has the choice {_shown(value)}: allowed are numbers, and texts as "true"')
+        if values.count(value) > 1:
+            raise SpaceError(f"{name} has the choice {_shown(value)} twice")
+    return Choice(values=tuple(values))
+
+
+def _between(name: str, kind: Kind, space: Mapping[str, Any]) -> Range:
+    bounds = space[name][kind]
+    what = f"{name} has {kind} {_shown(bounds)}"
+    if len(bounds) != 2 or not all(map(_is_number, bounds)):
+        raise SpaceError(f"{what}: allowed are two numbers, the least and the greatest")
+    low, high = bounds
+    if kind == "int" and not all(isinstance(bound, int) for bound in bounds):
+        raise SpaceError(f"{what}: allowed are whole numbers", _with(space, name, {"float": bounds}))
+    if low > high:
+        raise SpaceError(f"{what}: the least number comes first", _with(space, name, {kind: [high, low]}))
+    if low == high:
+        raise SpaceError(f"{what}: there is nothing between them", _with(space, name, {"choice": [low]}))
+    if kind == "log" and low <= 0:
+        raise SpaceError(
+            f"{what}: the bounds of a logarithmic range are above 0", _with(space, name, {"float": bounds})
+        )
+    least, most = {"int": (-_MOST_WHOLE, _MOST_WHOLE), "float": (-_MOST, _MOST), "log": (_LEAST, _MOST)}[kind]
+    if low < least or high > most:
+        raise SpaceError(f"{what}: allowed are bounds from {least:.16g} to {most:.16g}")
+    if kind == "int":
+        return Whole(low=low, high=high)
+    if high - low < max(_LEAST, _NEAREST * max(abs(low), abs(high))):
+        raise SpaceError(f"{what}: its bounds are too near each other", _with(space, name, {"choice": bounds}))
+    return Numbers(low=float(low), high=float(high), log=kind == "log")
+
+
+def _is_word(value: object) -> bool:
+    """Return whether a value is a text that can be an argument: one in braces would be replaced there."""
+    return isinstance(value, str) and value.isprintable() and not set("{}") & set(value)
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a number that a range can have: true and false are none, nor is infinity."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
+
+
+def _with(space: Mapping[str, Any], name: str, given: Mapping[str, Any]) -> str:
+    """Return the text of the space with another range of a name."""
+    return json.dumps({**space, name: given})
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
